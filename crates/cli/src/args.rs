@@ -31,12 +31,12 @@ use netcliff_lab::store::KINDS;
 
 pub use advise::AdviseArgs;
 pub use agent::AgentArgs;
-pub use bed::LinkArgs;
+pub use bed::{LinkArgs, Testbed};
 pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use drops::{DropsArgs, DropsBy, DropsMethod};
 pub use far::FarArgs;
-pub use find::{FindArgs, FindTestbed, Meter, SendBy as SendFrames};
+pub use find::{FindArgs, Meter, SendBy as SendFrames};
 pub use guest::GuestArgs;
 pub use headroom::HeadroomArgs;
 pub use inspect::InspectArgs;
@@ -138,7 +138,7 @@ pub enum Command {
     Results(ResultsArgs),
     /// The explorer in a browser: what if, with this machine's results
     Serve(ServeArgs),
-    /// What runs in a guest of `find --testbed vm:...`
+    /// What runs in a guest of `--testbed vm:...`
     #[command(hide = true)]
     Guest,
     /// Print a completion script
@@ -342,6 +342,8 @@ mod guest {
                 parameters: String::new(),
                 cpus: 1,
                 sender_cpu: None,
+                whole_segments: false,
+                router: false,
             }
         }
     }

@@ -274,7 +274,7 @@ impl Meter {
 }
 
 pub mod guest {
-    //! What this program does as the only one of a guest: it serves the `find` that booted it, and powers off.
+    //! What this program does as the only one of a guest: it serves the program that booted it, and powers off.
 
     use std::process::ExitCode;
 
@@ -287,6 +287,8 @@ pub mod guest {
 
     /// A guest that is emulated is silent for seconds where its CPU is busy.
     const AGENT: [&str; 6] = ["netcliff", "agent", "--stdio", "--silence=30s", "--longest=86400s", "--clients=1"];
+    /// At any address: the guest has no IPv6, by which an agent takes data where no address is given.
+    const DATA_AT: &str = "--data-at=0.0.0.0";
 
     /// Serves one client; does not return.
     pub fn run() -> anyhow::Result<ExitCode> {
@@ -303,8 +305,10 @@ pub mod guest {
     }
 
     fn serve() -> anyhow::Result<()> {
-        let control = guest::prepare().map_err(anyhow::Error::msg)?;
-        let Command::Agent(args) = Cli::try_parse_from(AGENT)?.command else { unreachable!("it is the agent") };
+        let (control, device) = guest::prepare().map_err(anyhow::Error::msg)?;
+        let allowed = format!("--allow-settings={device}");
+        let words = AGENT.into_iter().chain([DATA_AT, &allowed]);
+        let Command::Agent(args) = Cli::try_parse_from(words)?.command else { unreachable!("it is the agent") };
         agent::serve_one(&args, &control, &control)
     }
 }

@@ -21,6 +21,7 @@ use netcliff_core::experiment::{Factor, FileError, Setting, TransferMeasure, Tra
 use netcliff_core::stream::StreamSample;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::device::DeviceError;
+use netcliff_host::testbed::vm::VmError;
 use netcliff_packets::WireError;
 use netcliff_packets::error::ControlError;
 
@@ -60,6 +61,9 @@ pub enum TransfersError {
     /// The far host's cannot.
     #[error(transparent)]
     Far(#[from] ControlError),
+    /// A guest's wire cannot.
+    #[error(transparent)]
+    Guest(#[from] VmError),
     /// Nothing at all could be measured.
     #[error(transparent)]
     Wire(#[from] WireError),

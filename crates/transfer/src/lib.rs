@@ -8,6 +8,7 @@
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`experiments`] | settings varied by a design, and their effects |
 //! | [`companion`] | the far end on this host as a process of its own |
+//! | [`guest`] | a guest of this host as the far host |
 //! | [`hosts`] | the fingerprints of both ends' hosts |
 //!
 //! # Transfers
@@ -45,6 +46,7 @@ pub mod bulk;
 pub mod companion;
 pub mod exchange;
 pub mod experiments;
+pub mod guest;
 pub mod hosts;
 pub mod rr;
 pub mod stream;

@@ -102,6 +102,8 @@ pub struct StreamOptions {
     pub probe: Option<ProbeOptions>,
     /// After the repeats of datagrams one transfer more, whose packets are accounted for.
     pub ledger: bool,
+    /// The far end's host in words, where it is a guest of this one: then the figures of the whole host are its own.
+    pub guest: Option<String>,
     /// Receives reports of intervals while it runs; None: none are made.
     pub live: Option<Live>,
     /// Ends the run early; what was measured is kept.

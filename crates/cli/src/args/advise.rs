@@ -113,7 +113,8 @@ pub struct AdviseArgs {
     pub json: bool,
 }
 
-fn guest(text: &str) -> Result<Model, String> {
+/// Reads `vm:DRIVER`.
+pub(super) fn guest(text: &str) -> Result<Model, String> {
     let form = || "expected vm: and a driver, such as vm:e1000e".to_owned();
     text.strip_prefix("vm:").ok_or_else(form)?.parse().map_err(|error: netcliff_core::ParseError| error.to_string())
 }

@@ -1,11 +1,57 @@
-//! The interfaces of a namespace testbed.
+//! Testbeds by name, and the interfaces of one in namespaces.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use netcliff_core::Choice;
+use netcliff_host::device::MTU_BYTES;
 use netcliff_host::testbed::netns;
-use netcliff_trial::rig::LinkOptions;
+use netcliff_host::testbed::vm::Model;
+use netcliff_transfer::guest::GuestLink;
+use netcliff_trial::rig::{LinkOptions, Place};
 
 use super::numbers::whole;
 use crate::output;
+
+/// A guest with each NIC of [`Model::ALL`].
+const GUESTS: [&str; 5] = ["vm:e1000", "vm:e1000e", "vm:igb", "vm:virtio-net", "vm:vmxnet3"];
+
+/// Where the traffic goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Testbed {
+    /// Both ends on this host
+    Here(Place),
+    /// To a guest with this NIC
+    Vm(Model),
+}
+
+impl Testbed {
+    /// Reads `best`, `netns`, `loopback` or `vm:DRIVER`.
+    pub fn parser() -> impl TypedValueParser<Value = Self> {
+        let here = Place::CHOICES.iter().map(|(_, name, _)| PossibleValue::new(*name));
+        let guests = GUESTS.map(PossibleValue::new);
+        PossibleValuesParser::new(here.chain(guests)).try_map(|name| {
+            let model = name.strip_prefix("vm:").map(|model| model.parse().map(Self::Vm));
+            // Only names of rows come through.
+            model.unwrap_or_else(|| Ok(Self::Here(Place::named(&name).unwrap_or_default())))
+        })
+    }
+
+    /// The guest's NIC, where it is one.
+    pub fn model(self) -> Option<Model> {
+        match self {
+            Self::Vm(model) => Some(model),
+            Self::Here(_) => None,
+        }
+    }
+
+    /// The place on this host, where it is one.
+    pub fn here(self) -> Option<Place> {
+        match self {
+            Self::Here(place) => Some(place),
+            Self::Vm(_) => None,
+        }
+    }
+}
 
 /// How the veth pair between the namespaces is set.
 #[derive(Debug, Args)]
@@ -43,6 +89,30 @@ pub enum Reception {
 }
 
 impl LinkArgs {
+    /// As a guest's link takes them.
+    pub fn of_guest(&self) -> GuestLink {
+        GuestLink { mtu_bytes: self.mtu, offloads: self.offloads.map(|switch| switch == Switch::On) }
+    }
+
+    /// Refuses what a guest's link does not have.
+    pub fn refuse_of_guest(&self, ipv6: bool) -> anyhow::Result<()> {
+        if self.reception != Reception::Backlog {
+            return Err(output::usage(
+                "--reception is for the veth of a testbed: a guest's driver receives by NAPI; leave it out, or give --testbed netns",
+            ));
+        }
+        if ipv6 {
+            return Err(output::usage("--ipv6: a guest has IPv4 only; leave it out, or give --testbed netns"));
+        }
+        match self.mtu.filter(|mtu| !MTU_BYTES.contains(mtu)) {
+            Some(mtu) => {
+                let (least, most) = (MTU_BYTES.start(), MTU_BYTES.end());
+                Err(output::usage(format!("--mtu {mtu} with --testbed vm: expected {least} to {most} bytes")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Refuses what would be ignored: settings of a link where none is made.
     pub fn refuse_without(&self, has_none: bool) -> anyhow::Result<()> {
         let given = [
@@ -85,5 +155,15 @@ impl LinkArgs {
             },
             steer_sender: self.reception == Reception::Backlog,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_nic_of_a_guest_is_offered() {
+        assert_eq!(GUESTS.map(str::to_owned), Model::ALL.map(|model| format!("vm:{model}")));
     }
 }

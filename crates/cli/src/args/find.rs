@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use super::bed::Testbed;
 use super::choice::one_of;
 use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
-use netcliff_core::{Choice, units};
+use netcliff_core::units;
 use netcliff_find::{CheckSetup, Idle};
-use netcliff_host::testbed::vm::Model;
 use netcliff_packets::schedule::Arrivals;
-use netcliff_trial::rig::{MOST_QUEUES, Place};
+use netcliff_trial::rig::MOST_QUEUES;
 
 /// `netcliff find`.
 #[derive(Debug, Args)]
@@ -89,8 +89,8 @@ pub struct FindArgs {
     ///
     /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where sender and receiver share their CPU's packet work; best is netns
     /// where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU.
-    #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = place, help_heading = "Testbed")]
-    pub testbed: FindTestbed,
+    #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = Testbed::parser(), hide_possible_values = true, help_heading = "Testbed")]
+    pub testbed: Testbed,
     /// Open QEMU's monitor at this abstract UNIX socket: `socat - ABSTRACT-CONNECT:NAME`
     #[arg(long, value_name = "NAME", value_parser = socket_name, help_heading = "Testbed", hide_short_help = true)]
     pub vm_monitor: Option<String>,
@@ -232,27 +232,9 @@ fn socket_name(text: &str) -> Result<String, String> {
     Err("expected up to 64 letters, digits, '-', '_' or '.', such as cable".to_owned())
 }
 
-/// Testbeds of `find`.
-#[derive(Debug, Clone, Copy)]
-pub enum FindTestbed {
-    /// One of this host's own
-    Here(Place),
-    /// A guest with this NIC
-    Vm(Model),
-}
-
 fn own_traffic(text: &str) -> Result<PathBuf, String> {
     let file = text.strip_prefix("pcap:").filter(|file| !file.is_empty());
     file.map(PathBuf::from).ok_or_else(|| "expected pcap: and a capture, such as pcap:own.pcapng".to_owned())
-}
-
-fn place(text: &str) -> Result<FindTestbed, String> {
-    match text.strip_prefix("vm:") {
-        Some(model) => model.parse().map(FindTestbed::Vm).map_err(|error: netcliff_core::ParseError| error.to_string()),
-        None => Place::named(text)
-            .map(FindTestbed::Here)
-            .ok_or_else(|| "expected best, netns, loopback, or vm: and a driver, such as vm:e1000e".to_owned()),
-    }
 }
 
 /// Meters of CPU time.

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use super::choice::one_of;
+use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::{Choice, units};
 use netcliff_host::testbed::forward::Forwarding;
+use netcliff_host::testbed::vm::Model;
 use netcliff_mlrsearch::asked::Asked;
 use netcliff_packets::port::{ReceiveBy, SendBy};
 use netcliff_rfc2544::settings::{FrameSize, MOST_SEARCHES, SearchBy};
@@ -30,6 +32,8 @@ use netcliff_rfc2544::tester::stamps::Stamps;
   # without what the tester itself adds, and with it
   netcliff rfc2544 latency --stamps kernel
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
+  # a router that a real driver serves, in a guest
+  netcliff rfc2544 throughput --testbed vm:e1000e --frames 64 --trial 1s
   # to the letter: bisection, trials of 60 s, 2 s to settle, 5 s between them
   netcliff rfc2544 throughput --search binary --rest 5s
 
@@ -122,6 +126,12 @@ pub struct Rfc2544Args {
     /// Repeats of latency and back-to-back [default: 20 and 50]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true, help_heading = "Search")]
     pub repeats: Option<u32>,
+    /// The device is a guest of QEMU with two of this NIC, which forwards: vm:e1000, vm:e1000e, vm:igb, vm:virtio-net or vm:vmxnet3
+    #[arg(long, value_name = "vm:DRIVER", value_parser = super::advise::guest, conflicts_with_all = ["tx", "rx", "forwarding", "rules", "ipv6", "vlan"], help_heading = "Device")]
+    pub testbed: Option<Model>,
+    /// What a guest is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// CPUs of tester and router [default: the first and the last]
     #[arg(long, value_name = "TESTER,ROUTER", value_parser = cpus, help_heading = "Device")]
     pub cpu: Option<(u32, u32)>,

@@ -2,14 +2,21 @@
 
 use clap::Args;
 use netcliff_core::{Choice, units};
+use netcliff_host::testbed::vm::Model;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_transfer::exchange::{MOST_RATE_PER_S, Transport};
 use netcliff_trial::rig::Place;
 
+use super::bed::Testbed;
 use super::choice::one_of;
+use super::guest::GuestArgs;
 use super::numbers::{self, cpu_lists, whole};
 use super::wait::WaitArgs;
 use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
+
+/// A request without a response for this long is lost (s), and to a guest, whose CPU may stand for a second where QEMU emulates it.
+const TIMEOUT_S: f64 = 1.0;
+const GUEST_TIMEOUT_S: f64 = 10.0;
 
 /// `netcliff rr`.
 #[derive(Debug, Args)]
@@ -80,9 +87,9 @@ pub struct RrArgs {
     /// Warm-up, not measured
     #[arg(long, default_value = "500ms", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub warm_up: f64,
-    /// A request without a response for this long is lost
-    #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
-    pub timeout: f64,
+    /// A request without a response for this long is lost [default: 1s; 10s to a guest, which is emulated]
+    #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
+    pub timeout: Option<f64>,
     /// Both ends poll for packets without sleeping; with a time the kernel polls the device for that long (SO_BUSY_POLL)
     #[arg(long, value_name = "50us", num_args = 0..=1, require_equals = true, default_missing_value = "spin", value_parser = busy_poll, help_heading = "Transactions")]
     pub busy_poll: Option<BusyPoll>,
@@ -90,13 +97,19 @@ pub struct RrArgs {
     /// first and the last; with an agent: any]
     #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpu_lists, help_heading = "Ends")]
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,
-    /// Where the traffic goes when both ends are here
-    #[arg(long, value_parser = one_of::<Place>(), default_value = Place::Best.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
-    pub testbed: Place,
+    /// Where the traffic goes without an agent: best, netns, loopback, or vm:DRIVER, to a guest with that NIC
+    ///
+    /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU
+    /// (docs/how-to/vm.md), in which the server is.
+    #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, default_value = Place::Best.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
+    pub testbed: Testbed,
+    /// What a guest is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// IPv6 instead of IPv4; against an agent the address says which
     #[arg(long, conflicts_with_all = ["to", "ssh"], help_heading = "Ends", hide_short_help = true)]
     pub ipv6: bool,
-    /// The link of --testbed netns.
+    /// The link of --testbed netns, and of vm.
     #[command(flatten)]
     pub bed: LinkArgs,
     /// How CPU time is accounted: procfs costs nothing and is coarse, ebpf is exact and costs some time an event
@@ -129,6 +142,21 @@ pub struct RrArgs {
 }
 
 impl RrArgs {
+    /// True where the server is on another host, or in a guest.
+    pub fn between_hosts(&self) -> bool {
+        self.far.is_asked() || self.model().is_some()
+    }
+
+    /// A request without a response for this long is lost (s).
+    pub fn timeout_s(&self) -> f64 {
+        self.timeout.unwrap_or(if self.model().is_some() { GUEST_TIMEOUT_S } else { TIMEOUT_S })
+    }
+
+    /// The NIC of the guest in which the server is.
+    pub fn model(&self) -> Option<Model> {
+        self.testbed.model()
+    }
+
     /// What carries requests and responses.
     pub fn carrier(&self) -> Transport {
         if self.udp { Transport::Udp } else { self.transport }

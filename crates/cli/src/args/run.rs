@@ -8,7 +8,7 @@ use netcliff_core::{Choice, EngineKind, FrameSizes};
 use netcliff_trial::rig::Place;
 
 use super::FarArgs;
-use super::choice::one_of;
+use super::bed::Testbed;
 use super::guest::GuestArgs;
 use super::numbers::{self, whole};
 use super::wait::WaitArgs;
@@ -25,6 +25,7 @@ use super::wait::WaitArgs;
   netcliff run sweep.toml --resume  # goes on where it was stopped or killed
   netcliff run block-sweep  # real transfers between two namespaces
   netcliff run block-sweep --ssh root@db1  # or to an agent on another host
+  netcliff run coalescing --testbed vm:igb  # a real driver, in a guest
   netcliff run forwarding-optimised  # a router plain, tuned, and by XDP
   netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
   netcliff run fig-7a roofline --claims claims.md  # what is stated, and holds
@@ -76,13 +77,16 @@ pub struct RunArgs {
     /// Frame sizes of an experiment of forwarding, instead of what the file says
     #[arg(long, value_name = "64B,512B", value_delimiter = ',', help_heading = "Experiment", hide_short_help = true)]
     pub sizes: Vec<FrameSizes>,
-    /// Where an experiment of transfers is measured
-    #[arg(long, value_parser = one_of::<Place>(), default_value = Place::Netns.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
-    pub testbed: Place,
+    /// Where an experiment of transfers is measured: best, netns, loopback, or vm:DRIVER, to a guest with that NIC
+    ///
+    /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU
+    /// (docs/how-to/vm.md): its offloads and coalescing are changed, and MTU and rate of its link.
+    #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, default_value = Place::Netns.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
+    pub testbed: Testbed,
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]
     pub far: FarArgs,
-    /// What a guest of an experiment of devices is made of.
+    /// What a guest is made of.
     #[command(flatten)]
     pub guest: GuestArgs,
     /// Devices whose offloads, coalescing, MTU, speed and duplex an experiment to an agent may change: this host's, and with --ssh

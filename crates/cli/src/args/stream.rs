@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
+use netcliff_host::testbed::vm::Model;
 use netcliff_transfer::bulk::MOST_FLOWS;
 use netcliff_transfer::stream::Method;
-use netcliff_trial::rig::Place;
 
-use super::choice::one_of;
+use super::bed::Testbed;
+use super::guest::GuestArgs;
 use super::numbers::{self, whole};
 use super::wait::WaitArgs;
 use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
@@ -30,6 +31,7 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
   netcliff stream --channel udp --block 1KiB --rate 100Mbit/s
   netcliff stream --precision 2%  # repeats until the mean is known so well
   netcliff stream --testbed netns --offloads off --mtu 1500 --congestion cubic
+  netcliff stream --testbed vm:e1000e --reverse  # the guest's driver sends
   # against `netcliff agent` there; the options of iperf3 work, too
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir
   netcliff stream --ssh root@db1 --reverse  # starts the agent by ssh; it sends
@@ -76,10 +78,16 @@ pub struct StreamArgs {
         hide_short_help = true
     )]
     pub namespaces: Vec<String>,
-    /// Both ends in namespaces joined by veth, a CPU each [default: this namespace]
-    #[arg(long, value_parser = one_of::<Place>(), conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
-    pub testbed: Option<Place>,
-    /// The link of --testbed netns.
+    /// netns, both ends in namespaces joined by veth, a CPU each; or vm:DRIVER, to a guest with that NIC [default: this namespace]
+    ///
+    /// Also loopback, and best: netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a
+    /// guest of QEMU (docs/how-to/vm.md), the far end.
+    #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
+    pub testbed: Option<Testbed>,
+    /// What a guest is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
+    /// The link of --testbed netns, and of vm.
     #[command(flatten)]
     pub bed: LinkArgs,
     /// Who sends: the near end connects, the far end accepts
@@ -234,6 +242,16 @@ impl StreamArgs {
     /// Pacing of each flow (bit/s); `None` without.
     pub fn pace_bps(&self) -> Option<u64> {
         self.rate.and_then(|pace| pace.0)
+    }
+
+    /// True where the far end is another host, or a guest.
+    pub fn between_hosts(&self) -> bool {
+        self.far.is_asked() || self.model().is_some()
+    }
+
+    /// The NIC of the guest that is the far end, where one is.
+    pub fn model(&self) -> Option<Model> {
+        self.testbed.and_then(Testbed::model)
     }
 
     /// What carries the bytes.

@@ -7,9 +7,11 @@ mod ssh;
 use std::fmt::{self, Debug, Formatter};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use netcliff_core::Fingerprint;
+use netcliff_host::testbed::vm::{Vm, VmOptions};
 use netcliff_packets::WireError;
 use netcliff_packets::error::ControlError;
 use netcliff_remote::control::Limits;
@@ -17,6 +19,7 @@ use netcliff_remote::control::PORT;
 use netcliff_remote::control::client::Session;
 use netcliff_remote::control::key::Key;
 use netcliff_remote::load::{Carrier, LoadProgress, LoadReady, LoadReport, LoadRequest};
+use netcliff_transfer::guest::{GuestHost, GuestLink};
 
 use crate::args::FarArgs;
 use crate::output;
@@ -37,9 +40,40 @@ pub struct FarSession {
     /// Where data goes.
     pub address: IpAddr,
     ssh: Option<Ssh>,
+    /// The guest in which the agent runs, with what limits what is measured there; it goes after the session.
+    guest: Option<(Vm, Vec<String>)>,
 }
 
 impl FarSession {
+    /// Boots a guest, moves this thread and those that it starts into the namespace of its wire, and sets its link.
+    pub fn in_guest(options: &VmOptions, link: GuestLink) -> anyhow::Result<Self> {
+        let Guest { mut session, vm, limits } = Guest::boot(options)?;
+        vm.enter()?;
+        link.set(&vm, &mut session)?;
+        let address = vm.address().into();
+        Ok(Self { session, address, ssh: None, guest: Some((vm, limits)) })
+    }
+
+    /// The guest in which the agent runs.
+    pub fn guest(&self) -> Option<GuestHost<'_>> {
+        self.guest.as_ref().map(|(vm, limits)| GuestHost { vm, limits })
+    }
+
+    /// Session and guest.
+    pub fn parts(&mut self) -> (&mut Session, Option<GuestHost<'_>>) {
+        let guest = self.guest.as_ref().map(|(vm, limits)| GuestHost { vm, limits });
+        (&mut self.session, guest)
+    }
+
+    /// An error of the run, with the last lines of QEMU and the guest where the guest is gone.
+    pub fn of_run(&mut self, error: anyhow::Error) -> anyhow::Error {
+        match &mut self.guest {
+            Some((vm, _)) if self.session.gone().load(Ordering::Relaxed) => {
+                anyhow::anyhow!("{error:#}; {}", vm.last_words())
+            }
+            _ => error,
+        }
+    }
     /// Connects as the options say.
     pub fn open(args: &FarArgs) -> anyhow::Result<Self> {
         Self::open_changing(args, &[])
@@ -84,7 +118,7 @@ impl FarSession {
             }
         };
         let address = data_address(args, &session)?;
-        Ok(Self { session, address, ssh })
+        Ok(Self { session, address, ssh, guest: None })
     }
 
     /// The session, and what is to be closed after it was dropped.

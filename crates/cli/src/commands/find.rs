@@ -25,7 +25,7 @@ use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_low_rate, refuse_name,
     refuse_unwritable_files, stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
-use crate::args::{FindArgs, FindTestbed, SendFrames, StoreArgs};
+use crate::args::{FindArgs, SendFrames, StoreArgs, Testbed};
 use crate::live;
 use crate::output;
 use crate::progress::Progress;
@@ -175,7 +175,7 @@ fn sending(args: &FindArgs) -> anyhow::Result<Sending> {
 
 /// The guest that is asked for.
 fn guest_options(args: &FindArgs) -> Option<VmOptions> {
-    let FindTestbed::Vm(model) = args.testbed else { return None };
+    let Testbed::Vm(model) = args.testbed else { return None };
     Some(VmOptions {
         monitor: args.vm_monitor.clone(),
         parameters: args.vm_driver.clone(),
@@ -201,7 +201,7 @@ fn find_in(
 /// The options as far as this host can check them: a guest has CPUs and a NIC of its own.
 fn checked(args: &FindArgs) -> FindOptions {
     let mut options = options(args, None, None);
-    if matches!(args.testbed, FindTestbed::Vm(_)) {
+    if matches!(args.testbed, Testbed::Vm(_)) {
         options.rig.host_cpu = None;
         options.checks.retain(|setup| setup.settings().is_empty());
     }
@@ -229,8 +229,8 @@ fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<Betw
         rig: RigOptions {
             place: match args.testbed {
                 // A guest's tap is in a namespace of its own.
-                FindTestbed::Vm(_) => Place::Netns,
-                FindTestbed::Here(place) => place,
+                Testbed::Vm(_) => Place::Netns,
+                Testbed::Here(place) => place,
             },
             sender_cpu: args.sender_cpu,
             host_cpu: args.host_cpu,

@@ -12,10 +12,12 @@ use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{Forwarding, RULES_BY_DEFAULT};
 use netcliff_host::testbed::ports::PortError;
 use netcliff_host::testbed::stamping::StampingError;
+use netcliff_host::testbed::vm::{Model, VmOptions};
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
 use netcliff_mlrsearch::Goal;
 use netcliff_packets::WireError;
+use netcliff_remote::fingerprint::far_fingerprint;
 use netcliff_report as report;
 use netcliff_rfc2544::kernel::{DeviceError, Place};
 use netcliff_rfc2544::procedures::LossCurve;
@@ -23,7 +25,9 @@ use netcliff_rfc2544::report::{Rfc2544Report, SizeReport};
 use netcliff_rfc2544::settings::{FrameSize, Pcap, STANDARD_BYTES, SearchBy, Settings, Tests};
 use netcliff_rfc2544::tester::frame::least_bytes;
 use netcliff_rfc2544::{self as rfc2544};
+use netcliff_transfer::guest::{GuestHost, GuestLink};
 
+use super::far::FarSession;
 use super::{
     command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable, stop_on_signal,
     warn_of_load, write,
@@ -60,7 +64,14 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         output::say(format!("netcliff: {}", progress::expected(&settings)));
     }
     let mut progress = Progress::new(&settings);
-    let found = rfc2544::run(&settings, place(args), tester_cpu, &stop, &mut |step| progress.step(&step));
+    // The router, where it is a guest; it forwards as long as this lives.
+    let mut guest = args.testbed.map(|model| boot(args, model)).transpose()?;
+    let far = guest.as_mut().and_then(|guest| far_fingerprint(&mut guest.session, guest.address).ok());
+    let place = match guest.as_ref().and_then(FarSession::guest) {
+        Some(guest) => ports_of(&guest),
+        None => place(args),
+    };
+    let found = rfc2544::run(&settings, place, tester_cpu, &stop, &mut |step| progress.step(&step));
     progress.flush();
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Nothing was measured; the run's own error matters more than one here.
@@ -68,8 +79,14 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     }
     let mut found = found.map_err(explain)?;
     found.limits.extend(own_namespace);
+    if let Some(guest) = guest.as_ref().and_then(FarSession::guest) {
+        found.device = format!("{}, as a router", guest.vm.describe());
+        found.limits.extend(guest.limits.iter().cloned());
+    }
     let nics = netcliff_host::nic::read_all(std::path::Path::new("/sys")).unwrap_or_default();
-    let host = fingerprint::of_host(&Inventory::of_this_host(), &nics);
+    // What explains a router's figures is its own kernel and driver.
+    let host = far.unwrap_or_else(|| fingerprint::of_host(&Inventory::of_this_host(), &nics));
+    guest.map_or(Ok(()), FarSession::close)?;
     found.provenance = Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),
@@ -181,6 +198,19 @@ fn goals(args: &Rfc2544Args, trial_s: f64) -> Vec<Goal> {
     }
     let default = Goal::rfc2544(trial_s, args.loss, args.width);
     args.goal.iter().map(|asked| asked.or(&default)).collect()
+}
+
+/// Boots a guest that forwards between two NICs; this process is in the namespace of their wires from then on.
+fn boot(args: &Rfc2544Args, model: Model) -> anyhow::Result<FarSession> {
+    let sender_cpu = args.cpu.map(|(tester, _)| tester);
+    let options = VmOptions { router: true, sender_cpu, ..args.guest.of(model) };
+    FarSession::in_guest(&options, GuestLink::default())
+}
+
+/// The ports at a guest that forwards.
+fn ports_of(guest: &GuestHost<'_>) -> Place {
+    let ([tx, rx], mac) = guest.vm.router_ports().unwrap_or_default();
+    Place::Ports { tx: tx.to_owned(), rx: rx.to_owned(), device_mac: Some(mac), i_know: false }
 }
 
 fn place(args: &Rfc2544Args) -> Place {

@@ -25,7 +25,7 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{BusyPoll, FarArgs, RrArgs, StoreArgs};
+use crate::args::{BusyPoll, FarArgs, RrArgs, StoreArgs, Testbed};
 use crate::live;
 use crate::output;
 
@@ -54,14 +54,15 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         repeats: args.repeats.repeats()?,
     };
     sweep.configurations().map_err(|error| refused::explained(error, refused::RR))?;
-    let local = !args.far.is_asked();
+    let local = !args.between_hosts();
     // Also CPUs whose turn never comes, and those of a server on this host, whose own refusal would come late; an agent checks its
     // own.
     let cpus = args.cpu.clone().unwrap_or_default();
     let own = if local { [cpus.0, cpus.1].concat() } else { cpus.0 };
     netcliff_packets::thread::check_cpus(own).map_err(|error| refused::explained(error, refused::RR))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
-    let own_namespace = if local && !matches!(args.testbed, Place::Loopback) { enter_user_namespace() } else { None };
+    let namespaces = !args.far.is_asked() && args.testbed != Testbed::Here(Place::Loopback);
+    let own_namespace = if namespaces { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
     let store = if args.save { Some(open_store(store_args)?) } else { None };
     let provenance = provenance(&sweep.template);
@@ -157,8 +158,17 @@ impl Live {
 
 /// Refuses options that would be ignored.
 fn refuse(args: &RrArgs) -> anyhow::Result<()> {
-    let no_link = args.carrier() == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Place::Loopback);
-    args.bed.refuse_without(no_link)?;
+    if args.model().is_some() {
+        args.bed.refuse_of_guest(args.ipv6)?;
+        if args.profile {
+            return Err(output::usage(
+                "--profile samples this host's kernel, and the guest's is another: leave it out, or give --testbed netns",
+            ));
+        }
+    } else {
+        let loopback = args.testbed == Testbed::Here(Place::Loopback);
+        args.bed.refuse_without(args.carrier() == Transport::Unix || args.far.is_asked() || loopback)?;
+    }
     if args.ipv6 {
         args.bed.refuse_with_ipv6()?;
         if args.carrier() == Transport::Unix {
@@ -236,7 +246,7 @@ fn settings(args: &RrArgs) -> Settings {
         seed: args.seed,
         warm_up_s: args.warm_up,
         time_s: args.time,
-        timeout_s: args.timeout,
+        timeout_s: args.timeout_s(),
         receive: match args.busy_poll {
             None => Receive::Block,
             Some(BusyPoll::Spin) => Receive::Spin,
@@ -258,10 +268,10 @@ fn here(
     live: Option<&Live>,
 ) -> anyhow::Result<RrRun> {
     let options = RigOptions {
-        place: match args.testbed {
+        place: match args.testbed.here() {
             // Unix sockets need no network.
             _ if args.carrier() == Transport::Unix => Place::Loopback,
-            place => place,
+            place => place.unwrap_or_default(),
         },
         sender_cpu: args.cpu.as_ref().and_then(|(client, _)| first_cpu(client)),
         host_cpu: args.cpu.as_ref().and_then(|(_, server)| first_cpu(server)),
@@ -302,26 +312,35 @@ fn there(
     live: Option<&Live>,
 ) -> anyhow::Result<RrRun> {
     if args.carrier() == Transport::Unix {
-        return Err(output::usage("--transport unix has both ends on this host: leave out --to and --ssh"));
+        let out = if args.model().is_some() { "--testbed vm" } else { "--to and --ssh" };
+        return Err(output::usage(format!("--transport unix has both ends on this host: leave out {out}")));
     }
     let (_lock, beside) = args.wait.hold()?;
     let agents = args.far.several();
     if !agents.is_empty() {
         return of_several(args, sweep, (provenance, beside), stop, agents);
     }
-    let mut far = FarSession::open(&args.far)?;
+    let mut far = match args.model() {
+        Some(model) => FarSession::in_guest(&args.guest.of(model), args.bed.of_guest())?,
+        None => FarSession::open(&args.far)?,
+    };
     let (meter, address) = (args.cpu_meter.preference(), far.address);
+    let near_cpu = far.guest().and_then(|guest| guest.vm.near_cpu());
+    let guest = far.guest().map(|guest| guest.vm.describe()).into_iter();
+    let of_guest: Vec<String> = guest.chain(far.guest().iter().flat_map(|guest| guest.limits).cloned()).collect();
     let fingerprints = Fingerprints::with_agent(&mut far.session, address);
     let told = |interval| live.iter().for_each(|live| live.tell(LiveEvent::Passed(interval)));
     let measured = measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
         let intervals = live.map(|live| live.intervals(settings, &told));
-        rr::there(settings, (&mut far.session, address), meter, stop, intervals)
+        let settings = Settings { client_cpu: settings.client_cpu.or(near_cpu), ..settings.clone() };
+        rr::there(&settings, (&mut far.session, address), meter, stop, intervals)
     });
+    let measured = measured.map_err(|error| far.of_run(error));
     far.close()?;
     let mut found = measured?;
     // In the testbed the rig reports them.
     let limits: Vec<String> =
-        Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).collect();
+        Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).chain(of_guest).collect();
     found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));
     Ok(found)
 }

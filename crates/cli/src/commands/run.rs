@@ -28,7 +28,7 @@ use super::{
     command_line, enter_user_namespace, now_unix_s, open_store, refuse_unwritable_files, stop_on_signal,
     warn_of_captures,
 };
-use crate::args::{RunArgs, StoreArgs};
+use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::live;
 use crate::output;
 use crate::progress::Points;
@@ -57,6 +57,11 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     if !args.sizes.is_empty() && !matches!(experiment, Experiment::Forwarding(_)) {
         return Err(output::usage(format!(
             "--sizes: {path} is not of forwarding; leave it out, or give an experiment of kind \"forwarding\""
+        )));
+    }
+    if let (Testbed::Vm(model), false) = (args.testbed, matches!(experiment, Experiment::Transfers(_))) {
+        return Err(output::usage(format!(
+            "--testbed vm:{model}: {path} makes no transfers; leave it out, or give an experiment of kind \"transfer\""
         )));
     }
     if !matches!(&experiment, Experiment::Grid(grid) if grid.devices.is_empty()) {

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::results::show::PAGE_COLUMNS;
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable_files};
 use super::{stop_on_signal, warn_of_load, write};
-use crate::args::{FindArgs, FindTestbed, StoreArgs};
+use crate::args::{FindArgs, StoreArgs, Testbed};
 use crate::live;
 use crate::output;
 
@@ -83,7 +83,7 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
         (None, None) => return Err(output::usage("give --service COMMAND or --to ADDRESS:PORT")),
     };
     let request = service.request.clone().ok_or_else(|| output::usage("--request says what the service is asked"))?;
-    let FindTestbed::Here(place) = args.testbed else {
+    let Testbed::Here(place) = args.testbed else {
         return Err(output::usage("--testbed vm: a service of your own runs on this host: give netns or loopback"));
     };
     let host_cpu = args.host_cpu.into_iter().collect();

@@ -28,7 +28,9 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Way};
+use crate::args::{
+    Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way,
+};
 use crate::live;
 use crate::output;
 
@@ -61,11 +63,23 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     let stop = stop_on_signal()?;
     let mut options = options(args, Arc::clone(&stop))?;
     options.check().map_err(|error| refused::explained(error, refused::STREAM))?;
-    // A testbed has the lock itself.
-    let (lock, beside) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
+    // A testbed of this host has the lock itself.
+    let has_lock = args.testbed.is_some_and(|testbed| testbed.here().is_some());
+    let (lock, beside) = if has_lock { (None, Vec::new()) } else { args.wait.hold()? };
     let mut agents = agents(args)?;
     let one = args.far.is_asked() && agents.is_empty();
-    let mut agent = if one { Some(FarSession::open(&args.far)?) } else { None };
+    let mut agent = match args.model() {
+        Some(model) => Some(FarSession::in_guest(&args.guest.of(model), args.bed.of_guest())?),
+        None if one => Some(FarSession::open(&args.far)?),
+        None => None,
+    };
+    if let Some(guest) = agent.as_ref().and_then(FarSession::guest) {
+        options.guest = Some(guest.vm.describe());
+        options.template.near.netns = Some(guest.vm.netns());
+        options.template.near.cpu = options.template.near.cpu.or(guest.vm.near_cpu());
+        // It has one.
+        options.template.far.cpu = options.template.far.cpu.or(Some(0));
+    }
     let there = agent.as_ref().map(|agent| agent.address).or(agents.first().map(|agent| agent.address));
     if let (Some(there), Channel::Tcp { address, .. } | Channel::Udp { address, .. }) =
         (there, &mut options.template.channel)
@@ -100,6 +114,14 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         None => stream::run_with(&options, &mut far, &mut said),
     };
     let profile = super::profile::Sampling::finish(sampling);
+    let limits = agent.as_ref().and_then(FarSession::guest).map_or_else(Vec::new, |guest| guest.limits.to_vec());
+    let found = found.map_err(|error| {
+        let error = refused::explained(error, refused::STREAM);
+        match &mut agent {
+            Some(agent) => agent.of_run(error),
+            None => error,
+        }
+    });
     agent.map_or(Ok(()), FarSession::close)?;
     drop(agents);
     // The sender of reports must be dropped first.
@@ -113,8 +135,8 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         // Nothing was measured; the run's own error matters more than one here.
         let _ = store.remove(&[run]);
     }
-    let mut found = found.map_err(|error| refused::explained(error, refused::STREAM))?;
-    found.warnings.extend(own_namespace.into_iter().chain(beside));
+    let mut found = found?;
+    found.warnings.extend(own_namespace.into_iter().chain(beside).chain(limits));
     // A failure of one must not lose the other.
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &found.fingerprint)?;
@@ -142,7 +164,7 @@ fn agents(args: &StreamArgs) -> anyhow::Result<Vec<Agent>> {
 
 /// The testbed that the options name.
 fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>> {
-    let place = match args.testbed {
+    let place = match args.testbed.and_then(Testbed::here) {
         None => return Ok(None),
         // Without a network there is nothing to be made.
         Some(_) if matches!(args.carrier(), Carrier::Unix | Carrier::Pipe) => Place::Loopback,
@@ -284,6 +306,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
             far: None,
         }),
         ledger: true,
+        guest: None,
         live: None,
         stop,
         command: command_line(),

@@ -1,4 +1,4 @@
-//! `find --testbed vm:DRIVER`: what is refused, and a guest that boots, is measured and leaves nothing.
+//! `--testbed vm:DRIVER` of `find`, `stream`, `rr` and `run`: what is refused, and a guest that boots, is measured and leaves nothing.
 
 use std::fs;
 use std::io::Write;
@@ -69,6 +69,113 @@ fn what_a_guest_needs_is_named() {
     lacks(&first, &["--vm-qemu", "/nonexistent/qemu"], &["/nonexistent/qemu cannot be run", "--vm-qemu PATH"]);
     fs::write(&qemu, "#!/bin/sh\necho \"$2: not found\" >&2\n").expect("a script");
     lacks(&first, &[], &["has no e1000e"]);
+}
+
+#[test]
+fn what_a_guest_does_not_have_is_refused_before_it_boots() {
+    if !has_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let dir = tempfile::tempdir().expect("a directory");
+    let kernel = head_of_a_kernel(dir.path(), "1.2.3");
+    let vm = "vm:e1000e";
+    refusals(
+        &home,
+        2,
+        &[
+            (&["stream", "--testbed", "vm:rtl8139"], &["rtl8139", "e1000e"]),
+            (&["rr", "--testbed", "vm"], &["netns", "vm:e1000e"]),
+            (&["run", "coalescing", "--testbed", "guest"], &["guest", "vm:e1000e"]),
+            (&["rfc2544", "throughput", "--testbed", "netns"], &["netns", "vm:e1000e"]),
+            (&["rfc2544", "throughput", "--testbed", vm, "--tx", "eth0", "--rx", "eth1"], &["--testbed", "--tx"]),
+            (&["rfc2544", "throughput", "--testbed", vm, "--vm-kernel", "/dev/null"], &["/dev/null", "bzImage"]),
+            (&["stream", "--testbed", vm, "--to", "a"], &["--testbed", "--to"]),
+            (&["stream", "--testbed", vm, "--probe"], &["--probe", "a guest serves one"]),
+            (&["stream", "--testbed", vm, "--profile"], &["--profile", "the guest's is another"]),
+            (&["stream", "--testbed", vm, "--channel", "pipe"], &["leave --testbed vm out"]),
+            (&["stream", "--testbed", vm, "--mtu", "600"], &["--mtu 600", "1280 to 65535"]),
+            (&["stream", "--testbed", vm, "--reception", "napi"], &["--reception", "receives by NAPI"]),
+            (&["stream", "--testbed", vm, "--ipv6"], &["--ipv6", "IPv4 only"]),
+            (&["rr", "--testbed", vm, "--ipv6"], &["--ipv6", "IPv4 only"]),
+            (&["rr", "--testbed", vm, "--profile"], &["--profile", "the guest's is another"]),
+            (&["rr", "--testbed", vm, "--transport", "unix"], &["leave out --testbed vm"]),
+            (&["run", "fig-7a", "--testbed", vm], &["vm:e1000e", "makes no transfers"]),
+            (&["run", "forwarding-optimised", "--testbed", vm], &["vm:e1000e", "makes no transfers"]),
+            (&["run", "coalescing", "--testbed", vm, "--devices", "eth0"], &["--devices eth0"]),
+            (&["run", "coalescing", "--testbed", vm, "--vm-kernel", "/dev/null"], &["/dev/null", "bzImage"]),
+            (
+                &["stream", "--testbed", vm, "--vm-kernel", &kernel, "--vm-qemu", "/no/qemu"],
+                &["/no/qemu cannot be run"],
+            ),
+            (&["rr", "--testbed", vm, "--vm-kernel", &kernel, "--vm-qemu", "/no/qemu"], &["/no/qemu cannot be run"]),
+        ],
+    );
+}
+
+/// Both directions, with the guest's own CPU and counts; and settings of its driver, with those that cannot act named.
+#[test]
+fn a_guest_receives_and_sends_and_its_driver_is_set() {
+    if !has_namespaces() {
+        return;
+    }
+    let Some(kernel) = kernel() else { return };
+    let _one = ONE_GUEST.lock();
+    let home = Home::new();
+    let kernel = kernel.display().to_string();
+    let guest = ["--testbed", "vm:e1000e", "--vm-kernel", &kernel];
+    let short = ["--time", "300ms", "--warmup", "200ms", "--repeats", "2", "--json"];
+    let of = |args: &[&str]| {
+        let mut run = Running::start(&home, args);
+        run.until("round 1", BOOT);
+        let ended = run.end(BOOT);
+        assert!(ended.status.success(), "{}", ended.stderr);
+        printed(&ended.stdout, &ended.stderr)
+    };
+    let sent = of(&[&["stream"], &guest[..], &short[..], &["--reverse", "--mtu", "9000"]].concat());
+    let facts = &sent["far_fingerprint"];
+    assert_eq!(facts["nic.path.driver"], "e1000e", "{facts}");
+    assert_eq!(facts["nic.path.mtu_bytes"], "9000", "{facts}");
+    let row = &sent["rows"][0];
+    assert!(row["goodput_bps"]["median"].as_f64().is_some_and(|bps| bps > 1e6), "{row}");
+    assert!(row["samples"][0]["system_cpus"].as_f64().is_some_and(|busy| busy <= 1.05), "the guest has one CPU: {row}");
+    let file = home.file(
+        "driver.toml",
+        "kind = \"transfer\"\ndesign = \"one-at-a-time\"\ntime = \"300ms\"\nwarmup = \"200ms\"\nrepeats = 2\n[fixed]\ncongestion = \"cubic\"\n\
+         [vary]\nrx-checksum = [\"on\", \"off\"]\nrx-usecs = [\"0\", \"50\", \"250\"]\nrate = [\"none\", \"10Mbit/s\"]\nlro = [\"off\", \"on\"]\n",
+    );
+    let found = of(&[&["run", &file], &guest[..], &["--json"]].concat());
+    assert!(found["asked"].to_string().contains("a guest with e1000e and Linux "), "{}", found["asked"]);
+    let missing = found["not_had"].to_string();
+    assert!(missing.contains("rx-usecs 50: QEMU's e1000e leaves 128 us") && missing.contains("lro: "), "{missing}");
+    let rows = found["rows"].as_array().expect("rows");
+    let slow = rows.iter().find(|row| row["levels"].to_string().contains("10Mbit/s")).expect("a slow link");
+    let bps = slow["samples"][0]["goodput_bps"].as_f64().expect("it moved");
+    // An emulated guest on a busy machine may take less; two frames of a bucket in 300 ms are 0.8 %.
+    assert!((1e5..12e6).contains(&bps), "{bps} on 10 Mbit/s");
+    assert!(left().is_empty(), "{:?}", left());
+}
+
+/// Two NICs, between which the guest forwards most of a low load.
+#[test]
+fn a_guest_forwards() {
+    if !has_namespaces() {
+        return;
+    }
+    let Some(kernel) = kernel() else { return };
+    let _one = ONE_GUEST.lock();
+    let home = Home::new();
+    let kernel = kernel.display().to_string();
+    let guest = ["rfc2544", "throughput", "--testbed", "vm:e1000e", "--vm-kernel", &kernel, "--max", "1kpps"];
+    let short = ["--trial", "300ms", "--frames", "64", "--loss", "20%", "--width", "20%", "--json"];
+    let mut run = Running::start(&home, &[&guest[..], &short[..]].concat());
+    run.until("frames of 64B", BOOT);
+    let ended = run.end(BOOT);
+    let found = printed(&ended.stdout, &ended.stderr);
+    assert!(found["device"].as_str().is_some_and(|device| device.contains("e1000e and Linux ")), "{found}");
+    assert_eq!(found["fingerprint"]["nic.path.driver"], "e1000e", "{}", found["fingerprint"]);
+    assert!(found["sizes"][0]["sender_pps"].as_f64().is_some_and(|pps| pps > 0.0), "{found}");
+    assert!(ended.status.success() && left().is_empty(), "{:?}: {}", left(), ended.stderr);
 }
 
 /// The kernel of guests: NETCLIFF_TEST_KERNEL, or one of this host. None where there is no QEMU or no kernel with modules.

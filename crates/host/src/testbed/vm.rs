@@ -1,4 +1,5 @@
-//! A guest of QEMU whose NIC is one that a real driver drives: the host under test of `find --testbed vm:DRIVER`.
+//! A guest of QEMU whose NIC is one that a real driver drives: the host under test of `find --testbed vm:DRIVER`, and the far host of
+//! transfers.
 //!
 //! The guest boots a kernel of the distribution and has one program, this one, which serves one client by a virtio port as
 //! `netcliff agent --stdio` does. Its NIC is joined to a tap in a network namespace of this process's own, by which the generator
@@ -9,10 +10,12 @@
 //! | `kernel` | which kernel boots, and the modules that its driver needs |
 //! | `archive` | the initramfs |
 //! | `image` | what is in it |
-//! | `tap` | the wire |
+//! | `tap` | the wire, and its MTU and rate |
+//! | `acts` | which settings QEMU's device follows |
 //! | `machine` | QEMU |
 //! | `guest` | what this program does there as the first process |
 
+mod acts;
 mod archive;
 pub mod guest;
 mod image;
@@ -30,18 +33,44 @@ use netcliff_core::ParseError;
 
 use super::TestbedError;
 use machine::Machine;
-use tap::Tap;
 
+pub use acts::without_effect;
 pub use machine::Acceleration;
+pub use tap::Wire;
 
 /// Name of the port that carries the control channel.
 const PORT_NAME: &str = "netcliff";
-/// Hardware address of the guest's NIC (locally administered).
-const GUEST_MAC: [u8; 6] = [0x02, 0x6e, 0x63, 0, 0, 2];
 /// Addresses of both ends: RFC 2544, section C.2.2.
 const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PREFIX: u8 = 24;
+/// What a guest that forwards finds in its environment: the kernel passes on what it does not know of its command line.
+const ROUTER: &str = "NETCLIFF_ROUTER";
+
+/// A NIC of the guest and the wire at it.
+#[derive(Debug)]
+struct Port {
+    /// Name of this host's end.
+    tap: &'static str,
+    /// Hardware address of the guest's end (locally administered).
+    mac: [u8; 6],
+    /// This host's address; a tester's port has none.
+    here: Option<Ipv4Addr>,
+    /// The guest's address.
+    there: Ipv4Addr,
+}
+
+/// The NIC of a host.
+const HOST: [Port; 1] = [Port { tap: tap::NAME, mac: [0x02, 0x6e, 0x63, 0, 0, 2], here: Some(HERE), there: THERE }];
+/// The NICs of a router, which is the first address of RFC 2544's two networks.
+const FORWARDS: [Port; 2] = [
+    Port { tap: tap::NAME, mac: HOST[0].mac, here: None, there: HERE },
+    Port { tap: "vm1", mac: [0x02, 0x6e, 0x63, 0, 0, 3], here: None, there: Ipv4Addr::new(198, 19, 0, 1) },
+];
+
+fn ports(router: bool) -> &'static [Port] {
+    if router { &FORWARDS } else { &HOST }
+}
 
 /// A NIC that QEMU has and Linux drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +147,10 @@ pub struct VmOptions {
     pub cpus: u32,
     /// The CPU of the generator here, which QEMU leaves alone where there are others.
     pub sender_cpu: Option<u32>,
+    /// The wire carries TCP segments and checksums whole where both ends' offloads allow it, as between guests of one host.
+    pub whole_segments: bool,
+    /// It has two NICs, each at a tap without an address, and forwards between them.
+    pub router: bool,
 }
 
 /// Why there is no guest.
@@ -158,8 +191,12 @@ fn step<S: Into<String>>(step: S) -> impl FnOnce(std::io::Error) -> VmError {
 pub struct Vm {
     // QEMU goes before the wire.
     machine: Machine,
-    tap: Tap,
+    wire: Wire,
     control: Option<OwnedFd>,
+    model: Model,
+    ports: &'static [Port],
+    kernel_release: String,
+    acceleration: Acceleration,
 }
 
 impl Vm {
@@ -173,9 +210,17 @@ impl Vm {
         machine::check(options)?;
         let modules = kernel.modules(options)?;
         let image = image::of_this_program(&modules, &as_kernel_takes(&options.parameters))?;
-        let tap = Tap::make()?;
-        let (machine, control) = Machine::start(options, &kernel, image, &tap, acceleration)?;
-        Ok(Self { machine, tap, control: Some(control) })
+        let wire = Wire::make(ports(options.router), options.whole_segments)?;
+        let (machine, control) = Machine::start(options, &kernel, image, &wire, acceleration)?;
+        Ok(Self {
+            machine,
+            wire,
+            control: Some(control),
+            model: options.model,
+            ports: ports(options.router),
+            kernel_release: kernel.release,
+            acceleration,
+        })
     }
 
     /// The control channel; once.
@@ -185,7 +230,47 @@ impl Vm {
 
     /// The namespace that the generator enters, as a file.
     pub fn netns(&self) -> PathBuf {
-        self.tap.netns()
+        self.wire.netns()
+    }
+
+    /// Moves the calling thread into the wire's network namespace, for good: threads that it starts from then on reach the guest.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn enter(&self) -> Result<(), VmError> {
+        self.wire.enter()
+    }
+
+    /// The wire.
+    pub fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    /// The guest's address on its (first) wire.
+    pub fn address(&self) -> Ipv4Addr {
+        self.ports[0].there
+    }
+
+    /// Names of this host's ends of a router's wires, and the hardware address that the router has at the first.
+    pub fn router_ports(&self) -> Option<([&'static str; 2], [u8; 6])> {
+        match self.ports {
+            [from, to] => Some(([from.tap, to.tap], from.mac)),
+            _ => None,
+        }
+    }
+
+    /// Its NIC.
+    pub fn model(&self) -> Model {
+        self.model
+    }
+
+    /// The guest in words: NIC, kernel, and how it is run.
+    pub fn describe(&self) -> String {
+        let run = match self.acceleration {
+            Acceleration::Kvm => "run by KVM",
+            Acceleration::Tcg => "emulated by QEMU",
+        };
+        format!("a guest with {} and Linux {}, {run}", self.model, self.kernel_release)
     }
 
     /// The generator's interface there, and its address.
@@ -201,6 +286,11 @@ impl Vm {
     /// The generator's CPU, where QEMU's devices are served on it, too.
     pub fn shared_cpu(&self) -> Option<usize> {
         self.machine.shared_cpu()
+    }
+
+    /// The CPU on which the guest's CPU does not run; None where this process has one only.
+    pub fn near_cpu(&self) -> Option<usize> {
+        self.machine.near_cpu()
     }
 
     /// What became of QEMU, and the last lines of QEMU and of the guest's console, for the message of a failure.

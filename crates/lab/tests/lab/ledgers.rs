@@ -149,6 +149,7 @@ fn options(rig: &Rig, path: DatagramPath) -> StreamOptions {
         cpu: Preference::Only(CpuMethod::Procfs),
         probe: None,
         ledger: true,
+        guest: None,
         live: None,
         stop: Arc::default(),
         command: "netcliff stream".to_owned(),

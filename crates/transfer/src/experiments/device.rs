@@ -12,7 +12,7 @@ pub enum Device<'a> {
     /// The testbed's.
     Link(Box<Link<'a>>),
     /// Two hosts'.
-    Hosts(Box<Hosts>),
+    Hosts(Box<Hosts<'a>>),
 }
 
 impl<'a> Device<'a> {
@@ -24,6 +24,9 @@ impl<'a> Device<'a> {
         match place {
             Place::Agent { session, device: Some(device), .. } => {
                 Ok(Self::Hosts(Box::new(Hosts::take(device, session)?)))
+            }
+            Place::Agent { session, guest: Some(guest), .. } => {
+                Ok(Self::Hosts(Box::new(Hosts::of_guest(guest.vm.wire(), guest.vm.model(), session)?)))
             }
             _ => Ok(Self::Link(Box::new(Link::of(place)?))),
         }

@@ -1,85 +1,84 @@
 //! The devices of two hosts, brought to the settings of a configuration and back: this host's by itself, the far host's by
-//! its agent.
+//! its agent. Where the far host is a guest, the near end is its wire, of which MTU and rate are set.
 
+mod refusal;
 mod wanted;
 
 use std::collections::BTreeSet;
 
 use netcliff_core::experiment::Setting;
-use netcliff_host::device::{DeviceError, DeviceHold, DeviceState, MTU_BYTES};
+use netcliff_host::device::{DeviceError, DeviceHold, DeviceState};
 use netcliff_host::journal::StateDir;
-use netcliff_host::nic::link::LinkMode;
+use netcliff_host::testbed::vm::{Model, Wire};
 use netcliff_remote::control::client::Session;
 use netcliff_remote::device::FarDevice;
 
 use super::TransfersError;
-use wanted::{link, names, wanted};
+use super::link::MTU_BYTES;
+use refusal::Ends;
+use wanted::{names, wanted};
+
+/// This host's end.
+enum Near<'a> {
+    /// A device, held.
+    Device(Box<DeviceHold>),
+    /// The wire of a guest, which ends with it.
+    Wire(&'a Wire, Model),
+}
 
 /// Both devices, held until they are set back: the near one's hold sets it back when it is dropped, the agent the far one when
 /// the session ends.
-pub struct Hosts {
-    near: DeviceHold,
+pub struct Hosts<'a> {
+    near: Near<'a>,
     far: FarDevice,
     /// Requested values that did not take effect.
     otherwise: BTreeSet<String>,
 }
 
-impl Hosts {
+impl<'a> Hosts<'a> {
     /// Takes this host's device of this name, and the one that the agent allows to be changed.
     ///
     /// # Errors
     /// Either may not be changed.
     pub fn take(near: &str, session: &mut Session) -> Result<Self, TransfersError> {
         let state = StateDir::default_for_user().map_err(DeviceError::from)?;
-        let near = DeviceHold::take(near, &state)?;
-        let far = FarDevice::take(session)?;
-        Ok(Self { near, far, otherwise: BTreeSet::new() })
+        let near = Near::Device(Box::new(DeviceHold::take(near, &state)?));
+        Ok(Self { near, far: FarDevice::take(session)?, otherwise: BTreeSet::new() })
     }
 
-    /// Both ends as they were found, with their names in words.
-    fn ends(&self) -> [(String, &DeviceState); 2] {
-        let near = format!("{} of this host", self.near.interface());
-        [(near, self.near.found()), (format!("{} of the far host", self.far.interface), &self.far.found)]
+    /// Takes the device of a guest.
+    ///
+    /// # Errors
+    /// The guest is gone.
+    pub fn of_guest(wire: &'a Wire, model: Model, session: &mut Session) -> Result<Self, TransfersError> {
+        Ok(Self { near: Near::Wire(wire, model), far: FarDevice::take(session)?, otherwise: BTreeSet::new() })
+    }
+
+    /// The devices as they were found, with their names in words.
+    fn ends(&self) -> Ends<'_> {
+        match &self.near {
+            Near::Device(near) => Ends {
+                devices: vec![
+                    (format!("{} of this host", near.interface()), near.found()),
+                    (format!("{} of the far host", self.far.interface), &self.far.found),
+                ],
+                guest: None,
+            },
+            Near::Wire(_, model) => {
+                let name = format!("{model}, {} of the guest", self.far.interface);
+                Ends { devices: vec![(name, &self.far.found)], guest: Some(*model) }
+            }
+        }
     }
 
     /// Why a setting of a device is not available; None where it is.
     pub fn refusal(&self, setting: &Setting) -> Option<String> {
-        let key = setting.key();
-        let lacking = |has: &dyn Fn(&DeviceState) -> bool| {
-            let lacks = self.ends().into_iter().find(|(_, found)| !has(found))?;
-            Some(format!("{key}: {} does not have it", lacks.0))
-        };
-        match setting {
-            Setting::Feature(feature, _) => lacking(&|found| !names(*feature, found).is_empty()),
-            Setting::Coalesce(what, _) => lacking(&|found| found.coalesce.contains_key(what.kernel_name())),
-            Setting::Pause(what, _) => lacking(&|found| found.pause.contains_key(what.kernel_name())),
-            Setting::Mtu(mtu) if !MTU_BYTES.contains(mtu) => {
-                let (least, most) = (MTU_BYTES.start(), MTU_BYTES.end());
-                Some(format!("{key} {mtu}: on a host's device {least} to {most} bytes are set"))
-            }
-            Setting::Mtu(_) => lacking(&|found| found.mtu_bytes.is_some()),
-            Setting::Rate(None) | Setting::HalfDuplex(false) => None,
-            Setting::Rate(Some(bps)) => self.lacking_link(setting, |mode| f64::from(mode.speed_mbps) * 1e6 == *bps),
-            Setting::HalfDuplex(true) => self.lacking_link(setting, |mode| mode.half_duplex),
-            _ => Some(format!("{key}: it needs the testbed netns (without --to and --ssh)")),
-        }
-    }
-
-    /// Why a link like this is not available.
-    fn lacking_link(&self, setting: &Setting, is_it: impl Fn(&LinkMode) -> bool) -> Option<String> {
-        let (name, found) = self.ends().into_iter().find(|(_, found)| !found.link_modes.iter().any(&is_it))?;
-        let modes = found.link_modes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let has = if modes.is_empty() { "the driver names no speeds to choose from" } else { &modes };
-        Some(format!("{} {setting}: {name} does not have it ({has})", setting.key()))
+        self.ends().refusal(setting)
     }
 
     /// Why a rate is not available in a duplex; None where it is.
     pub fn impossible(&self, settings: &[Setting]) -> Option<String> {
-        self.ends().into_iter().find_map(|(name, found)| {
-            let mode = link(settings, found).filter(|mode| found.link != Some(*mode))?;
-            let lacks = !found.link_modes.contains(&mode);
-            lacks.then(|| format!("a link of {mode}: {name} does not have it"))
-        })
+        self.ends().impossible(settings)
     }
 
     /// Brings both ends to a configuration; what it does not name is as it was found.
@@ -87,12 +86,39 @@ impl Hosts {
     /// # Errors
     /// A driver refuses a value, or the agent is gone.
     pub fn bring_to(&mut self, session: &mut Session, settings: &[Setting]) -> Result<(), TransfersError> {
-        let [near, far] = self.ends().map(|(name, found)| (name, wanted(settings, found)));
-        let stands = self.near.bring_to(&near.1).inspect_err(|_| self.await_agent(session))?;
-        self.compare(&near, &stands, settings);
+        if let Near::Wire(wire, _) = self.near {
+            return self.bring_guest_to(wire, session, settings);
+        }
+        let brought: Vec<(String, DeviceState)> =
+            self.ends().devices.into_iter().map(|(name, found)| (name, wanted(settings, found))).collect();
+        let [near, far] = &brought[..] else { return Ok(()) };
+        if let Near::Device(device) = &mut self.near {
+            let stands = device.bring_to(&near.1);
+            let stands = stands.inspect_err(|_| self.await_agent(session))?;
+            self.compare(near, &stands, settings);
+        }
         let stands = self.far.bring_to(session, &far.1)?;
-        self.compare(&far, &stands, settings);
+        self.compare(far, &stands, settings);
         Ok(())
+    }
+
+    /// The guest's device takes the settings, and its wire MTU and rate: no NIC of QEMU slows down to a speed.
+    fn bring_guest_to(
+        &mut self,
+        wire: &Wire,
+        session: &mut Session,
+        settings: &[Setting],
+    ) -> Result<(), TransfersError> {
+        let of_device = |setting: &&Setting| !matches!(setting, Setting::Rate(_) | Setting::HalfDuplex(_));
+        let of_device: Vec<Setting> = settings.iter().filter(of_device).cloned().collect();
+        let name = self.ends().devices.remove(0).0;
+        let asked = (name, wanted(&of_device, &self.far.found));
+        wire.set_mtu(asked.1.mtu_bytes.unwrap_or(MTU_BYTES))?;
+        let stands = self.far.bring_to(session, &asked.1)?;
+        self.compare(&asked, &stands, &of_device);
+        let rate_bps =
+            settings.iter().find_map(|s| if let Setting::Rate(bps) = s { Some(*bps) } else { None }).flatten();
+        Ok(wire.limit_rate(rate_bps, settings.contains(&Setting::HalfDuplex(true)))?)
     }
 
     /// Waits for the agent after this host's link was down, before it is taken down anew: silence adds up, and
@@ -141,7 +167,13 @@ impl Hosts {
 
     /// Restores both; returns what could not be restored.
     pub fn restore(&mut self, session: &mut Session) -> Vec<String> {
-        let mut problems = self.near.set_back();
+        let mut problems = match &mut self.near {
+            Near::Device(near) => near.set_back(),
+            Near::Wire(wire, _) => {
+                let set = wire.limit_rate(None, false).and_then(|()| wire.set_mtu(MTU_BYTES));
+                set.err().map(|error| error.to_string()).into_iter().collect()
+            }
+        };
         match self.far.set_back(session) {
             Ok(theirs) => problems.extend(theirs),
             Err(error) => problems.push(format!(
@@ -155,7 +187,11 @@ impl Hosts {
     /// What runs that died left at either end and could not be set back: it is measured, too.
     pub fn left_over(&self) -> Vec<String> {
         let far = self.far.left_over.iter().map(|told| format!("at the far host: {told}"));
-        self.near.left_over().iter().cloned().chain(far).collect()
+        let near = match &self.near {
+            Near::Device(near) => near.left_over(),
+            Near::Wire(..) => &[],
+        };
+        near.iter().cloned().chain(far).collect()
     }
 
     /// What differs from the request.

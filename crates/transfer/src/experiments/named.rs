@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::bulk::{Channel, DatagramPath, SendPath, Settings};
+use crate::bulk::{Channel, DatagramPath, Direction, SendPath, Settings};
 use netcliff_core::Provenance;
 use netcliff_core::experiment::Setting;
 use netcliff_core::repeats::Repeats;
@@ -64,6 +64,7 @@ struct Named {
     method: Method,
     udp: bool,
     ipv6: bool,
+    far_sends: bool,
     path: Option<Path>,
     block_bytes: Option<u64>,
     no_delay: bool,
@@ -80,6 +81,7 @@ impl Named {
             method: Method::Default,
             udp: false,
             ipv6: false,
+            far_sends: false,
             path: None,
             block_bytes: None,
             no_delay: false,
@@ -94,6 +96,7 @@ impl Named {
                 Setting::Method(name) => named.method = name.parse().unwrap_or_default(),
                 Setting::Channel(name) => named.udp = name == "udp",
                 Setting::Ipv6(ipv6) => named.ipv6 = *ipv6,
+                Setting::FarSends(far) => named.far_sends = *far,
                 Setting::Path(name) => named.path = path(name),
                 Setting::Block(bytes) => named.block_bytes = Some(*bytes),
                 Setting::NoDelay(on) => named.no_delay = *on,
@@ -138,6 +141,12 @@ pub(super) fn impossible(config: &Config) -> Option<String> {
     if named.udp && method != Method::Default {
         return Some(format!("{method} over udp: it measures streams"));
     }
+    if named.far_sends && method != Method::Default {
+        return Some(format!("direction receive with {method}: it says itself who sends"));
+    }
+    if named.far_sends && named.udp {
+        return Some("direction receive over udp: datagrams go to the far end".to_owned());
+    }
     if let Some((threads, what)) = named.cannot_share() {
         return Some(format!(
             "{what} with {} flows over {threads} threads: its threads wait for one flow only",
@@ -164,6 +173,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
         (channel, _) => channel.clone(),
     };
     let method = named.method;
+    let named_direction = named.far_sends.then_some(Direction::Receive);
     let mut options = StreamOptions {
         method,
         blocks_bytes: Vec::new(),
@@ -177,6 +187,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
         cpu: Preference::Only(CpuMethod::Procfs),
         probe: None,
         ledger: false,
+        guest: place.guest(),
         live: None,
         stop: Arc::clone(place.stop()),
         command: provenance.command.clone(),
@@ -201,6 +212,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             Setting::Method(_)
             | Setting::Channel(_)
             | Setting::Ipv6(_)
+            | Setting::FarSends(_)
             | Setting::Path(_)
             | Setting::HalfDuplex(_)
             | Setting::Mtu(_)
@@ -211,7 +223,9 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             | Setting::Pause(..) => {}
         }
     }
-    place.pin(&mut options.template, method.direction());
+    let direction = method.direction().or(named_direction);
+    options.template.direction = direction.unwrap_or_default();
+    place.pin(&mut options.template, direction);
     if method == Method::Lmbench2 || options.blocks_bytes.is_empty() {
         options.blocks_bytes = vec![method.default_block_bytes(&options.template.channel)];
     }

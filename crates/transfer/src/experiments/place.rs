@@ -11,6 +11,7 @@ use netcliff_host::testbed::netns::{Side, Testbed};
 use netcliff_packets::WireError;
 use netcliff_remote::control::client::Session;
 
+use crate::guest::GuestHost;
 use crate::hosts::Fingerprints;
 use crate::stream::{self, Far, StreamOptions};
 use netcliff_trial::rig::Rig;
@@ -28,6 +29,8 @@ pub enum Place<'a> {
         address: IpAddr,
         /// This host's device, where its settings and those of the one that the agent allows are to be changed.
         device: Option<String>,
+        /// The guest in which the agent runs.
+        guest: Option<GuestHost<'a>>,
         /// Ends the run early; what was measured is kept.
         stop: Arc<AtomicBool>,
     },
@@ -70,6 +73,12 @@ impl<'a> Place<'a> {
     pub(super) fn describe(&self) -> (&'static str, String) {
         match self {
             Self::Testbed(rig) => ("testbed", rig.describe()),
+            Self::Agent { session, address, guest: Some(guest), .. } => {
+                let version = &session.hello.version;
+                let host = guest.vm.describe();
+                let devices = "settings of its device changed, MTU and rate of its wire, too";
+                ("far end", format!("{host}, data to {address} (netcliff {version}); {devices}"))
+            }
             Self::Agent { session, address, device, .. } => {
                 let host = if session.shares_clock() { "on this host" } else { "on another host" };
                 let version = &session.hello.version;
@@ -98,7 +107,10 @@ impl<'a> Place<'a> {
     pub(super) fn limits(&self) -> Vec<String> {
         match self {
             Self::Testbed(rig) => rig.limits.clone(),
-            Self::Agent { .. } => stream::limits_of_this_host(),
+            Self::Agent { guest, .. } => {
+                let of_guest = guest.iter().flat_map(|guest| guest.limits).cloned();
+                of_guest.chain(stream::limits_of_this_host()).collect()
+            }
         }
     }
 
@@ -130,10 +142,26 @@ impl<'a> Place<'a> {
             Self::Agent { address, .. } => *address,
         };
         let mut template = Settings::new(Channel::Tcp { address, multipath: false });
-        if let Self::Testbed(rig) = self {
-            (template.near.netns, template.far.netns) = (rig.netns(Side::Sender), rig.netns(Side::HostUnderTest));
+        match self {
+            Self::Testbed(rig) => {
+                (template.near.netns, template.far.netns) = (rig.netns(Side::Sender), rig.netns(Side::HostUnderTest));
+            }
+            Self::Agent { guest: Some(guest), .. } => {
+                (template.near.netns, template.near.cpu) = (Some(guest.vm.netns()), guest.vm.near_cpu());
+                // The guest's only one.
+                template.far.cpu = Some(0);
+            }
+            Self::Agent { .. } => {}
         }
         template
+    }
+
+    /// The guest in words, where the far host is one.
+    pub(super) fn guest(&self) -> Option<String> {
+        match self {
+            Self::Agent { guest, .. } => guest.map(|guest| guest.vm.describe()),
+            Self::Testbed(_) => None,
+        }
     }
 
     /// The sender's CPU is the rig's sender's, whichever end connects: methods in which the far end sends swap the ends.

@@ -4,7 +4,7 @@ use crate::bulk::{End, Flow, TcpSample};
 use netcliff_core::stream::{CpuTimes, StreamSample, kernel_share};
 use netcliff_host::cpu::system::SystemShares;
 
-use super::summary::{near_us_per_kib, wire_bps_of};
+use super::summary::{Ticks, far_ticks, near_ticks, us_per_kib_of, wire_bps_of};
 use super::{Repeat, StreamOptions};
 
 /// A sample a measured window, in order. Figures of the whole host belong to a transfer, so that where several windows
@@ -20,8 +20,10 @@ fn of_repeat(options: &StreamOptions, block_bytes: usize, repeat: &Repeat) -> Ve
     let windows = flows.iter().map(of_flow).max().unwrap_or(0);
     let mut samples: Vec<StreamSample> = (0..windows).map(|place| of_window(options, flows, place)).collect();
     if let [sample] = &mut samples[..] {
-        sample.system_us_per_kib = near_us_per_kib(repeat).filter(|us| us.is_finite());
-        sample.system_cpus = (!repeat.ticks.is_empty()).then(|| repeat.ticks.iter().map(SystemShares::busy).sum());
+        let host: Ticks = if options.guest.is_some() { far_ticks } else { near_ticks };
+        let ticks = host(repeat);
+        sample.system_us_per_kib = us_per_kib_of(repeat, host).filter(|us| us.is_finite());
+        sample.system_cpus = (!ticks.is_empty()).then(|| ticks.iter().map(SystemShares::busy).sum());
         let pairs: Vec<(&TcpSample, &TcpSample)> =
             flows.iter().filter_map(|flow| Some((flow.tcp.first()?, flow.tcp.last()?))).collect();
         let increase = |count: fn(&TcpSample) -> u64| -> u64 {

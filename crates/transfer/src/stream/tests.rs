@@ -21,6 +21,7 @@ pub(super) fn options(method: Method) -> StreamOptions {
         cpu: Preference::Only(CpuMethod::Procfs),
         probe: None,
         ledger: false,
+        guest: None,
         live: None,
         stop: Arc::default(),
         command: "netcliff stream".to_owned(),

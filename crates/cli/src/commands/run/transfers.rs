@@ -6,17 +6,19 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::Provenance;
 use netcliff_core::experiment::{Experiment, Setting, Transfers};
+use netcliff_host::testbed::vm::{Model, VmOptions};
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 use netcliff_transfer::bulk::LONGEST_TIME_S;
 use netcliff_transfer::experiments::{self, Place, TransferReport, TransfersError};
+use netcliff_transfer::guest::GuestLink;
 use netcliff_trial::rig::{self, LinkOptions, Rig, RigOptions};
 
 use super::kept::{Kept, Known};
 use super::show::files;
-use crate::args::{RunArgs, StoreArgs};
+use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::commands::far::FarSession;
 use crate::commands::refused;
 use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
@@ -37,7 +39,7 @@ pub fn run(
     let experiment = changed(args, experiment);
     experiment.check().map_err(output::usage)?;
     refuse_figure(args, &experiment)?;
-    if !args.far.is_asked() && !matches!(args.testbed, rig::Place::Loopback) {
+    if !args.far.is_asked() && args.testbed != Testbed::Here(rig::Place::Loopback) {
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
@@ -61,20 +63,37 @@ fn measured(
 ) -> anyhow::Result<TransferReport> {
     let path = args.file().display().to_string();
     let file = (path.as_str(), text);
-    if !args.far.is_asked() {
-        let rig = rig(args, experiment, stop)?;
+    let (here, far) = (args.testbed.here(), args.far.is_asked());
+    if let (Some(place), false) = (here, far) {
+        let rig = rig(place, experiment, stop)?;
         return experiments::run(experiment, file, &mut Place::Testbed(&rig), provenance, kept).map_err(explain);
     }
-    let mut agent = FarSession::open_changing(&args.far, &args.devices)?;
-    let device = args.devices.first().cloned();
-    let mut place = Place::Agent { session: &mut agent.session, address: agent.address, device, stop };
+    let mut lock = None;
+    let mut agent = match args.testbed {
+        Testbed::Vm(model) if !far => {
+            let (held, beside) = args.wait.hold()?;
+            lock = held;
+            beside.into_iter().for_each(|told| output::say(format!("netcliff: {told}")));
+            FarSession::in_guest(&guest_of(args, model), GuestLink::default())?
+        }
+        _ => FarSession::open_changing(&args.far, &args.devices)?,
+    };
+    let (device, address) = (args.devices.first().cloned(), agent.address);
+    let (session, guest) = agent.parts();
+    let mut place = Place::Agent { session, address, device, guest, stop };
     let found = experiments::run(experiment, file, &mut place, provenance, kept);
+    let found = found.map_err(explain).map_err(|error| agent.of_run(error));
     agent.close()?;
-    found.map_err(explain)
+    drop(lock);
+    found
 }
 
-fn rig(args: &RunArgs, experiment: &Transfers, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
-    let place = args.testbed;
+/// A guest whose link carries segments whole where its driver can: only then does its LRO act.
+fn guest_of(args: &RunArgs, model: Model) -> VmOptions {
+    VmOptions { whole_segments: matches!(model, Model::VirtioNet | Model::Vmxnet3), ..args.guest.of(model) }
+}
+
+fn rig(place: rig::Place, experiment: &Transfers, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
     // IPv6 only if it is requested: it sends a packet or two of its own.
     let mut varied = experiment.factors().map_err(output::usage)?.into_iter().flat_map(|factor| factor.levels);
     let ipv6 = Setting::Ipv6(true);
@@ -92,7 +111,12 @@ fn take_up<'a>(
     provenance: &Provenance,
 ) -> anyhow::Result<Kept<'a, TransferReport>> {
     let far = &args.far;
-    let mut place = format!("{:?} {:?} {:?} {:?}", args.testbed, far.to.first(), far.ssh, far.data_to);
+    // As before there were guests: runs of then can be continued.
+    let testbed = match args.testbed {
+        Testbed::Here(place) => format!("{place:?}"),
+        Testbed::Vm(model) => format!("vm:{model} {:?} {:?}", args.guest.vm_kernel, args.guest.vm_qemu),
+    };
+    let mut place = format!("{testbed} {:?} {:?} {:?}", far.to.first(), far.ssh, far.data_to);
     if !args.devices.is_empty() {
         place += &format!(" {:?}", args.devices);
     }

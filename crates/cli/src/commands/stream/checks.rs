@@ -6,7 +6,7 @@ use netcliff_transfer::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
 
 use netcliff_trial::rig::Place;
 
-use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StreamArgs};
+use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StreamArgs, Testbed};
 use crate::commands::refused;
 use crate::output;
 
@@ -23,7 +23,10 @@ pub(super) fn all(
     of_cpus(args)?;
     of_method(args, direction)?;
     of_threads(args, template, paths)?;
-    if args.far.is_asked() { of_agent(args, template) } else { Ok(()) }
+    if args.model().is_some() {
+        of_guest(args)?;
+    }
+    if args.between_hosts() { of_agent(args, template) } else { Ok(()) }
 }
 
 /// Options that a channel does not have. They are refused, not ignored: a result is always that of the options given.
@@ -89,8 +92,9 @@ fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
 /// Settings of a link without a link.
 fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
     let has_none = match args.testbed {
-        None | Some(Place::Loopback) => true,
-        Some(Place::Best | Place::Netns) => matches!(args.carrier(), Carrier::Unix | Carrier::Pipe),
+        None | Some(Testbed::Here(Place::Loopback)) => true,
+        Some(Testbed::Here(Place::Best | Place::Netns)) => matches!(args.carrier(), Carrier::Unix | Carrier::Pipe),
+        Some(Testbed::Vm(_)) => return args.bed.refuse_of_guest(args.ipv6),
     };
     args.bed.refuse_without(has_none)?;
     if args.ipv6 { args.bed.refuse_with_ipv6() } else { Ok(()) }
@@ -105,7 +109,7 @@ fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
         ));
     }
     let sends_here = args.method.direction() != Some(Direction::Receive) && !args.reverse;
-    let lists = match (args.far.is_asked(), sends_here) {
+    let lists = match (args.between_hosts(), sends_here) {
         (false, _) => [sender.list(), receiver.list()].concat(),
         (true, true) => sender.list().to_vec(),
         (true, false) => receiver.list().to_vec(),
@@ -125,10 +129,26 @@ pub(super) fn low_water(args: &StreamArgs) -> anyhow::Result<Option<u32>> {
     Ok(Some(u32::try_from(bytes).unwrap_or(u32::MAX)))
 }
 
+/// Options that a guest does not have.
+fn of_guest(args: &StreamArgs) -> anyhow::Result<()> {
+    if args.probe.is_some() {
+        return Err(output::usage(
+            "--probe sends its requests in a second session, and a guest serves one: leave it out, or give --testbed netns",
+        ));
+    }
+    if args.profile {
+        return Err(output::usage(
+            "--profile samples this host's kernel, and the guest's is another: leave it out, or give --testbed netns",
+        ));
+    }
+    Ok(())
+}
+
 /// Options that need both ends on this host.
 fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     if matches!(template.channel, Channel::Unix | Channel::Pipe) {
-        return Err(output::usage("--channel unix and pipe have both ends on this host: leave --to and --ssh out"));
+        let out = if args.model().is_some() { "--testbed vm" } else { "--to and --ssh" };
+        return Err(output::usage(format!("--channel unix and pipe have both ends on this host: leave {out} out")));
     }
     if args.far.to.len() > 1 {
         of_several(args)?;

@@ -14,6 +14,8 @@ pub enum Key {
     Channel,
     /// Version of IP.
     Ip,
+    /// Which end sends.
+    Direction,
     /// How blocks are sent.
     Path,
     /// TCP_NODELAY.
@@ -54,12 +56,13 @@ pub enum Key {
 
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 34] = {
+    pub const ALL: [Self; 35] = {
         let [[adaptive_rx, rx_usecs, rx_frames], [adaptive_tx, tx_usecs, tx_frames]] = Coalesce::DIRECTIONS;
         [
             Self::Method,
             Self::Channel,
             Self::Ip,
+            Self::Direction,
             Self::Path,
             Self::NoDelay,
             Self::Congestion,
@@ -100,6 +103,7 @@ impl Key {
             Self::Method => "method",
             Self::Channel => "channel",
             Self::Ip => "ip",
+            Self::Direction => "direction",
             Self::Path => "path",
             Self::NoDelay => "nodelay",
             Self::Congestion => "congestion",
@@ -185,6 +189,11 @@ impl Key {
                 "4" => Setting::Ipv6(false),
                 "6" => Setting::Ipv6(true),
                 _ => return Err(bad("expected 4 or 6")),
+            },
+            Self::Direction => match text {
+                "send" => Setting::FarSends(false),
+                "receive" => Setting::FarSends(true),
+                _ => return Err(bad("expected send (the near end sends), or receive (the far end does)")),
             },
             Self::Path => Setting::Path(word()?),
             Self::NoDelay => Setting::NoDelay(on()?),
@@ -303,6 +312,8 @@ pub enum Setting {
     Channel(String),
     /// IPv6 instead of IPv4.
     Ipv6(bool),
+    /// The far end sends instead of the near end.
+    FarSends(bool),
     /// How blocks are sent, by name.
     Path(String),
     /// TCP_NODELAY.
@@ -370,6 +381,7 @@ impl Setting {
             Self::Method(_) => Key::Method,
             Self::Channel(_) => Key::Channel,
             Self::Ipv6(_) => Key::Ip,
+            Self::FarSends(_) => Key::Direction,
             Self::Path(_) => Key::Path,
             Self::NoDelay(_) => Key::NoDelay,
             Self::Congestion(_) => Key::Congestion,
@@ -415,6 +427,7 @@ impl std::fmt::Display for Setting {
                 out.write_str(if *on { "on" } else { "off" })
             }
             Self::Ipv6(ipv6) => out.write_str(if *ipv6 { "6" } else { "4" }),
+            Self::FarSends(far) => out.write_str(if *far { "receive" } else { "send" }),
             Self::HalfDuplex(half) => out.write_str(if *half { "half" } else { "full" }),
             Self::Threads(None) => out.write_str("own"),
             Self::Threads(Some(number)) => write!(out, "{number}"),

@@ -48,7 +48,7 @@ fn a_file_comes_to_factors() {
 fn every_key_reads_what_it_writes() {
     for key in Key::ALL {
         assert_eq!(key.name().parse::<Key>(), Ok(key));
-        let text = ["on", "full", "1500", "6", "10Mbit/s", "64KiB", "pfifo:100", "page", "word"]
+        let text = ["on", "full", "1500", "6", "10Mbit/s", "64KiB", "pfifo:100", "page", "receive", "word"]
             .into_iter()
             .find(|text| key.parse(text).is_ok());
         let setting = key.parse(text.expect("some form is accepted")).expect("as found");

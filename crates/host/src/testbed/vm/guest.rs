@@ -12,9 +12,11 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 
 use super::image::{MODULES, PARAMETERS};
-use super::{GUEST_MAC, PORT_NAME, PREFIX, THERE};
+use super::{PORT_NAME, PREFIX, Port, ROUTER, ports};
 use crate::rtnl::Rtnl;
 
+/// Switch of IPv4 forwarding.
+const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 /// Longest wait for a device of the guest.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -34,11 +36,11 @@ pub fn is_first_process() -> bool {
     std::process::id() == 1
 }
 
-/// Makes the guest a host; returns the control channel.
+/// Makes the guest a host; returns the control channel and the name of its NIC.
 ///
 /// # Errors
 /// A sentence on what is missing.
-pub fn prepare() -> Result<File, String> {
+pub fn prepare() -> Result<(File, String), String> {
     for (kind, place) in FILE_SYSTEMS {
         let mounted = mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>);
         match mounted {
@@ -47,18 +49,28 @@ pub fn prepare() -> Result<File, String> {
         }
     }
     load_modules()?;
-    let device = within("the NIC", nic)?;
+    Rtnl::new().set_up("lo").map_err(|error| format!("lo: {error}"))?;
+    let router = std::env::var_os(ROUTER).is_some();
+    let devices = ports(router).iter().map(set_up).collect::<Result<Vec<_>, String>>()?;
+    if router {
+        fs::write(FORWARD, "1").map_err(|error| format!("{FORWARD}: {error}"))?;
+    }
+    Ok((within("the control channel", control)?, devices.into_iter().next().unwrap_or_default()))
+}
+
+/// Gives a NIC its address; returns its name.
+fn set_up(port: &Port) -> Result<String, String> {
+    let device = within("the NIC", || nic(port))?;
     let set = || -> io::Result<()> {
         let mut rtnl = Rtnl::new();
-        rtnl.set_up("lo")?;
         let index = rtnl.link(&device)?.index;
-        rtnl.add_address(index, THERE, PREFIX)?;
+        rtnl.add_address(index, port.there, PREFIX)?;
         rtnl.set_up(&device)
     };
     set().map_err(|error| format!("{device}: {error}"))?;
     let carrier = format!("/sys/class/net/{device}/carrier");
     within("a carrier", || fs::read_to_string(&carrier).ok().filter(|up| up.trim() == "1"))?;
-    within("the control channel", control)
+    Ok(device)
 }
 
 /// Ends the guest.
@@ -99,8 +111,8 @@ fn within<T>(what: &str, mut of: impl FnMut() -> Option<T>) -> Result<T, String>
     }
 }
 
-fn nic() -> Option<String> {
-    let mac = GUEST_MAC.map(|byte| format!("{byte:02x}")).join(":");
+fn nic(port: &Port) -> Option<String> {
+    let mac = port.mac.map(|byte| format!("{byte:02x}")).join(":");
     let devices = fs::read_dir("/sys/class/net").ok()?.flatten().map(|entry| entry.path());
     let mut own = devices.filter(|path| fs::read_to_string(path.join("address")).is_ok_and(|has| has.trim() == mac));
     Some(own.next()?.file_name()?.to_string_lossy().into_owned())

@@ -19,7 +19,7 @@ const SETUP: usize = 0x200;
 pub(super) struct Kernel {
     pub(super) path: PathBuf,
     /// As `uname -r` has it.
-    release: String,
+    pub(super) release: String,
 }
 
 /// A module, unpacked.
@@ -210,6 +210,8 @@ mod tests {
             parameters: String::new(),
             cpus: 1,
             sender_cpu: None,
+            whole_segments: false,
+            router: false,
         };
         let own = Kernel { path: "/boot/vmlinuz-1".into(), release: "1".into() };
         let found = own.modules(&options).unwrap();

@@ -18,8 +18,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 
 use super::kernel::Kernel;
-use super::tap::Tap;
-use super::{GUEST_MAC, Model, PORT_NAME, VmError, VmOptions, step};
+use super::tap::Wire;
+use super::{Model, PORT_NAME, Port, ROUTER, VmError, VmOptions, ports, step};
 
 const QEMU: &str = "qemu-system-x86_64";
 const MEMORY_MIB: u32 = 1024;
@@ -87,6 +87,8 @@ pub(super) struct Machine {
     child: Child,
     /// The generator's CPU, where one other is left.
     shared_cpu: Option<CpuSet>,
+    /// The generator's CPU, where others are left.
+    near_cpu: Option<usize>,
     said: Arc<Mutex<VecDeque<String>>>,
 }
 
@@ -96,21 +98,23 @@ impl Machine {
         options: &VmOptions,
         kernel: &Kernel,
         image: Vec<u8>,
-        tap: &Tap,
+        wire: &Wire,
         acceleration: Acceleration,
     ) -> Result<(Self, OwnedFd), VmError> {
         let image = in_memory(&image).map_err(step("keep the guest's initramfs in memory"))?;
         let pair = || UnixStream::pair().map_err(step("make a pair of sockets"));
         let ((control, control_there), (console, console_there)) = (pair()?, pair()?);
-        let inherited = [image.as_raw_fd(), tap.fd().as_raw_fd(), control_there.as_raw_fd(), console_there.as_raw_fd()];
+        let own = [image.as_raw_fd(), control_there.as_raw_fd(), console_there.as_raw_fd()];
+        let taps: Vec<RawFd> = wire.fds().map(|fd| fd.as_raw_fd()).collect();
         let mut command = Command::new(program(options));
-        command.args(arguments(options, acceleration, inherited)).arg("-kernel").arg(&kernel.path);
+        command.args(arguments(options, acceleration, own, &taps)).arg("-kernel").arg(&kernel.path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // Ctrl-C is for this program, which ends QEMU when it has its figures.
         command.process_group(0);
         let (parent, cpus) = (Pid::this(), cpus_beside(options.sender_cpu));
+        let inherited = [&own[..], &taps].concat();
         // SAFETY: only system calls follow the fork, on values made before it.
-        unsafe { command.pre_exec(move || prepare(parent, cpus.as_ref(), inherited)) };
+        unsafe { command.pre_exec(move || prepare(parent, cpus.as_ref(), &inherited)) };
         let mut child = command.spawn().map_err(step(format!("run {}", program(options).display())))?;
         let said = Arc::<Mutex<VecDeque<String>>>::default();
         if let Some(stderr) = child.stderr.take() {
@@ -118,7 +122,8 @@ impl Machine {
         }
         listen(console, "guest", Arc::clone(&said));
         let shared_cpu = cpus.filter(|cpus| count(cpus) == 1).and_then(|cpus| others(&cpus));
-        Ok((Self { child, shared_cpu, said }, control.into()))
+        let near_cpu = cpus.and_then(|cpus| first(&others(&cpus)?));
+        Ok((Self { child, shared_cpu, near_cpu, said }, control.into()))
     }
 
     /// Gives QEMU's input and output a turn on the generator's CPU where the guest has the only other one: there it would take the
@@ -134,6 +139,10 @@ impl Machine {
 
     pub(super) fn shared_cpu(&self) -> Option<usize> {
         first(self.shared_cpu.as_ref()?)
+    }
+
+    pub(super) fn near_cpu(&self) -> Option<usize> {
+        self.near_cpu
     }
 
     pub(super) fn last_words(&mut self) -> String {
@@ -168,9 +177,9 @@ fn in_memory(bytes: &[u8]) -> std::io::Result<OwnedFd> {
 fn arguments(
     options: &VmOptions,
     acceleration: Acceleration,
-    [image, tap, control, console]: [RawFd; 4],
+    [image, control, console]: [RawFd; 3],
+    taps: &[RawFd],
 ) -> Vec<String> {
-    let mac = GUEST_MAC.map(|byte| format!("{byte:02x}")).join(":");
     let (device, accelerator, cpus) = (options.model.device(), acceleration.name(), options.cpus);
     let cpu = if acceleration == Acceleration::Kvm { "host" } else { "max" };
     // The guest's clock is the processor's: another is a device, which costs a packet more than its protocol work.
@@ -179,13 +188,19 @@ fn arguments(
     // What the kernel does not know it gives to its first program as environment: the guest logs like this program.
     let log = std::env::var(LOG).ok().filter(|filter| !filter.is_empty() && !filter.contains(['"', ' ']));
     let log = log.map_or_else(String::new, |filter| format!(" {LOG}={filter}"));
-    let append = format!("{append}{log} -- guest");
+    let router = if options.router { format!(" {ROUTER}=1") } else { String::new() };
+    let append = format!("{append}{log}{router} -- guest");
+    let nic = |(at, (tap, port)): (usize, (&RawFd, &Port))| {
+        let mac = port.mac.map(|byte| format!("{byte:02x}")).join(":");
+        let id = if at == 0 { "wire".to_owned() } else { format!("wire{at}") };
+        format!("-netdev tap,id={id},fd={tap} -device {device},netdev={id},mac={mac},romfile=")
+    };
+    let nics: Vec<String> = taps.iter().zip(ports(options.router)).enumerate().map(nic).collect();
     let all = [
         format!(
             "-accel {accelerator} -M q35 -cpu {cpu} -smp {cpus} -m {MEMORY_MIB} -nodefaults -no-user-config -no-reboot"
         ),
         format!("-name netcliff,debug-threads=on -display none -initrd /proc/self/fd/{image}"),
-        format!("-netdev tap,id=wire,fd={tap} -device {device},netdev=wire,mac={mac},romfile="),
         format!("-chardev socket,id=console,fd={console} -serial chardev:console"),
         format!("-device virtio-serial-pci -chardev socket,id=control,fd={control}"),
         format!("-device virtserialport,chardev=control,name={PORT_NAME}"),
@@ -194,7 +209,7 @@ fn arguments(
         format!("-chardev socket,id=monitor,path={name},abstract=on,server=on,wait=off -mon chardev=monitor")
     });
     let mut words: Vec<String> =
-        all.iter().chain(&monitor).flat_map(|part| part.split(' ').map(str::to_owned)).collect();
+        all.iter().chain(&nics).chain(&monitor).flat_map(|part| part.split(' ').map(str::to_owned)).collect();
     words.extend(["-append".to_owned(), append]);
     words
 }
@@ -229,7 +244,7 @@ fn others(cpus: &CpuSet) -> Option<CpuSet> {
 }
 
 /// In QEMU's process, before it is QEMU.
-fn prepare(parent: Pid, cpus: Option<&CpuSet>, inherited: [RawFd; 4]) -> std::io::Result<()> {
+fn prepare(parent: Pid, cpus: Option<&CpuSet>, inherited: &[RawFd]) -> std::io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != parent {
         return Err(std::io::Error::other("netcliff has gone"));
@@ -239,7 +254,7 @@ fn prepare(parent: Pid, cpus: Option<&CpuSet>, inherited: [RawFd; 4]) -> std::io
     }
     for fd in inherited {
         // SAFETY: a descriptor of this process stays open over exec.
-        if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } != 0 {
+        if unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) } != 0 {
             return Err(std::io::Error::last_os_error());
         }
     }

@@ -5,8 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use nix::sched::{CloneFlags, setns};
+
 use super::super::namespace::Namespace;
-use super::{HERE, PREFIX, VmError, step};
+use super::{PREFIX, Port, VmError, step};
 use crate::rtnl::Rtnl;
 
 /// Name of this host's end.
@@ -14,27 +16,66 @@ pub(super) const NAME: &str = "vm0";
 /// Frames that wait where QEMU is late to fetch them, as a NIC's own buffer holds them while its ring is full: 20 KiB of the 82574's 40
 /// are for reception (its datasheet, section 7.3), some 300 of the smallest frames.
 const QUEUE_FRAMES: u32 = 300;
+/// MTU that a tap is made with (bytes).
+const MTU_BYTES: u32 = 1500;
 
+/// A tap in a namespace of its own: this host's end of the guest's link.
 #[derive(Debug)]
-pub(super) struct Tap {
+pub struct Wire {
     namespace: Namespace,
-    fd: OwnedFd,
+    fds: Vec<OwnedFd>,
 }
 
-impl Tap {
-    pub(super) fn make() -> Result<Self, VmError> {
+impl Wire {
+    pub(super) fn make(ports: &[Port], whole_segments: bool) -> Result<Self, VmError> {
         let namespace = Namespace::anonymous("vm")?;
-        let fd = namespace.run(|| {
-            let fd = open().map_err(|why| VmError::Tap { why })?;
-            set_up().map_err(step("set up the tap"))?;
+        let one = |port: &Port| {
+            let fd = open(port.tap, whole_segments).map_err(|why| VmError::Tap { why })?;
+            set_up(port).map_err(step("set up the tap"))?;
             Ok::<_, VmError>(fd)
-        })??;
-        Ok(Self { namespace, fd })
+        };
+        let fds = namespace.run(|| ports.iter().map(one).collect::<Result<_, _>>())??;
+        Ok(Self { namespace, fds })
     }
 
-    /// What QEMU reads and writes.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// Sets the MTU of this end (bytes).
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn set_mtu(&self, mtu_bytes: u32) -> Result<(), VmError> {
+        let set = self.namespace.run(|| Rtnl::new().set_mtu(NAME, mtu_bytes))?;
+        set.map_err(step(format!("set the MTU of the guest's wire to {mtu_bytes}")))
+    }
+
+    /// Holds what goes to the guest to a rate on the wire (bit/s), by a token bucket as in a namespace testbed, or what goes both ways
+    /// together; None: neither is held.
+    ///
+    /// # Errors
+    /// The kernel has no token bucket, or for both ways no ifb, u32 or mirred.
+    pub fn limit_rate(&self, bps: Option<f64>, both_ways: bool) -> Result<(), VmError> {
+        let set = self.namespace.run(|| {
+            let mut rtnl = Rtnl::new();
+            let link = rtnl.link(NAME)?;
+            let mtu_bytes = link.mtu_bytes.unwrap_or(MTU_BYTES);
+            rtnl.free_rate(link.index)?;
+            rtnl.unshare_rate(link.index)?;
+            match bps {
+                None => Ok(()),
+                Some(bps) if both_ways => rtnl.share_rate(link.index, bps, mtu_bytes),
+                Some(bps) => rtnl.limit_rate(link.index, bps, mtu_bytes),
+            }
+        })?;
+        set.map_err(step("limit the rate of the guest's wire"))
+    }
+
+    pub(super) fn enter(&self) -> Result<(), VmError> {
+        let entered = setns(self.namespace.net().as_fd(), CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
+        entered.map_err(step("enter the namespace of the guest's wire"))
+    }
+
+    /// What QEMU reads and writes, a descriptor a port.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.fds.iter().map(AsFd::as_fd)
     }
 
     pub(super) fn netns(&self) -> PathBuf {
@@ -43,14 +84,15 @@ impl Tap {
 }
 
 /// A tap of the calling thread's namespace (Documentation/networking/tuntap.rst).
-fn open() -> io::Result<OwnedFd> {
+fn open(name: &str, whole_segments: bool) -> io::Result<OwnedFd> {
     let file: File = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
     // SAFETY: all zero is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(NAME.bytes()) {
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    let flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+    let header = if whole_segments { libc::IFF_VNET_HDR } else { 0 };
+    let flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as libc::c_short;
     // SAFETY: the flags are the first bytes of the union, which other systems declare otherwise.
     unsafe { (&raw mut request.ifr_ifru).cast::<libc::c_short>().write(flags) };
     // SAFETY: TUNSETIFF reads and writes an ifreq.
@@ -60,13 +102,14 @@ fn open() -> io::Result<OwnedFd> {
     }
 }
 
-fn set_up() -> io::Result<()> {
+fn set_up(port: &Port) -> io::Result<()> {
+    let name = port.tap;
     // No router solicitations beside the load; a kernel without IPv6 sends none.
-    let _ = write(format!("/proc/sys/net/ipv6/conf/{NAME}/disable_ipv6"), "1");
+    let _ = write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     // Absent where /sys is not this namespace's; then it holds the kernel's 1000.
-    let _ = write(format!("/sys/class/net/{NAME}/tx_queue_len"), QUEUE_FRAMES.to_string());
+    let _ = write(format!("/sys/class/net/{name}/tx_queue_len"), QUEUE_FRAMES.to_string());
     let mut rtnl = Rtnl::new();
-    let index = rtnl.link(NAME)?.index;
-    rtnl.add_address(index, HERE, PREFIX)?;
-    rtnl.set_up(NAME)
+    let index = rtnl.link(name)?.index;
+    port.here.map_or(Ok(()), |here| rtnl.add_address(index, here, PREFIX))?;
+    rtnl.set_up(name)
 }

@@ -37,7 +37,8 @@ pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, Stri
         Far::Here => None,
         Far::Agent { session, address } => {
             let host = if far.is_this_host() { "on this host" } else { "on another host" };
-            Some(format!("an agent {host}, data to {address} (netcliff {})", session.hello.version))
+            let host = options.guest.clone().unwrap_or_else(|| format!("an agent {host}"));
+            Some(format!("{host}, data to {address} (netcliff {})", session.hello.version))
         }
         Far::Agents(agents) => {
             let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();

@@ -40,13 +40,13 @@ fn received_bytes(repeat: &Repeat) -> f64 {
 }
 
 /// The ticks of a host in one repeat.
-pub(super) type Ticks = fn(&Repeat) -> &[SystemShares];
+pub(in crate::stream) type Ticks = fn(&Repeat) -> &[SystemShares];
 
-pub(super) fn near_ticks(repeat: &Repeat) -> &[SystemShares] {
+pub(in crate::stream) fn near_ticks(repeat: &Repeat) -> &[SystemShares] {
     &repeat.ticks
 }
 
-pub(super) fn far_ticks(repeat: &Repeat) -> &[SystemShares] {
+pub(in crate::stream) fn far_ticks(repeat: &Repeat) -> &[SystemShares] {
     repeat.transfer.far.as_ref().map_or(&[], |far| &far.ticks)
 }
 
@@ -54,12 +54,8 @@ pub(super) fn system_us_per_kib(repeats: &[Repeat], ticks: Ticks) -> Option<Spre
     Spread::of(repeats.iter().filter_map(|repeat| us_per_kib_of(repeat, ticks)))
 }
 
-/// CPU time of this end's host a KiB received in one repeat (us), by ticks.
-pub(in crate::stream) fn near_us_per_kib(repeat: &Repeat) -> Option<f64> {
-    us_per_kib_of(repeat, near_ticks)
-}
-
-fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
+/// CPU time of a host a KiB received in one repeat (us), by ticks.
+pub(in crate::stream) fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
     let used_s: f64 = ticks(repeat).iter().map(SystemShares::used_s).sum();
     (!ticks(repeat).is_empty()).then(|| used_s * 1e6 * 1024.0 / received_bytes(repeat))
 }
