@@ -18,8 +18,12 @@ use crate::{nic::ethtool, rtnl::Rtnl};
 
 pub use calls::program_name;
 pub(crate) use program::redirect_to;
+#[cfg(have_bpf)]
+pub(crate) use calls::run_live;
+#[cfg(any(test, have_bpf))]
+pub(crate) use calls::attach;
 #[cfg(test)]
-pub(crate) use {calls::attach, program::drop_all};
+pub(crate) use program::drop_all;
 
 /// Where a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
