@@ -1,6 +1,8 @@
 //! A tester of eBPF programs (bpf/live.bpf.c): one makes the frames of a trial, which the kernel redirects to a port
 //! (BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18), one counts and drops them where they arrive.
 //!
+//! A trial is one system call: the kernel waits for a grace period of RCU (some 20 ms) before it returns. [`Stopper`] ends it early.
+//!
 //! Frames leave in batches. A batch leaves when its last frame is due, so that no frame is early; its first frame is late by the
 //! length of the batch. The port counts what left and what the far end's ring refused ([`PortCounts`]).
 
@@ -10,7 +12,7 @@ mod programs;
 
 use std::io;
 
-pub use programs::Live;
+pub use programs::{Live, Stopper};
 
 use crate::rtnl::Rtnl;
 

@@ -21,6 +21,7 @@ use netcliff_host::testbed::ports::{self, PortError};
 use netcliff_host::testbed::stamping::StampingError;
 use netcliff_host::xdp::Mode;
 use netcliff_packets::WireError;
+use netcliff_packets::port::{SendBy, Sending};
 use netcliff_packets::thread::{Placement, Priority};
 
 use super::conduct::{Burst, Device, Measured};
@@ -276,12 +277,23 @@ impl Kernel {
         }
     }
 
+    /// Whether programs in the kernel make the frames.
+    fn is_live(&self) -> bool {
+        self.remote.as_ref().is_some_and(|remote| remote.tester().sending == Sending::Live)
+    }
+
+    /// Frames that the router's port had to drop because the sink's was full, since the testbed was made; 0 between real ports.
+    fn refused_by_sink(&self) -> Result<u64, DeviceError> {
+        Ok(self.bed.as_ref().map_or(Ok(0), ForwardBed::refused_by_sink)?)
+    }
+
     fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(DeviceError::Stopped);
         }
         rest(self.settings.rest_s, &self.stop);
         let mut stand = Stand::on(&self.places());
+        let refused = self.is_live().then(|| self.refused_by_sink()).transpose()?;
         let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
         let run = remote.run(trial);
         // The change goes before the failure that it caused.
@@ -289,6 +301,10 @@ impl Kernel {
             return Err(WireError::Changed(changed).into());
         }
         let report = run?;
+        let report = match refused {
+            Some(before) => report.refused_by_sink(self.refused_by_sink()?.saturating_sub(before), &trial),
+            None => report,
+        };
         if report.stopped { Err(DeviceError::Stopped) } else { Ok(report) }
     }
 }
@@ -320,7 +336,16 @@ impl Device for Kernel {
         let stop = Arc::clone(&self.stop);
         let Settings { send_by: send, receive_by: receive, stamps, .. } = self.settings;
         let by = Methods { send, receive, stamps };
+        if let Some(bed) = self.bed.as_ref().filter(|_| send == SendBy::Live) {
+            bed.take_live_frames(true)?;
+        }
         let remote = Remote::start(directions.clone(), by, MAX_BURST, placement, stop)?;
+        if let Some(bed) = self.bed.as_ref().filter(|_| send == SendBy::Live) {
+            match remote.tester().sending {
+                Sending::Live => bed.count_on(self.tester_cpu)?,
+                _ => bed.take_live_frames(false)?,
+            }
+        }
         self.instruments.note(remote.tester()).into_iter().for_each(|limit| self.limit(limit));
         self.remote = Some(remote);
         self.probe(&directions)
@@ -340,12 +365,14 @@ impl Device for Kernel {
     }
 
     fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
+        // For the program that counts, times are more work.
+        let tagged = self.settings.tests.latency || !self.is_live();
         let report = self.run(WireTrial {
             load_pps,
             duration_s,
             settle_s: self.settings.settle_s,
             max_burst: MAX_BURST,
-            tagged_at_s: Some(duration_s / 2.0),
+            tagged_at_s: tagged.then_some(duration_s / 2.0),
             burst: None,
         })?;
         Ok(measured(&report, self.settings.stamps, duration_s, load_pps))

@@ -9,6 +9,17 @@ use crate::xdp::Mode;
 #[derive(Debug)]
 pub struct Live(Infallible);
 
+/// Ends a trial early; in this build there is none.
+#[derive(Debug)]
+pub struct Stopper(Infallible);
+
+impl Stopper {
+    /// See the build with eBPF.
+    pub fn stop(&self) {
+        match self.0 {}
+    }
+}
+
 impl Live {
     /// Fails with the reason this build has no eBPF.
     ///
@@ -31,6 +42,14 @@ impl Live {
     /// # Errors
     /// Never reached.
     pub fn probe(&mut self) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    /// See the build with eBPF.
+    ///
+    /// # Errors
+    /// Never reached.
+    pub fn stopper(&self) -> io::Result<Stopper> {
         match self.0 {}
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use libbpf_rs::{
     MapCore as _, MapFlags,
-    skel::{OpenSkel as _, SkelBuilder as _},
+    skel::{OpenSkel as _, Skel as _, SkelBuilder as _},
 };
 use nix::sys::mman::{MapFlags as Mapping, ProtFlags, mmap, munmap};
 
@@ -129,6 +129,20 @@ impl Live {
         self.send(1)
     }
 
+    /// What ends a trial from another thread.
+    ///
+    /// # Errors
+    /// The programs' memory cannot be mapped once more.
+    pub fn stopper(&self) -> io::Result<Stopper> {
+        let map = self.skel.object().maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let map = map.ok_or_else(|| io::Error::other("the programs have no memory"))?;
+        let bytes = NonZeroUsize::new(size_of::<types::bss>()).ok_or(io::ErrorKind::InvalidInput)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice; the map's value is a `types::bss`.
+        let memory = unsafe { mmap(None, bytes, access, Mapping::MAP_SHARED, map.as_fd(), 0) }?;
+        Ok(Stopper { memory: memory.cast(), bytes })
+    }
+
     /// Prepares a trial. At most [`MOST_FRAMES`] are sent.
     pub fn begin(&mut self, trial: &Trial) {
         let frames = trial.frames.min(MOST_FRAMES);
@@ -155,14 +169,14 @@ impl Live {
         }
     }
 
-    /// Sends up to this many frames, each batch at its time. Fewer are sent if the trial's frames or time are over, or the next
-    /// batch is due in more than half a millisecond.
+    /// Runs the program this often: each time it sends a frame when its batch is due, or nothing: when the batch is not due within
+    /// 0.1 ms, or the trial's frames or its time are over.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn send(&mut self, frames: u32) -> io::Result<()> {
+    pub fn send(&mut self, runs: u32) -> io::Result<()> {
         let program = self.skel.progs.live_send.as_fd().as_raw_fd();
-        match run_live(program, &self.template, frames, self.batch) {
+        match run_live(program, &self.template, runs, self.batch) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             other => other,
         }
@@ -207,6 +221,31 @@ impl Live {
             latency: cells(&counter.latency),
             tagged_ns: Some(counter.tagged_ns).filter(|ns| *ns > 0),
         }
+    }
+}
+
+/// A mapping of its own of the programs' memory, which ends a trial.
+#[derive(Debug)]
+pub struct Stopper {
+    memory: NonNull<types::bss>,
+    bytes: NonZeroUsize,
+}
+
+// SAFETY: the mapping is bound to no thread; one aligned word of it is written.
+unsafe impl Send for Stopper {}
+
+impl Stopper {
+    /// Ends the trial under way.
+    pub fn stop(&self) {
+        // SAFETY: an aligned word of the mapping, which the program reads.
+        unsafe { (&raw mut (*self.memory.as_ptr()).sender.over).write_volatile(1) };
+    }
+}
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this address and length, and nobody has a pointer into it any more.
+        let _ = unsafe { munmap(self.memory.cast(), self.bytes.get()) };
     }
 }
 

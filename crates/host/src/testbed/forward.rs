@@ -26,6 +26,7 @@ use super::{
 use crate::{
     inventory::Limitation,
     journal::{HostLock, Journal, UndoOutcome},
+    nic::ethtool,
     rtnl::Rtnl,
     tune::apply::Session,
     xdp::Mode,
@@ -84,6 +85,9 @@ pub const RULES_BY_DEFAULT: u16 = 20;
 
 /// Rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
 pub const RULES: std::ops::RangeInclusive<u16> = 1..=500;
+
+/// Real-time priority of the thread that counts: above the tester's sender, which never sleeps.
+const SINK_PRIORITY: i32 = 45;
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,6 +228,42 @@ impl ForwardBed {
             }
             Ok(drops)
         };
+        self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
+    }
+
+    /// Lets the router's ports take frames that a program hands to the tester's ports, or as before: a veth takes those in only
+    /// while it receives by NAPI, with GRO on.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn take_live_frames(&self, on: bool) -> Result<(), TestbedError> {
+        let set = || (0..2).try_for_each(|n| ethtool::set_feature(&router_interface(n), c"rx-gro", on));
+        // A program that forwards has NAPI on already.
+        if self.xdp_mode == Some(Mode::Native) {
+            return Ok(());
+        }
+        self.router.run(set)?.map_err(TestbedError::failed("switch GRO of the router's veth"))
+    }
+
+    /// Has a NAPI thread on this CPU, before programs, count what arrives at the sink's port, so that the router's CPU does not.
+    ///
+    /// # Errors
+    /// The port does not receive by NAPI, or the right is missing.
+    pub fn count_on(&self, cpu: u32) -> Result<(), TestbedError> {
+        let sink = &self.tester[1];
+        if sink.sysfs_error().is_some() {
+            return Ok(());
+        }
+        sink.run(|| redirect::thread(&self.sides[1].interface, cpu, SINK_PRIORITY))?
+            .map_err(TestbedError::failed("have a NAPI thread count what arrives"))
+    }
+
+    /// Frames that the router could not hand to the sink's port, because that was full, since the testbed was made.
+    ///
+    /// # Errors
+    /// The kernel does not report them.
+    pub fn refused_by_sink(&self) -> Result<u64, TestbedError> {
+        let ask = || Ok::<_, io::Error>(Rtnl::new().link(&router_interface(1))?.stats.unwrap_or_default().tx_dropped);
         self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
     }
 
