@@ -51,6 +51,7 @@ const volatile __u32 streams;
 struct sending {
 	__u64 start_ns;
 	__u64 stop_ns;
+	__u64 most_ns;
 	__u64 gap;
 	__u64 frames;
 	__u64 batch;
@@ -180,6 +181,11 @@ static __always_inline int begin_batch(void)
 	struct waiting waiting = {};
 	__u64 gap_ns, expected_ns;
 
+	/* The kernel waits before the first run, for a time that nobody knows beforehand. */
+	if (!sender.start_ns) {
+		sender.start_ns = bpf_ktime_get_ns();
+		sender.stop_ns = sender.start_ns + sender.most_ns;
+	}
 	if (after > sender.frames)
 		after = sender.frames;
 	waiting.due_ns = due_ns(after - 1);

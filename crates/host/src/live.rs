@@ -1,7 +1,8 @@
 //! A tester of eBPF programs (bpf/live.bpf.c): one makes the frames of a trial, which the kernel redirects to a port
 //! (BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18), one counts and drops them where they arrive.
 //!
-//! A trial is one system call: the kernel waits for a grace period of RCU (some 20 ms) before it returns. [`Stopper`] ends it early.
+//! A trial is one system call: the kernel waits for grace periods of RCU (5 to 30 ms) before the first and after the last frame, where it
+//! changes the dispatcher of XDP programs. [`Stopper`] ends it early.
 //!
 //! Frames leave in batches. A batch leaves when its last frame is due, so that no frame is early; its first frame is late by the
 //! length of the batch. The port counts what left and what the far end's ring refused ([`PortCounts`]).
@@ -47,10 +48,8 @@ pub struct Trial {
     pub gap_ns: f64,
     /// Frames that leave together.
     pub batch: u32,
-    /// Time of the first frame [ns of `CLOCK_MONOTONIC`].
-    pub start_ns: u64,
-    /// Time after which no batch begins [ns of `CLOCK_MONOTONIC`].
-    pub stop_ns: u64,
+    /// Time after the first frame's after which no batch begins \[ns\]. The first frame's time is that of the program's first run.
+    pub most_ns: u64,
     /// Index of the port that sends, in the network namespace of the thread that sends.
     pub port: u32,
     /// Whether the counting program takes the latency of each frame, which costs a reading of the clock.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::tester::Trial as WireTrial;
 use crate::tester::frame::link_bytes;
 use crate::tester::neighbours::Neighbours;
-use crate::tester::run::{DirectionReport, Methods, Remote, TrialReport};
+use crate::tester::run::{DirectionReport, MAX_BURST, Methods, Remote, TrialReport};
 use crate::tester::stamps::Stamps;
 use netcliff_core::Scheme;
 use netcliff_core::ledger::TrialLedger;
@@ -92,8 +92,6 @@ pub enum Place {
     },
 }
 
-/// Frames a kick: what is due together leaves together.
-const MAX_BURST: usize = 32;
 /// Length of the flat-out run that finds the sender's rate (s).
 const FLAT_OUT_S: f64 = 0.3;
 /// More than any sender here reaches (pps).
@@ -104,6 +102,11 @@ const PRIORITY: u8 = 40;
 const BACKLOG: u64 = 1000;
 /// VETH_RING_SIZE of drivers/net/veth.c: what waits for a program in native mode (frames).
 const VETH_RING: u64 = 256;
+/// Limit of live frames.
+const NO_LEDGER: &str = "where lost frames went is not followed: the program that counts drops each frame, which looks like a loss to the \
+                         kernel's tracepoints (--send-by auto follows them)";
+/// Frames of a batch in the second half of the trial that measures the cost of a frame: other polls than in the first.
+const SMALL_BATCH: usize = 8;
 /// Length of the trial that measures the cost of a frame (s): thousands of polls.
 const COST_S: f64 = 0.5;
 /// Limit of time stamps that are not the application's.
@@ -287,13 +290,30 @@ impl Kernel {
         Ok(self.bed.as_ref().map_or(Ok(0), ForwardBed::refused_by_sink)?)
     }
 
+    /// Trials in which the cost of a frame is measured. Batches of live frames are all of one size, and so are the polls that take
+    /// them in: smaller ones tell the cost of a poll from that of a frame.
+    fn cost_trial(&mut self, load_pps: f64) -> Result<Measured, DeviceError> {
+        let measured = self.trial(COST_S, load_pps)?;
+        if self.is_live() {
+            self.run(WireTrial {
+                load_pps,
+                duration_s: COST_S,
+                settle_s: self.settings.settle_s,
+                max_burst: SMALL_BATCH,
+                tagged_at_s: None,
+                burst: None,
+            })?;
+        }
+        Ok(measured)
+    }
+
     fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(DeviceError::Stopped);
         }
         rest(self.settings.rest_s, &self.stop);
         let mut stand = Stand::on(&self.places());
-        let refused = self.is_live().then(|| self.refused_by_sink()).transpose()?;
+        let before = self.refused_by_sink()?;
         let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
         let run = remote.run(trial);
         // The change goes before the failure that it caused.
@@ -301,10 +321,7 @@ impl Kernel {
             return Err(WireError::Changed(changed).into());
         }
         let report = run?;
-        let report = match refused {
-            Some(before) => report.refused_by_sink(self.refused_by_sink()?.saturating_sub(before), &trial),
-            None => report,
-        };
+        let report = report.refused_by_sink(self.refused_by_sink()?.saturating_sub(before), &trial);
         if report.stopped { Err(DeviceError::Stopped) } else { Ok(report) }
     }
 }
@@ -342,7 +359,12 @@ impl Device for Kernel {
         let remote = Remote::start(directions.clone(), by, MAX_BURST, placement, stop)?;
         if let Some(bed) = self.bed.as_ref().filter(|_| send == SendBy::Live) {
             match remote.tester().sending {
-                Sending::Live => bed.count_on(self.tester_cpu)?,
+                Sending::Live => {
+                    bed.count_on(self.tester_cpu)?;
+                    if bed.polls_live_frames() {
+                        self.backlog = VETH_RING;
+                    }
+                }
                 _ => bed.take_live_frames(false)?,
             }
         }
@@ -397,6 +419,10 @@ impl Device for Kernel {
     }
 
     fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, DeviceError> {
+        if self.is_live() {
+            self.limit(NO_LEDGER.to_owned());
+            return Ok(None);
+        }
         self.accounted(load_pps).map(Some)
     }
 
@@ -413,7 +439,7 @@ impl Device for Kernel {
         let mut answer = None;
         let metered = cpu::choose(Preference::Only(Method::Ebpf), &spec).and_then(|mut choice| {
             choice.meter.mark()?;
-            answer = Some(self.trial(COST_S, load_pps));
+            answer = Some(self.cost_trial(load_pps));
             choice.meter.read()
         });
         if let Some(trial) = answer {

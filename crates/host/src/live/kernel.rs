@@ -120,8 +120,7 @@ impl Live {
             frames: 0,
             gap_ns: 0.0,
             batch: 1,
-            start_ns: 0,
-            stop_ns: 0,
+            most_ns: 0,
             port: 0,
             measures: false,
             tagged: None,
@@ -155,8 +154,7 @@ impl Live {
             let (sender, counter) = (&raw mut (*state).sender, &raw mut (*state).counter);
             std::ptr::write_bytes(sender, 0, 1);
             std::ptr::write_bytes(counter, 0, 1);
-            (*sender).start_ns = trial.start_ns;
-            (*sender).stop_ns = trial.stop_ns;
+            (*sender).most_ns = trial.most_ns;
             // Rounded up, so that the rate is not exceeded.
             (*sender).gap = (trial.gap_ns * 65_536.0).ceil() as u64;
             (*sender).frames = frames;

@@ -11,7 +11,7 @@ mod setup;
 mod tuned;
 
 use std::{
-    fmt, io,
+    fmt, fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::PathBuf,
 };
@@ -27,6 +27,7 @@ use crate::{
     inventory::Limitation,
     journal::{HostLock, Journal, UndoOutcome},
     nic::ethtool,
+    procfs,
     rtnl::Rtnl,
     tune::apply::Session,
     xdp::Mode,
@@ -242,7 +243,32 @@ impl ForwardBed {
         if self.xdp_mode == Some(Mode::Native) {
             return Ok(());
         }
-        self.router.run(set)?.map_err(TestbedError::failed("switch GRO of the router's veth"))
+        self.router.run(set)?.map_err(TestbedError::failed("switch GRO of the router's veth"))?;
+        if !self.polls_live_frames() {
+            return Ok(());
+        }
+        let cpu = self.options.router_cpu;
+        let steer = || -> io::Result<()> {
+            for n in 0..2 {
+                let interface = router_interface(n);
+                let mask = if on { "0".to_owned() } else { procfs::cpu_mask(&[cpu]) };
+                fs::write(format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus"), mask)?;
+                if on {
+                    redirect::thread(&interface, cpu, 1)?;
+                } else {
+                    fs::write(format!("/sys/class/net/{interface}/threaded"), "0")?;
+                }
+            }
+            Ok(())
+        };
+        self.router.run(steer)?.map_err(TestbedError::failed("have the router's CPU poll its ports"))
+    }
+
+    /// Whether a NAPI thread on the router's CPU takes live frames in, as a NIC's interrupt would there. Without one, where the
+    /// router shares the tester's CPU or a plan set it, the CPU that sends does.
+    pub fn polls_live_frames(&self) -> bool {
+        let apart = self.options.router_cpu != self.options.tester_cpu;
+        apart && self.tuned.is_none() && self.router.sysfs_error().is_none()
     }
 
     /// Has a NAPI thread on this CPU, before programs, count what arrives at the sink's port, so that the router's CPU does not.

@@ -22,7 +22,7 @@ impl Kernel {
             load_pps,
             duration_s: LEDGER_S.min(self.settings.trial_s),
             settle_s: self.settings.settle_s,
-            max_burst: super::MAX_BURST,
+            max_burst: crate::tester::run::MAX_BURST,
             tagged_at_s: None,
             burst: None,
         };

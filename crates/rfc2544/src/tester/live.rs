@@ -19,7 +19,7 @@ use netcliff_packets::transmit::interface::check_carrier;
 
 use super::account::Arrived;
 use super::frame::Templates;
-use super::run::{Direction, DirectionReport, GRACE_NS, LEAD_NS, Methods, Port, PortStamps, Tester, Trial, TrialReport};
+use super::run::{Direction, DirectionReport, GRACE_NS, Methods, Port, PortStamps, Tester, Trial, TrialReport};
 use super::run::{check, void};
 use super::stamps::Stamps;
 
@@ -149,7 +149,6 @@ impl LiveBench {
         let gap_ns = if in_burst { 0.0 } else { 1e9 / trial.load_pps };
         let batch = if in_burst { MOST_BATCH } else { batch(trial.load_pps) }.min(trial.max_batch());
         let before = self.counts()?;
-        let start_ns = clock::monotonic_ns() + LEAD_NS;
         let whole_ns = (frames as f64 * gap_ns) as u64;
         let sending_ns = if in_burst { BURST_NS } else { (trial.duration_s * 1e9) as u64 };
         self.live.begin(&LiveTrial {
@@ -157,13 +156,12 @@ impl LiveBench {
             frames,
             gap_ns,
             batch,
-            start_ns,
-            stop_ns: start_ns + sending_ns + GRACE_NS,
+            most_ns: sending_ns + GRACE_NS,
             port: self.index,
             measures: trial.tagged_at_s.is_some(),
             tagged: trial.tagged(frames),
         });
-        let stopped = self.send(frames, start_ns, sending_ns.min(whole_ns) as f64 * 1e-9, stop)?;
+        let stopped = self.send(frames, sending_ns.min(whole_ns) as f64 * 1e-9, stop)?;
         let sent = self.live.sent();
         self.settle(sent.frames, trial.settle_s);
         check_carrier(&self.near.interface)?;
@@ -181,13 +179,9 @@ impl LiveBench {
     }
 
     /// Sends until all frames are sent, the time is over, or `stop` is set. Returns true if stopped.
-    fn send(&mut self, frames: u64, start_ns: u64, duration_s: f64, stop: &AtomicBool) -> Result<bool, WireError> {
+    fn send(&mut self, frames: u64, duration_s: f64, stop: &AtomicBool) -> Result<bool, WireError> {
         // A run may wait in vain. What is left over of the runs is over at once.
         let waits = (duration_s / WAIT_S) as u64;
-        // The first batch begins with the first run, so that each batch is one of the kernel's.
-        while clock::monotonic_ns() < start_ns {
-            std::hint::spin_loop();
-        }
         loop {
             let (sent, over) = self.live.progress();
             if stop.load(Ordering::Relaxed) {

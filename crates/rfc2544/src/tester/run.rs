@@ -27,10 +27,12 @@ pub(super) use flight::void;
 use flight::{Flight, send, settle};
 use open::{receivers, senders};
 
+/// Frames of a kick by default: what is due together leaves together.
+pub const MAX_BURST: usize = 32;
 /// Time after the end of a trial during which overdue frames may still leave \[ns\].
 pub(super) const GRACE_NS: u64 = 5_000_000;
 /// Time from the order to the first frame \[ns\].
-pub(super) const LEAD_NS: u64 = 2_000_000;
+const LEAD_NS: u64 = 2_000_000;
 
 /// One direction through the device under test.
 #[derive(Debug, Clone)]
@@ -256,9 +258,9 @@ impl Trial {
         self.tagged_at_s.map(|at_s| ((at_s * self.load_pps) as u64).min(frames - 1))
     }
 
-    /// Largest number of frames of a batch: with one frame a kick each leaves by itself.
+    /// Largest number of frames of a batch of live frames: smaller kicks make smaller batches.
     pub(super) fn max_batch(&self) -> u32 {
-        if self.max_burst == 1 { 1 } else { u32::MAX }
+        if self.max_burst < MAX_BURST { self.max_burst as u32 } else { u32::MAX }
     }
 }
 
