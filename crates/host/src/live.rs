@@ -114,10 +114,7 @@ impl PortCounts {
 
     /// What happened since `before`.
     pub fn since(self, before: Self) -> Self {
-        Self {
-            left: self.left.saturating_sub(before.left),
-            refused: self.refused.saturating_sub(before.refused),
-        }
+        Self { left: self.left.saturating_sub(before.left), refused: self.refused.saturating_sub(before.refused) }
     }
 }
 

@@ -313,14 +313,16 @@ pub fn open_sender_beside(
     };
     match by {
         SendBy::Packet => packet(None),
-        SendBy::Xdp | SendBy::Auto | SendBy::Live => match XdpSender::open_beside(interface, filler, max_burst, received) {
-            Ok(mut sender) => {
-                let lent = sender.lend();
-                Ok(OpenSender { sender: Box::new(sender), not_xdp: None, lent })
+        SendBy::Xdp | SendBy::Auto | SendBy::Live => {
+            match XdpSender::open_beside(interface, filler, max_burst, received) {
+                Ok(mut sender) => {
+                    let lent = sender.lend();
+                    Ok(OpenSender { sender: Box::new(sender), not_xdp: None, lent })
+                }
+                Err(error) if by != SendBy::Xdp => packet(Some(error)),
+                Err(error) => Err(error),
             }
-            Err(error) if by != SendBy::Xdp => packet(Some(error)),
-            Err(error) => Err(error),
-        },
+        }
     }
 }
 

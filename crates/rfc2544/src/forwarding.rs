@@ -19,8 +19,8 @@ use netcliff_core::inspection::Objective;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::{Inventory, tells_load};
-use netcliff_packets::port::SendBy;
 use netcliff_host::testbed::forward::{Forwarding as Way, RULES, RULES_BY_DEFAULT};
+use netcliff_packets::port::SendBy;
 
 use crate::conduct::Step;
 use crate::kernel::DeviceError;

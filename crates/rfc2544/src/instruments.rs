@@ -37,7 +37,10 @@ impl Instruments {
         let because = |what: &str, why: &Option<String>| why.as_ref().map(|why| format!("{what}, not AF_XDP: {why}"));
         let sent = because("sent by an AF_PACKET ring", &tester.not_sent_by_xdp);
         let live = tester.not_live.as_ref().map(|why| format!("sent by {}, not as live frames: {why}", tester.sending));
-        live.into_iter().chain(sent).chain(because("received by an AF_PACKET ring", &tester.not_received_by_xdp)).collect()
+        live.into_iter()
+            .chain(sent)
+            .chain(because("received by an AF_PACKET ring", &tester.not_received_by_xdp))
+            .collect()
     }
 
     /// Sender and sink, in a line.

@@ -66,7 +66,9 @@ impl Live {
             return Err(format!("frames of {} bytes: at most {} fit", length + 4, LONGEST + 4));
         }
         if *prefix_bytes > PREFIX_BYTES || length < PREFIX_BYTES || !(1..=1 << 16).contains(&streams) {
-            return Err(format!("{streams} streams with headers of {prefix_bytes} bytes: the program has no room for them"));
+            return Err(format!(
+                "{streams} streams with headers of {prefix_bytes} bytes: the program has no room for them"
+            ));
         }
         bpf::route_messages();
         let mut open = LiveSkelBuilder::default().open(bpf::place()).map_err(|error| bpf::open_reason(&error))?;
@@ -77,8 +79,7 @@ impl Live {
         constants.frame_end = template.last_chunk().map_or(0, |end| u64::from_ne_bytes(*end));
         constants.streams = streams as u32;
         let mut skel = open.load().map_err(|error| bpf::load_reason(&error))?;
-        let state =
-            skel.maps.bss_data.take().map(NonNull::from).ok_or("the programs' memory could not be mapped")?;
+        let state = skel.maps.bss_data.take().map(NonNull::from).ok_or("the programs' memory could not be mapped")?;
         for (stream, prefix) in prefixes.iter().enumerate() {
             let mut value = [0; PREFIX_BYTES];
             value.iter_mut().zip(prefix).for_each(|(to, from)| *to = *from);
@@ -184,7 +185,9 @@ impl Live {
     pub fn progress(&self) -> (u64, bool) {
         let state = self.state.as_ptr();
         // SAFETY: words of the mapped memory.
-        unsafe { ((&raw const (*state).sender.next).read_volatile(), (&raw const (*state).sender.over).read_volatile() != 0) }
+        unsafe {
+            ((&raw const (*state).sender.next).read_volatile(), (&raw const (*state).sender.over).read_volatile() != 0)
+        }
     }
 
     /// Different frames that arrived intact so far.

@@ -57,7 +57,8 @@ impl Kernel {
         let sum = |count: fn(&DirectionReport) -> u64| report.directions.iter().map(count).sum::<u64>();
         let tester = self.remote.as_ref().map(|remote| remote.tester());
         // A program for AF_XDP that finds a ring full drops the packet itself, which is traced.
-        let by_packet = tester.is_none_or(|tester| matches!(tester.receiving, Receiving::PacketRing | Receiving::Counted));
+        let by_packet =
+            tester.is_none_or(|tester| matches!(tester.receiving, Receiving::PacketRing | Receiving::Counted));
         let missed = if by_packet || !traced { sum(|one| one.missed) } else { 0 };
         // AF_XDP does not tell its sender.
         let told = tester.is_some_and(|tester| matches!(tester.sending, Sending::PacketRing | Sending::Live));

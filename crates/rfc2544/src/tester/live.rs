@@ -111,8 +111,9 @@ impl LiveBench {
             Ok::<_, String>((facts.index, PortStamps::of(&port.interface)))
         };
         let (index, far) = enter(&direction.to)?;
-        live.attach(index)
-            .map_err(|error| format!("the program that counts cannot be attached to {}: {error}", direction.to.interface))?;
+        live.attach(index).map_err(|error| {
+            format!("the program that counts cannot be attached to {}: {error}", direction.to.interface)
+        })?;
         let (index, near) = enter(&direction.from)?;
         live.probe().map_err(|error| format!("this kernel sends no live frames (Linux 5.18, root): {error}"))?;
         let tester = Tester {
@@ -125,7 +126,15 @@ impl LiveBench {
             ports: vec![far, near],
         };
         let tag = (clock::realtime_ns() / 1000) as u16;
-        Ok(Self { live, near: direction.from.clone(), far: direction.to.clone(), index, tag, tester, _watcher: watcher })
+        Ok(Self {
+            live,
+            near: direction.from.clone(),
+            far: direction.to.clone(),
+            index,
+            tag,
+            tester,
+            _watcher: watcher,
+        })
     }
 
     /// The methods in use.
@@ -225,14 +234,7 @@ fn frames(direction: &Direction) -> Result<Frames, String> {
 }
 
 /// The report of a direction. What the port neither sent nor refused never reached it.
-fn report(
-    intended: u64,
-    sent: &Sent,
-    counted: &Counted,
-    port: PortCounts,
-    gap_ns: f64,
-    batch: u32,
-) -> DirectionReport {
+fn report(intended: u64, sent: &Sent, counted: &Counted, port: PortCounts, gap_ns: f64, batch: u32) -> DirectionReport {
     let refused = port.refused.min(sent.frames);
     let accepted = port.left.min(sent.frames - refused);
     let kicked = SendOutcome { accepted, refused, sender_full: sent.frames - refused - accepted, unreachable: 0 };

@@ -249,7 +249,8 @@ fn no_path_makes_live_frames_exceed_their_rate() {
         path.lay(&pair);
         let direction = live_direction(&pair, path.block_bytes.max(64) + 46);
         let by = Methods { send: SendBy::Live, ..Methods::default() };
-        let mut remote = Remote::start(vec![direction], by, 32, Placement::default(), Arc::default()).expect("it opens");
+        let mut remote =
+            Remote::start(vec![direction], by, 32, Placement::default(), Arc::default()).expect("it opens");
         if let Some(why) = &remote.tester().not_live {
             netcliff_testkit::skip(Need::AfXdp, why);
             return;
