@@ -326,6 +326,11 @@ impl Kernel {
     }
 }
 
+/// Load of the run that finds the sender's rate (pps): flat out, but no more than was asked for. Bursts leave flat out in any case.
+fn most_pps(settings: &Settings) -> f64 {
+    settings.max_pps.filter(|_| !settings.tests.back_to_back).unwrap_or(FLAT_OUT_PPS).min(FLAT_OUT_PPS)
+}
+
 /// Waits while the device rests; a stop ends it.
 fn rest(rest_s: f64, stop: &AtomicBool) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs_f64(rest_s);
@@ -375,7 +380,7 @@ impl Device for Kernel {
 
     fn sender_pps(&mut self) -> Result<f64, DeviceError> {
         let report = self.run(WireTrial {
-            load_pps: FLAT_OUT_PPS,
+            load_pps: most_pps(&self.settings),
             duration_s: FLAT_OUT_S,
             settle_s: self.settings.settle_s,
             max_burst: MAX_BURST,
@@ -524,5 +529,20 @@ mod tuned {
         pub fn tester_cpu(&self) -> u32 {
             self.tester_cpu
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Tests;
+
+    #[test]
+    fn the_run_that_finds_the_senders_rate_keeps_to_the_load_asked_for() {
+        let asked = Settings { max_pps: Some(20e3), ..Settings::default() };
+        assert_eq!(most_pps(&asked), 20e3);
+        assert_eq!(most_pps(&Settings::default()), FLAT_OUT_PPS);
+        let bursts = Tests { back_to_back: true, ..asked.tests };
+        assert_eq!(most_pps(&Settings { tests: bursts, ..asked }), FLAT_OUT_PPS);
     }
 }
