@@ -18,7 +18,7 @@ type TrialCommand = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireErro
 /// What makes trials: rings, or programs in the kernel.
 enum Work {
     Rings(Bench),
-    Programs(LiveBench),
+    Programs(Box<LiveBench>),
 }
 
 impl Work {
@@ -31,7 +31,7 @@ impl Work {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, WireError> {
         let not_live = match (by.send == SendBy::Live).then(|| LiveBench::open(directions, by, placement, stop)) {
-            Some(Ok(bench)) => return Ok(Self::Programs(bench)),
+            Some(Ok(bench)) => return Ok(Self::Programs(Box::new(bench))),
             Some(Err(why)) => Some(why),
             None => None,
         };
