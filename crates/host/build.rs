@@ -45,7 +45,7 @@ fn compile() -> Result<(), String> {
     // Type information names the sources: by where they are in the tree, so that the bytes are the same wherever the tree is.
     let here = env::var("CARGO_MANIFEST_DIR").map_err(|error| format!("CARGO_MANIFEST_DIR: {error}"))?;
     let mapped = format!("-ffile-prefix-map={here}=/netcliff/crates/host");
-    for program in ["cpu", "drops", "trace"] {
+    for program in ["cpu", "drops", "live", "trace"] {
         libbpf_cargo::SkeletonBuilder::new()
             .source(format!("bpf/{program}.bpf.c"))
             .clang(&clang)

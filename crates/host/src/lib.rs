@@ -84,6 +84,7 @@ pub mod idle;
 pub mod inspect;
 pub mod inventory;
 pub mod journal;
+pub mod live;
 pub mod memory;
 pub mod nic;
 pub mod perf;

@@ -16,10 +16,14 @@ use std::{
 
 use crate::{nic::ethtool, rtnl::Rtnl};
 
+#[cfg(any(test, have_bpf))]
+pub(crate) use calls::attach;
 pub use calls::program_name;
-pub(crate) use program::redirect_to;
+#[cfg(have_bpf)]
+pub(crate) use calls::run_live;
 #[cfg(test)]
-pub(crate) use {calls::attach, program::drop_all};
+pub(crate) use program::drop_all;
+pub(crate) use program::redirect_to;
 
 /// Where a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -84,6 +84,9 @@ pub enum SendBy {
     Packet,
     /// An AF_XDP socket. Fails if it is not available.
     Xdp,
+    /// Programs in the kernel make the frames and count them at the other end; AF_XDP or AF_PACKET where that is not possible.
+    /// Only a tester that opens both ends has them; a single sender is then [`Self::Auto`].
+    Live,
 }
 
 impl netcliff_core::Choice for SendBy {
@@ -91,6 +94,12 @@ impl netcliff_core::Choice for SendBy {
         (Self::Auto, "auto", "AF_XDP where it is available (zero-copy where the driver can), else AF_PACKET"),
         (Self::Packet, "packet", "AF_PACKET transmit ring"),
         (Self::Xdp, "xdp", "AF_XDP only"),
+        (
+            Self::Live,
+            "live",
+            "Live XDP frames: programs in the kernel make the frames, in batches of 20 us, and count them where they arrive; IPv4 \
+             of one size, one way; else auto, with the reason",
+        ),
     ];
 }
 
@@ -105,6 +114,8 @@ pub enum Sending {
     XdpCopy,
     /// AF_XDP; the driver reads each frame in place.
     XdpZeroCopy,
+    /// Live frames of an XDP program.
+    Live,
 }
 
 impl std::fmt::Display for Sending {
@@ -113,6 +124,7 @@ impl std::fmt::Display for Sending {
             Self::PacketRing => "AF_PACKET ring",
             Self::XdpCopy => "AF_XDP (copy)",
             Self::XdpZeroCopy => "AF_XDP (zero-copy)",
+            Self::Live => "live XDP frames",
         })
     }
 }
@@ -189,6 +201,8 @@ pub enum Receiving {
     XdpCopy,
     /// AF_XDP; the driver writes each frame in place.
     XdpZeroCopy,
+    /// An XDP program counts and drops each frame.
+    Counted,
 }
 
 impl Receiving {
@@ -203,6 +217,7 @@ impl Receiving {
                 "in an XDP program in the driver, or as the sink reads them where the driver has no room for stamps, \
                  CLOCK_MONOTONIC"
             }
+            Self::Counted => "in the XDP program that counts, CLOCK_MONOTONIC, in the latency test only",
         }
     }
 }
@@ -214,6 +229,7 @@ impl std::fmt::Display for Receiving {
             Self::XdpGeneric => "AF_XDP (generic)",
             Self::XdpCopy => "AF_XDP (native, copy)",
             Self::XdpZeroCopy => "AF_XDP (zero-copy)",
+            Self::Counted => "an XDP program that counts",
         })
     }
 }
@@ -297,14 +313,16 @@ pub fn open_sender_beside(
     };
     match by {
         SendBy::Packet => packet(None),
-        SendBy::Xdp | SendBy::Auto => match XdpSender::open_beside(interface, filler, max_burst, received) {
-            Ok(mut sender) => {
-                let lent = sender.lend();
-                Ok(OpenSender { sender: Box::new(sender), not_xdp: None, lent })
+        SendBy::Xdp | SendBy::Auto | SendBy::Live => {
+            match XdpSender::open_beside(interface, filler, max_burst, received) {
+                Ok(mut sender) => {
+                    let lent = sender.lend();
+                    Ok(OpenSender { sender: Box::new(sender), not_xdp: None, lent })
+                }
+                Err(error) if by != SendBy::Xdp => packet(Some(error)),
+                Err(error) => Err(error),
             }
-            Err(error) if by == SendBy::Auto => packet(Some(error)),
-            Err(error) => Err(error),
-        },
+        }
     }
 }
 

@@ -275,6 +275,8 @@ fn pacing(all: &[Pacing]) -> Option<Pacing> {
         lateness_p99_s: worst(|one| one.lateness_p99_s)?,
         gap_error_p50_s: Spread::of(all.iter().map(|one| one.gap_error_p50_s))?.median,
         gap_error_p99_s: worst(|one| one.gap_error_p99_s)?,
+        batch_frames: all.iter().filter_map(|one| one.batch_frames).max(),
+        batch_s: all.iter().filter_map(|one| one.batch_s).reduce(f64::max),
     })
 }
 

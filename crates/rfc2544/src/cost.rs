@@ -5,7 +5,7 @@
 //! nothing else wants the CPU. The only thing taken from the search is the load at which costs are measured.
 
 use netcliff_core::{Arrivals, FrameSizes, Host, Load, Scheme, Service, Traffic};
-use netcliff_host::cpu::CpuSplit;
+use netcliff_host::cpu::{CpuSplit, PollCell, PollKind, PollTable};
 use serde::{Deserialize, Serialize};
 
 use netcliff_find::calibrate::poll_line;
@@ -15,6 +15,9 @@ use netcliff_trial::trial::poll_time;
 /// Loss that ends the simulated throughput: of so many frames a load a hundred.
 const SIMULATED_LOSS: f64 = 1e-4;
 const SIMULATED_FRAMES: u64 = 1_000_000;
+
+/// Fewest polls of a cell that counts.
+const FEWEST_POLLS: u64 = 20;
 
 /// Times on the router's CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,10 +32,39 @@ impl Costs {
     /// From a CPU split; None where the meter does not report polls, or they were too few or all alike.
     pub fn of(split: &CpuSplit) -> Option<Self> {
         let table = split.polls.as_ref()?;
+        if table.cells.iter().any(|cell| cell.kind == PollKind::Threaded && cell.polls >= FEWEST_POLLS) {
+            return Self::of_threads(table);
+        }
         let times: Vec<_> = table.cells.iter().filter_map(poll_time).collect();
         let polls = split.counters.polls? as f64;
         let [frame_s, poll_s, _] = poll_line(&times, polls, table.tail_s)?;
         (frame_s > 0.0).then_some(Self { frame_s, poll_s })
+    }
+
+    /// Of a router that NAPI threads poll for: the line over the threads' polls, and what other polls on its CPU take for each of
+    /// their frames, as those of a veth behind it do. [`poll_line`] goes by the first poll of each softirq, of which those other
+    /// polls are the only ones here. None where the threads polled too seldom, or always took in as many.
+    fn of_threads(table: &PollTable) -> Option<Self> {
+        let is_thread = |cell: &&PollCell| cell.kind == PollKind::Threaded;
+        let (mut rows, mut times, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let filled = |cell: &&PollCell| cell.polls >= FEWEST_POLLS && cell.packets > 0;
+        for cell in table.cells.iter().filter(is_thread).filter(filled) {
+            let polls = cell.polls as f64;
+            let mean_s = cell.total_s / polls;
+            let variance_s2 = (cell.total_squared_s2 / polls - mean_s * mean_s).max((0.1 * mean_s).powi(2));
+            rows.push(vec![cell.packets as f64 / polls, 1.0]);
+            times.push(mean_s);
+            weights.push(polls / variance_s2);
+        }
+        if rows.len() < 2 {
+            return None;
+        }
+        let fit = netcliff_stats::fit_non_negative(&rows, &times, &weights)?;
+        let value = |which: usize| fit.coefficients.get(which).map_or(0.0, |figure| figure.value);
+        let frames: u64 = table.cells.iter().filter(is_thread).map(|cell| cell.packets).sum();
+        let others_s: f64 = table.cells.iter().filter(|cell| !is_thread(cell)).map(|cell| cell.total_s).sum();
+        let costs = Self { frame_s: value(0) + (others_s + table.tail_s) / frames.max(1) as f64, poll_s: value(1) };
+        (value(0) > 0.0).then_some(costs)
     }
 }
 
@@ -105,6 +137,29 @@ mod tests {
     use netcliff_core::Napi;
 
     use super::*;
+
+    /// Polls of a thread take 300 ns a frame and 2 us a poll; the veth behind it takes 100 ns for each frame, in softirqs.
+    #[test]
+    fn a_router_of_threads_has_the_costs_of_its_threads() {
+        let cell = |kind, packets: u32, polls: u64, one_s: f64| PollCell {
+            kind,
+            work_low: packets,
+            work_high: Some(packets),
+            polls,
+            packets: polls * u64::from(packets),
+            total_s: one_s * polls as f64,
+            total_squared_s2: one_s * one_s * polls as f64,
+        };
+        let thread = |packets: u32, polls| cell(PollKind::Threaded, packets, polls, 2e-6 + 300e-9 * f64::from(packets));
+        let behind = |packets: u32, polls| cell(PollKind::FirstFromBusy, packets, polls, 100e-9 * f64::from(packets));
+        let cells =
+            vec![thread(8, 900), thread(20, 500), thread(64, 30), behind(8, 900), behind(20, 500), behind(64, 30)];
+        let costs = Costs::of_threads(&PollTable { cells, ..PollTable::default() }).expect("three sizes");
+        assert!((costs.frame_s - 400e-9).abs() < 4e-9 && (costs.poll_s - 2e-6).abs() < 3e-8, "{costs:?}");
+        // Polls that all take in as many tell nothing of a poll by itself.
+        let alike = PollTable { cells: vec![thread(20, 500)], ..PollTable::default() };
+        assert_eq!(Costs::of_threads(&alike), None);
+    }
 
     /// The closed form and the simulator are two ways to the same number.
     #[test]

@@ -20,6 +20,7 @@ use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::{Inventory, tells_load};
 use netcliff_host::testbed::forward::{Forwarding as Way, RULES, RULES_BY_DEFAULT};
+use netcliff_packets::port::SendBy;
 
 use crate::conduct::Step;
 use crate::kernel::DeviceError;
@@ -179,6 +180,7 @@ fn settings(experiment: &experiment::Forwarding) -> Result<Settings, Refused> {
         destinations: experiment.destinations,
         destination_ports: experiment.destination_ports,
         search: SearchBy::MlrTypical,
+        send_by: SendBy::Live,
         trial_s,
         rest_s,
         settle_s,

@@ -36,7 +36,11 @@ impl Instruments {
         self.stamped = stamped(&self.taken_in_by, self.tagged_by, &self.ports);
         let because = |what: &str, why: &Option<String>| why.as_ref().map(|why| format!("{what}, not AF_XDP: {why}"));
         let sent = because("sent by an AF_PACKET ring", &tester.not_sent_by_xdp);
-        sent.into_iter().chain(because("received by an AF_PACKET ring", &tester.not_received_by_xdp)).collect()
+        let live = tester.not_live.as_ref().map(|why| format!("sent by {}, not as live frames: {why}", tester.sending));
+        live.into_iter()
+            .chain(sent)
+            .chain(because("received by an AF_PACKET ring", &tester.not_received_by_xdp))
+            .collect()
     }
 
     /// Sender and sink, in a line.
@@ -116,6 +120,7 @@ mod tests {
             not_sent_by_xdp: None,
             receiving: Receiving::XdpGeneric,
             not_received_by_xdp: None,
+            not_live: None,
             stamps: Stamps::Application,
             ports: vec![port("eth2"), port("eth1")],
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::tester::Trial as WireTrial;
 use crate::tester::frame::link_bytes;
 use crate::tester::neighbours::Neighbours;
-use crate::tester::run::{DirectionReport, Methods, Remote, TrialReport};
+use crate::tester::run::{DirectionReport, MAX_BURST, Methods, Remote, TrialReport};
 use crate::tester::stamps::Stamps;
 use netcliff_core::Scheme;
 use netcliff_core::ledger::TrialLedger;
@@ -21,6 +21,7 @@ use netcliff_host::testbed::ports::{self, PortError};
 use netcliff_host::testbed::stamping::StampingError;
 use netcliff_host::xdp::Mode;
 use netcliff_packets::WireError;
+use netcliff_packets::port::{SendBy, Sending};
 use netcliff_packets::thread::{Placement, Priority};
 
 use super::conduct::{Burst, Device, Measured};
@@ -91,8 +92,6 @@ pub enum Place {
     },
 }
 
-/// Frames a kick: what is due together leaves together.
-const MAX_BURST: usize = 32;
 /// Length of the flat-out run that finds the sender's rate (s).
 const FLAT_OUT_S: f64 = 0.3;
 /// More than any sender here reaches (pps).
@@ -103,6 +102,11 @@ const PRIORITY: u8 = 40;
 const BACKLOG: u64 = 1000;
 /// VETH_RING_SIZE of drivers/net/veth.c: what waits for a program in native mode (frames).
 const VETH_RING: u64 = 256;
+/// Limit of live frames.
+const NO_LEDGER: &str = "where lost frames went is not followed: the program that counts drops each frame, which looks like a loss to the \
+                         kernel's tracepoints (--send-by auto follows them)";
+/// Frames of a batch in the second half of the trial that measures the cost of a frame: other polls than in the first.
+const SMALL_BATCH: usize = 8;
 /// Length of the trial that measures the cost of a frame (s): thousands of polls.
 const COST_S: f64 = 0.5;
 /// Limit of time stamps that are not the application's.
@@ -276,12 +280,40 @@ impl Kernel {
         }
     }
 
+    /// Whether programs in the kernel make the frames.
+    fn is_live(&self) -> bool {
+        self.remote.as_ref().is_some_and(|remote| remote.tester().sending == Sending::Live)
+    }
+
+    /// Frames that the router's port had to drop because the sink's was full, since the testbed was made; 0 between real ports.
+    fn refused_by_sink(&self) -> Result<u64, DeviceError> {
+        Ok(self.bed.as_ref().map_or(Ok(0), ForwardBed::refused_by_sink)?)
+    }
+
+    /// Trials in which the cost of a frame is measured. Batches of live frames are all of one size, and so are the polls that take
+    /// them in: smaller ones tell the cost of a poll from that of a frame.
+    fn cost_trial(&mut self, load_pps: f64) -> Result<Measured, DeviceError> {
+        let measured = self.trial(COST_S, load_pps)?;
+        if self.is_live() {
+            self.run(WireTrial {
+                load_pps,
+                duration_s: COST_S,
+                settle_s: self.settings.settle_s,
+                max_burst: SMALL_BATCH,
+                tagged_at_s: None,
+                burst: None,
+            })?;
+        }
+        Ok(measured)
+    }
+
     fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(DeviceError::Stopped);
         }
         rest(self.settings.rest_s, &self.stop);
         let mut stand = Stand::on(&self.places());
+        let before = self.refused_by_sink()?;
         let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
         let run = remote.run(trial);
         // The change goes before the failure that it caused.
@@ -289,8 +321,14 @@ impl Kernel {
             return Err(WireError::Changed(changed).into());
         }
         let report = run?;
+        let report = report.refused_by_sink(self.refused_by_sink()?.saturating_sub(before), &trial);
         if report.stopped { Err(DeviceError::Stopped) } else { Ok(report) }
     }
+}
+
+/// Load of the run that finds the sender's rate (pps): flat out, but no more than was asked for. Bursts leave flat out in any case.
+fn most_pps(settings: &Settings) -> f64 {
+    settings.max_pps.filter(|_| !settings.tests.back_to_back).unwrap_or(FLAT_OUT_PPS).min(FLAT_OUT_PPS)
 }
 
 /// Waits while the device rests; a stop ends it.
@@ -320,7 +358,21 @@ impl Device for Kernel {
         let stop = Arc::clone(&self.stop);
         let Settings { send_by: send, receive_by: receive, stamps, .. } = self.settings;
         let by = Methods { send, receive, stamps };
+        if let Some(bed) = self.bed.as_ref().filter(|_| send == SendBy::Live) {
+            bed.take_live_frames(true)?;
+        }
         let remote = Remote::start(directions.clone(), by, MAX_BURST, placement, stop)?;
+        if let Some(bed) = self.bed.as_ref().filter(|_| send == SendBy::Live) {
+            match remote.tester().sending {
+                Sending::Live => {
+                    bed.count_on(self.tester_cpu)?;
+                    if bed.polls_live_frames() {
+                        self.backlog = VETH_RING;
+                    }
+                }
+                _ => bed.take_live_frames(false)?,
+            }
+        }
         self.instruments.note(remote.tester()).into_iter().for_each(|limit| self.limit(limit));
         self.remote = Some(remote);
         self.probe(&directions)
@@ -328,7 +380,7 @@ impl Device for Kernel {
 
     fn sender_pps(&mut self) -> Result<f64, DeviceError> {
         let report = self.run(WireTrial {
-            load_pps: FLAT_OUT_PPS,
+            load_pps: most_pps(&self.settings),
             duration_s: FLAT_OUT_S,
             settle_s: self.settings.settle_s,
             max_burst: MAX_BURST,
@@ -340,12 +392,14 @@ impl Device for Kernel {
     }
 
     fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
+        // For the program that counts, times are more work.
+        let tagged = self.settings.tests.latency || !self.is_live();
         let report = self.run(WireTrial {
             load_pps,
             duration_s,
             settle_s: self.settings.settle_s,
             max_burst: MAX_BURST,
-            tagged_at_s: Some(duration_s / 2.0),
+            tagged_at_s: tagged.then_some(duration_s / 2.0),
             burst: None,
         })?;
         Ok(measured(&report, self.settings.stamps, duration_s, load_pps))
@@ -370,6 +424,10 @@ impl Device for Kernel {
     }
 
     fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, DeviceError> {
+        if self.is_live() {
+            self.limit(NO_LEDGER.to_owned());
+            return Ok(None);
+        }
         self.accounted(load_pps).map(Some)
     }
 
@@ -386,7 +444,7 @@ impl Device for Kernel {
         let mut answer = None;
         let metered = cpu::choose(Preference::Only(Method::Ebpf), &spec).and_then(|mut choice| {
             choice.meter.mark()?;
-            answer = Some(self.trial(COST_S, load_pps));
+            answer = Some(self.cost_trial(load_pps));
             choice.meter.read()
         });
         if let Some(trial) = answer {
@@ -471,5 +529,20 @@ mod tuned {
         pub fn tester_cpu(&self) -> u32 {
             self.tester_cpu
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Tests;
+
+    #[test]
+    fn the_run_that_finds_the_senders_rate_keeps_to_the_load_asked_for() {
+        let asked = Settings { max_pps: Some(20e3), ..Settings::default() };
+        assert_eq!(most_pps(&asked), 20e3);
+        assert_eq!(most_pps(&Settings::default()), FLAT_OUT_PPS);
+        let bursts = Tests { back_to_back: true, ..asked.tests };
+        assert_eq!(most_pps(&Settings { tests: bursts, ..asked }), FLAT_OUT_PPS);
     }
 }

@@ -277,4 +277,11 @@ pub struct Pacing {
     pub gap_error_p50_s: f64,
     /// 99th percentile of that, the worst of the trials (s).
     pub gap_error_p99_s: f64,
+    /// Frames that left together by design, the most of the trials; absent: each frame left at its own time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_frames: Option<u32>,
+    /// Time between the first and the last frame of such a batch by the schedule, the longest of the trials (s): so late its first
+    /// frame is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_s: Option<f64>,
 }

@@ -10,10 +10,12 @@
 //! | `order` | the sequence of frames: sizes in turn, or those of a capture |
 //! | [`account`] | what happened to each frame: lost, duplicated, reordered, corrupted, arrival time |
 //! | [`stamps`] | timestamps that kernel or hardware put on the tagged frame |
+//! | [`live`] | a trial by programs in the kernel, for loads beyond a ring's |
 //! | [`run`] | a trial: pacing, the settle time, what makes it void |
 
 pub mod account;
 pub mod frame;
+pub mod live;
 pub mod neighbours;
 mod order;
 pub mod run;

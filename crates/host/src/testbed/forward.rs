@@ -11,7 +11,7 @@ mod setup;
 mod tuned;
 
 use std::{
-    fmt, io,
+    fmt, fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::PathBuf,
 };
@@ -26,6 +26,8 @@ use super::{
 use crate::{
     inventory::Limitation,
     journal::{HostLock, Journal, UndoOutcome},
+    nic::ethtool,
+    procfs,
     rtnl::Rtnl,
     tune::apply::Session,
     xdp::Mode,
@@ -84,6 +86,9 @@ pub const RULES_BY_DEFAULT: u16 = 20;
 
 /// Rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
 pub const RULES: std::ops::RangeInclusive<u16> = 1..=500;
+
+/// Real-time priority of the thread that counts: above the tester's sender, which never sleeps.
+const SINK_PRIORITY: i32 = 45;
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,6 +229,67 @@ impl ForwardBed {
             }
             Ok(drops)
         };
+        self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
+    }
+
+    /// Lets the router's ports take frames that a program hands to the tester's ports, or as before: a veth takes those in only
+    /// while it receives by NAPI, with GRO on.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn take_live_frames(&self, on: bool) -> Result<(), TestbedError> {
+        let set = || (0..2).try_for_each(|n| ethtool::set_feature(&router_interface(n), c"rx-gro", on));
+        // A program that forwards has NAPI on already.
+        if self.xdp_mode == Some(Mode::Native) {
+            return Ok(());
+        }
+        self.router.run(set)?.map_err(TestbedError::failed("switch GRO of the router's veth"))?;
+        if !self.polls_live_frames() {
+            return Ok(());
+        }
+        let cpu = self.options.router_cpu;
+        let steer = || -> io::Result<()> {
+            for n in 0..2 {
+                let interface = router_interface(n);
+                let mask = if on { "0".to_owned() } else { procfs::cpu_mask(&[cpu]) };
+                fs::write(format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus"), mask)?;
+                if on {
+                    redirect::thread(&interface, cpu, 1)?;
+                } else {
+                    fs::write(format!("/sys/class/net/{interface}/threaded"), "0")?;
+                }
+            }
+            Ok(())
+        };
+        self.router.run(steer)?.map_err(TestbedError::failed("have the router's CPU poll its ports"))
+    }
+
+    /// Whether a NAPI thread on the router's CPU takes live frames in, as a NIC's interrupt would there. Without one, where the
+    /// router shares the tester's CPU or a plan set it, the CPU that sends does.
+    pub fn polls_live_frames(&self) -> bool {
+        let apart = self.options.router_cpu != self.options.tester_cpu;
+        apart && self.tuned.is_none() && self.router.sysfs_error().is_none()
+    }
+
+    /// Has a NAPI thread on this CPU, before programs, count what arrives at the sink's port, so that the router's CPU does not.
+    ///
+    /// # Errors
+    /// The port does not receive by NAPI, or the right is missing.
+    pub fn count_on(&self, cpu: u32) -> Result<(), TestbedError> {
+        let sink = &self.tester[1];
+        if sink.sysfs_error().is_some() {
+            return Ok(());
+        }
+        sink.run(|| redirect::thread(&self.sides[1].interface, cpu, SINK_PRIORITY))?
+            .map_err(TestbedError::failed("have a NAPI thread count what arrives"))
+    }
+
+    /// Frames that the router could not hand to the sink's port, because that was full, since the testbed was made.
+    ///
+    /// # Errors
+    /// The kernel does not report them.
+    pub fn refused_by_sink(&self) -> Result<u64, TestbedError> {
+        let ask = || Ok::<_, io::Error>(Rtnl::new().link(&router_interface(1))?.stats.unwrap_or_default().tx_dropped);
         self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
     }
 

@@ -11,6 +11,7 @@ use super::Mode;
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
+const PROG_TEST_RUN: libc::c_int = 10;
 const PROG_GET_FD_BY_ID: libc::c_int = 13;
 const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const LINK_CREATE: libc::c_int = 28;
@@ -24,6 +25,9 @@ const NATIVE: u32 = 1 << 2;
 
 /// BPF_F_XDP_HAS_FRAGS, linux/bpf.h (Linux 5.18).
 const TAKES_PIECES: u32 = 1 << 5;
+
+/// BPF_F_TEST_XDP_LIVE_FRAMES, linux/bpf.h (Linux 5.18).
+const LIVE_FRAMES: u32 = 1 << 1;
 
 /// BPF_OBJ_NAME_LEN, with the zero at the end.
 const NAME_BYTES: usize = 16;
@@ -59,6 +63,25 @@ struct Load {
     kern_version: u32,
     prog_flags: u32,
     prog_name: [u8; NAME_BYTES],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    prog_fd: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    ctx_sizes: [u32; 2],
+    contexts: [u64; 2],
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    padding: u32,
 }
 
 #[repr(C)]
@@ -152,6 +175,22 @@ pub(crate) fn attach(program: &OwnedFd, index: u32, mode: Mode) -> io::Result<Ow
         LINK_CREATE,
         &LinkCreate { prog_fd: program.as_raw_fd() as u32, target_ifindex: index, attach_type: ATTACH_XDP, flags },
     )
+}
+
+/// Runs a program on copies of a frame in batches of `batch`, and does with each what the program says. The device that the frames came
+/// from is the loopback of the thread's network namespace.
+#[cfg_attr(not(have_bpf), allow(dead_code, reason = "the programs are compiled C"))]
+pub(crate) fn run_live(program: RawFd, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
+    let run = TestRun {
+        prog_fd: program as u32,
+        data_size_in: frame.len() as u32,
+        data_in: frame.as_ptr() as u64,
+        repeat,
+        flags: LIVE_FRAMES,
+        batch_size: batch,
+        ..TestRun::default()
+    };
+    bpf(PROG_TEST_RUN, &run).map(drop)
 }
 
 /// The name under which a program was loaded; None where it has none, is gone, or the right to ask is missing.

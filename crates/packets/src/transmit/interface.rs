@@ -129,7 +129,10 @@ pub(crate) fn asking_socket() -> Result<OwnedFd, WireError> {
 }
 
 /// Refuses an interface that is down or has no carrier.
-pub(crate) fn check_carrier(interface: &str) -> Result<(), WireError> {
+///
+/// # Errors
+/// [`WireError::NoCarrier`], or the kernel lists no interfaces.
+pub fn check_carrier(interface: &str) -> Result<(), WireError> {
     // Do not use IFF_RUNNING: it follows the carrier up to a second late.
     let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::from_bits_retain(libc::IFF_LOWER_UP);
     let up = getifaddrs()

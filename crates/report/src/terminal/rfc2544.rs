@@ -364,6 +364,13 @@ fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
     let header = ["frames", "flat out", "late p99", "gap p50", "gap p99", "void", "twice", "behind", "corrupt"];
     let mut rows = vec![words(&header)];
     rows.extend(report.sizes.iter().map(tester_row));
+    let batch = |size: &SizeReport| Some((size.pacing?.batch_frames?, size.pacing?.batch_s?));
+    if report.sizes.iter().any(|size| batch(size).is_some()) {
+        rows[0].push("batch".to_owned());
+        for (row, size) in rows[1..].iter_mut().zip(&report.sizes) {
+            row.push(batch(size).map_or("-".to_owned(), |(frames, length_s)| format!("{frames}, {}", time(length_s))));
+        }
+    }
     tables.push(("TESTER: what it reaches, by how much gaps are off, what else it saw".to_owned(), rows));
 }
 

@@ -5,6 +5,7 @@ use netcliff_core::Figure;
 use super::{Asker, Device};
 use crate::report::{GoalReport, Limit, SearchTurn, SizeReport};
 use crate::settings::{SearchBy, Settings};
+use netcliff_core::verdict::KEPT_UP_SHARE;
 use netcliff_mlrsearch::binary::{self, Binary};
 use netcliff_mlrsearch::mlr::{self, Mlr};
 use netcliff_mlrsearch::trial::{Answer, Range};
@@ -17,9 +18,14 @@ const SENDER_SHARE: f64 = 0.97;
 /// Lowest load over the highest.
 const LOWEST: f64 = 1e-3;
 
-/// The highest load requested of a sender that reaches `sender_pps` flat out (pps).
+/// The highest load requested of a sender that reaches `sender_pps` flat out, or at the load asked for (pps).
 pub(super) fn max_pps(settings: &Settings, sender_pps: f64) -> f64 {
-    settings.max_pps.unwrap_or(f64::INFINITY).min(SENDER_SHARE * sender_pps)
+    settings.max_pps.filter(|asked_pps| reaches(sender_pps, *asked_pps)).unwrap_or(SENDER_SHARE * sender_pps)
+}
+
+/// Whether a sender kept up with the highest load asked for, beyond which it was not tried.
+fn reaches(sender_pps: f64, asked_pps: f64) -> bool {
+    sender_pps >= KEPT_UP_SHARE * asked_pps
 }
 
 /// One search of the size that the device was brought to.
@@ -77,7 +83,7 @@ fn searched<E>(
 /// What limited a search, for the goal in this place; by how it ended.
 pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
     // The highest load is a requested one.
-    let below_sender = settings.max_pps.is_some_and(|asked_pps| asked_pps <= SENDER_SHARE * turn.sender_pps);
+    let below_sender = settings.max_pps.is_some_and(|asked_pps| reaches(turn.sender_pps, asked_pps));
     let found = turn.searched.found.get(goal)?;
     match found.end {
         End::Regular => Some(Limit::Device),

@@ -69,7 +69,13 @@ impl Device for Fake {
         Ok(Measured {
             answer: self.bench.trial(duration_s, load_pps),
             seen: Seen { sent: 7, ..Seen::default() },
-            pacing: Some(Pacing { lateness_p99_s: 1e-6, gap_error_p50_s: 1e-7, gap_error_p99_s: 2e-6 }),
+            pacing: Some(Pacing {
+                lateness_p99_s: 1e-6,
+                gap_error_p50_s: 1e-7,
+                gap_error_p99_s: 2e-6,
+                batch_frames: None,
+                batch_s: None,
+            }),
             latency: Some(latency),
             tagged: self.tagged,
         })

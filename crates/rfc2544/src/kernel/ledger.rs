@@ -22,7 +22,7 @@ impl Kernel {
             load_pps,
             duration_s: LEDGER_S.min(self.settings.trial_s),
             settle_s: self.settings.settle_s,
-            max_burst: super::MAX_BURST,
+            max_burst: crate::tester::run::MAX_BURST,
             tagged_at_s: None,
             burst: None,
         };
@@ -57,10 +57,11 @@ impl Kernel {
         let sum = |count: fn(&DirectionReport) -> u64| report.directions.iter().map(count).sum::<u64>();
         let tester = self.remote.as_ref().map(|remote| remote.tester());
         // A program for AF_XDP that finds a ring full drops the packet itself, which is traced.
-        let by_packet = tester.is_none_or(|tester| tester.receiving == Receiving::PacketRing);
+        let by_packet =
+            tester.is_none_or(|tester| matches!(tester.receiving, Receiving::PacketRing | Receiving::Counted));
         let missed = if by_packet || !traced { sum(|one| one.missed) } else { 0 };
         // AF_XDP does not tell its sender.
-        let told = tester.is_some_and(|tester| tester.sending == Sending::PacketRing);
+        let told = tester.is_some_and(|tester| matches!(tester.sending, Sending::PacketRing | Sending::Live));
         Ends {
             sent: report.sent(),
             delivered: sum(|one| one.arrived.frames + one.arrived.duplicates + one.arrived.too_old),

@@ -26,8 +26,11 @@ pub(super) fn measured(report: &TrialReport, stamps: Stamps, duration_s: f64, lo
         all
     };
     let (lateness, gaps) = (merged(|direction| &direction.lateness), merged(|direction| &direction.gap_error));
+    let batch_frames = report.directions.iter().filter_map(|direction| direction.batch).max();
     let pacing = || {
         Some(Pacing {
+            batch_frames,
+            batch_s: batch_frames.map(|frames| f64::from(frames - 1) / load_pps),
             lateness_p99_s: lateness.quantile_s(0.99)?,
             gap_error_p50_s: gaps.quantile_s(0.5)?,
             gap_error_p99_s: gaps.quantile_s(0.99)?,

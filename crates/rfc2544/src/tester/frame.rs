@@ -183,6 +183,16 @@ impl Templates {
         self.prefix - self.vlan_bytes
     }
 
+    /// The frames as a program of the kernel makes them: of one size, IPv4.
+    pub(super) fn for_programs(&self) -> netcliff_host::live::Frames {
+        netcliff_host::live::Frames {
+            template: self.filler.clone(),
+            prefix_bytes: self.prefix,
+            tag_bytes: self.vlan_bytes,
+            prefixes: self.prefixes.chunks(self.prefix).map(<[u8]>::to_vec).collect(),
+        }
+    }
+
     /// Number of streams.
     pub fn streams(&self) -> usize {
         self.order.streams()

@@ -23,11 +23,14 @@ pub use netcliff_core::verdict::{KEPT_UP_SHARE, LATE_NS, Void};
 pub use remote::Remote;
 pub use tester::{Methods, PortStamps, Tester};
 
-use flight::{Flight, send, settle, void};
+pub(super) use flight::void;
+use flight::{Flight, send, settle};
 use open::{receivers, senders};
 
+/// Frames of a kick by default: what is due together leaves together.
+pub const MAX_BURST: usize = 32;
 /// Time after the end of a trial during which overdue frames may still leave \[ns\].
-const GRACE_NS: u64 = 5_000_000;
+pub(super) const GRACE_NS: u64 = 5_000_000;
 /// Time from the order to the first frame \[ns\].
 const LEAD_NS: u64 = 2_000_000;
 
@@ -109,6 +112,8 @@ pub struct DirectionReport {
     pub stamped: Option<Stamped>,
     /// Time from the departure of the first frame to that of the last one \[s\].
     pub sending_s: f64,
+    /// Frames that leave together by design. `None`: each at its own time.
+    pub batch: Option<u32>,
 }
 
 impl DirectionReport {
@@ -129,6 +134,15 @@ impl DirectionReport {
 }
 
 impl TrialReport {
+    /// Adds frames that the sink's port refused because it was full, as the device's port counts them: the trial is then void.
+    pub fn refused_by_sink(mut self, frames: u64, trial: &Trial) -> Self {
+        if let Some(direction) = self.directions.first_mut() {
+            direction.missed += frames;
+            self.void = void(&self.directions, trial, self.directions[0].intended);
+        }
+        self
+    }
+
     /// Number of frames sent, over all directions.
     pub fn sent(&self) -> u64 {
         self.directions.iter().map(|direction| direction.sent).sum()
@@ -195,6 +209,7 @@ impl Bench {
                 not_sent_by_xdp: opened.not_xdp.map(why),
                 receiving: receiver.receiving(),
                 not_received_by_xdp: taken.not_xdp.map(why),
+                not_live: None,
                 stamps: by.stamps,
                 ports: vec![far.stamps, near.stamps],
             });
@@ -239,12 +254,17 @@ impl Bench {
 
 impl Trial {
     /// Index of the tagged one among `frames` frames. `None` if no frame is tagged.
-    fn tagged(&self, frames: u64) -> Option<u64> {
+    pub(super) fn tagged(&self, frames: u64) -> Option<u64> {
         self.tagged_at_s.map(|at_s| ((at_s * self.load_pps) as u64).min(frames - 1))
+    }
+
+    /// Largest number of frames of a batch of live frames: smaller kicks make smaller batches.
+    pub(super) fn max_batch(&self) -> u32 {
+        if self.max_burst < MAX_BURST { self.max_burst as u32 } else { u32::MAX }
     }
 }
 
-fn check(trial: &Trial) -> Result<u64, WireError> {
+pub(super) fn check(trial: &Trial) -> Result<u64, WireError> {
     let bad = |what, value: f64, accepted: &str| Err(WireError::setting(what, value, accepted));
     if !(trial.load_pps.is_finite() && trial.load_pps > 0.0) {
         return bad("load_pps", trial.load_pps, "a positive, finite number of frames/s");

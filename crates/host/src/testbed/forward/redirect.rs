@@ -57,7 +57,7 @@ fn native(
     }
     router.run(|| {
         attach(Mode::Native)?;
-        (0..2).try_for_each(|n| thread(n, cpu))
+        (0..2).try_for_each(|n| thread(&router_interface(n), cpu, 1))
     })
 }
 
@@ -90,12 +90,12 @@ fn detach(n: usize) -> io::Result<()> {
     rtnl.detach_xdp(index, Mode::Native)
 }
 
-/// Has a NAPI thread on this CPU poll the router's port.
-fn thread(n: usize, cpu: u32) -> io::Result<()> {
-    thread_napi(&router_interface(n), &[cpu])?.into_iter().try_for_each(before_programs)
+/// Has a NAPI thread on this CPU poll an interface, with a real-time priority.
+pub(super) fn thread(interface: &str, cpu: u32, priority: i32) -> io::Result<()> {
+    thread_napi(interface, &[cpu])?.into_iter().try_for_each(|thread| before_programs(thread, priority))
 }
 
 /// Lets a kernel thread go before programs, as the softirq does whose work it has: what waits for it is a ring of 256 frames.
-fn before_programs(thread: Pid) -> io::Result<()> {
-    crate::schedule::set(thread, libc::SCHED_FIFO, 1)
+fn before_programs(thread: Pid, priority: i32) -> io::Result<()> {
+    crate::schedule::set(thread, libc::SCHED_FIFO, priority)
 }

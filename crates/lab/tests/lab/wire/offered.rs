@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::wire::common::{Pair, pair_or_skip};
+use netcliff_packets::port::SendBy;
 use netcliff_packets::run::{Timing, run as run_frames};
 use netcliff_packets::schedule::{Arrivals, Schedule};
 use netcliff_packets::sink::Work;
 use netcliff_packets::thread::Placement;
 use netcliff_packets::transmit::Method;
+use netcliff_rfc2544::tester::run::{Methods, Port, Remote};
+use netcliff_rfc2544::tester::{Direction, Profile, Sweep, Trial};
 use netcliff_testkit::{Need, has};
 use netcliff_transfer::bulk::{Amount, Channel, DatagramPath, Datagrams, Settings, SocketOptions, run};
 
@@ -229,6 +232,64 @@ fn no_path_makes_the_generator_exceed_its_rate() {
         let account = run.accounting;
         let sum = account.delivered + account.refused + account.sender + account.elsewhere;
         assert_eq!(account.offered, sum, "{path:?}: {account:?}");
+    }
+}
+
+/// Live frames pass the qdisc by: what a path loses of them it loses at the MTU, at the far ring, or because the far end is down.
+/// `NETCLIFF_PATHS=200` tests more paths.
+#[test]
+fn no_path_makes_live_frames_exceed_their_rate() {
+    if !has(Need::Tbf) || !has(Need::AfXdp) {
+        return;
+    }
+    let Some(pair) = pair_or_skip() else { return };
+    let paths = std::env::var("NETCLIFF_PATHS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    for seed in 1..=paths {
+        let path = Path::random(seed);
+        path.lay(&pair);
+        let direction = live_direction(&pair, path.block_bytes.max(64) + 46);
+        let by = Methods { send: SendBy::Live, ..Methods::default() };
+        let mut remote =
+            Remote::start(vec![direction], by, 32, Placement::default(), Arc::default()).expect("it opens");
+        if let Some(why) = &remote.tester().not_live {
+            netcliff_testkit::skip(Need::AfXdp, why);
+            return;
+        }
+        let load_pps = path.rate_bps as f64 / 100.0;
+        let before = counted(&pair);
+        let report = remote
+            .run(Trial { load_pps, duration_s: 0.1, settle_s: 0.05, max_burst: 32, tagged_at_s: None, burst: None })
+            .unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        let (wire, one) = (counted(&pair) - before, &report.directions[0]);
+        let due = (load_pps * 0.1).ceil() as u64 + 1;
+        assert!(one.sent <= due && one.sent > 0, "{path:?}: {} frames where {due} were due", one.sent);
+        assert!(wire <= due + OTHERS, "{path:?}: {wire} packets at the device where {due} were due: {one:?}");
+        assert_eq!(one.kicked.total(), one.sent, "{path:?}: {one:?}");
+        // Whatever the port took in arrives: nothing lies between a veth's ring and the program that counts.
+        assert_eq!(one.arrived.frames, one.kicked.accepted, "{path:?}: {one:?}");
+        assert_eq!((one.arrived.corrupt, one.arrived.duplicates, one.arrived.reordered), (0, 0, 0), "{path:?}");
+        // The time that the last batch left is not before the time of its last frame.
+        let whole_s = (one.sent - u64::from(one.batch.expect("batches"))) as f64 / load_pps;
+        assert!(one.sending_s >= 0.99 * whole_s - 1e-6, "{path:?}: {} frames in {} s", one.sent, one.sending_s);
+    }
+}
+
+fn live_direction(pair: &Pair, frame_bytes: usize) -> Direction {
+    let port = |end: &str, interface: &str| Port { netns: Some(pair.netns(end)), interface: interface.to_owned() };
+    Direction {
+        from: port("a", "v0"),
+        to: port("b", "v1"),
+        profile: Profile {
+            source_mac: [2, 0, 0, 0, 7, 1],
+            destination_mac: [2, 0, 0, 0, 7, 0xff],
+            vlan: None,
+            source: [198, 18, 0, 2].into(),
+            destination: [198, 19, 0, 2].into(),
+            ports: (10_000, 20_000),
+            sweep: Sweep { source_ports: 5, ..Sweep::default() },
+            sizes: vec![frame_bytes],
+            replay: None,
+        },
     }
 }
 

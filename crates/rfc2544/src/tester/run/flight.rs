@@ -213,6 +213,7 @@ impl<'a> Flight<'a> {
             uncertainty_s: (ticker_off_ns + self.offset_off_ns) as f64 * 1e-9,
             stamped,
             sending_s: sending_ns as f64 * 1e-9,
+            batch: None,
         })
     }
 }
@@ -264,7 +265,7 @@ pub(super) fn settle(flights: &mut [Flight<'_>], settle_s: f64) -> Result<(), Wi
     }
 }
 
-pub(super) fn void(directions: &[DirectionReport], trial: &Trial, frames: u64) -> Option<Void> {
+pub(in crate::tester) fn void(directions: &[DirectionReport], trial: &Trial, frames: u64) -> Option<Void> {
     let offered = |direction: &DirectionReport| direction.sent - direction.kicked.sender_full;
     let least = directions.iter().map(offered).min()? as f64;
     let sides = TesterCounts {

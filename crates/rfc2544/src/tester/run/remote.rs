@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::super::live::LiveBench;
 use super::{Bench, Direction, Methods, Tester, Trial, TrialReport};
 use netcliff_packets::error::WireError;
+use netcliff_packets::port::SendBy;
 use netcliff_packets::thread::Placement;
 
 /// The thread's name in errors.
@@ -12,6 +14,47 @@ const NAME: &str = "sender's and sink's";
 
 /// A command to the bench's thread: a trial, and where to send its result.
 type TrialCommand = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
+
+/// What makes trials: rings, or programs in the kernel.
+enum Work {
+    Rings(Bench),
+    Programs(Box<LiveBench>),
+}
+
+impl Work {
+    /// Programs if they are asked for and possible, otherwise rings, which then say why.
+    fn open(
+        directions: &[Direction],
+        by: Methods,
+        max_burst: usize,
+        placement: &Placement,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, WireError> {
+        let not_live = match (by.send == SendBy::Live).then(|| LiveBench::open(directions, by, placement, stop)) {
+            Some(Ok(bench)) => return Ok(Self::Programs(Box::new(bench))),
+            Some(Err(why)) => Some(why),
+            None => None,
+        };
+        let send = if by.send == SendBy::Live { SendBy::Auto } else { by.send };
+        let mut bench = Bench::open(directions, Methods { send, ..by }, max_burst, placement)?;
+        bench.tester.not_live = not_live;
+        Ok(Self::Rings(bench))
+    }
+
+    fn tester(&self) -> &Tester {
+        match self {
+            Self::Rings(bench) => bench.tester(),
+            Self::Programs(bench) => bench.tester(),
+        }
+    }
+
+    fn run(&mut self, trial: &Trial, stop: &AtomicBool) -> Result<TrialReport, WireError> {
+        match self {
+            Self::Rings(bench) => bench.run(trial, stop),
+            Self::Programs(bench) => bench.run(trial, stop),
+        }
+    }
+}
 
 /// A bench on a thread of its own, with its own placement.
 #[derive(Debug)]
@@ -33,11 +76,12 @@ impl Remote {
         placement: Placement,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, WireError> {
-        Self::of(move || Bench::open(&directions, by, max_burst, &placement), stop)
+        let also = Arc::clone(&stop);
+        Self::of(move || Work::open(&directions, by, max_burst, &placement, also), stop)
     }
 
     fn of(
-        open: impl FnOnce() -> Result<Bench, WireError> + Send + 'static,
+        open: impl FnOnce() -> Result<Work, WireError> + Send + 'static,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, WireError> {
         let (orders, inbox) = std::sync::mpsc::channel::<TrialCommand>();

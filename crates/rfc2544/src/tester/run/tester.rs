@@ -45,6 +45,8 @@ pub struct Tester {
     pub receiving: Receiving,
     /// Why the receiver does not use AF_XDP although that was tried. `None` otherwise.
     pub not_received_by_xdp: Option<String>,
+    /// Why the programs for live frames are not in use although that was tried. `None` otherwise.
+    pub not_live: Option<String>,
     /// Clock that stamps the tagged frames.
     pub stamps: Stamps,
     /// The timestamps that each port offers, the sink's port first.

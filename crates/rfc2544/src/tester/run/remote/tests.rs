@@ -97,6 +97,7 @@ fn bench(left: usize, end: End) -> Result<Bench, WireError> {
         sending: Sending::PacketRing,
         not_sent_by_xdp: None,
         receiving: Receiving::PacketRing,
+        not_live: None,
         not_received_by_xdp: None,
         stamps: crate::tester::stamps::Stamps::Application,
         ports: Vec::new(),
@@ -110,7 +111,7 @@ const TRIAL: Trial =
 
 #[test]
 fn a_sink_that_dies_ends_the_trial_with_its_last_words() {
-    let mut remote = Remote::of(|| bench(1000, End::Panic), Arc::default()).expect("it starts");
+    let mut remote = Remote::of(|| bench(1000, End::Panic).map(Work::Rings), Arc::default()).expect("it starts");
     let begin = Instant::now();
     let error = remote.run(TRIAL).expect_err("the sink died").to_string();
     assert!(error.contains("sink") && error.contains("the sink's memory is gone"), "{error}");
@@ -121,7 +122,7 @@ fn a_sink_that_dies_ends_the_trial_with_its_last_words() {
 
 #[test]
 fn a_port_that_goes_away_ends_the_trial_at_once() {
-    let mut remote = Remote::of(|| bench(1000, End::PortGone), Arc::default()).expect("it starts");
+    let mut remote = Remote::of(|| bench(1000, End::PortGone).map(Work::Rings), Arc::default()).expect("it starts");
     let begin = Instant::now();
     let error = remote.run(TRIAL).expect_err("the port is gone").to_string();
     assert!(error.contains("tst1") && error.to_lowercase().contains("network is down"), "{error}");

@@ -1,0 +1,153 @@
+//! A tester of eBPF programs (bpf/live.bpf.c): one makes the frames of a trial, which the kernel redirects to a port
+//! (BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18), one counts and drops them where they arrive.
+//!
+//! A trial is one system call: the kernel waits for grace periods of RCU (5 to 30 ms) before the first and after the last frame, where it
+//! changes the dispatcher of XDP programs. [`Stopper`] ends it early.
+//!
+//! Frames leave in batches. A batch leaves when its last frame is due, so that no frame is early; its first frame is late by the
+//! length of the batch. The port counts what left and what the far end's ring refused ([`PortCounts`]).
+
+#[cfg_attr(have_bpf, path = "live/kernel.rs")]
+#[cfg_attr(not(have_bpf), path = "live/absent.rs")]
+mod programs;
+
+use std::io;
+
+pub use programs::{Live, Stopper};
+
+use crate::rtnl::Rtnl;
+
+/// Most frames of a trial: each has a bit in the kernel.
+pub const MOST_FRAMES: u64 = 1 << 27;
+/// Longest frame without FCS (bytes): a page has room for it, its headroom and what the kernel keeps beside it.
+pub const LONGEST: usize = 3_300;
+/// Room for the headers of a stream (bytes): Ethernet, a tag, IPv4, UDP.
+pub const PREFIX_BYTES: usize = 48;
+
+/// The frames that the programs make and count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frames {
+    /// A frame without FCS; its headers and its label are written by the program.
+    pub template: Vec<u8>,
+    /// Bytes before the label, with the tag.
+    pub prefix_bytes: usize,
+    /// Bytes of a VLAN tag.
+    pub tag_bytes: usize,
+    /// Headers of each stream, `prefix_bytes` each. Frames belong to the streams in turn.
+    pub prefixes: Vec<Vec<u8>>,
+}
+
+/// A trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial {
+    /// Marks the trial's frames.
+    pub tag: u16,
+    /// Number of frames.
+    pub frames: u64,
+    /// Time between two frames \[ns\].
+    pub gap_ns: f64,
+    /// Frames that leave together.
+    pub batch: u32,
+    /// Time after the first frame's after which no batch begins \[ns\]. The first frame's time is that of the program's first run.
+    pub most_ns: u64,
+    /// Index of the port that sends, in the network namespace of the thread that sends.
+    pub port: u32,
+    /// Whether the counting program takes the latency of each frame, which costs a reading of the clock.
+    pub measures: bool,
+    /// The frame whose latency is kept.
+    pub tagged: Option<u64>,
+}
+
+/// How far a trial is, and how its batches left.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Frames handed to the port.
+    pub frames: u64,
+    /// Whether the time was over before all frames had left.
+    pub over: bool,
+    /// When the first and the last batch left [ns of `CLOCK_MONOTONIC`]; 0: none did.
+    pub span_ns: [u64; 2],
+    /// Batches by how long after the time of their last frame they left: ns, and their number.
+    pub beyond: Vec<(u64, u64)>,
+    /// Batches by how much the gap before them differed from that between two frames.
+    pub apart: Vec<(u64, u64)>,
+}
+
+/// What arrived.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Different frames of the trial, intact.
+    pub frames: u64,
+    /// Frames that had arrived before.
+    pub duplicates: u64,
+    /// Frames that arrived after a later one of their stream.
+    pub reordered: u64,
+    /// Frames of the trial that were modified on the path.
+    pub corrupt: u64,
+    /// Frames of others, which the kernel gets.
+    pub foreign: u64,
+    /// Frames by latency: ns, and their number. Empty unless it is measured.
+    pub latency: Vec<(u64, u64)>,
+    /// Latency of the tagged frame \[ns\].
+    pub tagged_ns: Option<u64>,
+}
+
+/// Counters of a port since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Frames that left. A veth counts them when the far end takes them out of its ring.
+    pub left: u64,
+    /// Frames that were refused.
+    pub refused: u64,
+}
+
+impl PortCounts {
+    /// Of an interface in the thread's network namespace.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel does not report them.
+    pub fn of(interface: &str) -> io::Result<Self> {
+        let stats = Rtnl::new().link(interface)?.stats;
+        let stats = stats.ok_or_else(|| io::Error::other(format!("the kernel reports no counters of {interface}")))?;
+        Ok(Self { left: stats.tx_packets, refused: stats.tx_dropped })
+    }
+
+    /// What happened since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self { left: self.left.saturating_sub(before.left), refused: self.refused.saturating_sub(before.refused) }
+    }
+}
+
+/// Middle of a cell of the programs' tables \[ns\]: eight to each power of two.
+#[cfg_attr(not(have_bpf), allow(dead_code, reason = "the tables are the programs'"))]
+fn middle_ns(cell: usize) -> u64 {
+    if cell < 16 {
+        return cell as u64;
+    }
+    let shift = cell / 8 - 1;
+    let low = (8 + cell as u64 % 8) << shift;
+    low + (1 << shift) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The program's `cell`, as it is written there.
+    fn cell(ns: u64) -> usize {
+        if ns < 16 {
+            return ns as usize;
+        }
+        let power = ns.ilog2();
+        ((power - 2) * 8) as usize + (ns >> (power - 3) & 7) as usize
+    }
+
+    #[test]
+    fn a_cell_stands_for_what_is_counted_in_it() {
+        for ns in (0..200).chain([999, 20_000, 1_000_000, 123_456_789, 60_000_000_000]) {
+            let middle = middle_ns(cell(ns));
+            assert!(middle.abs_diff(ns) * 15 <= ns, "{ns}: {middle}");
+            assert_eq!(cell(middle), cell(ns), "{ns}");
+        }
+    }
+}
