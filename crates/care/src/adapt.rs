@@ -1,11 +1,13 @@
 //! A device between interrupts and polling by its load: the hybrid scheme of Salah, El-Badawi and Khalid (2007) on a real kernel.
 //!
 //! [`Follower`] decides: counters and the time in, a switch out, no clock and no device. [`Forecast`] is what the engines expect of both
-//! parts, before anything is set. The settings themselves are `netcliff_host::tune::adapt`'s.
+//! parts, before anything is set. [`run`] follows devices with both. The settings themselves are `netcliff_host::tune::adapt`'s.
 
 mod forecast;
+mod running;
 
-pub use forecast::{Forecast, Side};
+pub use forecast::{Both, Forecast, Side};
+pub use running::{Device, Event, Options, Spent, run};
 
 use netcliff_core::Host;
 use netcliff_core::switching::{self, Averages, Part};
