@@ -69,7 +69,7 @@ fn known(args: &AdaptArgs, store: &StoreArgs) -> anyhow::Result<Option<Found>> {
         }
         Err(_) if args.host.is_none() && args.up.is_some() => Ok(None),
         Err(why) if args.host.is_none() => Err(output::usage(format!(
-            "no threshold: this host is not calibrated ({why}); expected --up RATE, such as --up 300kpps, or a `netcliff find` before"
+            "no threshold: this host is not calibrated ({why}); expected --up RATE, such as --up 300kpps, or costs: a `netcliff find` before, or --host"
         ))),
         Err(why) => Err(output::usage(why)),
     }
@@ -164,6 +164,12 @@ fn owners(nic: &Nic, inventory: &Inventory) -> Vec<String> {
              leaves it to netcliff"
         ));
     }
+    if nic.kind.as_deref() == Some("veth") {
+        notes.push(
+            "packets pass a veth's NAPI by, and switching changes nothing for them, while its far end has TSO on: ethtool -K FAR tso off"
+                .to_owned(),
+        );
+    }
     if let Some(pid) = inventory.load.irqbalance_pid {
         notes.push(format!("irqbalance (pid {pid}) moves interrupts among CPUs; it does not change what is switched here"));
     }
@@ -252,18 +258,18 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
         forecast.interrupt,
         forecast.poll
     );
-    text += &format!("    {:>10}  {:^32}  {:^32}\n", "load", "interrupts", "polling");
+    text += &format!("    {:>9}  {:^29}  {:^29}\n", "load", "interrupts", "polling");
     for both in SHOWN.iter().filter_map(|place| forecast.loads.get(*place)) {
         let side = |side: &adapt::Side| {
             format!(
-                "{:>10} {:>10} {:>10}",
+                "{:>9} {:>9} {:>9}",
                 format::quantity(side.mean_latency_s, Unit::Seconds),
                 format::share(side.cpu_left.max(0.0)),
                 format::loss(side.loss)
             )
         };
         let Both { load_pps, interrupt, poll } = both;
-        text += &format!("    {:>10}  {}  {}\n", format::quantity(*load_pps, Unit::Pps), side(interrupt), side(poll));
+        text += &format!("    {:>9}  {}  {}\n", format::quantity(*load_pps, Unit::Pps), side(interrupt), side(poll));
     }
     text += &match forecast.poll_leaves_more_from_pps {
         Some(pps) => format!("  polling leaves more of the CPU from {} on\n", format::quantity(pps, Unit::Pps)),
