@@ -119,27 +119,23 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device whose settings are as they are found. Without a lock nothing is ever set.
-    ///
-    /// # Errors
-    /// Another process adapts it: a sentence.
+    /// A device whose settings are as they are found. Without the lock and the right to adapt it nothing is ever set.
     pub fn new(
         nic: &Nic,
         levers: Levers,
         thresholds: Thresholds,
         hold: Duration,
-        lock: Option<&HostLock>,
-    ) -> Result<Self, String> {
-        let session = lock.map(|lock| Ok::<_, String>((Session::new(lock), Adapting::begin(nic)?))).transpose()?;
-        Ok(Self {
+        right: Option<(&HostLock, Adapting)>,
+    ) -> Self {
+        Self {
             interface: nic.name.clone(),
             levers,
             receiver: Receiver::new(nic),
             follower: Follower::new(thresholds, hold.as_secs_f64()),
-            session,
+            session: right.map(|(lock, right)| (Session::new(lock), right)),
             switches: 0,
             lost: false,
-        })
+        }
     }
 
     fn switch(&mut self, part: Part) -> Result<Vec<Applied>, String> {

@@ -11,7 +11,7 @@ use netcliff_core::tuning::in_short;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::HostLock;
 use netcliff_host::nic::{self, Nic};
-use netcliff_host::tune::adapt::Levers;
+use netcliff_host::tune::adapt::{Adapting, Levers};
 use netcliff_lab::costs::{self, Found};
 use netcliff_report::format::{self, Unit};
 
@@ -86,6 +86,9 @@ fn begin(
     let read = nic::read(interface, Path::new("/sys"));
     let nic = read.map_err(|error| refused(format!("{error}; `ip link` lists the interfaces")))?;
     without_napi(&nic).map_or(Ok(()), |why| Err(refused(why)))?;
+    // Before its settings are looked at, which another netcliff may be switching.
+    let right = lock.map(|lock| Adapting::begin(&nic).map(|right| (lock, right))).transpose();
+    let right = right.map_err(anyhow::Error::msg)?;
     let levers = Levers::of(&nic, &args.interrupt, &args.poll).map_err(refused)?;
     let host: Option<&Host> = known.map(|found| &found.calibration.host);
     let thresholds = Thresholds { up_pps: args.up, down_pps: args.down, costs: host.cloned() };
@@ -106,8 +109,7 @@ fn begin(
         notes: owners(&nic, inventory),
     };
     let hold = Duration::from_secs_f64(args.hold);
-    let device = Device::new(&nic, levers, thresholds, hold, lock).map_err(anyhow::Error::msg)?;
-    Ok((device, start))
+    Ok((Device::new(&nic, levers, thresholds, hold, right), start))
 }
 
 /// Why there is nothing at a device that interrupts and polls; `None`: there is, as far as the kernel shows it.
