@@ -37,7 +37,8 @@ pub struct Thresholds {
 impl Thresholds {
     /// The upper one for frames of this size with FCS (pps); infinite with neither a rate nor costs.
     pub fn up_pps(&self, frame_bytes: f64) -> f64 {
-        let saturation = |host: &Host| switching::saturation(packet_s(host, frame_bytes), host.interrupt_s + host.mask_s);
+        let saturation =
+            |host: &Host| switching::saturation(packet_s(host, frame_bytes), host.interrupt_s + host.mask_s);
         self.up_pps.or_else(|| self.costs.as_ref().map(saturation)).unwrap_or(f64::INFINITY)
     }
 

@@ -78,8 +78,7 @@ impl Forecast {
             };
             Point { host: host.clone(), scheme: scheme.clone(), traffic }
         };
-        let by_model =
-            |point: &Point| ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok();
+        let by_model = |point: &Point| ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok();
         let by_sim = |point: &Point| SimEngine::with_packets(SIMULATED.0, SIMULATED.1).evaluate(point).ok();
         // All points by one engine, so that its bias is in both parts.
         let all = |answer: &dyn Fn(&Point) -> Option<Outcome>| -> Option<Vec<Both>> {

@@ -174,10 +174,10 @@ pub struct SetArgs {
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff tune adapt --if eth0 --dry-run --for 60s    # when it would switch
+  netcliff tune adapt --if eth0 --dry-run --for 60s  # when it would switch
   netcliff tune adapt --if eth0 --up 300kpps --down 200kpps
   netcliff tune adapt --if eth0 --interrupt rx-usecs=8 --poll rx-usecs=200
-  netcliff tune adapt --if eth0 --poll threaded=on,gro_flush_timeout=20us,napi_defer_hard_irqs=10
+  netcliff tune adapt --if eth0 --up 300kpps --poll threaded=on
 
 Packets that come are counted, lost ones included, and averaged. Above --up the device polls, below --down packets interrupt again, and in
 between nothing changes; nor does it within --hold of a switch. Without --up it is the load at which interrupts would saturate

@@ -97,7 +97,12 @@ impl Drop for Bed {
 }
 
 fn ip(args: &[&str]) -> bool {
-    Command::new("ip").args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    Command::new("ip")
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// Above `--up` and below `--down` of a load of some thousand packets a second.
@@ -134,7 +139,8 @@ fn it_follows_the_load_and_sets_back() {
 fn a_dry_run_changes_nothing_and_a_second_one_is_refused() {
     let Some(bed) = Bed::new("dry") else { return };
     let home = Home::new();
-    let first = bed.inside(1, &home, &[&["tune", "adapt", "--if", "v1", "--for", "60s"][..], &["--up", "1Gpps"]].concat());
+    let first =
+        bed.inside(1, &home, &[&["tune", "adapt", "--if", "v1", "--for", "60s"][..], &["--up", "1Gpps"]].concat());
     let first = Running::of(first);
     let lock = home.state().join("journal");
     let claimed = || {
@@ -146,7 +152,9 @@ fn a_dry_run_changes_nothing_and_a_second_one_is_refused() {
         assert!(Instant::now() < deadline, "the first one does not begin");
         thread::sleep(Duration::from_millis(20));
     }
-    let second = |home: &Home| bed.inside(1, home, &["tune", "adapt", "--if", "v1", "--up", "1kpps", "--for", "1s"]).output().unwrap();
+    let second = |home: &Home| {
+        bed.inside(1, home, &["tune", "adapt", "--if", "v1", "--up", "1kpps", "--for", "1s"]).output().unwrap()
+    };
     let refused = second(&home);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("another netcliff"), "{refused:?}");
@@ -160,9 +168,15 @@ fn a_dry_run_changes_nothing_and_a_second_one_is_refused() {
     let dry = bed.inside(1, &home, &args).output().unwrap();
     load.join().unwrap();
     let told = String::from_utf8_lossy(&dry.stdout).into_owned();
-    assert!(dry.status.success() && told.contains("would switch: polls") && told.contains("nothing was changed"), "{told}");
+    assert!(
+        dry.status.success() && told.contains("would switch: polls") && told.contains("nothing was changed"),
+        "{told}"
+    );
     assert_eq!(bed.values(), ["0", "0"]);
-    assert!(!lock.exists() || std::fs::read_dir(&lock).unwrap().count() == 0, "nothing was changed, so nothing is written down");
+    assert!(
+        !lock.exists() || std::fs::read_dir(&lock).unwrap().count() == 0,
+        "nothing was changed, so nothing is written down"
+    );
     drop(first);
 }
 
@@ -176,7 +190,9 @@ fn signals_and_kills() {
         let mut child = bed.inside(1, &home, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let load = bed.load(Duration::from_millis(1500));
         assert!(bed.become_values(["50000", "2"]), "{signal}: it does not poll under load");
-        assert!(Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success()
+        );
         let status = child.wait().unwrap();
         load.join().unwrap();
         if signal == "KILL" {

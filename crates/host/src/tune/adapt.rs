@@ -60,7 +60,9 @@ impl Levers {
     pub fn of(nic: &Nic, interrupt: &[Named], poll: &[Named]) -> Result<Self, String> {
         let [quiet, busy] = [named::steps(nic, interrupt)?, named::steps(nic, poll)?];
         let mut levers: Vec<Lever> = Vec::new();
-        for (part, step) in quiet.iter().map(|step| (Part::Interrupt, step)).chain(busy.iter().map(|step| (Part::Poll, step))) {
+        for (part, step) in
+            quiet.iter().map(|step| (Part::Interrupt, step)).chain(busy.iter().map(|step| (Part::Poll, step)))
+        {
             let at = levers.iter().position(|lever| lever.setting == step.setting).unwrap_or_else(|| {
                 let (name, old) = (step.proposal.name.clone(), &step.proposal.old);
                 let [found, interrupt, poll] = [old, old, old].map(Clone::clone);
@@ -105,8 +107,7 @@ impl Levers {
     /// As [`Session::apply_steps`]; all that the session made is then set back.
     pub fn switch(&mut self, session: &mut Session, part: Part) -> Result<Vec<Applied>, ApplyError> {
         let step = |(lever, now): (&Lever, &String)| {
-            (lever.value(part) != now)
-                .then(|| Step::new(lever.setting.clone(), now, lever.value(part), REASON, SOURCE))
+            (lever.value(part) != now).then(|| Step::new(lever.setting.clone(), now, lever.value(part), REASON, SOURCE))
         };
         let mut steps: Vec<Step> = self.levers.iter().zip(&self.now).filter_map(step).collect();
         if part == Part::Interrupt {
@@ -245,12 +246,16 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn ice() -> Nic {
-        let figures = |values: &[(&str, u32)]| values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let figures =
+            |values: &[(&str, u32)]| values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         Nic {
             name: "eth0".into(),
             driver: Some("ice".into()),
             coalesce: figures(&[("adaptive-rx", 1), ("rx-usecs", 50)]),
-            napi_settings: BTreeMap::from([("napi_defer_hard_irqs".to_owned(), 0), ("gro_flush_timeout".to_owned(), 0)]),
+            napi_settings: BTreeMap::from([
+                ("napi_defer_hard_irqs".to_owned(), 0),
+                ("gro_flush_timeout".to_owned(), 0),
+            ]),
             ..Nic::default()
         }
     }
@@ -271,10 +276,7 @@ mod tests {
         let levers = Levers::of(&ice(), &[], &deferred).unwrap();
         assert_eq!(
             told(&levers),
-            [
-                "/sys/class/net/eth0/gro_flush_timeout: 0 0 50000",
-                "/sys/class/net/eth0/napi_defer_hard_irqs: 0 0 2"
-            ]
+            ["/sys/class/net/eth0/gro_flush_timeout: 0 0 50000", "/sys/class/net/eth0/napi_defer_hard_irqs: 0 0 2"]
         );
         let poll = levers.in_part(&ice(), Part::Poll);
         assert_eq!(poll.napi_settings["gro_flush_timeout"], 50_000);

@@ -128,7 +128,9 @@ impl DeviceKey {
     fn in_words(self, value: &str) -> String {
         match (self, value.parse::<u64>()) {
             (_, Ok(value @ (0 | 1))) if self.is_switch() => if value == 1 { "on" } else { "off" }.to_owned(),
-            (Self::Napi(NapiKey::GroFlushTimeout | NapiKey::IrqSuspendTimeout), Ok(nanoseconds)) => units::print_time_s(nanoseconds as f64 / 1e9),
+            (Self::Napi(NapiKey::GroFlushTimeout | NapiKey::IrqSuspendTimeout), Ok(nanoseconds)) => {
+                units::print_time_s(nanoseconds as f64 / 1e9)
+            }
             _ => value.to_owned(),
         }
     }

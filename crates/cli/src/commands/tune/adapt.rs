@@ -32,9 +32,13 @@ pub fn run(args: &AdaptArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         && down > up
     {
         let [up, down] = [up, down].map(netcliff_core::units::print_pps);
-        return Err(output::usage(format!("--down {down}: must not be above --up {up}; a tenth below it is the default")));
+        return Err(output::usage(format!(
+            "--down {down}: must not be above --up {up}; a tenth below it is the default"
+        )));
     }
-    if let Some(twice) = args.interfaces.iter().enumerate().find_map(|(at, name)| args.interfaces[..at].contains(name).then_some(name)) {
+    if let Some(twice) =
+        args.interfaces.iter().enumerate().find_map(|(at, name)| args.interfaces[..at].contains(name).then_some(name))
+    {
         return Err(output::usage(format!("--if {twice} is named twice: expected each interface once")));
     }
     let known = known(args, store)?;
@@ -173,7 +177,9 @@ fn owners(nic: &Nic, inventory: &Inventory) -> Vec<String> {
         );
     }
     if let Some(pid) = inventory.load.irqbalance_pid {
-        notes.push(format!("irqbalance (pid {pid}) moves interrupts among CPUs; it does not change what is switched here"));
+        notes.push(format!(
+            "irqbalance (pid {pid}) moves interrupts among CPUs; it does not change what is switched here"
+        ));
     }
     notes
 }
@@ -200,7 +206,8 @@ fn text(args: &AdaptArgs, event: &Event) -> String {
             let mut text =
                 format!("{interface}: polling above {}, interrupts below {}{source}\n", pps(*up_pps), pps(*down_pps));
             for lever in settings {
-                let [found, interrupt, poll] = [&lever.found, &lever.interrupt, &lever.poll].map(|value| in_short(value));
+                let [found, interrupt, poll] =
+                    [&lever.found, &lever.interrupt, &lever.poll].map(|value| in_short(value));
                 text += &format!("  {}: interrupts {interrupt}, polling {poll} (found {found})\n", lever.name);
             }
             text += &forecast.as_ref().map_or_else(
@@ -232,10 +239,9 @@ fn text(args: &AdaptArgs, event: &Event) -> String {
             let back = match (args.dry_run, not_set_back.is_empty()) {
                 (true, _) => "nothing was changed".to_owned(),
                 (_, true) => "everything was set back".to_owned(),
-                (_, false) => format!(
-                    "not set back, and written down for `netcliff tune undo`: {}",
-                    not_set_back.join("; ")
-                ),
+                (_, false) => {
+                    format!("not set back, and written down for `netcliff tune undo`: {}", not_set_back.join("; "))
+                }
             };
             format!(
                 "{interface}: {} in {seconds:.1} s; interrupts {}, polling {}; netcliff took {} of a CPU; {back}\n",
@@ -275,7 +281,10 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
     }
     text += &match forecast.poll_leaves_more_from_pps {
         Some(pps) => format!("  polling leaves more of the CPU from {} on\n", format::quantity(pps, Unit::Pps)),
-        None => "  polling leaves more of the CPU at none of these loads: with these settings nothing is to be gained\n".to_owned(),
+        None => {
+            "  polling leaves more of the CPU at none of these loads: with these settings nothing is to be gained\n"
+                .to_owned()
+        }
     };
     if let Some(cliff) = forecast.measured_cliff_pps.filter(|cliff| *cliff < up_pps) {
         text += &format!(
