@@ -263,3 +263,33 @@ fn what_cannot_be_adapted_is_said_with_what_can() {
     assert!(ip(&["netns", "exec", &bed.0[1], "ethtool", "-K", "v1", "gro", "off"]));
     assert!(told(&["--if", "v1", "--up", "1kpps"]).contains("ethtool -K v1 gro on"));
 }
+
+/// A user without the right hears it before anything is followed, not when the load comes.
+#[test]
+fn without_root_it_is_refused_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(bed) = Bed::new("user") else { return };
+    let home = Home::new();
+    std::fs::set_permissions(home.path(""), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let as_nobody = |args: &[&str]| {
+        let netcliff = bed.inside(1, &home, args);
+        let arguments: Vec<_> = netcliff.get_args().collect();
+        let mut command = Command::new("ip");
+        command.args(&arguments[..3]).args(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.args(&arguments[3..]).current_dir("/");
+        netcliff.get_envs().for_each(|(name, value)| {
+            value.map(|value| command.env(name, value));
+        });
+        command.output().unwrap()
+    };
+    if !as_nobody(&["--version"]).status.success() {
+        return netcliff_testkit::skip(Need::Kernel, "nobody cannot run this binary".to_owned());
+    }
+    let args = ["tune", "adapt", "--if", "v1", "--up", "1kpps", "--for", "30s"];
+    let refused = as_nobody(&args);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{told}");
+    assert!(told.contains("may not be set by this user") && told.contains("CAP_NET_ADMIN"), "{told}");
+    let dry = as_nobody(&["tune", "adapt", "--if", "v1", "--up", "1kpps", "--for", "300ms", "--dry-run"]);
+    assert!(dry.status.success(), "{dry:?}");
+}

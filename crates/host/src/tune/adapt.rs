@@ -13,7 +13,7 @@ use crate::{
     setting::{Group, Setting},
 };
 use netcliff_core::switching::Part;
-use std::{io, os::unix::net::UnixListener};
+use std::{fs::OpenOptions, io, os::unix::net::UnixListener, path::PathBuf};
 
 const REASON: &str = "the load";
 const SOURCE: &str = "docs/how-to/adapt.md";
@@ -90,6 +90,18 @@ impl Levers {
     /// Each setting with its values.
     pub fn all(&self) -> &[Lever] {
         &self.levers
+    }
+
+    /// Why this process may not make one of them, a sentence; `None`: it may, as far as that shows before it is tried.
+    pub fn not_permitted(&self) -> Option<String> {
+        let refused = |path: &PathBuf| {
+            let opened = OpenOptions::new().write(true).open(path);
+            opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        };
+        let of = |lever: &&Lever| matches!(&lever.setting, Setting::File { path } if refused(path));
+        let lever = self.levers.iter().find(of)?;
+        let right = lever.setting.right();
+        Some(format!("{} may not be set by this user: it takes {right} (sudo netcliff tune adapt ...)", lever.name))
     }
 
     /// The device as it works in a part, on paper.

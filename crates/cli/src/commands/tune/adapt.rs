@@ -94,6 +94,9 @@ fn begin(
     let right = lock.map(|lock| Adapting::begin(&nic).map(|right| (lock, right))).transpose();
     let right = right.map_err(anyhow::Error::msg)?;
     let levers = Levers::of(&nic, &args.interrupt, &args.poll).map_err(refused)?;
+    if let Some(why) = levers.not_permitted().filter(|_| !args.dry_run) {
+        return Err(anyhow::Error::msg(why));
+    }
     let host: Option<&Host> = known.map(|found| &found.calibration.host);
     let thresholds = Thresholds { up_pps: args.up, down_pps: args.down, costs: host.cloned() };
     let frame_bytes = mean_frame_bytes(&nic).unwrap_or(FRAME_BYTES);
