@@ -29,6 +29,7 @@
 //! | [`note`], [`warning`] | what the reader of an outcome must know; what works but is probably a mistake |
 //! | [`wide`] | loops compiled for wider vectors, selected at run time |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
+//! | [`switching`] | when the hybrid scheme switches between interrupts and polling |
 //! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
 //! | [`capture`] | [`Capture`]: recorded packets |
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
@@ -98,6 +99,7 @@ pub mod roofline;
 pub mod scheme;
 pub mod service;
 pub mod stream;
+pub mod switching;
 pub mod traffic;
 pub mod tuning;
 pub mod units;

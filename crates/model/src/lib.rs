@@ -41,5 +41,4 @@ pub mod sensitivity;
 pub use analysis::{Question, analyse};
 pub use cliff::{Cliff, CliffSearch, cliff, livelock_index};
 pub use engine::{Fidelity, ModelEngine};
-pub use schemes::switching_pps;
 pub use sensitivity::{STEP, Sensitivity, sensitivities};

@@ -9,6 +9,7 @@ use netcliff_host::tune::{Wish, affinity::Design, named::Named};
 
 use super::FarArgs;
 use super::choice::one_of;
+use super::numbers;
 use super::wait::WaitArgs;
 
 /// `netcliff tune`.
@@ -37,6 +38,9 @@ pub enum TuneAction {
         #[command(flatten)]
         wait: WaitArgs,
     },
+    /// Follow the load: interrupts while it is low, polling while it is high; everything is set back at the end
+    #[command(alias = "govern")]
+    Adapt(AdaptArgs),
     /// Measure with a command, with and without the proposed settings in turns, and say which is better
     Try(TryArgs),
 }
@@ -163,6 +167,78 @@ pub struct SetArgs {
     /// While another run goes on.
     #[command(flatten)]
     pub wait: WaitArgs,
+}
+
+/// `netcliff tune adapt`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
+  netcliff tune adapt --if eth0 --dry-run --for 60s  # when it would switch
+  netcliff tune adapt --if eth0 --up 300kpps --down 200kpps
+  netcliff tune adapt --if eth0 --interrupt rx-usecs=8 --poll rx-usecs=200
+  netcliff tune adapt --if eth0 --up 300kpps --poll threaded=on
+
+Packets that come are counted, lost ones included, and averaged. Above --up the device polls, below --down packets interrupt again, and in
+between nothing changes; nor does it within --hold of a switch. Without --up it is the load at which interrupts would saturate
+this host, eq. (13) of Salah, El-Badawi and Khalid (2007), by the costs of `netcliff find` and the frame size as it is measured.
+
+Each old value is written to a journal before the change. At the end, at Ctrl-C and SIGTERM everything is set back; after a kill the
+next netcliff does it, or `netcliff tune undo`. docs/how-to/adapt.md says what to expect."
+)]
+pub struct AdaptArgs {
+    /// Interface (repeatable)
+    #[arg(long = "if", value_name = "NAME", required = true)]
+    pub interfaces: Vec<String>,
+    /// Load above which the device polls [default: where interrupts would saturate this host, by its calibration]
+    #[arg(long, value_name = "300kpps", value_parser = rate, allow_hyphen_values = true)]
+    pub up: Option<f64>,
+    /// Load below which packets interrupt again [default: a tenth below --up]
+    #[arg(long, value_name = "200kpps", value_parser = rate, allow_hyphen_values = true)]
+    pub down: Option<f64>,
+    /// Settings while packets are polled, as `tune set` takes them (repeatable, or with commas)
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', default_values = POLL)]
+    pub poll: Vec<Named>,
+    /// Settings while packets interrupt [default: as they are found]
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    pub interrupt: Vec<Named>,
+    /// End after this long [default: at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true)]
+    pub length: Option<f64>,
+    /// Time between two readings of the counters, 10ms to 10s
+    #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = window, allow_hyphen_values = true, hide_short_help = true)]
+    pub window: f64,
+    /// Least time between two switches
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, hide_short_help = true)]
+    pub hold: f64,
+    /// Costs that the threshold and the forecast are computed with: a run of the store, last-find, last-learn, what `find --json` wrote,
+    /// or a preset or TOML file of costs [default: this host's calibration, see `netcliff results calibrate`]
+    #[arg(long, value_name = "find:N|learn:N|FILE|PRESET", hide_short_help = true)]
+    pub host: Option<String>,
+    /// Say what would be switched, and when; change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON object an event
+    #[arg(long)]
+    pub json: bool,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// What makes a device poll by a timer as long as packets come: two empty polls, 50 us apart, before the interrupt comes back, as
+/// `tune plan --objective cpu` proposes.
+const POLL: [&str; 2] = ["gro_flush_timeout=50us", "napi_defer_hard_irqs=2"];
+
+fn rate(text: &str) -> Result<f64, String> {
+    let pps = units::parse_pps(text).map_err(|error| error.to_string())?;
+    if pps > 0.0 { Ok(pps) } else { Err("expected a load above 0, such as 300kpps".to_owned()) }
+}
+
+fn window(text: &str) -> Result<f64, String> {
+    let seconds = numbers::seconds(text)?;
+    let fits = (0.01..=10.0).contains(&seconds);
+    if fits { Ok(seconds) } else { Err("expected 10ms to 10s, such as 100ms".to_owned()) }
 }
 
 /// `netcliff tune try`.

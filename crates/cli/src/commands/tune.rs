@@ -1,5 +1,6 @@
 //! `netcliff tune`.
 
+mod adapt;
 mod measured;
 mod trial;
 
@@ -37,6 +38,7 @@ pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
             wait.begin();
             undo(*json)
         }
+        TuneAction::Adapt(args) => adapt::run(args, store),
         TuneAction::Try(args) => trial::run(args, store),
     }
 }

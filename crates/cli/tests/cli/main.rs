@@ -2,6 +2,7 @@
 
 mod common;
 
+mod adapt;
 mod advise;
 mod attack_agent;
 mod attack_files;

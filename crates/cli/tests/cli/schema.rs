@@ -23,7 +23,7 @@ fn version() -> String {
 }
 
 /// Schemas of what each command with `--json` prints. [`every_command_with_json_has_a_schema`] holds it against the help texts.
-const PRINTED: [(&str, &[&str]); 24] = [
+const PRINTED: [(&str, &[&str]); 25] = [
     ("find", &["find", "service"]),
     ("run", &["record", "curve", "rfc2544", "forwarding", "transfer"]),
     ("predict", &["record"]),
@@ -39,6 +39,7 @@ const PRINTED: [(&str, &[&str]); 24] = [
     ("tune apply", &["applied"]),
     ("tune set", &["applied"]),
     ("tune undo", &["undone"]),
+    ("tune adapt", &["adapt"]),
     ("tune try", &["tried"]),
     ("limits", &["limits"]),
     ("rr", &["rr", "profile"]),
@@ -95,7 +96,8 @@ fn names_of(args: &[String]) -> Option<&'static [&'static str]> {
 /// Which schema an object is of.
 fn told_by(object: &Value) -> Option<&'static str> {
     // A key of each that those before it do not have.
-    const TELLING: [(&str, &str); 17] = [
+    const TELLING: [(&str, &str); 18] = [
+        ("event", "adapt"),
         ("calibration", "find"),
         ("candidates", "advise"),
         ("frames_per_interrupt", "limits"),

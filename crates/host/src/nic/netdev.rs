@@ -64,6 +64,19 @@ impl Napi {
             NapiKey::Threaded => self.threaded,
         }
     }
+
+    /// Puts a value into what was read, if this kernel reports it.
+    pub(crate) fn set_figure(&mut self, key: NapiKey, value: u32) {
+        let held = match key {
+            NapiKey::DeferHardIrqs => &mut self.defer_hard_irqs,
+            NapiKey::GroFlushTimeout => &mut self.gro_flush_timeout_ns,
+            NapiKey::IrqSuspendTimeout => &mut self.irq_suspend_timeout_ns,
+            NapiKey::Threaded => &mut self.threaded,
+        };
+        if let Some(held) = held {
+            *held = value;
+        }
+    }
 }
 
 /// Sets a NAPI instance of the thread's namespace, by its present id.

@@ -190,7 +190,7 @@ impl Session {
     pub fn apply_steps(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         for step in steps {
             match self.make(step) {
-                Ok(applied) => self.applied.extend(applied),
+                Ok(applied) => applied.into_iter().for_each(|one| self.note(one)),
                 Err(Failed::Journal(error)) => {
                     self.set_back();
                     return Err(error.into());
@@ -214,6 +214,14 @@ impl Session {
             one.effective = one.setting.read().unwrap_or_else(|_| one.effective.clone());
         }
         Ok(())
+    }
+
+    /// Notes what was made; of a setting that is made again, its value before the first time.
+    fn note(&mut self, applied: Applied) {
+        match self.applied.iter_mut().find(|one| one.setting == applied.setting) {
+            Some(one) => *one = Applied { before: std::mem::take(&mut one.before), ..applied },
+            None => self.applied.push(applied),
+        }
     }
 
     /// An interface that had a carrier and does not get it back; drivers take the link down for many settings.

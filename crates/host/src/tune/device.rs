@@ -47,7 +47,7 @@ pub enum DeviceKey {
 
 impl DeviceKey {
     /// All of them. What an earlier one resets comes later: rings make queues anew, `adaptive-rx` chooses the figures of coalescing.
-    pub const ALL: [Self; 13] = {
+    pub const ALL: [Self; 14] = {
         let [adaptive, usecs, frames] = Coalesce::DIRECTIONS[0];
         [
             Self::RxRing,
@@ -63,6 +63,7 @@ impl DeviceKey {
             Self::Napi(NapiKey::GroFlushTimeout),
             Self::Napi(NapiKey::DeferHardIrqs),
             Self::Napi(NapiKey::Threaded),
+            Self::Napi(NapiKey::IrqSuspendTimeout),
         ]
     };
 
@@ -82,7 +83,7 @@ impl DeviceKey {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// One value: `on` or `off` of a switch, a time of `gro_flush_timeout`, a number of the others (microseconds of `rx-usecs`).
+    /// One value: `on` or `off` of a switch, a time of `gro_flush_timeout` and `irq-suspend-timeout`, a number of the others (microseconds of `rx-usecs`).
     ///
     /// # Errors
     /// The text with the accepted form.
@@ -127,7 +128,9 @@ impl DeviceKey {
     fn in_words(self, value: &str) -> String {
         match (self, value.parse::<u64>()) {
             (_, Ok(value @ (0 | 1))) if self.is_switch() => if value == 1 { "on" } else { "off" }.to_owned(),
-            (Self::Napi(NapiKey::GroFlushTimeout), Ok(nanoseconds)) => units::print_time_s(nanoseconds as f64 / 1e9),
+            (Self::Napi(NapiKey::GroFlushTimeout | NapiKey::IrqSuspendTimeout), Ok(nanoseconds)) => {
+                units::print_time_s(nanoseconds as f64 / 1e9)
+            }
             _ => value.to_owned(),
         }
     }

@@ -1,6 +1,8 @@
 //! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]) and where their packets are worked on ([`work`]), setting it with undo
-//! ([`apply`]) or for good ([`permanent`]); settings of a device by name ([`device`], [`named`]).
+//! ([`apply`]) or for good ([`permanent`]); settings of a device by name ([`device`], [`named`]); a
+//! device between interrupts and polling ([`adapt`]).
 
+pub mod adapt;
 pub mod affinity;
 pub mod apply;
 pub mod device;

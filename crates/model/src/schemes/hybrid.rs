@@ -8,7 +8,7 @@
 mod meter;
 
 use netcliff_core::note::Note;
-use netcliff_core::{Hybrid, Scheme, Service};
+use netcliff_core::{Hybrid, Scheme, Service, switching};
 
 use super::Work;
 use crate::answer::{Ring, Shares};
@@ -31,18 +31,10 @@ pub fn supported(hybrid: &Hybrid, fidelity: Fidelity, service: &Service) -> Resu
     parts(hybrid).iter().try_for_each(|part| super::supported(part, fidelity, service))
 }
 
-/// Eq. (13): where interrupt-per-packet saturates, (r/2)(sqrt(1 + 4 mu/r) - 1) (pps), written without cancellation; the
-/// paper switches a little below it.
-pub fn switching_pps(service_s: f64, interrupt_s: f64) -> f64 {
-    // With r = 1/s: 2 mu / (1 + sqrt(1 + 4 mu s)).
-    let mu = 1.0 / service_s;
-    2.0 * mu / (1.0 + (1.0 + 4.0 * mu * interrupt_s).sqrt())
-}
-
 /// Both parts, each for the time in which it runs.
 pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, String> {
-    let up_pps = hybrid.up_pps.unwrap_or_else(|| switching_pps(work.service_s, work.interrupt_s));
-    let down_pps = hybrid.down_pps.unwrap_or(0.9 * up_pps);
+    let up_pps = hybrid.up_pps.unwrap_or_else(|| switching::saturation(work.service_s, work.interrupt_s));
+    let down_pps = hybrid.down_pps.unwrap_or_else(|| switching::down_of(up_pps));
     let rule = Rule { up_pps, down_pps, weight: hybrid.ewma };
     let [quiet, busy] = parts(hybrid);
     // Below, no sample of disable-enable can reach `up`: polling need not be solved.
@@ -138,19 +130,5 @@ fn mixed([quiet, busy]: [Ring; 2], polling: f64) -> Ring {
         },
         exact: false,
         notes,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The paper's cliffs, just below which it would switch (120 and 110 kpps): 127 kpps at 5.34 us, 116 kpps at 5.99 us.
-    #[test]
-    fn switching_points() {
-        for (service_s, kpps) in [(5.34e-6, 127.05), (5.99e-6, 116.4)] {
-            let found = switching_pps(service_s, 3.73e-6) / 1e3;
-            assert!((found - kpps).abs() < 0.06, "{found} {kpps}");
-        }
     }
 }

@@ -23,7 +23,6 @@ use netcliff_core::{Scheme, Service};
 use crate::answer::{Distribution, Quantiles, Ring};
 use crate::queue::arrivals::TimeShape;
 pub(crate) use gathered::Gathering;
-pub use hybrid::switching_pps;
 pub(crate) use napi::{
     AsTimer, LARGEST_WEIGHT, as_timer as napi_as_timer, at_random as napi_at_random, full_polls as napi_full_polls,
 };

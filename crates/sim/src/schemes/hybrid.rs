@@ -6,23 +6,14 @@ use super::polling::Polling;
 use crate::clock::{Clock, NEVER};
 use crate::machine::{Machine, Watch};
 use crate::source::PacketCost;
+use netcliff_core::switching::{self, Averages, Part};
 
 /// Number of packets per sample of rate and frame size.
 pub(crate) const WINDOW: u64 = 64;
 
-/// The part that should run by the measured rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Poll,
-    Interrupt,
-    /// No change: the rate is between the switching rates.
-    Stay,
-}
-
 /// Moving averages of rate and frame size, and the switching rates.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    weight: f64,
     up_per_tick: Option<f64>,
     down_per_tick: Option<f64>,
     interrupt_ticks: f64,
@@ -30,15 +21,14 @@ pub(crate) struct Meter {
     packets: u64,
     bytes: u64,
     since: u64,
-    /// Packets per tick and bytes per packet. `None` before the first window ends.
-    averages: Option<(f64, f64)>,
+    /// Packets per tick and bytes per packet.
+    averages: Averages,
 }
 
 impl Meter {
     pub(crate) fn new(scheme: &netcliff_core::Hybrid, clock: Clock, interrupt_ticks: f64, cost: PacketCost) -> Self {
         let per_tick = |pps: f64| pps * clock.seconds(1.0);
         Self {
-            weight: scheme.ewma,
             up_per_tick: scheme.up_pps.map(per_tick),
             down_per_tick: scheme.down_pps.map(per_tick),
             interrupt_ticks,
@@ -46,44 +36,24 @@ impl Meter {
             packets: 0,
             bytes: 0,
             since: 0,
-            averages: None,
+            averages: Averages::new(scheme.ewma),
         }
     }
 
-    /// Records that a packet of `bytes` left protocol processing at `now`. Gives a verdict at the end of each window,
-    /// otherwise [`Verdict::Stay`].
-    pub(crate) fn processed(&mut self, bytes: u32, now: u64) -> Verdict {
+    /// Records that a packet of `bytes` left protocol processing at `now`. Returns the part that should run; `None`: no change, as
+    /// within a window and between the switching rates.
+    pub(crate) fn processed(&mut self, bytes: u32, now: u64) -> Option<Part> {
         self.packets += 1;
         self.bytes += u64::from(bytes);
         if self.packets < WINDOW || now == self.since {
-            return Verdict::Stay;
+            return None;
         }
         let rate = self.packets as f64 / (now - self.since) as f64;
-        let size = self.bytes as f64 / self.packets as f64;
-        let (old_rate, old_size) = self.averages.unwrap_or((rate, size));
-        let blend = |old: f64, new: f64| old + self.weight * (new - old);
-        let (rate, size) = (blend(old_rate, rate), blend(old_size, size));
-        self.averages = Some((rate, size));
+        let (rate, size) = self.averages.window(rate, self.bytes as f64 / self.packets as f64);
         (self.packets, self.bytes, self.since) = (0, 0, now);
-        self.judge(rate, size)
-    }
-
-    fn judge(&self, rate: f64, size: f64) -> Verdict {
-        let up = self.up_per_tick.unwrap_or_else(|| self.cliff_per_tick(size));
-        let down = self.down_per_tick.unwrap_or(0.9 * up);
-        if rate > up {
-            Verdict::Poll
-        } else if rate < down {
-            Verdict::Interrupt
-        } else {
-            Verdict::Stay
-        }
-    }
-
-    /// Eq. (13): (r/2) (sqrt(1 + 4 mu/r) - 1), in a form that also holds for s = 1/r = 0.
-    fn cliff_per_tick(&self, size: f64) -> f64 {
-        let service = self.cost.mean_ticks_of(size);
-        2.0 / (service * (1.0 + (1.0 + 4.0 * self.interrupt_ticks / service).sqrt()))
+        let cliff = || switching::saturation(self.cost.mean_ticks_of(size), self.interrupt_ticks);
+        let up = self.up_per_tick.unwrap_or_else(cliff);
+        switching::verdict(rate, up, self.down_per_tick.unwrap_or_else(|| switching::down_of(up)))
     }
 }
 
@@ -137,12 +107,12 @@ impl<W: Watch> Policy<W> for Hybrid {
             self.quiet.serve(machine)
         }
         match self.meter.processed(bytes, machine.now) {
-            Verdict::Poll if !self.polling => {
+            Some(Part::Poll) if !self.polling => {
                 // Packets in the ring wait for the first tick.
                 self.polling = true;
                 self.busy.restart(machine.now);
             }
-            Verdict::Interrupt if self.polling => {
+            Some(Part::Interrupt) if self.polling => {
                 // Packets in the ring are served at once, with the interrupt masked.
                 self.polling = false;
                 self.quiet.masked = !machine.ring_is_empty();

@@ -153,6 +153,7 @@ pub fn made() -> BTreeMap<&'static str, Value> {
     made.printed::<Plan>("plan", "netcliff tune plan --json");
     made.printed::<Applied>("applied", "netcliff tune apply --json: a setting a line");
     made.printed::<UndoOutcome>("undone", "netcliff tune undo --json: a change a line");
+    made.printed::<netcliff_care::adapt::Event>("adapt", "netcliff tune adapt --json: an event a line");
     made.printed::<Tried>("tried", "netcliff tune try --json");
     made.printed::<Comparison>("compare", "netcliff compare --json");
     made.printed::<Trend>("trend", "netcliff results trend --json");

@@ -92,6 +92,7 @@ fn values_in_force_are_told_as_they_are_given() {
         ("threaded", "2", "2"),
         ("gro", "off", "off"),
         ("gro_flush_timeout", "20000", "20us"),
+        ("irq-suspend-timeout", "20000000", "20ms"),
         ("rx-usecs", "1", "1"),
     ] {
         assert_eq!(DeviceKey::of(key).expect(key).in_words(value), words, "{key}");

@@ -1,0 +1,171 @@
+//! What the engines expect of both parts: [`Forecast`].
+
+use netcliff_core::scheme::Napi;
+use netcliff_core::switching::Part;
+use netcliff_core::{Arrivals, Engine, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
+use netcliff_model::{Fidelity, ModelEngine};
+use netcliff_sim::SimEngine;
+
+/// Loads at which both parts are computed, as shares of the upper threshold.
+const SHARES: [f64; 9] = [1.0 / 32.0, 1.0 / 16.0, 0.125, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25];
+/// Speed of the link, which the schemes at hand do not depend on (bit/s).
+const LINK_BPS: f64 = 10e9;
+/// Seed and packets of a simulated answer: intervals of a few per cent.
+const SIMULATED: (u64, u64) = (1, 40_000);
+/// Share of the CPU that has to be left for a difference to matter, and by how much it has to differ.
+const LEFT: f64 = 0.02;
+const MORE: f64 = 0.005;
+
+/// What a part is expected to do at a load.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Side {
+    /// Mean time from arrival to the end of protocol processing (s).
+    pub mean_latency_s: f64,
+    /// Share of the CPU that is left.
+    pub cpu_left: f64,
+    /// Share of the packets that are lost.
+    pub loss: f64,
+}
+
+/// Both parts at a load.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Both {
+    /// The load (pps).
+    pub load_pps: f64,
+    /// Packets interrupt.
+    pub interrupt: Side,
+    /// They are polled.
+    pub poll: Side,
+}
+
+/// What the engines expect, at loads up to a quarter above the upper threshold.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Forecast {
+    /// Where the costs are from.
+    pub costs: String,
+    /// Frames of the computation (bytes with FCS).
+    pub frame_bytes: f64,
+    /// The engine, `model` or `sim`.
+    pub engine: String,
+    /// How the device works while packets interrupt.
+    pub interrupt: String,
+    /// How it works while they are polled.
+    pub poll: String,
+    /// By load, rising.
+    pub loads: Vec<Both>,
+    /// From this load on polling leaves more of the CPU (pps); `None`: at no load that was computed.
+    pub poll_leaves_more_from_pps: Option<f64>,
+    /// The cliff that `find` measured on this host (pps).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_cliff_pps: Option<f64>,
+}
+
+impl Forecast {
+    /// Computes both parts of a device with these costs. `None`: neither engine has one of the schemes.
+    pub fn of(costs: (&str, &Host), [interrupt, poll]: [Napi; 2], up_pps: f64, frame_bytes: f64) -> Option<Self> {
+        let (name, host) = costs;
+        let schemes = [interrupt, poll].map(Scheme::Napi);
+        let point = |scheme: &Scheme, pps: f64| {
+            let traffic = Traffic {
+                arrivals: Arrivals::Poisson,
+                size: FrameSizes::Fixed(frame_bytes.round().max(64.0) as u32),
+                rate: Load::Pps(pps),
+                link_bps: LINK_BPS,
+                flows: None,
+            };
+            Point { host: host.clone(), scheme: scheme.clone(), traffic }
+        };
+        let by_model = |point: &Point| ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok();
+        let by_sim = |point: &Point| SimEngine::with_packets(SIMULATED.0, SIMULATED.1).evaluate(point).ok();
+        // All points by one engine, so that its bias is in both parts.
+        let all = |answer: &dyn Fn(&Point) -> Option<Outcome>| -> Option<Vec<Both>> {
+            let at = |pps: f64| {
+                let [interrupt, poll] = schemes.each_ref().map(|scheme| side(&answer(&point(scheme, pps))?));
+                Some(Both { load_pps: pps, interrupt: interrupt?, poll: poll? })
+            };
+            SHARES.iter().map(|share| at(share * up_pps)).collect()
+        };
+        let (engine, loads) = match all(&by_model) {
+            Some(loads) => ("model", loads),
+            None => ("sim", all(&by_sim)?),
+        };
+        Some(Self {
+            costs: name.to_owned(),
+            frame_bytes,
+            engine: engine.to_owned(),
+            interrupt: schemes[0].to_string(),
+            poll: schemes[1].to_string(),
+            poll_leaves_more_from_pps: crossing(&loads),
+            loads,
+            measured_cliff_pps: None,
+        })
+    }
+
+    /// A part at the computed load nearest to this.
+    pub fn near(&self, pps: f64, part: Part) -> Option<(f64, Side)> {
+        let distance = |both: &&Both| (both.load_pps / pps).ln().abs();
+        let both = self.loads.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+        Some((both.load_pps, if part == Part::Poll { both.poll } else { both.interrupt }))
+    }
+}
+
+fn side(outcome: &Outcome) -> Option<Side> {
+    Some(Side {
+        mean_latency_s: outcome.latency_s?.mean?.value,
+        cpu_left: outcome.cpu?.available?.value,
+        loss: outcome.loss_fraction.map_or(0.0, |loss| loss.value),
+    })
+}
+
+/// The load from which on polling leaves more of the CPU at all that follow, where there is any left; interpolated.
+fn crossing(loads: &[Both]) -> Option<f64> {
+    let counts = |both: &&Both| both.poll.cpu_left.max(both.interrupt.cpu_left) > LEFT;
+    let gains: Vec<(f64, f64)> = loads
+        .iter()
+        .filter(counts)
+        .map(|both| (both.load_pps, both.poll.cpu_left - both.interrupt.cpu_left - MORE))
+        .collect();
+    let first = gains.len() - gains.iter().rev().take_while(|(_, gain)| *gain > 0.0).count();
+    let (pps, gain) = *gains.get(first)?;
+    Some(match first.checked_sub(1).map(|before| gains[before]) {
+        Some((below, lack)) => below + (pps - below) * lack / (lack - gain),
+        None => pps,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(load_pps: f64, interrupt: f64, poll: f64) -> Both {
+        let side = |cpu_left| Side { mean_latency_s: 1e-5, cpu_left, loss: 0.0 };
+        Both { load_pps, interrupt: side(interrupt), poll: side(poll) }
+    }
+
+    #[test]
+    fn where_polling_begins_to_leave_more() {
+        let loads = [both(10e3, 0.9, 0.805), both(20e3, 0.7, 0.705 + 0.1), both(40e3, 0.3, 0.6), both(80e3, 0.0, 0.0)];
+        let found = crossing(&loads).unwrap();
+        assert!((found - 15e3).abs() < 1.0, "{found}");
+        assert_eq!(crossing(&loads[1..]), Some(20e3), "from the lowest on");
+        assert_eq!(crossing(&[both(10e3, 0.9, 0.9), both(20e3, 0.8, 0.7)]), None);
+        assert_eq!(crossing(&loads[3..]), None, "nothing is left");
+    }
+
+    /// With the paper's costs a deferral of 50 us takes interrupts away at half the cliff, and waits half of it.
+    #[test]
+    fn a_deferral_by_the_papers_costs() {
+        let host = Host::pentium4_2530mhz();
+        let poll = Napi { defer_hard_irqs: 2, gro_flush_timeout_s: 50e-6, ..Napi::default() };
+        let found = Forecast::of(("a test", &host), [Napi::default(), poll], 127e3, 64.0).unwrap();
+        assert_eq!(found.engine, "sim");
+        let [(_, quiet), (pps, busy)] = [Part::Interrupt, Part::Poll].map(|part| found.near(63.5e3, part).unwrap());
+        assert!((pps - 63.5e3).abs() < 1.0);
+        assert!(busy.cpu_left > quiet.cpu_left + 0.05, "{quiet:?} {busy:?}");
+        assert!(busy.mean_latency_s > quiet.mean_latency_s + 10e-6, "{quiet:?} {busy:?}");
+        assert!(found.poll_leaves_more_from_pps.is_some_and(|pps| pps < 63.5e3), "{found:?}");
+    }
+}

@@ -1,0 +1,230 @@
+//! [`run`]: devices followed until the end, each with a session of its own.
+
+use super::{Follower, Measured, Thresholds};
+use netcliff_core::switching::Part;
+use netcliff_host::journal::HostLock;
+use netcliff_host::nic::Nic;
+use netcliff_host::serving::own_cpu_s;
+use netcliff_host::tune::adapt::{Adapting, Lever, Levers, Receiver};
+use netcliff_host::tune::apply::{Applied, ApplyError, Session};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Forecast;
+
+/// Interval between two checks for a signal.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How devices are followed.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Time between two readings of the counters.
+    pub window: Duration,
+    /// Least time between two switches of a device.
+    pub hold: Duration,
+    /// `None`: until it is stopped.
+    pub length: Option<Duration>,
+}
+
+/// What happens, in order.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A device is followed from now on; packets interrupt.
+    Start {
+        /// The device.
+        interface: String,
+        /// Nothing is set.
+        dry_run: bool,
+        /// Polling begins above (pps), at the frame size of `forecast`, else of 64 bytes.
+        up_pps: f64,
+        /// Interrupts come back below (pps).
+        down_pps: f64,
+        /// What is switched.
+        settings: Vec<Lever>,
+        /// What the engines expect of both parts; null: they cannot compute it, `not_predicted` says why.
+        forecast: Option<Forecast>,
+        /// Why there is no forecast.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        not_predicted: Option<String>,
+        /// Other programs and drivers that act on the same device.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
+    },
+    /// A device changes to the other part; in a dry run it would.
+    Switch {
+        /// The device.
+        interface: String,
+        /// Time since the start (s).
+        at_s: f64,
+        /// What runs from now on.
+        part: Part,
+        /// The load by which it was decided.
+        #[serde(flatten)]
+        measured: Measured,
+        /// Settings made; empty in a dry run.
+        applied: Vec<Applied>,
+    },
+    /// A device is not followed any longer: it is gone, or its settings could not be made.
+    Lost {
+        /// The device.
+        interface: String,
+        /// Time since the start (s).
+        at_s: f64,
+        /// Why.
+        why: String,
+    },
+    /// The end of a device; its settings are as they were found.
+    End {
+        /// The device.
+        interface: String,
+        /// Time that it was followed for (s).
+        seconds: f64,
+        /// Switches.
+        switches: u64,
+        /// While packets interrupted.
+        interrupt: Spent,
+        /// While they were polled.
+        poll: Spent,
+        /// netcliff's own CPU time, as a share of one CPU, of all devices together.
+        own_cpu_share: f64,
+        /// What could not be set back, in sentences.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        not_set_back: Vec<String>,
+    },
+}
+
+/// What was measured while a part ran.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Spent {
+    /// For how long (s).
+    pub seconds: f64,
+    /// Mean load (pps); null: it did not run.
+    pub mean_pps: Option<f64>,
+}
+
+/// A device that is followed.
+pub struct Device {
+    interface: String,
+    levers: Levers,
+    receiver: Receiver,
+    follower: Follower,
+    /// `None` in a dry run.
+    session: Option<(Session, Adapting)>,
+    switches: u64,
+    lost: bool,
+}
+
+impl Device {
+    /// A device whose settings are as they are found. Without the lock and the right to adapt it nothing is ever set.
+    pub fn new(
+        nic: &Nic,
+        levers: Levers,
+        thresholds: Thresholds,
+        hold: Duration,
+        right: Option<(&HostLock, Adapting)>,
+    ) -> Self {
+        Self {
+            interface: nic.name.clone(),
+            levers,
+            receiver: Receiver::new(nic),
+            follower: Follower::new(thresholds, hold.as_secs_f64()),
+            session: right.map(|(lock, right)| (Session::new(lock), right)),
+            switches: 0,
+            lost: false,
+        }
+    }
+
+    fn switch(&mut self, part: Part) -> Result<Vec<Applied>, String> {
+        let Some((session, _)) = &mut self.session else { return Ok(Vec::new()) };
+        self.levers.switch(session, part).map_err(|error| match error {
+            ApplyError::Changed { name, is, was, .. } => format!(
+                "another program set {name} to {is}, which netcliff had as {was}: stop that program (tuned, a script, a second tool for the \
+                 same settings), or do not adapt this device"
+            ),
+            other => other.to_string(),
+        })
+    }
+
+    /// Reads the counters and, if the load asks for it, switches. Returns the switch.
+    fn reading(&mut self, at_s: f64) -> Result<Option<Event>, String> {
+        let counters = self.receiver.read()?;
+        let (Some(measured), Some(part)) = self.follower.reading(at_s, counters) else { return Ok(None) };
+        let applied = self.switch(part)?;
+        self.switches += 1;
+        Ok(Some(Event::Switch { interface: self.interface.clone(), at_s, part, measured, applied }))
+    }
+
+    fn end(&mut self, seconds: f64, own_cpu_share: f64) -> Event {
+        let undone = self.session.take().map(|(mut session, _)| session.set_back()).unwrap_or_default();
+        let [interrupt, poll] = [Part::Interrupt, Part::Poll].map(|part| {
+            let (seconds, packets) = self.follower.spent(part);
+            Spent { seconds, mean_pps: (seconds > 0.0).then(|| packets / seconds) }
+        });
+        Event::End {
+            interface: self.interface.clone(),
+            seconds,
+            switches: self.switches,
+            interrupt,
+            poll,
+            own_cpu_share,
+            not_set_back: undone.into_iter().filter_map(|outcome| outcome.error).collect(),
+        }
+    }
+}
+
+/// Follows devices until the time is over, `stop` is set, or none is left; then sets everything back. `tell` is called with each
+/// [`Event`] but [`Event::Start`]. Returns whether all went as it should.
+///
+/// # Errors
+/// The first of `tell`; everything is set back.
+pub fn run<E>(
+    devices: &mut [Device],
+    options: &Options,
+    stop: &AtomicBool,
+    mut tell: impl FnMut(Event) -> Result<(), E>,
+) -> Result<bool, E> {
+    let (start, cpu_s) = (Instant::now(), own_cpu_s());
+    let stopped = || stop.load(Ordering::Relaxed);
+    for device in devices.iter_mut() {
+        if let Err(why) = device.switch(Part::Interrupt) {
+            device.lost = true;
+            tell(Event::Lost { interface: device.interface.clone(), at_s: 0.0, why })?;
+        }
+    }
+    let mut next = start;
+    while !stopped() && devices.iter().any(|device| !device.lost) {
+        for device in devices.iter_mut().filter(|device| !device.lost) {
+            let at_s = start.elapsed().as_secs_f64();
+            match device.reading(at_s) {
+                Ok(None) => {}
+                Ok(Some(event)) => tell(event)?,
+                Err(why) => {
+                    device.lost = true;
+                    tell(Event::Lost { interface: device.interface.clone(), at_s, why })?;
+                }
+            }
+        }
+        if options.length.is_some_and(|length| start.elapsed() >= length) {
+            break;
+        }
+        // A late reading does not make the next window shorter.
+        next = (next + options.window).max(Instant::now());
+        let until = options.length.map_or(next, |length| next.min(start + length));
+        while !stopped() && Instant::now() < until {
+            thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let own_cpu_share = (own_cpu_s() - cpu_s) / seconds.max(1e-9);
+    let mut well = devices.iter().all(|device| !device.lost);
+    let ends: Vec<Event> = devices.iter_mut().map(|device| device.end(seconds, own_cpu_share)).collect();
+    for end in ends {
+        well &= !matches!(&end, Event::End { not_set_back, .. } if !not_set_back.is_empty());
+        tell(end)?;
+    }
+    Ok(well)
+}

@@ -1,0 +1,315 @@
+//! A device between interrupts and polling, for `netcliff tune adapt`: the settings that make the two parts ([`Levers`]), what its counters
+//! say ([`Receiver`]), and the one that may adapt it ([`Adapting`]). When to switch is for others.
+
+use super::{
+    Step,
+    apply::{Applied, ApplyError, Session},
+    named::{self, Named},
+    plan::napi,
+};
+use crate::{
+    nic::{Nic, netdev::NapiKey},
+    rtnl::Rtnl,
+    setting::{Group, Setting},
+};
+use netcliff_core::switching::Part;
+use std::{fs::OpenOptions, io, os::unix::net::UnixListener, path::PathBuf};
+
+const REASON: &str = "the load";
+const SOURCE: &str = "docs/how-to/adapt.md";
+
+/// A setting that differs between the parts.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Lever {
+    /// What is set.
+    pub setting: Setting,
+    /// As people call it.
+    pub name: String,
+    /// The value before netcliff changed it.
+    pub found: String,
+    /// While packets interrupt.
+    pub interrupt: String,
+    /// While they are polled.
+    pub poll: String,
+}
+
+impl Lever {
+    /// The value in a part.
+    pub fn value(&self, part: Part) -> &str {
+        match part {
+            Part::Interrupt => &self.interrupt,
+            Part::Poll => &self.poll,
+        }
+    }
+}
+
+/// The settings of a device by part.
+#[derive(Debug, Clone)]
+pub struct Levers {
+    levers: Vec<Lever>,
+    /// Values in force, in the order of `levers`.
+    now: Vec<String>,
+}
+
+impl Levers {
+    /// Settings by name for each part; what only one part names has the value as found in the other.
+    ///
+    /// # Errors
+    /// The device does not have one of them, or both parts are the same: a sentence.
+    pub fn of(nic: &Nic, interrupt: &[Named], poll: &[Named]) -> Result<Self, String> {
+        let [quiet, busy] = [named::steps(nic, interrupt)?, named::steps(nic, poll)?];
+        let mut levers: Vec<Lever> = Vec::new();
+        for (part, step) in
+            quiet.iter().map(|step| (Part::Interrupt, step)).chain(busy.iter().map(|step| (Part::Poll, step)))
+        {
+            let at = levers.iter().position(|lever| lever.setting == step.setting).unwrap_or_else(|| {
+                let (name, old) = (step.proposal.name.clone(), &step.proposal.old);
+                let [found, interrupt, poll] = [old, old, old].map(Clone::clone);
+                levers.push(Lever { setting: step.setting.clone(), name, found, interrupt, poll });
+                levers.len() - 1
+            });
+            let lever = &mut levers[at];
+            let value = match part {
+                Part::Interrupt => &mut lever.interrupt,
+                Part::Poll => &mut lever.poll,
+            };
+            value.clone_from(&step.proposal.new);
+        }
+        if levers.iter().all(|lever| lever.interrupt == lever.poll) {
+            return Err(format!(
+                "{} has the same settings in both parts: expected --poll and --interrupt to differ from each other (what is not named \
+                 stays as it is found)",
+                nic.name
+            ));
+        }
+        let now = levers.iter().map(|lever| lever.found.clone()).collect();
+        Ok(Self { levers, now })
+    }
+
+    /// Each setting with its values.
+    pub fn all(&self) -> &[Lever] {
+        &self.levers
+    }
+
+    /// Why this process may not make one of them, a sentence; `None`: it may, as far as that shows before it is tried.
+    pub fn not_permitted(&self) -> Option<String> {
+        let refused = |path: &PathBuf| {
+            let opened = OpenOptions::new().write(true).open(path);
+            opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        };
+        let of = |lever: &&Lever| matches!(&lever.setting, Setting::File { path } if refused(path));
+        let lever = self.levers.iter().find(of)?;
+        let right = lever.setting.right();
+        Some(format!("{} may not be set by this user: it takes {right} (sudo netcliff tune adapt ...)", lever.name))
+    }
+
+    /// The device as it works in a part, on paper.
+    pub fn in_part(&self, nic: &Nic, part: Part) -> Nic {
+        let mut nic = nic.clone();
+        for lever in &self.levers {
+            imagine(&mut nic, &lever.setting, lever.value(part));
+        }
+        nic
+    }
+
+    /// Makes the settings of a part. They are in the session's journal before they are made.
+    ///
+    /// # Errors
+    /// As [`Session::apply_steps`]; all that the session made is then set back.
+    pub fn switch(&mut self, session: &mut Session, part: Part) -> Result<Vec<Applied>, ApplyError> {
+        let step = |(lever, now): (&Lever, &String)| {
+            (lever.value(part) != now).then(|| Step::new(lever.setting.clone(), now, lever.value(part), REASON, SOURCE))
+        };
+        let mut steps: Vec<Step> = self.levers.iter().zip(&self.now).filter_map(step).collect();
+        if part == Part::Interrupt {
+            // What is set after a switch of the driver goes before it on the way back.
+            steps.reverse();
+        }
+        session.apply_steps(&steps)?;
+        let made = |lever: &Lever| session.applied.iter().find(|one| one.setting == lever.setting);
+        let mut applied = Vec::new();
+        for (lever, now) in self.levers.iter().zip(&mut self.now).filter(|(lever, now)| lever.value(part) != **now) {
+            // A driver rounds; where it was set back to what was found nothing is left of it.
+            let effective = made(lever).map_or(lever.value(part), |one| &one.effective).to_owned();
+            applied.push(Applied {
+                setting: lever.setting.clone(),
+                name: lever.name.clone(),
+                before: now.clone(),
+                requested: lever.value(part).to_owned(),
+                effective: effective.clone(),
+            });
+            *now = effective;
+        }
+        Ok(applied)
+    }
+}
+
+/// Puts a value into what was read of a device, as if it had been set: those that decide between interrupts and polling.
+fn imagine(nic: &mut Nic, setting: &Setting, value: &str) {
+    let Ok(value) = value.parse::<u32>() else { return };
+    match setting {
+        Setting::Ethtool { group: Group::Coalesce, key, .. } => {
+            nic.coalesce.insert(key.clone(), value);
+        }
+        Setting::Napi { place, key, .. } => {
+            if let Some(napi) = nic.napis.get_mut(*place) {
+                napi.set_figure(*key, value);
+            }
+        }
+        Setting::File { path } => {
+            let Some(file) = path.file_name().and_then(|name| name.to_str()) else { return };
+            if let Some(held) = nic.napi_settings.get_mut(file) {
+                *held = u64::from(value);
+            }
+            let keys = [NapiKey::DeferHardIrqs, NapiKey::GroFlushTimeout, NapiKey::Threaded];
+            if let Some(key) = keys.into_iter().find(|key| napi::file_of(*key) == Some(file)) {
+                nic.napis.iter_mut().for_each(|napi| napi.set_figure(key, value));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a device has received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Packets that reached the host.
+    pub packets: u64,
+    /// Their bytes, as the driver counts them.
+    pub bytes: u64,
+    /// Packets lost before it, for want of room.
+    pub lost: u64,
+}
+
+/// Reads a device's counters, by its number.
+pub struct Receiver {
+    index: u32,
+    name: String,
+    rtnl: Rtnl,
+}
+
+impl Receiver {
+    /// A device of the thread's network namespace.
+    pub fn new(nic: &Nic) -> Self {
+        Self { index: nic.index, name: nic.name.clone(), rtnl: Rtnl::new() }
+    }
+
+    /// Its counters now.
+    ///
+    /// # Errors
+    /// It was removed, moved away or renamed: a sentence.
+    pub fn read(&mut self) -> Result<Counters, String> {
+        let name = &self.name;
+        let link = self.rtnl.link_at(self.index).map_err(|error| format!("{name} is gone ({error})"))?;
+        if link.name != *name {
+            return Err(format!("{name} is called {} now", link.name));
+        }
+        let stats = link.stats.ok_or_else(|| format!("{name} has no counters"))?;
+        Ok(Counters {
+            packets: stats.rx_packets,
+            bytes: stats.rx_bytes,
+            // Drivers count one loss under one or several of these names.
+            lost: stats.rx_missed_errors.max(stats.rx_fifo_errors).max(stats.rx_over_errors),
+        })
+    }
+}
+
+/// The right to adapt a device: one process at a time in its network namespace, whichever user's. The kernel takes it back when the
+/// process ends.
+#[derive(Debug)]
+pub struct Adapting {
+    _name: UnixListener,
+}
+
+impl Adapting {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// Another process adapts the device: a sentence.
+    pub fn begin(nic: &Nic) -> Result<Self, String> {
+        match claim(&format!("netcliff-adapt-{}", nic.index)) {
+            Ok(name) => Ok(Self { _name: name }),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(format!(
+                "another netcliff adapts {} already, and two would work against each other: end that one first (`pgrep -af 'tune adapt'` \
+                 lists it)",
+                nic.name
+            )),
+            Err(error) => Err(format!("{} cannot be claimed: {error}", nic.name)),
+        }
+    }
+}
+
+/// A name that one process at a time has in the thread's network namespace: an abstract socket.
+#[cfg(target_os = "linux")]
+fn claim(name: &str) -> io::Result<UnixListener> {
+    use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn claim(_name: &str) -> io::Result<UnixListener> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn ice() -> Nic {
+        let figures =
+            |values: &[(&str, u32)]| values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        Nic {
+            name: "eth0".into(),
+            driver: Some("ice".into()),
+            coalesce: figures(&[("adaptive-rx", 1), ("rx-usecs", 50)]),
+            napi_settings: BTreeMap::from([
+                ("napi_defer_hard_irqs".to_owned(), 0),
+                ("gro_flush_timeout".to_owned(), 0),
+            ]),
+            ..Nic::default()
+        }
+    }
+
+    fn named(text: &str) -> Vec<Named> {
+        text.split_whitespace().map(|one| one.parse().unwrap()).collect()
+    }
+
+    fn told(levers: &Levers) -> Vec<String> {
+        let one = |lever: &Lever| format!("{}: {} {} {}", lever.setting, lever.found, lever.interrupt, lever.poll);
+        levers.all().iter().map(one).collect()
+    }
+
+    /// What one part names has the value as found in the other.
+    #[test]
+    fn what_differs_between_the_parts() {
+        let deferred = named("gro_flush_timeout=50us napi_defer_hard_irqs=2");
+        let levers = Levers::of(&ice(), &[], &deferred).unwrap();
+        assert_eq!(
+            told(&levers),
+            ["/sys/class/net/eth0/gro_flush_timeout: 0 0 50000", "/sys/class/net/eth0/napi_defer_hard_irqs: 0 0 2"]
+        );
+        let poll = levers.in_part(&ice(), Part::Poll);
+        assert_eq!(poll.napi_settings["gro_flush_timeout"], 50_000);
+        assert_eq!(levers.in_part(&ice(), Part::Interrupt).napi_settings, ice().napi_settings);
+        let levers = Levers::of(&ice(), &named("rx-usecs=8"), &named("rx-usecs=200")).unwrap();
+        assert_eq!(
+            told(&levers),
+            ["eth0 coalesce adaptive-rx: 1 0 0", "eth0 coalesce rx-usecs: 50 8 200"],
+            "the driver does not choose in either part"
+        );
+        let busy = levers.in_part(&ice(), Part::Poll).coalesce;
+        assert_eq!((busy["adaptive-rx"], busy["rx-usecs"]), (0, 200));
+    }
+
+    #[test]
+    fn two_parts_that_are_one_are_refused() {
+        for (interrupt, poll) in [("", "rx-usecs=50 adaptive-rx=on"), ("rx-usecs=8", "rx-usecs=8")] {
+            let why = Levers::of(&ice(), &named(interrupt), &named(poll)).unwrap_err();
+            assert!(why.contains("same settings in both parts"), "{why}");
+        }
+        let why = Levers::of(&ice(), &[], &named("threaded=on")).unwrap_err();
+        assert!(why.contains("threaded"), "{why}");
+    }
+}
