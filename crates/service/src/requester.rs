@@ -134,6 +134,8 @@ pub struct Report {
     pub offered: u64,
     /// The service's CPUs worked all the time: what was lost it would have lost however evenly requests had come.
     pub saturated: bool,
+    /// Share of the loaded time in which a thread of the service waited for a CPU that other programs had.
+    pub others: f64,
     /// Length of the window (s).
     pub window_s: f64,
     /// Share of the time until the window closed in which the requester worked.

@@ -22,7 +22,7 @@ use netcliff_trial::rig::{LinkOptions, Place, Rig, RigOptions};
 use super::{Options, Target};
 use crate::bench::{Bench, Metered, Spec};
 use crate::error::FindError;
-use crate::process::{NetworkCounts, Service, Times};
+use crate::process::{NetworkCounts, Service, Times, Waits, softirq_threads};
 use crate::protocol::Transport;
 use crate::request::Workload;
 use crate::requester::{Load, OnceError, Report, Requester};
@@ -45,6 +45,8 @@ pub(super) struct Real {
     meter: Option<Box<dyn CpuMeter>>,
     service: Option<Service>,
     watched: Vec<ProcessId>,
+    /// ksoftirqd of the service's CPUs; `None`: not visible, so that disturbed trials cannot be recognised.
+    softirqs: Option<Vec<u32>>,
     summary: ServiceSummary,
     rig: Rig,
     stop: Arc<AtomicBool>,
@@ -113,6 +115,7 @@ impl Real {
             meter: None,
             service: None,
             watched: Vec::new(),
+            softirqs: softirq_threads(&service_cpus),
             summary,
             rig,
             stop,
@@ -280,10 +283,14 @@ impl Real {
 
     fn ask(&mut self, load: &Load) -> Result<Report, FindError> {
         let before = SystemStamp::now().ok();
+        let waits = || self.softirqs.as_ref().map(|threads| Waits::of(&self.watched, threads));
+        let waited = waits();
         let mut report = self.requester.trial(load)?;
         let loaded_s = load.warm_up_s + load.window_s;
         report.saturated =
             before.zip(SystemStamp::now().ok()).is_some_and(|(from, to)| self.is_saturated(&from, &to, loaded_s));
+        report.others =
+            waited.zip(waits()).map_or(0.0, |(from, to)| from.others_until(&to) / loaded_s.max(1e-9)).clamp(0.0, 1.0);
         self.check()?;
         // Overload makes many failures, all alike.
         if self.failure.is_none() {
