@@ -18,13 +18,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: trials ADDRESS:PORT REQUEST CPU SECONDS RATE...".into());
     };
     let to: SocketAddr = to.parse()?;
-    let workload = Workload::read(&request.parse()?, None, None, to)?;
+    let workload = Workload::read(&request.parse()?, None, None, &to.to_string())?;
     let requester = Requester {
         to,
         connections: if workload.transport == Transport::Udp { 16 } else { 32 },
         workload: Arc::new(workload),
         depth: 1,
         new_connections: false,
+        tls: None,
         timeout_ns: 200_000_000,
         netns: None,
         cpu: cpu.parse()?,

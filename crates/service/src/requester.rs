@@ -9,6 +9,7 @@ mod connections;
 mod datagrams;
 mod net;
 mod once;
+pub mod tls;
 #[cfg(test)]
 mod tests;
 
@@ -84,6 +85,8 @@ pub struct Requester {
     pub depth: u32,
     /// A connection for each request.
     pub new_connections: bool,
+    /// How connections are encrypted; `None`: they are not.
+    pub tls: Option<tls::Client>,
     /// After which a request is lost (ns).
     pub timeout_ns: u64,
     /// The requester's network namespace; `None`: that of the process.

@@ -25,6 +25,7 @@ use crate::error::FindError;
 use crate::process::{NetworkCounts, Service, Times, Waits, softirq_threads};
 use crate::protocol::Transport;
 use crate::request::Workload;
+use crate::requester::tls::Client;
 use crate::requester::{Load, OnceError, Report, Requester};
 
 /// Time allowed for a service to answer its first request, and for one that answers wrongly to answer rightly.
@@ -61,14 +62,20 @@ impl Real {
     pub(super) fn start(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, FindError> {
         let (running, port) = match options.target {
             Target::Running(to, _) => (Some(to), to.port()),
-            Target::Start(_) => (None, options.port.or(options.request.protocol.port()).ok_or_else(no_port)?),
+            Target::Start(_) => (None, options.port.or(options.request.protocol.port(options.has_tls())).ok_or_else(no_port)?),
         };
-        let read = |to| Workload::read(&options.request, options.transport, options.by, to);
+        let transport = if options.has_tls() { Some(Transport::Tcp) } else { options.transport };
+        let read = |to: SocketAddr| {
+            let host = options.tls.server_name.clone().unwrap_or_else(|| to.to_string());
+            let tls = options.has_tls().then(|| Client::new(&options.tls, options.request.protocol, to.ip()));
+            let tls = tls.transpose().map_err(FindError::Usage)?;
+            Ok::<_, FindError>((Workload::read(&options.request, transport, options.by, &host)?, tls))
+        };
         // What cannot be read is said before anything is made.
         read(running.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port))))?;
         let rig = Rig::build(&rig_options(options), Arc::clone(&stop))?;
         let to = running.unwrap_or_else(|| SocketAddr::new(rig.host_address(), port));
-        let workload = read(to)?;
+        let (workload, tls) = read(to)?;
         let datagrams = workload.transport == Transport::Udp;
         let numbered = datagrams && workload.protocol.numbers_datagrams();
         let usual = match (datagrams, numbered) {
@@ -89,7 +96,12 @@ impl Real {
         let summary = ServiceSummary {
             address: to.to_string(),
             protocol: workload.protocol.name().to_owned(),
-            transport: if datagrams { "udp" } else { "tcp" }.to_owned(),
+            transport: match (datagrams, &tls) {
+                (true, _) => "udp",
+                (false, None) => "tcp",
+                (false, Some(_)) => "tls",
+            }
+            .to_owned(),
             connections,
             depth: (!numbered).then_some(depth),
             new_connections: options.new_connections,
@@ -105,6 +117,7 @@ impl Real {
             connections,
             depth,
             new_connections: options.new_connections,
+            tls,
             timeout_ns: (options.timeout_s * 1e9) as u64,
             netns: if running.is_some() { None } else { rig.netns(Side::Sender) },
             cpu: rig.sender_cpu as usize,
@@ -191,7 +204,7 @@ impl Real {
                 Ok(()) => break,
                 Err(why) => why,
             };
-            let patience = if matches!(why, OnceError::Wrong { .. }) { RIGHT } else { START };
+            let patience = if matches!(why, OnceError::Wrong { .. } | OnceError::Tls { .. }) { RIGHT } else { START };
             if began.elapsed() > patience {
                 service.check()?;
                 return Err(service.not_ready(why.to_string()).into());
