@@ -9,7 +9,7 @@ trap 'kill "$service" 2>/dev/null; sleep 0.2; "$here/pair.sh" down' EXIT
 taskset -c 1 ip netns exec ncd-hut nsd -d -c "$conf" >/dev/null 2>&1 &
 service=$!
 sleep 0.7
-for round in 1 2 3; do
+for _ in 1 2 3; do
     for rate in "${@:5}"; do
         echo "netcliff $(ip netns exec ncd-snd "$trials" 198.18.0.2:53 "dns:$names" 0 1 "$rate")"
         out="$(taskset -c 0 ip netns exec ncd-snd dnsperf -s 198.18.0.2 -d "$many" -l 1 -c 16 -q 65000 -t 0.2 -Q "$rate" 2>&1)"

@@ -426,12 +426,7 @@ impl Looks {
 }
 
 impl Taking {
-    fn start(
-        options: &Options,
-        names: &[String],
-        programs: &[Program],
-        own_before_s: f64,
-    ) -> Result<Self, LearnError> {
+    fn start(options: &Options, names: &[String], programs: &[Program], own_before_s: f64) -> Result<Self, LearnError> {
         let devices = Devices::open(names).map_err(|error| failed(format!("cannot read /proc/net/dev: {error}")))?;
         let (meter, why_not) = Meter::start(options, programs)?;
         let shortest = if meter.works() { SLICE } else { SLICE_OF_TICKS };

@@ -178,10 +178,13 @@ impl Options {
             return usage("--new-connections: requests travel by UDP, which has none; leave it out".to_owned());
         }
         let Wanted { insecure, ca_file, server_name, .. } = &self.tls;
-        let given = [("--insecure", *insecure), ("--cacert", ca_file.is_some()), ("--server-name", server_name.is_some())];
+        let given =
+            [("--insecure", *insecure), ("--cacert", ca_file.is_some()), ("--server-name", server_name.is_some())];
         match (self.has_tls(), given.into_iter().find(|(_, given)| *given)) {
             (false, Some((option, _))) => {
-                return usage(format!("{option}: nothing is encrypted; give --tls, or --request https:..., or leave it out"));
+                return usage(format!(
+                    "{option}: nothing is encrypted; give --tls, or --request https:..., or leave it out"
+                ));
             }
             (true, _) if !self.request.protocol.has_tls() => {
                 let name = self.request.protocol.name();

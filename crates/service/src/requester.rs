@@ -9,9 +9,9 @@ mod connections;
 mod datagrams;
 mod net;
 mod once;
-pub mod tls;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 
 use std::io;
 use std::net::SocketAddr;

@@ -230,7 +230,8 @@ mod tests {
     #[test]
     fn a_known_capacity_is_found_from_tens_to_millions() {
         for capacity_rps in [40.0, 730.0, 51_300.0, 3.3e6] {
-            let (_, cliff) = found(Fake { capacity_rps, late: false, requester_rps: 1e9, disturbed_of: 0 }, Vec::new()).unwrap();
+            let (_, cliff) =
+                found(Fake { capacity_rps, late: false, requester_rps: 1e9, disturbed_of: 0 }, Vec::new()).unwrap();
             let figure = cliff.figure.unwrap();
             assert!((figure.value / capacity_rps - 1.0).abs() < 0.03, "{capacity_rps}: {figure:?}");
             assert!(!cliff.lower_limit && cliff.searches.iter().all(|search| search.end == "regular"), "{cliff:?}");
@@ -249,7 +250,8 @@ mod tests {
 
     #[test]
     fn beyond_the_requester_is_a_lower_limit() {
-        let (scale, cliff) = found(Fake { capacity_rps: 1e9, late: false, requester_rps: 90e3, disturbed_of: 0 }, Vec::new()).unwrap();
+        let (scale, cliff) =
+            found(Fake { capacity_rps: 1e9, late: false, requester_rps: 90e3, disturbed_of: 0 }, Vec::new()).unwrap();
         assert_eq!(scale.failed_rps, None);
         let value = cliff.figure.unwrap().value;
         assert!(cliff.lower_limit && (64e3..91e3).contains(&value), "{cliff:?}");
@@ -266,6 +268,8 @@ mod tests {
 
     #[test]
     fn a_service_that_never_answers_has_no_cliff() {
-        assert!(found(Fake { capacity_rps: 0.0, late: false, requester_rps: 1e9, disturbed_of: 0 }, Vec::new()).is_none());
+        assert!(
+            found(Fake { capacity_rps: 0.0, late: false, requester_rps: 1e9, disturbed_of: 0 }, Vec::new()).is_none()
+        );
     }
 }

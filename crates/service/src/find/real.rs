@@ -62,7 +62,9 @@ impl Real {
     pub(super) fn start(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, FindError> {
         let (running, port) = match options.target {
             Target::Running(to, _) => (Some(to), to.port()),
-            Target::Start(_) => (None, options.port.or(options.request.protocol.port(options.has_tls())).ok_or_else(no_port)?),
+            Target::Start(_) => {
+                (None, options.port.or(options.request.protocol.port(options.has_tls())).ok_or_else(no_port)?)
+            }
         };
         let transport = if options.has_tls() { Some(Transport::Tcp) } else { options.transport };
         let read = |to: SocketAddr| {

@@ -277,7 +277,10 @@ impl Engine<'_> {
             connection.fd = None;
             return false;
         }
-        if connection.session.is_some() && !events.contains(EpollFlags::EPOLLOUT) && !events.contains(EpollFlags::EPOLLIN) {
+        if connection.session.is_some()
+            && !events.contains(EpollFlags::EPOLLOUT)
+            && !events.contains(EpollFlags::EPOLLIN)
+        {
             return false;
         }
         if connection.session.is_none() && !events.contains(EpollFlags::EPOLLOUT) {

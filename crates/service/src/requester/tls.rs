@@ -24,8 +24,7 @@ const SYSTEM: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
-const WHAT_TO_DO: &str =
-    "give --cacert FILE (the certificate itself, or who signed it), --server-name NAME (one that it is for), or --insecure (not checked)";
+const WHAT_TO_DO: &str = "give --cacert FILE (the certificate itself, or who signed it), --server-name NAME (one that it is for), or --insecure (not checked)";
 
 /// What the user wants of TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,8 +54,9 @@ impl Client {
     pub fn new(wanted: &Wanted, protocol: Protocol, to: IpAddr) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let name = match &wanted.server_name {
-            Some(name) => ServerName::try_from(name.clone())
-                .map_err(|_| format!("--server-name {name}: expected a host's name or address, such as www.example.com"))?,
+            Some(name) => ServerName::try_from(name.clone()).map_err(|_| {
+                format!("--server-name {name}: expected a host's name or address, such as www.example.com")
+            })?,
             None => ServerName::from(to),
         };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
