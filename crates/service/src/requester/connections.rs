@@ -277,13 +277,8 @@ impl Engine<'_> {
             connection.fd = None;
             return false;
         }
-        if connection.session.is_some()
-            && !events.contains(EpollFlags::EPOLLOUT)
-            && !events.contains(EpollFlags::EPOLLIN)
-        {
-            return false;
-        }
-        if connection.session.is_none() && !events.contains(EpollFlags::EPOLLOUT) {
+        let progress = if connection.session.is_some() { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
+        if !events.intersects(progress | EpollFlags::EPOLLOUT) {
             return false;
         }
         if connection.session.is_some() {
@@ -331,7 +326,7 @@ impl Engine<'_> {
             }
             return;
         }
-        if events.contains(EpollFlags::EPOLLOUT) {
+        if events.contains(EpollFlags::EPOLLOUT) || self.connections[place].session.is_some() {
             self.flush(trial, place);
         }
         let readable = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
