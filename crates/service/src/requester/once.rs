@@ -86,12 +86,14 @@ impl<'a> Once<'a> {
         let (mut buffer, mut plain) = (vec![0; 1 << 16], Vec::new());
         while self.session.as_ref().is_some_and(|session| !session.is_open()) {
             self.send_all(&[], until)?;
-            if self.receive_some(&mut buffer, &mut plain)? == Some(0) {
-                let why = "it closed the connection during TLS's handshake".to_owned();
-                return Err(OnceError::Tls { to: self.requester.to, why });
-            }
-            if self.session.as_ref().is_some_and(|session| !session.is_open()) {
-                self.wait(PollFlags::POLLIN, until)?;
+            match self.receive_some(&mut buffer, &mut plain)? {
+                Some(0) => {
+                    let why = "it closed the connection during TLS's handshake".to_owned();
+                    return Err(OnceError::Tls { to: self.requester.to, why });
+                }
+                // What it said may have to be answered first.
+                Some(_) => {}
+                None => self.wait(PollFlags::POLLIN, until)?,
             }
         }
         Ok(())

@@ -223,13 +223,17 @@ fn late_answers_are_told_from_missing_ones() {
 
 /// An HTTPS service whose certificate is for service.test: answers each request, after the first `most` of a connection it closes it.
 fn https(most: usize) -> SocketAddr {
+    https_by(most, rustls::ALL_VERSIONS)
+}
+
+fn https_by(most: usize, versions: &[&'static rustls::SupportedProtocolVersion]) -> SocketAddr {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let pem = include_bytes!("tls/test.pem");
     let certificate = CertificateDer::from_pem_slice(pem).unwrap();
     let key = PrivateKeyDer::from_pem_slice(pem).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
     let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -274,6 +278,10 @@ fn encrypted_connections_are_asked_as_others_are() {
     assert_eq!((report.requests, report.answers, report.opened), (80, 80, 4), "{}", shown(&report));
     let closed = with(https(10), &insecure).trial(&load(200.0)).unwrap();
     assert!(closed.answers == 80 && closed.opened >= 8, "{} opened {}", shown(&closed), closed.opened);
+    // Its handshake goes to and fro twice.
+    let older = with(https_by(usize::MAX, &[&rustls::version::TLS12]), &insecure);
+    older.ask_once(false).unwrap();
+    assert_eq!(older.trial(&load(200.0)).unwrap().answers, 80);
     let fresh = Requester { new_connections: true, ..with(https(usize::MAX), &insecure) };
     let report = fresh.trial(&load(100.0)).unwrap();
     assert!(report.answers == 40 && report.opened >= 40, "{} opened {}", shown(&report), report.opened);
