@@ -43,4 +43,37 @@ find_service --service 'echo no zone >&2; exit 7' --request http:/ >/dev/null
 row "a service that does not start" "$(tail -n 2 "$scratch/stderr" | tr '\n' ' ')" grep -q "exit status 7" "$scratch/stderr"
 find_service --service true --request udp:00 >/dev/null
 row "a service without a port" "$(tail -n 1 "$scratch/stderr")" grep -q -- "--port" "$scratch/stderr"
+# Another program has the port, the answers are wrong, the port is another one, it ends in the middle, and TLS that cannot be.
+cat >"$scratch/wrong_service.py" <<'PYTHON'
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("0.0.0.0", int(sys.argv[1])))
+s.listen(64)
+end = time.time() + float(sys.argv[2])
+while time.time() < end:
+    s.settimeout(max(0.01, end - time.time()))
+    try:
+        c, _ = s.accept()
+        c.recv(4096)
+        c.sendall(b"SSH-2.0-other\r\n")
+        c.close()
+    except OSError:
+        pass
+PYTHON
+said() { tail -n 4 "$scratch/stderr" | tr '\n' ' '; }
+find_service --service "python3 $scratch/wrong_service.py 80 30" --request http:/ >/dev/null
+row "a service that answers wrongly" "$(said)" grep -q "answers, but not as http does" "$scratch/stderr"
+find_service --service "python3 $scratch/wrong_service.py 8080 30" --request http:/ >/dev/null
+row "a service at another port" "$(said)" grep -q "listens on tcp 0.0.0.0:8080" "$scratch/stderr"
+python3 "$scratch/wrong_service.py" 18080 20 &
+other=$!
+sleep 0.5
+find_service --testbed loopback --service "sleep 30" --port 18080 --request http:/ >/dev/null
+row "a port that another program has" "$(said)" grep -q "is used by another program" "$scratch/stderr"
+find_service --to 127.0.0.1:18080 --request https:/ --insecure >/dev/null
+row "TLS to a service without it" "$(said)" grep -q "TLS" "$scratch/stderr"
+kill "$other"
+find_service --service true --request http:/ --insecure >/dev/null
+row "--insecure without TLS" "$(said)" grep -q -- "--insecure: nothing is encrypted" "$scratch/stderr"
 exit "$wrong"

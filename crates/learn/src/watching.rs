@@ -1,7 +1,8 @@
 //! Takes slices from this host: [`watch`]. It reads counters and, where the kernel lets it, runs programs at its tracepoints; it sends nothing.
 //!
 //! One thread looks at the interfaces' counters every `TICK`, and for a tenth of a second every few seconds ten times as often. At the end of a
-//! slice it reads what CPUs did. The meter by eBPF costs some ten nanoseconds an event: where that is more than `BUDGET`, it runs for
+//! slice it reads what CPUs did. The meter by eBPF costs some ten nanoseconds an event: where the watch as a whole would take
+//! more than `BUDGET`, it runs for
 //! `METERED` at a time and rests in between.
 
 use std::collections::BTreeMap;
@@ -28,8 +29,10 @@ const TICK: Duration = Duration::from_millis(10);
 const FINE_TICK: Duration = Duration::from_millis(1);
 const FINE_LOOKS: usize = 100;
 const FINE_EVERY: Duration = Duration::from_secs(3);
-/// Shares of a CPU that the meter's programs and looks at counters may take, of the 1 % that is promised for all.
-const BUDGET: f64 = 0.005;
+/// Shares of a CPU, of the 1 % that is promised: what all of the watch may take for the meter's programs to run, what these may take in any case, and
+/// what looks at counters may take.
+const BUDGET: f64 = 0.008;
+const LEAST_METERED: f64 = 0.002;
 const LOOKING: f64 = 0.002;
 /// Times the usual, and what is usual at first (s), that a look takes from the clock to the counters if it does not count.
 const SLOW_LOOK: f64 = 3.0;
@@ -143,7 +146,7 @@ pub fn watch(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(&Pro
     let (programs, mut cautions) = programs(options, &ports, stop)?;
     let before = Look::now(&ports).map_err(failed)?;
     let (began, started_unix_s) = (Instant::now(), unix_s());
-    let mut taking = Taking::start(options, &names, &programs)?;
+    let mut taking = Taking::start(options, &names, &programs, own_before_s)?;
     cautions.append(&mut taking.cautions);
     let ended = taking.run(stop, progress)?;
     let seconds = began.elapsed().as_secs_f64();
@@ -268,6 +271,8 @@ struct Taking {
     meter: Meter,
     method: String,
     meter_s: Option<f64>,
+    /// CPU time of this process before the watch (s).
+    own_before_s: f64,
     devices: Devices,
     programs: Vec<Program>,
     sockets: Sockets,
@@ -331,12 +336,16 @@ impl Meter {
         self.programs.as_ref().filter(|_| self.runs).map(EbpfMeter::snapshot).transpose().map_err(failed)
     }
 
-    /// Ends or begins it so that it stays within `BUDGET`, `spent_s` being what it took so far. True: it began or ended.
-    fn turn(&mut self, spent_s: f64, elapsed_s: f64) -> bool {
+    /// Ends or begins it so that the whole watch stays within `BUDGET`: `meter_s` is what it took so far, `own_s` what this process took. True: it
+    /// began or ended.
+    fn turn(&mut self, meter_s: f64, own_s: f64, elapsed_s: f64) -> bool {
+        let fits = |more_s: f64, elapsed_s: f64| {
+            meter_s + own_s + more_s <= BUDGET * elapsed_s || meter_s + more_s <= LEAST_METERED * elapsed_s
+        };
         let Some(programs) = &mut self.programs else { return false };
         if self.runs {
             let least = if self.first { METERED_FIRST } else { METERED };
-            if spent_s <= BUDGET * elapsed_s || self.since.elapsed() < least || self.a_second_s <= 0.0 {
+            if fits(0.0, elapsed_s) || self.since.elapsed() < least || self.a_second_s <= 0.0 {
                 return false;
             }
             programs.rest();
@@ -344,7 +353,7 @@ impl Meter {
             return true;
         }
         let next_s = METERED.as_secs_f64();
-        if spent_s + self.wake_s + self.a_second_s * next_s > BUDGET * (elapsed_s + next_s) {
+        if !fits(self.wake_s + self.a_second_s * next_s, elapsed_s + next_s) {
             return false;
         }
         let before_s = serving::own_cpu_s();
@@ -417,7 +426,7 @@ impl Looks {
 }
 
 impl Taking {
-    fn start(options: &Options, names: &[String], programs: &[Program]) -> Result<Self, LearnError> {
+    fn start(options: &Options, names: &[String], programs: &[Program], own_before_s: f64) -> Result<Self, LearnError> {
         let devices = Devices::open(names).map_err(|error| failed(format!("cannot read /proc/net/dev: {error}")))?;
         let (meter, why_not) = Meter::start(options, programs)?;
         let shortest = if meter.works() { SLICE } else { SLICE_OF_TICKS };
@@ -434,6 +443,7 @@ impl Taking {
             slice,
             method,
             meter_s: None,
+            own_before_s,
             sockets: Sockets::of(programs, options.port),
             port: options.port,
             programs: programs.to_vec(),
@@ -479,7 +489,8 @@ impl Taking {
             }
             self.end_slice()?;
             let elapsed_s = began.elapsed().as_secs_f64();
-            if self.meter.turn(self.meter_s.unwrap_or(0.0), elapsed_s) {
+            let own_s = serving::own_cpu_s() - self.own_before_s;
+            if self.meter.turn(self.meter_s.unwrap_or(0.0), own_s, elapsed_s) {
                 self.start = Mark::now(&self.devices, &self.programs, &self.meter)?;
             }
             if reported.elapsed() >= Duration::from_secs(1) {

@@ -4,6 +4,7 @@
 //! process at the latest, the kernel ends whatever the program forked, also what has cut itself loose. Where PID
 //! namespaces are not permitted, a process group takes its place, which a program can leave.
 
+mod waits;
 mod watched;
 
 use std::collections::VecDeque;
@@ -23,6 +24,7 @@ use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+pub use waits::{Waits, softirq_threads};
 pub use watched::{NetworkCounts, Times, listening};
 
 /// The first process of the namespace: waits for the program, and then for what it left running.

@@ -110,9 +110,17 @@ impl Protocol {
         }
     }
 
+    /// True if it can travel by TLS.
+    pub fn has_tls(self) -> bool {
+        matches!(self, Self::Dns | Self::Http)
+    }
+
     /// The port it is used on. `None` if it has none.
-    pub fn port(self) -> Option<u16> {
+    pub fn port(self, tls: bool) -> Option<u16> {
         match self {
+            // RFC 7858.
+            Self::Dns if tls => Some(853),
+            Self::Http if tls => Some(443),
             Self::Dns => Some(53),
             Self::Http => Some(80),
             Self::Memcached => Some(11211),

@@ -1,6 +1,5 @@
 //! [`Workload`]: the requests that a user names with `--request`, ready to be sent.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use netcliff_host::files;
@@ -19,6 +18,8 @@ const VALUE_BYTES: usize = 100;
 pub struct RequestSpec {
     /// The protocol.
     pub protocol: Protocol,
+    /// True: by TLS, as `https:` has it.
+    pub tls: bool,
     source: Source,
     text: String,
 }
@@ -75,7 +76,7 @@ pub enum RequestError {
     Match,
 }
 
-const FORM: &str = "expected dns:NAMES.txt, http:/PATH or http:PATHS.txt, memcached: or memcached:COMMANDS.txt, redis: or \
+const FORM: &str = "expected dns:NAMES.txt, http:/PATH or http:PATHS.txt (https: by TLS), memcached: or memcached:COMMANDS.txt, redis: or \
                     redis:COMMANDS.txt, udp:HEX or udp:FILE (a request a line)";
 
 impl std::str::FromStr for RequestSpec {
@@ -89,8 +90,8 @@ impl std::str::FromStr for RequestSpec {
             ("redis", "") => (Protocol::Redis, Source::Keys),
             (_, "") => return Err(FORM.to_owned()),
             ("dns", _) => (Protocol::Dns, file()),
-            ("http", path) if path.starts_with('/') => (Protocol::Http, Source::Line(path.to_owned())),
-            ("http", _) => (Protocol::Http, file()),
+            ("http" | "https", path) if path.starts_with('/') => (Protocol::Http, Source::Line(path.to_owned())),
+            ("http" | "https", _) => (Protocol::Http, file()),
             ("memcached", _) => (Protocol::Memcached, file()),
             ("redis", _) => (Protocol::Redis, file()),
             ("udp", hex) if hex.chars().all(|c| c.is_ascii_hexdigit()) => {
@@ -99,7 +100,7 @@ impl std::str::FromStr for RequestSpec {
             ("udp", _) => (Protocol::Datagram(None), file()),
             _ => return Err(FORM.to_owned()),
         };
-        Ok(Self { protocol, source, text: text.to_owned() })
+        Ok(Self { protocol, tls: name == "https", source, text: text.to_owned() })
     }
 }
 
@@ -123,7 +124,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Reads the requests to a service at `to`.
+    /// Reads the requests to a service; `host`: what HTTP's Host field says.
     ///
     /// # Errors
     /// The file cannot be read or has no requests, a line is not a request, or the protocol does not travel by `transport`.
@@ -131,7 +132,7 @@ impl Workload {
         spec: &RequestSpec,
         transport: Option<Transport>,
         by: Option<Match>,
-        to: SocketAddr,
+        host: &str,
     ) -> Result<Self, RequestError> {
         let protocol = match (spec.protocol, by) {
             (Protocol::Datagram(_), by) => Protocol::Datagram(by),
@@ -145,7 +146,7 @@ impl Workload {
         }
         let message = |line: &str| match protocol {
             Protocol::Dns => dns_question(line, transport),
-            Protocol::Http => http_request(line, to),
+            Protocol::Http => http_request(line, host),
             Protocol::Memcached => memcached_command(line, transport),
             Protocol::Redis => redis_command(line),
             Protocol::Datagram(by) => datagram_request(line, by),
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Workload, RequestError> {
-        Workload::read(&text.parse().unwrap(), None, None, "127.0.0.1:80".parse().unwrap())
+        Workload::read(&text.parse().unwrap(), None, None, "127.0.0.1:80")
     }
 
     #[test]
@@ -214,6 +215,7 @@ mod tests {
     #[test]
     fn a_request_may_stand_in_the_option() {
         assert_eq!(read("http:/index.html").unwrap().messages.len(), 1);
+        assert!("https:/".parse::<RequestSpec>().unwrap().tls && !"http:/".parse::<RequestSpec>().unwrap().tls);
         assert_eq!(read("udp:00ff").unwrap().messages[0].bytes, [0, 255]);
         let caches = ["memcached:", "redis:"].map(|text| read(text).unwrap());
         assert!(caches.iter().all(|cache| cache.setup.len() == 1000 && cache.messages.len() == 1000));
@@ -224,7 +226,7 @@ mod tests {
         for text in ["", "dns", "dns:", "smtp:x", "http:"] {
             assert!(text.parse::<RequestSpec>().unwrap_err().contains("memcached:COMMANDS.txt"), "{text}");
         }
-        let to = "127.0.0.1:80".parse().unwrap();
+        let to = "127.0.0.1:80";
         let http: RequestSpec = "http:/".parse().unwrap();
         let error = Workload::read(&http, Some(Transport::Udp), None, to).unwrap_err().to_string();
         assert!(error.contains("--transport udp") && error.contains("http"), "{error}");

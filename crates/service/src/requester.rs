@@ -11,6 +11,7 @@ mod net;
 mod once;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -84,6 +85,8 @@ pub struct Requester {
     pub depth: u32,
     /// A connection for each request.
     pub new_connections: bool,
+    /// How connections are encrypted; `None`: they are not.
+    pub tls: Option<tls::Client>,
     /// After which a request is lost (ns).
     pub timeout_ns: u64,
     /// The requester's network namespace; `None`: that of the process.
@@ -134,6 +137,8 @@ pub struct Report {
     pub offered: u64,
     /// The service's CPUs worked all the time: what was lost it would have lost however evenly requests had come.
     pub saturated: bool,
+    /// Share of the loaded time in which a thread of the service waited for a CPU that other programs had.
+    pub others: f64,
     /// Length of the window (s).
     pub window_s: f64,
     /// Share of the time until the window closed in which the requester worked.

@@ -190,13 +190,16 @@ mod tests {
         capacity_rps: f64,
         late: bool,
         requester_rps: f64,
+        /// Of this many trials all but one are made while another program has half of the service's CPU; 0: none is.
+        disturbed_of: u64,
     }
 
     impl Bench for Fake {
         fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
             let requests = (spec.rate_rps * spec.window_s) as u64;
-            let good = ((self.capacity_rps * spec.window_s) as u64).min(requests);
-            let mut report = Report { requests, window_s: spec.window_s, ..Report::default() };
+            let others = if self.disturbed_of > 0 && spec.seed % self.disturbed_of > 0 { 0.5 } else { 0.0 };
+            let good = (((1.0 - others) * self.capacity_rps * spec.window_s) as u64).min(requests);
+            let mut report = Report { requests, others, window_s: spec.window_s, ..Report::default() };
             report.times.record_n_ns(1_000_000, good);
             report.answers = good;
             if self.late {
@@ -227,7 +230,8 @@ mod tests {
     #[test]
     fn a_known_capacity_is_found_from_tens_to_millions() {
         for capacity_rps in [40.0, 730.0, 51_300.0, 3.3e6] {
-            let (_, cliff) = found(Fake { capacity_rps, late: false, requester_rps: 1e9 }, Vec::new()).unwrap();
+            let (_, cliff) =
+                found(Fake { capacity_rps, late: false, requester_rps: 1e9, disturbed_of: 0 }, Vec::new()).unwrap();
             let figure = cliff.figure.unwrap();
             assert!((figure.value / capacity_rps - 1.0).abs() < 0.03, "{capacity_rps}: {figure:?}");
             assert!(!cliff.lower_limit && cliff.searches.iter().all(|search| search.end == "regular"), "{cliff:?}");
@@ -236,7 +240,7 @@ mod tests {
 
     #[test]
     fn late_answers_are_a_cliff_where_a_quantile_is_promised() {
-        let late = || Fake { capacity_rps: 20e3, late: true, requester_rps: 1e9 };
+        let late = || Fake { capacity_rps: 20e3, late: true, requester_rps: 1e9, disturbed_of: 0 };
         let limit = QuantileLimit { quantile: 0.99, within_s: 5e-3 };
         let (_, cliff) = found(late(), vec![limit]).unwrap();
         let value = cliff.figure.unwrap().value;
@@ -246,14 +250,26 @@ mod tests {
 
     #[test]
     fn beyond_the_requester_is_a_lower_limit() {
-        let (scale, cliff) = found(Fake { capacity_rps: 1e9, late: false, requester_rps: 90e3 }, Vec::new()).unwrap();
+        let (scale, cliff) =
+            found(Fake { capacity_rps: 1e9, late: false, requester_rps: 90e3, disturbed_of: 0 }, Vec::new()).unwrap();
         assert_eq!(scale.failed_rps, None);
         let value = cliff.figure.unwrap().value;
         assert!(cliff.lower_limit && (64e3..91e3).contains(&value), "{cliff:?}");
     }
 
     #[test]
+    fn trials_that_other_programs_disturbed_do_not_lower_the_cliff() {
+        let fake = |disturbed_of| Fake { capacity_rps: 50e3, late: false, requester_rps: 1e9, disturbed_of };
+        let value = |disturbed_of| found(fake(disturbed_of), Vec::new()).unwrap().1.figure.unwrap().value;
+        assert!((value(3) / 50e3 - 1.0).abs() < 0.03, "{}", value(3));
+        // Others that never leave are a part of the host.
+        assert!((value(u64::MAX) / 25e3 - 1.0).abs() < 0.03, "{}", value(u64::MAX));
+    }
+
+    #[test]
     fn a_service_that_never_answers_has_no_cliff() {
-        assert!(found(Fake { capacity_rps: 0.0, late: false, requester_rps: 1e9 }, Vec::new()).is_none());
+        assert!(
+            found(Fake { capacity_rps: 0.0, late: false, requester_rps: 1e9, disturbed_of: 0 }, Vec::new()).is_none()
+        );
     }
 }

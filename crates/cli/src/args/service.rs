@@ -1,12 +1,14 @@
 //! `netcliff find --service`: the options of a service of the user's own.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use netcliff_core::service::QuantileLimit;
 use netcliff_core::units;
 use netcliff_service::protocol::{Match, Transport};
 use netcliff_service::request::RequestSpec;
+use netcliff_service::requester::tls::Wanted;
 
 use super::choice::one_of;
 
@@ -32,7 +34,7 @@ pub struct ServiceArgs {
     /// The cliff of a service that runs already, at this address: it gets real load
     #[arg(long, value_name = "ADDRESS:PORT", requires = "request", conflicts_with = "interface", help_heading = HEADING, hide_short_help = true)]
     pub to: Option<SocketAddr>,
-    /// What it is asked: dns:NAMES.txt, http:/PATH, http:PATHS.txt, memcached:, redis:, udp:HEX, udp:FILE
+    /// What it is asked: dns:NAMES.txt, http:/PATH, http:PATHS.txt (https: by TLS), memcached:, redis:, udp:HEX, udp:FILE
     ///
     /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE for memcached, a command
     /// for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of 100 bytes and read them.
@@ -53,6 +55,18 @@ pub struct ServiceArgs {
     /// A connection for each request
     #[arg(long, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub new_connections: bool,
+    /// By TLS, as https: is: DNS over TLS for dns (port 853)
+    #[arg(long, requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub tls: bool,
+    /// TLS: does not check the service's certificate
+    #[arg(long, requires = "target", conflicts_with = "cacert", help_heading = HEADING, hide_short_help = true)]
+    pub insecure: bool,
+    /// TLS: certificates to trust, in PEM [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub cacert: Option<PathBuf>,
+    /// TLS: the name that the certificate is for, which HTTP's Host field has, too [default: the address]
+    #[arg(long, value_name = "NAME", requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub server_name: Option<String>,
     /// Time after which a request is lost, from when it was due
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub timeout: f64,
@@ -84,6 +98,12 @@ impl ServiceArgs {
     /// True if a service is measured instead of netcliff's own receiver.
     pub fn is_asked(&self) -> bool {
         self.service.is_some() || self.to.is_some()
+    }
+
+    /// How connections are encrypted.
+    pub fn tls(&self) -> Wanted {
+        let (ca_file, server_name) = (self.cacert.clone(), self.server_name.clone());
+        Wanted { tls: self.tls, insecure: self.insecure, ca_file, server_name }
     }
 
     /// The limits of response times.

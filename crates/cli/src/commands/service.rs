@@ -96,6 +96,7 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
         connections: service.connections,
         depth: service.depth,
         new_connections: service.new_connections,
+        tls: service.tls(),
         loss: args.loss,
         quantiles: service.quantiles(),
         timeout_s: service.timeout,

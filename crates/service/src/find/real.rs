@@ -22,9 +22,10 @@ use netcliff_trial::rig::{LinkOptions, Place, Rig, RigOptions};
 use super::{Options, Target};
 use crate::bench::{Bench, Metered, Spec};
 use crate::error::FindError;
-use crate::process::{NetworkCounts, Service, Times};
+use crate::process::{NetworkCounts, Service, Times, Waits, softirq_threads};
 use crate::protocol::Transport;
 use crate::request::Workload;
+use crate::requester::tls::Client;
 use crate::requester::{Load, OnceError, Report, Requester};
 
 /// Time allowed for a service to answer its first request, and for one that answers wrongly to answer rightly.
@@ -45,6 +46,8 @@ pub(super) struct Real {
     meter: Option<Box<dyn CpuMeter>>,
     service: Option<Service>,
     watched: Vec<ProcessId>,
+    /// ksoftirqd of the service's CPUs; `None`: not visible, so that disturbed trials cannot be recognised.
+    softirqs: Option<Vec<u32>>,
     summary: ServiceSummary,
     rig: Rig,
     stop: Arc<AtomicBool>,
@@ -59,14 +62,22 @@ impl Real {
     pub(super) fn start(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, FindError> {
         let (running, port) = match options.target {
             Target::Running(to, _) => (Some(to), to.port()),
-            Target::Start(_) => (None, options.port.or(options.request.protocol.port()).ok_or_else(no_port)?),
+            Target::Start(_) => {
+                (None, options.port.or(options.request.protocol.port(options.has_tls())).ok_or_else(no_port)?)
+            }
         };
-        let read = |to| Workload::read(&options.request, options.transport, options.by, to);
+        let transport = if options.has_tls() { Some(Transport::Tcp) } else { options.transport };
+        let read = |to: SocketAddr| {
+            let host = options.tls.server_name.clone().unwrap_or_else(|| to.to_string());
+            let tls = options.has_tls().then(|| Client::new(&options.tls, options.request.protocol, to.ip()));
+            let tls = tls.transpose().map_err(FindError::Usage)?;
+            Ok::<_, FindError>((Workload::read(&options.request, transport, options.by, &host)?, tls))
+        };
         // What cannot be read is said before anything is made.
         read(running.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port))))?;
         let rig = Rig::build(&rig_options(options), Arc::clone(&stop))?;
         let to = running.unwrap_or_else(|| SocketAddr::new(rig.host_address(), port));
-        let workload = read(to)?;
+        let (workload, tls) = read(to)?;
         let datagrams = workload.transport == Transport::Udp;
         let numbered = datagrams && workload.protocol.numbers_datagrams();
         let usual = match (datagrams, numbered) {
@@ -87,7 +98,12 @@ impl Real {
         let summary = ServiceSummary {
             address: to.to_string(),
             protocol: workload.protocol.name().to_owned(),
-            transport: if datagrams { "udp" } else { "tcp" }.to_owned(),
+            transport: match (datagrams, &tls) {
+                (true, _) => "udp",
+                (false, None) => "tcp",
+                (false, Some(_)) => "tls",
+            }
+            .to_owned(),
             connections,
             depth: (!numbered).then_some(depth),
             new_connections: options.new_connections,
@@ -103,6 +119,7 @@ impl Real {
             connections,
             depth,
             new_connections: options.new_connections,
+            tls,
             timeout_ns: (options.timeout_s * 1e9) as u64,
             netns: if running.is_some() { None } else { rig.netns(Side::Sender) },
             cpu: rig.sender_cpu as usize,
@@ -113,6 +130,7 @@ impl Real {
             meter: None,
             service: None,
             watched: Vec::new(),
+            softirqs: softirq_threads(&service_cpus),
             summary,
             rig,
             stop,
@@ -188,7 +206,7 @@ impl Real {
                 Ok(()) => break,
                 Err(why) => why,
             };
-            let patience = if matches!(why, OnceError::Wrong { .. }) { RIGHT } else { START };
+            let patience = if matches!(why, OnceError::Wrong { .. } | OnceError::Tls { .. }) { RIGHT } else { START };
             if began.elapsed() > patience {
                 service.check()?;
                 return Err(service.not_ready(why.to_string()).into());
@@ -280,10 +298,14 @@ impl Real {
 
     fn ask(&mut self, load: &Load) -> Result<Report, FindError> {
         let before = SystemStamp::now().ok();
+        let waits = || self.softirqs.as_ref().map(|threads| Waits::of(&self.watched, threads));
+        let waited = waits();
         let mut report = self.requester.trial(load)?;
         let loaded_s = load.warm_up_s + load.window_s;
         report.saturated =
             before.zip(SystemStamp::now().ok()).is_some_and(|(from, to)| self.is_saturated(&from, &to, loaded_s));
+        report.others =
+            waited.zip(waits()).map_or(0.0, |(from, to)| from.others_until(&to) / loaded_s.max(1e-9)).clamp(0.0, 1.0);
         self.check()?;
         // Overload makes many failures, all alike.
         if self.failure.is_none() {

@@ -1,7 +1,5 @@
 //! HTTP/1.1: requests by hand, heads of answers by httparse, bodies by their length (RFC 9112, section 6).
 
-use std::net::SocketAddr;
-
 use super::{Answer, Expects, Message, Parsed};
 
 /// Head fields of an answer.
@@ -9,7 +7,7 @@ const MOST_FIELDS: usize = 96;
 const BROKEN: Parsed = Parsed::Broken("no answer of HTTP/1.1");
 
 /// The request of a line: `PATH` or `METHOD PATH`. Errors: in words.
-pub(crate) fn request(line: &str, to: SocketAddr) -> Result<Message, String> {
+pub(crate) fn request(line: &str, host: &str) -> Result<Message, String> {
     let mut words = line.split_whitespace();
     let (method, path) = match (words.next(), words.next(), words.next()) {
         (Some(path), None, _) => ("GET", path),
@@ -22,7 +20,7 @@ pub(crate) fn request(line: &str, to: SocketAddr) -> Result<Message, String> {
     if !["GET", "HEAD", "OPTIONS", "DELETE"].contains(&method) {
         return Err(format!("`{method}`: expected GET, HEAD, OPTIONS or DELETE, which have no body"));
     }
-    let bytes = format!("{method} {path} HTTP/1.1\r\nHost: {to}\r\nUser-Agent: netcliff\r\nAccept: */*\r\n\r\n");
+    let bytes = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: netcliff\r\nAccept: */*\r\n\r\n");
     let expects = if method == "HEAD" { Expects::NoBody } else { Expects::Usual };
     Ok(Message { bytes: bytes.into_bytes(), number: None, expects })
 }
@@ -128,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_line_is_a_path_with_a_method() {
-        let to = "198.18.0.2:80".parse().unwrap();
+        let to = "198.18.0.2:80";
         let text = |line: &str| String::from_utf8(request(line, to).unwrap().bytes).unwrap();
         assert!(text("/a?b").starts_with("GET /a?b HTTP/1.1\r\nHost: 198.18.0.2:80\r\n"));
         assert_eq!(request("HEAD /", to).unwrap().expects, Expects::NoBody);

@@ -11,6 +11,7 @@ use netcliff_packets::clock;
 use nix::sys::epoll::EpollFlags;
 
 use super::net::{Poll, close_at_once, error_of, open, receive, send, tokens};
+use super::tls::Session;
 use super::{Load, Report, Requester, RequesterError, Trial};
 use crate::protocol::{Message, Parsed, Transport, number_in, write_number};
 
@@ -39,6 +40,8 @@ enum State {
 
 struct Connection {
     fd: Option<OwnedFd>,
+    /// Of TLS, until the connection is closed.
+    session: Option<Session>,
     state: State,
     /// Requests that this connection has to answer, the oldest first.
     asked: VecDeque<PendingRequest>,
@@ -57,6 +60,7 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
     let poll = Poll::new().map_err(RequesterError::system("make an epoll descriptor"))?;
     let closed = || Connection {
         fd: None,
+        session: None,
         state: State::Closed,
         asked: VecDeque::new(),
         out: Vec::new(),
@@ -78,6 +82,7 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
         opened: 0,
         failure: None,
         buffer: vec![0; READ],
+        plain: Vec::new(),
     };
     let mut ready = Vec::new();
     if requester.new_connections {
@@ -136,6 +141,8 @@ struct Engine<'a> {
     opened: u64,
     failure: Option<String>,
     buffer: Vec<u8>,
+    /// What the bytes that came say, of TLS.
+    plain: Vec<u8>,
 }
 
 impl Engine<'_> {
@@ -166,9 +173,10 @@ impl Engine<'_> {
     fn open(&mut self, place: usize) -> io::Result<()> {
         let fd = open(self.requester.to, self.requester.workload.transport)?;
         self.poll.add(&fd, place)?;
+        let session = self.requester.tls.as_ref().map(|tls| tls.session().map_err(io::Error::other)).transpose()?;
         let stream = self.is_stream();
         let connection = &mut self.connections[place];
-        connection.fd = Some(fd);
+        (connection.fd, connection.session) = (Some(fd), session);
         connection.state = if stream { State::Connecting } else { State::Open };
         connection.closes = false;
         self.opened += 1;
@@ -217,7 +225,7 @@ impl Engine<'_> {
         let message: &Message = &self.requester.workload.messages[asked.message];
         let connection = &mut self.connections[place];
         let start = connection.out.len();
-        if start == 0 && connection.state == State::Open && message.number.is_none() {
+        if start == 0 && connection.state == State::Open && message.number.is_none() && connection.session.is_none() {
             let Some(fd) = &connection.fd else { return };
             match send(fd, &message.bytes) {
                 Ok(sent) => connection.out.extend_from_slice(&message.bytes[sent..]),
@@ -236,7 +244,20 @@ impl Engine<'_> {
 
     fn flush(&mut self, trial: &mut Trial<'_>, place: usize) {
         let connection = &mut self.connections[place];
-        let (Some(fd), false) = (&connection.fd, connection.out.is_empty()) else { return };
+        let Some(fd) = &connection.fd else { return };
+        if let Some(session) = &mut connection.session {
+            if connection.state == State::Open {
+                session.put(&connection.out);
+                connection.out.clear();
+            }
+            if let Err(error) = session.push(fd) {
+                self.fail(trial, place, &format!("a request: {error}"));
+            }
+            return;
+        }
+        if connection.out.is_empty() {
+            return;
+        }
         match send(fd, &connection.out) {
             Ok(sent) => drop(connection.out.drain(..sent)),
             Err(error) => self.fail(trial, place, &format!("a request: {error}")),
@@ -256,7 +277,41 @@ impl Engine<'_> {
             connection.fd = None;
             return false;
         }
-        if !events.contains(EpollFlags::EPOLLOUT) {
+        let progress = if connection.session.is_some() { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
+        if !events.intersects(progress | EpollFlags::EPOLLOUT) {
+            return false;
+        }
+        if connection.session.is_some() {
+            return self.shake_hands(place);
+        }
+        connection.state = State::Open;
+        self.list(place);
+        true
+    }
+
+    /// Goes on with the handshake of TLS; true once it is done. What comes with its last bytes is left for [`Self::read`].
+    fn shake_hands(&mut self, place: usize) -> bool {
+        let connection = &mut self.connections[place];
+        let (Some(fd), Some(session)) = (&connection.fd, &mut connection.session) else { return false };
+        let mut step = || -> Result<(), String> {
+            let broken = |error: io::Error| format!("TLS's handshake: {error}");
+            session.push(fd).map_err(broken)?;
+            while !session.is_open() {
+                match receive(fd, &mut self.buffer).map_err(broken)? {
+                    None => break,
+                    Some(0) => return Err("the service closed the connection during TLS's handshake".to_owned()),
+                    Some(got) => session.take(&self.buffer[..got], &mut connection.part)?,
+                }
+                session.push(fd).map_err(broken)?;
+            }
+            Ok(())
+        };
+        if let Err(why) = step() {
+            self.failure.get_or_insert(why);
+            (connection.fd, connection.session, connection.state) = (None, None, State::Closed);
+            return false;
+        }
+        if !session.is_open() {
             return false;
         }
         connection.state = State::Open;
@@ -271,7 +326,7 @@ impl Engine<'_> {
             }
             return;
         }
-        if events.contains(EpollFlags::EPOLLOUT) {
+        if events.contains(EpollFlags::EPOLLOUT) || self.connections[place].session.is_some() {
             self.flush(trial, place);
         }
         let readable = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
@@ -291,7 +346,9 @@ impl Engine<'_> {
                 }
                 Ok(Some(got)) => {
                     let now_ns = clock::monotonic_ns();
-                    if self.is_stream() {
+                    if self.connections[place].session.is_some() {
+                        self.decrypt(trial, place, &buffer[..got], now_ns);
+                    } else if self.is_stream() {
                         self.parse(trial, place, &buffer[..got], now_ns)
                     } else {
                         self.datagram(trial, place, &buffer[..got], now_ns)
@@ -308,6 +365,21 @@ impl Engine<'_> {
             }
         }
         self.buffer = buffer;
+    }
+
+    fn decrypt(&mut self, trial: &mut Trial<'_>, place: usize, bytes: &[u8], now_ns: u64) {
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let taken = self.connections[place].session.as_mut().map_or(Ok(()), |session| session.take(bytes, &mut plain));
+        match taken {
+            Ok(()) => self.parse(trial, place, &plain, now_ns),
+            Err(why) => self.fail(trial, place, &why),
+        }
+        self.plain = plain;
+        // What TLS itself has to answer, such as new keys.
+        if self.connections[place].session.is_some() {
+            self.flush(trial, place);
+        }
     }
 
     fn datagram(&mut self, trial: &mut Trial<'_>, place: usize, bytes: &[u8], now_ns: u64) {
@@ -403,6 +475,7 @@ impl Engine<'_> {
         if let Some(fd) = connection.fd.take() {
             close_at_once(&fd);
         }
+        connection.session = None;
         connection.state = State::Closed;
         connection.out.clear();
         connection.part.clear();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::net::{error_of, open, receive, send};
+use super::tls::Session;
 use super::{Requester, RequesterError};
 use crate::protocol::{Message, Parsed, Transport, number_in, write_number};
 
@@ -27,6 +28,14 @@ pub enum OnceError {
         to: SocketAddr,
         /// The system's answer.
         source: io::Error,
+    },
+    /// There is no encrypted connection.
+    #[error("{to}: {why}")]
+    Tls {
+        /// Where the request went.
+        to: SocketAddr,
+        /// What failed, and what to do.
+        why: String,
     },
     /// No answer came.
     #[error("{to} did not answer a request within 2 s")]
@@ -50,6 +59,7 @@ pub enum OnceError {
 pub struct Once<'a> {
     requester: &'a Requester,
     fd: OwnedFd,
+    session: Option<Session>,
     number: u64,
 }
 
@@ -58,14 +68,72 @@ impl<'a> Once<'a> {
     pub(super) fn open(requester: &'a Requester) -> Result<Self, OnceError> {
         let failed = |source| OnceError::System { to: requester.to, source };
         let fd = open(requester.to, requester.workload.transport).map_err(failed)?;
-        let once = Self { requester, fd, number: 1 };
+        let session = requester.tls.as_ref().map(|tls| tls.session()).transpose();
+        let session = session.map_err(|why| OnceError::Tls { to: requester.to, why })?;
+        let mut once = Self { requester, fd, session, number: 1 };
         if requester.workload.transport == Transport::Tcp {
             once.wait(PollFlags::POLLOUT, Instant::now() + PATIENCE)?;
             if let Some(source) = error_of(&once.fd) {
                 return Err(failed(source));
             }
         }
+        once.shake_hands()?;
         Ok(once)
+    }
+
+    fn shake_hands(&mut self) -> Result<(), OnceError> {
+        let until = Instant::now() + PATIENCE;
+        let (mut buffer, mut plain) = (vec![0; 1 << 16], Vec::new());
+        while self.session.as_ref().is_some_and(|session| !session.is_open()) {
+            self.send_all(&[], until)?;
+            match self.receive_some(&mut buffer, &mut plain)? {
+                Some(0) => {
+                    let why = "it closed the connection during TLS's handshake".to_owned();
+                    return Err(OnceError::Tls { to: self.requester.to, why });
+                }
+                // What it said may have to be answered first.
+                Some(_) => {}
+                None => self.wait(PollFlags::POLLIN, until)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends bytes, and what TLS has to say.
+    fn send_all(&mut self, bytes: &[u8], until: Instant) -> Result<(), OnceError> {
+        let to = self.requester.to;
+        let failed = |source| OnceError::System { to, source };
+        if let Some(session) = &mut self.session {
+            session.put(bytes);
+            while !session.push(&self.fd).map_err(failed)? {
+                std::thread::sleep(Duration::from_millis(1));
+                if Instant::now() > until {
+                    return Err(OnceError::Silent { to });
+                }
+            }
+            return Ok(());
+        }
+        let mut left = bytes;
+        while !left.is_empty() {
+            let sent = send(&self.fd, left).map_err(failed)?;
+            left = &left[sent..];
+            if sent == 0 {
+                self.wait(PollFlags::POLLOUT, until)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends what has come to `part`. `None`: nothing has; 0: the connection has ended.
+    fn receive_some(&mut self, buffer: &mut [u8], part: &mut Vec<u8>) -> Result<Option<usize>, OnceError> {
+        let to = self.requester.to;
+        let got = receive(&self.fd, buffer).map_err(|source| OnceError::System { to, source })?;
+        let (Some(got @ 1..), Some(session)) = (got, &mut self.session) else {
+            part.extend_from_slice(&buffer[..got.unwrap_or(0)]);
+            return Ok(got);
+        };
+        session.take(&buffer[..got], part).map_err(|why| OnceError::Tls { to, why })?;
+        Ok(Some(got))
     }
 
     fn wait(&self, what: PollFlags, until: Instant) -> Result<(), OnceError> {
@@ -84,7 +152,6 @@ impl<'a> Once<'a> {
     /// Asks, and waits for the whole answer.
     pub(super) fn ask(&mut self, message: &Message) -> Result<(), OnceError> {
         let (to, protocol) = (self.requester.to, self.requester.workload.protocol);
-        let failed = |source| OnceError::System { to, source };
         let wrong = |what: String| OnceError::Wrong { to, protocol: protocol.name(), what };
         let until = Instant::now() + PATIENCE;
         self.number += 1;
@@ -92,18 +159,11 @@ impl<'a> Once<'a> {
         if let Some(place) = message.number {
             write_number(&mut bytes, place, self.number);
         }
-        let mut left = &bytes[..];
-        while !left.is_empty() {
-            let sent = send(&self.fd, left).map_err(failed)?;
-            left = &left[sent..];
-            if sent == 0 {
-                self.wait(PollFlags::POLLOUT, until)?;
-            }
-        }
+        self.send_all(&bytes, until)?;
         let mut buffer = vec![0; 1 << 16];
         let mut part: Vec<u8> = Vec::new();
         loop {
-            let Some(got) = receive(&self.fd, &mut buffer).map_err(failed)? else {
+            let Some(got) = self.receive_some(&mut buffer, &mut part)? else {
                 self.wait(PollFlags::POLLIN, until)?;
                 continue;
             };
@@ -111,7 +171,6 @@ impl<'a> Once<'a> {
             if got == 0 && !datagrams {
                 return Err(wrong(format!("it closed the connection after {}", shown(&part))));
             }
-            part.extend_from_slice(&buffer[..got]);
             let answer = if datagrams {
                 match protocol.of_datagram(&part) {
                     // Of an earlier request, or the first of several datagrams.

@@ -81,13 +81,14 @@ fn http(most: usize, behave: impl Fn(usize) -> Does + Send + Sync + 'static) -> 
 
 fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
     let spec: RequestSpec = spec.parse().unwrap();
-    let workload = Workload::read(&spec, None, by.map(|by| by.parse().unwrap()), to).unwrap();
+    let workload = Workload::read(&spec, None, by.map(|by| by.parse().unwrap()), &to.to_string()).unwrap();
     Requester {
         to,
         workload: Arc::new(workload),
         connections: 4,
         depth: 1,
         new_connections: false,
+        tls: None,
         timeout_ns: 100_000_000,
         netns: None,
         cpu: netcliff_packets::thread::allowed_cpus()[0],
@@ -218,4 +219,100 @@ fn late_answers_are_told_from_missing_ones() {
     let requester = requester(udp(slow), "udp:00000000", Some("0:4"));
     let report = requester.trial(&load(500.0)).unwrap();
     assert!(report.late_answers > 50 && report.unanswered() < 5, "{}", shown(&report));
+}
+
+/// An HTTPS service whose certificate is for service.test: answers each request, after the first `most` of a connection it closes it.
+fn https(most: usize) -> SocketAddr {
+    https_by(most, rustls::ALL_VERSIONS)
+}
+
+fn https_by(most: usize, versions: &[&'static rustls::SupportedProtocolVersion]) -> SocketAddr {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let pem = include_bytes!("tls/test.pem");
+    let certificate = CertificateDer::from_pem_slice(pem).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(pem).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
+    let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let config = Arc::clone(&config);
+            std::thread::spawn(move || {
+                let mut session = rustls::ServerConnection::new(config).unwrap();
+                let mut stream = rustls::Stream::new(&mut session, &mut stream);
+                for answer in 1..=most {
+                    let mut head = Vec::new();
+                    let mut byte = [0];
+                    while !head.ends_with(b"\r\n\r\n") {
+                        match stream.read(&mut byte) {
+                            Ok(1) => head.push(byte[0]),
+                            _ => return,
+                        }
+                    }
+                    let closes = if answer == most { "Connection: close\r\n" } else { "" };
+                    // In two records, the second one long.
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n{closes}\r\n");
+                    if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&[b'x'; 20_000])).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn encrypted_connections_are_asked_as_others_are() {
+    let insecure = tls::Wanted { insecure: true, ..tls::Wanted::default() };
+    let with = |to: SocketAddr, wanted: &tls::Wanted| {
+        let tls = Some(tls::Client::new(wanted, crate::protocol::Protocol::Http, to.ip()).unwrap());
+        Requester { tls, timeout_ns: 2_000_000_000, ..requester(to, "https:/", None) }
+    };
+    let kept = with(https(usize::MAX), &insecure);
+    kept.ask_once(false).unwrap();
+    let report = kept.trial(&load(200.0)).unwrap();
+    assert_eq!((report.requests, report.answers, report.opened), (80, 80, 4), "{}", shown(&report));
+    let closed = with(https(10), &insecure).trial(&load(200.0)).unwrap();
+    assert!(closed.answers == 80 && closed.opened >= 8, "{} opened {}", shown(&closed), closed.opened);
+    // Its handshake goes to and fro twice.
+    let older = with(https_by(usize::MAX, &[&rustls::version::TLS12]), &insecure);
+    older.ask_once(false).unwrap();
+    assert_eq!(older.trial(&load(200.0)).unwrap().answers, 80);
+    let fresh = Requester { new_connections: true, ..with(https(usize::MAX), &insecure) };
+    let report = fresh.trial(&load(100.0)).unwrap();
+    assert!(report.answers == 40 && report.opened >= 40, "{} opened {}", shown(&report), report.opened);
+}
+
+#[test]
+fn certificates_are_checked() {
+    let to = https(usize::MAX);
+    let ask = |to: SocketAddr, wanted: &tls::Wanted| {
+        let tls = Some(tls::Client::new(wanted, crate::protocol::Protocol::Http, to.ip())?);
+        Requester { tls, ..requester(to, "https:/", None) }.ask_once(false).map_err(|error| error.to_string())
+    };
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/src/requester/tls/test.pem");
+    let by = |file: &str| tls::Wanted { ca_file: Some(file.into()), ..tls::Wanted::default() };
+    ask(to, &by(own)).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "no certificate").unwrap();
+    let error = ask(to, &by(file.path().to_str().unwrap())).unwrap_err();
+    assert!(error.contains("--cacert") && error.contains("no certificate"), "{error}");
+    let error = ask(to, &by("/nowhere/ca.pem")).unwrap_err();
+    assert!(error.contains("--cacert /nowhere/ca.pem"), "{error}");
+    let named = tls::Wanted { server_name: Some("not a name".to_owned()), ..by(own) };
+    assert!(ask(to, &named).unwrap_err().contains("--server-name not a name"));
+    if let Err(error) = ask(to, &tls::Wanted::default()) {
+        assert!(error.contains("--insecure"), "{error}");
+    } else {
+        panic!("trusted by the system");
+    }
+    // A service without TLS.
+    let (plain, _) = http(usize::MAX, |_| Does::Answers);
+    let insecure = tls::Wanted { insecure: true, ..tls::Wanted::default() };
+    let error = ask(plain, &insecure).unwrap_err();
+    assert!(error.contains("TLS") || error.contains("did not answer"), "{error}");
 }

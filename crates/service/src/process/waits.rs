@@ -1,0 +1,90 @@
+//! [`Waits`]: how long the service's threads waited for a CPU that other programs had, by the scheduler's own clock.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use netcliff_host::process::ProcessId;
+
+/// What the threads of a service ran and waited since they began.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Waits {
+    /// By thread: ran, and waited for a CPU though it could have run (s).
+    threads: BTreeMap<u32, (f64, f64)>,
+    /// Run by the threads that do softirqs (ksoftirqd) of the service's CPUs (s): that is work for the service.
+    softirqs_s: f64,
+}
+
+impl Waits {
+    /// Reads them now. `softirq_threads`: see [`softirq_threads`].
+    pub fn of(processes: &[ProcessId], softirq_threads: &[u32]) -> Self {
+        let tasks = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let numbers = |pid: u32| tasks(pid).filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
+        let read = |pid: u32, tid: u32| of_scheduler(&format!("/proc/{pid}/task/{tid}/schedstat"));
+        let of = |process: &ProcessId| {
+            let pid = process.pid;
+            numbers(pid).filter_map(move |tid| Some((tid, read(pid, tid)?))).collect::<Vec<_>>()
+        };
+        let ran = softirq_threads.iter().filter_map(|pid| read(*pid, *pid)).map(|(ran_s, _)| ran_s);
+        Self { threads: processes.iter().flat_map(of).collect(), softirqs_s: ran.sum() }
+    }
+
+    /// Until a later reading, the time (s) that other programs had the CPU of a thread that waited, of the thread with most. A thread's wait is counted
+    /// without the time in which softirqs or other threads of the service ran, so that the value is never too high.
+    pub fn others_until(&self, later: &Self) -> f64 {
+        let grown = |tid: &u32, (ran_s, waited_s): &(f64, f64)| {
+            let (ran_before_s, waited_before_s) = self.threads.get(tid).copied().unwrap_or_default();
+            (ran_s - ran_before_s, waited_s - waited_before_s)
+        };
+        let grown: Vec<(f64, f64)> = later.threads.iter().map(|(tid, now)| grown(tid, now)).collect();
+        let ran_s: f64 = grown.iter().map(|(ran_s, _)| ran_s).sum();
+        let softirqs_s = later.softirqs_s - self.softirqs_s;
+        let foreign = grown.iter().map(|(own_s, waited_s)| waited_s - softirqs_s - (ran_s - own_s));
+        foreign.fold(0.0, f64::max)
+    }
+}
+
+/// The threads ksoftirqd/N of CPUs. `None` if one is not visible here, as in a container: what waits for it cannot be told from what waits
+/// for other programs then.
+pub fn softirq_threads(cpus: &[u32]) -> Option<Vec<u32>> {
+    let named = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        Some((name.trim().strip_prefix("ksoftirqd/")?.parse::<u32>().ok()?, pid))
+    };
+    let all: BTreeMap<u32, u32> = fs::read_dir("/proc").ok()?.flatten().filter_map(named).collect();
+    cpus.iter().map(|cpu| all.get(cpu).copied()).collect()
+}
+
+/// Run and waited (s) of a file of the scheduler's statistics (Documentation/scheduler/sched-stats.rst).
+fn of_scheduler(path: &str) -> Option<(f64, f64)> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut fields = text.split_whitespace().map(|field| field.parse::<f64>().map(|ns| ns * 1e-9));
+    Some((fields.next()?.ok()?, fields.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_softirqs_and_own_threads_ran_is_no_disturbance() {
+        let waits = |all: &[(u32, f64, f64)], softirqs_s: f64| Waits {
+            threads: all.iter().map(|(tid, ran_s, waited_s)| (*tid, (*ran_s, *waited_s))).collect(),
+            softirqs_s,
+        };
+        let before = waits(&[(1, 5.0, 2.0), (2, 1.0, 0.0)], 3.0);
+        // Thread 1 waited 0.4 s: 0.1 for ksoftirqd, 0.05 for thread 2, the rest for others.
+        let later = waits(&[(1, 5.5, 2.4), (2, 1.05, 0.1)], 3.1);
+        assert!((before.others_until(&later) - 0.25).abs() < 1e-9);
+        let quiet = waits(&[(1, 5.9, 2.1), (2, 1.0, 0.0), (7, 0.02, 0.1)], 3.1);
+        assert_eq!(before.others_until(&quiet), 0.0, "a thread that is new waited for thread 1");
+    }
+
+    #[test]
+    fn this_process_has_waits_of_its_own() {
+        let me = [ProcessId::current().unwrap()];
+        let waits = Waits::of(&me, &[]);
+        assert!(waits.threads.values().any(|(ran_s, _)| *ran_s > 0.0), "{waits:?}");
+        assert_eq!(softirq_threads(&[1 << 20]), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! TLS of the requester's connections, by rustls: [`Client`] for all, a [`Session`] for each.
+
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use super::net::send;
+use crate::protocol::Protocol;
+
+/// Where systems keep the certificates that they trust: Debian, Red Hat, SUSE, Alpine.
+const SYSTEM: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+const WHAT_TO_DO: &str = "give --cacert FILE (the certificate itself, or who signed it), --server-name NAME (one that it is for), or --insecure (not checked)";
+
+/// What the user wants of TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Connections are encrypted, whatever the requests say.
+    pub tls: bool,
+    /// Certificates are not checked.
+    pub insecure: bool,
+    /// Certificates to trust in place of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// The service's name; `None`: its address.
+    pub server_name: Option<String>,
+}
+
+/// How connections are encrypted.
+#[derive(Debug, Clone)]
+pub struct Client {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Client {
+    /// For a service at an address. Each connection has a whole handshake: as of clients that come for the first time.
+    ///
+    /// # Errors
+    /// Certificates cannot be read, or the name is none: a sentence.
+    pub fn new(wanted: &Wanted, protocol: Protocol, to: IpAddr) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let name = match &wanted.server_name {
+            Some(name) => ServerName::try_from(name.clone()).map_err(|_| {
+                format!("--server-name {name}: expected a host's name or address, such as www.example.com")
+            })?,
+            None => ServerName::from(to),
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("TLS: {error}"))?;
+        let trusted = if wanted.insecure { None } else { Some(trusted(wanted.ca_file.as_deref(), &provider)?) };
+        let check = Arc::new(Check { trusted, provider });
+        let mut config = builder.dangerous().with_custom_certificate_verifier(check).with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        config.alpn_protocols = vec![if protocol == Protocol::Dns { b"dot".to_vec() } else { b"http/1.1".to_vec() }];
+        Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// A connection's session, which begins with its handshake.
+    ///
+    /// # Errors
+    /// rustls refuses: a sentence.
+    pub fn session(&self) -> Result<Session, String> {
+        let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
+        let mut connection = connection.map_err(|error| format!("TLS: {error}"))?;
+        connection.set_buffer_limit(None);
+        Ok(Session(Box::new(connection)))
+    }
+}
+
+/// Certificates that are trusted, and what checks the others by them.
+type Trusted = (Vec<CertificateDer<'static>>, Arc<WebPkiServerVerifier>);
+
+fn trusted(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Trusted, String> {
+    let system = || SYSTEM.iter().map(Path::new).find(|path| path.exists());
+    let Some(path) = file.or_else(system) else {
+        return Err(format!("this system has no file of trusted certificates ({}): {WHAT_TO_DO}", SYSTEM.join(", ")));
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        let option = if file.is_some() { "--cacert " } else { "" };
+        format!("{option}{}: {error}; expected certificates in PEM, `-----BEGIN CERTIFICATE-----`", path.display())
+    };
+    let mut store = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))?;
+    let certificates: Result<Vec<_>, _> = certificates.collect();
+    let certificates = certificates.map_err(|error| failed(&error))?;
+    let (added, _) = store.add_parsable_certificates(certificates.iter().cloned());
+    if added == 0 {
+        return Err(failed(&"it has no certificate"));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider)).build();
+    Ok((certificates, verifier.map_err(|error| failed(&error))?))
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Session(Box<ClientConnection>);
+
+impl Session {
+    /// True once requests can travel.
+    pub fn is_open(&self) -> bool {
+        !self.0.is_handshaking()
+    }
+
+    /// Encrypts bytes to be sent.
+    pub fn put(&mut self, plain: &[u8]) {
+        // Without a limit of its buffer it takes everything.
+        let _ = self.0.writer().write_all(plain);
+    }
+
+    /// Sends what there is to send; false if the socket had no room for all.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub(super) fn push(&mut self, fd: &OwnedFd) -> io::Result<bool> {
+        while self.0.wants_write() {
+            match self.0.write_tls(&mut To(fd)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Decrypts bytes that came and appends what they say.
+    ///
+    /// # Errors
+    /// The service is not to be trusted, or does not speak TLS: a sentence.
+    pub fn take(&mut self, mut bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), String> {
+        while !bytes.is_empty() {
+            self.0.read_tls(&mut bytes).map_err(|error| format!("TLS: {error}"))?;
+            let state = self.0.process_new_packets().map_err(|error| explained(&error))?;
+            let (start, more) = (plain.len(), state.plaintext_bytes_to_read());
+            plain.resize(start + more, 0);
+            self.0.reader().read_exact(&mut plain[start..]).map_err(|error| format!("TLS: {error}"))?;
+            if state.peer_has_closed() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A socket that TLS writes to.
+struct To<'a>(&'a OwnedFd);
+
+impl Write for To<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match send(self.0, bytes)? {
+            0 if !bytes.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            sent => Ok(sent),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn explained(error: &Error) -> String {
+    let mut text = match error {
+        Error::InvalidCertificate(why) => return format!("its certificate is not trusted ({why}): {WHAT_TO_DO}"),
+        Error::InvalidMessage(_) => "it does not speak TLS here".to_owned(),
+        _ => "TLS".to_owned(),
+    };
+    let _ = write!(text, ": {error}");
+    text
+}
+
+/// Takes a certificate that is itself trusted, which as its own signer no chain has, or one that a trusted one has signed; without `trusted` any (--insecure).
+/// Signatures are checked all the same, as a client's work is part of a connection.
+#[derive(Debug)]
+struct Check {
+    trusted: Option<Trusted>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Check {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match &self.trusted {
+            Some((own, by)) if !own.iter().any(|one| one == end_entity) => {
+                by.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
