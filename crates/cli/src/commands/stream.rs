@@ -94,12 +94,13 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     };
     let lines = lines(args, &mut options)?;
     let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
-    let sampling = super::profile::Sampling::start(args.profile)?;
+    let mut profiles = super::profile::Profiles::new(args.profile, super::profile::Sampled::default())?;
+    profiles.begin("the whole stream");
     let found = match &rig {
         Some(rig) => stream::in_testbed(&options, rig, &mut said),
         None => stream::run_with(&options, &mut far, &mut said),
     };
-    let profile = super::profile::Sampling::finish(sampling);
+    profiles.end();
     agent.map_or(Ok(()), FarSession::close)?;
     drop(agents);
     // The sender of reports must be dropped first.
@@ -123,7 +124,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         Ok(())
     });
     show(args, &found)?;
-    super::profile::show(profile?.as_ref(), args.json)?;
+    profiles.show(args.json, store.as_ref())?;
     kept?;
     Ok(ExitCode::from(u8::from(found.partial)))
 }

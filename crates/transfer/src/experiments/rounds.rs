@@ -62,8 +62,12 @@ pub(super) fn rounds(
             if !config.wants(times, round) {
                 continue;
             }
+            let levels = config.levels.iter().zip(&found.factors).map(|(at, factor)| factor.levels[*at].to_string());
+            watch.begins(&levels.collect::<Vec<_>>().join(", "));
             let options = options(config, place, times, provenance);
-            match measure(config, device, place, options) {
+            let measured = measure(config, device, place, options);
+            watch.ends();
+            match measured {
                 Ok(told) => {
                     found.warnings.extend(told.warnings);
                     found.congestion = told.congestion.or(found.congestion.take());
