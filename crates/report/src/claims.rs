@@ -1,30 +1,35 @@
 //! The page of claims: what documents state, what came out here, whether that holds, and why not. Markdown, a section with a table an
-//! experiment, a row a mark and curve.
+//! experiment, a row a mark: few columns, so that a page as narrow as the book's shows them.
 
 use netcliff_core::experiment::{Check, Mark, is_called};
 
 use crate::drawing::{Drawing, NotHad};
 
 /// Head of a table.
-const HEAD: [&str; 2] = ["| claim | stated | here | holds | why |", "| --- | --- | --- | --- | --- |"];
-/// How the line begins that counts the rows.
-const COUNT: &str = "Rows: ";
-/// What `holds` says of a mark whose experiment did not run.
-const NOT_RUN: &str = "not run";
+const HEAD: [&str; 2] = ["| claim, and what is held against it | holds here | why |", "| --- | --- | --- |"];
+/// How the line begins that counts the comparisons.
+const COUNT: &str = "Comparisons: ";
 /// How an experiment's heading begins.
 const HEADING: &str = "## `";
+/// Between the lines of a cell.
+const BREAK: &str = "<br>";
+/// What is said of a mark that has no result.
+const NOT_COMPARED: &str = "not compared";
+const NOT_RUN: &str = "not run";
 /// The cell of a reason that is the one of the row before.
 const AS_ABOVE: &str = "as above";
 
+/// A mark's row: claim, results, reasons.
+type Row = [String; 3];
+
 /// The section of an experiment that was run on `day`.
 pub fn section(experiment: &str, drawing: &Drawing, day: &str) -> Vec<String> {
-    let rows = drawing.marks.iter().flat_map(|mark| of_mark(drawing, mark));
-    table(experiment, day, rows.collect())
+    table(experiment, day, drawing.marks.iter().map(|mark| of_mark(drawing, mark)).collect())
 }
 
 /// The section of an experiment that did not run, for the reason `why`.
 pub fn not_run(experiment: &str, marks: &[Mark], why: &str, day: &str) -> Vec<String> {
-    let row = |mark: &Mark| [claim(mark), "-".to_owned(), "-".to_owned(), NOT_RUN.to_owned(), why.to_owned()];
+    let row = |mark: &Mark| [claim(mark), NOT_RUN.to_owned(), why.to_owned()];
     table(experiment, day, marks.iter().map(row).collect())
 }
 
@@ -32,21 +37,22 @@ fn claim(mark: &Mark) -> String {
     format!("{} ({})", mark.label, mark.source)
 }
 
-/// A mark's rows: claim, stated, here, holds, why.
-fn of_mark(drawing: &Drawing, mark: &Mark) -> Vec<[String; 5]> {
-    let (claim, stated) = (claim(mark), drawing.place(mark));
+fn of_mark(drawing: &Drawing, mark: &Mark) -> Row {
+    let claim = format!("{}{BREAK}*{}*", claim(mark), drawing.place(mark));
     let checks = drawing.checks(mark);
     if checks.is_empty() {
-        let why = why_absent(drawing, mark);
-        return vec![[claim, stated, "-".to_owned(), "not compared".to_owned(), why]];
+        return [claim, NOT_COMPARED.to_owned(), why_absent(drawing, mark)];
     }
     // Of one that holds by one engine and not by another, the reason stands at the latter alone.
     let unexpected = mark.differs.as_ref().filter(|_| checks.iter().all(|check| check.within == Some(true)));
-    let of_check = |check: &Check| {
-        let why = why(drawing, mark, check, unexpected.map(String::as_str));
-        [claim.clone(), stated.clone(), drawing.value(mark, check), holds(check).to_owned(), why]
-    };
-    checks.iter().map(of_check).collect()
+    let result = |check: &Check| format!("{}: {}", holds(check), drawing.value(mark, check));
+    let mut reasons: Vec<String> = Vec::new();
+    for why in checks.iter().flat_map(|check| why(drawing, mark, check, unexpected.map(String::as_str))) {
+        if !reasons.contains(&why) {
+            reasons.push(why);
+        }
+    }
+    [claim, checks.iter().map(result).collect::<Vec<_>>().join(BREAK), reasons.join("; ")]
 }
 
 /// Why a mark was not compared: each reason of its curves once, with their number.
@@ -69,19 +75,14 @@ fn why_absent(drawing: &Drawing, mark: &Mark) -> String {
     reasons.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
-/// A section with these rows. A claim stands at its first row alone, a reason at the first of the rows that have it.
-fn table(experiment: &str, day: &str, rows: Vec<[String; 5]>) -> Vec<String> {
-    let mut section = vec![format!("{}{experiment}`", HEADING), String::new(), format!("Run {day}."), String::new()];
+/// A section with these rows. A reason stands at the first of the rows that have it.
+fn table(experiment: &str, day: &str, rows: Vec<Row>) -> Vec<String> {
+    let mut section = vec![format!("{HEADING}{experiment}`"), String::new(), format!("Run {day}."), String::new()];
     section.extend(HEAD.map(str::to_owned));
     for (at, row) in rows.iter().enumerate() {
         let mut cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
-        if let Some(before) = at.checked_sub(1).map(|before| &rows[before]) {
-            if before[..2] == row[..2] {
-                cells[..2].fill(String::new());
-            }
-            if before[4] == row[4] && !row[4].is_empty() {
-                AS_ABOVE.clone_into(&mut cells[4]);
-            }
+        if !row[2].is_empty() && at.checked_sub(1).is_some_and(|before| rows[before][2] == row[2]) {
+            AS_ABOVE.clone_into(&mut cells[2]);
         }
         section.push(format!("| {} |", cells.join(" | ")));
     }
@@ -95,11 +96,11 @@ fn holds(check: &Check) -> &'static str {
         (Some(true), _) => "yes",
         (Some(false), Some(false)) => "no, not certain",
         (Some(false), _) => "no",
-        (None, _) => "not compared",
+        (None, _) => NOT_COMPARED,
     }
 }
 
-fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) -> String {
+fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     match (check.within, &mark.differs) {
         (Some(false), Some(why)) => parts.push(why.clone()),
@@ -114,7 +115,7 @@ fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) 
     if drawing.partial {
         parts.push("the run was stopped early".to_owned());
     }
-    parts.join("; ")
+    parts
 }
 
 /// A page in which the section of `experiment` is this one; of a page without sections they follow its text.
@@ -147,18 +148,16 @@ pub fn merged(page: &str, experiment: &str, section: &[String]) -> String {
     text.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// How many rows hold, in words.
+/// How many comparisons hold, in words.
 fn count(sections: &[Vec<String>]) -> String {
-    let rows = || sections.iter().flatten().filter(|line| line.starts_with("| ") && !HEAD.contains(&line.as_str()));
-    let of = |wanted: &[&str]| {
-        let holds = |row: &&String| row.split(" | ").nth(3).is_some_and(|holds| wanted.contains(&holds));
-        rows().filter(holds).count()
-    };
-    let all = rows().count();
-    let (yes, no) = (of(&["yes", "yes, not certain"]), of(&["no", "no, not certain"]));
-    let unsure = of(&["yes, not certain", "no, not certain"]);
+    let rows = sections.iter().flatten().filter(|line| line.starts_with("| ") && !HEAD.contains(&line.as_str()));
+    let results: Vec<&str> = rows.filter_map(|row| row.split(" | ").nth(1)).flat_map(|cell| cell.split(BREAK)).collect();
+    let of = |wanted: &str| results.iter().filter(|result| result.starts_with(wanted)).count();
+    let (yes, no) = (of("yes"), of("no:") + of("no, not certain"));
+    let unsure = of("yes, not certain") + of("no, not certain");
+    let all = results.len();
     let rest = all - yes - no;
-    format!("{COUNT}{all}; {yes} hold, {no} do not ({unsure} of both not certain), {rest} were not run or not compared.")
+    format!("{COUNT}{all}; {yes} hold, {no} do not ({unsure} of both not certain), {rest} were not run or not made.")
 }
 
 #[cfg(test)]
@@ -176,13 +175,13 @@ mod tests {
     fn the_section_of_a_run_replaces_that_of_the_run_before() {
         let rows = |name: &str, why: &str| not_run(name, &[mark("first"), mark("second")], why, "2026-11-28");
         let page = merged("# Claims of documents\n\nText.\n", "fig-7a", &rows("fig-7a", "no CPU"));
-        assert!(page.starts_with("# Claims of documents\n\nText.\n\nRows: 2; 0 hold"), "{page}");
+        assert!(page.starts_with("# Claims of documents\n\nText.\n\nComparisons: 2; 0 hold"), "{page}");
         let page = merged(&(page + "\n## After\n\nLast.\n"), "affinity", &rows("affinity", "no device"));
         let page = merged(&page, "fig-7a", &rows("fig-7a", "no memory"));
         assert_eq!(page.matches("## `fig-7a`").count(), 1, "{page}");
         assert!(!page.contains("no CPU") && page.contains("no memory") && page.ends_with("\n\nLast.\n"), "{page}");
         assert!(page.find("`affinity`") < page.find("`fig-7a`") && page.matches(HEAD[0]).count() == 2);
-        assert!(page.contains("a paper \\| its table") && page.contains("Rows: 4; 0 hold, 0 do not"), "{page}");
+        assert!(page.contains("a paper \\| its table") && page.contains("Comparisons: 4; 0 hold, 0 do not"), "{page}");
         assert_eq!(page.matches("no device").count(), 1, "one reason stands once: {page}");
         assert_eq!(merged(&page, "fig-7a", &rows("fig-7a", "no memory")), page, "the same page again");
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use netcliff_core::finding::FigurePath;
-use netcliff_core::{Capture, EngineKind, Finding, units};
+use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{NearEnd, find_of};
 use netcliff_find::{Elsewhere, FindError, FindOptions, check, find, mean_bytes, replayable};
 use netcliff_host::cpu::{self, Preference};
@@ -20,6 +20,7 @@ use netcliff_packets::replay::Replay;
 use netcliff_packets::thread::Priority;
 use netcliff_packets::transmit::Method;
 use netcliff_report as report;
+use netcliff_report::format::{Unit, quantity};
 use netcliff_trial::bench::Bench;
 use netcliff_trial::rig::{BetweenOptions, Place, Rig, RigError, RigOptions, Sending, SharedCarrier};
 use netcliff_trial::trial::TrialSpec;
@@ -122,7 +123,7 @@ fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>)
         seed: options.seed,
         replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
     };
-    profiles.begin(&format!("a trial of {PROFILED_S} s at the measured cliff, {}", units::print_pps(cliff.value.round())));
+    profiles.begin(&format!("a trial of {PROFILED_S} s at the measured cliff, {}", quantity(cliff.value, Unit::Pps)));
     let trial = bench.observe(&spec, false);
     profiles.end();
     trial.context("--profile: the trial at the cliff")?;

@@ -19,6 +19,7 @@ use netcliff_lab::store::Store;
 use netcliff_mlrsearch::Goal;
 use netcliff_packets::WireError;
 use netcliff_report as report;
+use netcliff_report::format::{Unit, quantity};
 use netcliff_rfc2544::kernel::{DeviceError, Place};
 use netcliff_rfc2544::procedures::LossCurve;
 use netcliff_rfc2544::report::{Rfc2544Report, SizeReport};
@@ -128,7 +129,7 @@ fn at_throughput(
         let load = format!(
             "frames of {} at the throughput, {}, and {} below it",
             size.frame,
-            units::print_pps(throughput_pps.round()),
+            quantity(throughput_pps, Unit::Pps),
             units::print_share(PROFILED_STEP)
         );
         profiles.begin(&load);

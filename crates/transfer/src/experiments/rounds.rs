@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use netcliff_core::Provenance;
 use netcliff_core::cpus::CpuRow;
-use netcliff_core::experiment::TransferMeasure;
+use netcliff_core::experiment::{Factor, TransferMeasure};
 use netcliff_core::math::SplitMix64;
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::{Spread, StreamRow, StreamSample};
@@ -62,7 +62,8 @@ pub(super) fn rounds(
             if !config.wants(times, round) {
                 continue;
             }
-            let levels = config.levels.iter().zip(&found.factors).map(|(at, factor)| factor.levels[*at].to_string());
+            let level = |(at, factor): (&usize, &Factor)| format!("{} {}", factor.key, factor.levels[*at]);
+            let levels = config.levels.iter().zip(&found.factors).map(level);
             watch.begins(&levels.collect::<Vec<_>>().join(", "));
             let options = options(config, place, times, provenance);
             let measured = measure(config, device, place, options);
