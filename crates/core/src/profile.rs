@@ -325,6 +325,9 @@ pub struct LockContention {
 pub struct Profile {
     /// `profile`.
     pub kind: String,
+    /// The load that netcliff made in the window, in words; absent where traffic was not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
     /// What the host is.
     pub host: HostSummary,
     /// How samples were taken, and what that cost.

@@ -243,7 +243,7 @@ pub fn account(table: &Table, window: &Window) -> Account {
         StageRow {
             stage: *stage,
             per_packet_s: per_packet(&taken.by_slice_ns, taken.samples),
-            share: widened(share, taken.samples, ns / total_ns.max(1e-9)),
+            share: of_whole(widened(share, taken.samples, ns / total_ns.max(1e-9))),
             cpu: ns * 1e-9 / seconds.max(1e-9),
             samples: taken.samples,
             by_caller: taken.by_caller_ns / ns.max(1e-9),
@@ -282,6 +282,12 @@ fn widened(figure: Figure, samples: u64, of_all: f64) -> Figure {
     let high = figure.value + (count.high - samples as f64) * chance;
     let own = figure.interval.unwrap_or(Interval { low, high, confidence: CONFIDENCE });
     Figure::between(figure.value, own.low.min(low).max(0.0), own.high.max(high), CONFIDENCE)
+}
+
+/// A share, whose interval ends at the whole.
+fn of_whole(share: Figure) -> Figure {
+    let interval = share.interval.map(|own| Interval { low: own.low.min(1.0), high: own.high.min(1.0), ..own });
+    Figure { interval, ..share }
 }
 
 /// Stacks for other tools, one a line: `program;outermost;...;innermost samples`.

@@ -78,6 +78,8 @@ pub struct Options {
     pub meter: Option<Preference>,
     /// Whether netcliff's own work is part of the account: it is the application.
     pub own: bool,
+    /// The load that netcliff makes, in words; `None`: it makes none.
+    pub load: Option<String>,
     /// The command line.
     pub command: String,
 }
@@ -485,6 +487,7 @@ impl<'a> Taking<'a> {
         });
         let mut profile = Profile {
             kind: "profile".to_owned(),
+            load: self.options.load.clone(),
             host: HostSummary {
                 cpu: format!(
                     "{} x {}",

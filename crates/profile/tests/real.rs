@@ -28,6 +28,7 @@ fn options(seconds: f64) -> Options {
         locks: false,
         meter: None,
         own: true,
+        load: None,
         command: "a test".to_owned(),
     }
 }

@@ -1,52 +1,93 @@
-//! The table of claims: what documents state, what came out here, whether that holds, and why not. Markdown, a row a mark and curve.
+//! The page of claims: what documents state, what came out here, whether that holds, and why not. Markdown, a section with a table an
+//! experiment, a row a mark: few columns, so that a page as narrow as the book's shows them.
 
-use netcliff_core::experiment::{Check, Mark};
+use netcliff_core::experiment::{Check, Mark, is_called};
 
-use crate::drawing::Drawing;
+use crate::drawing::{Drawing, NotHad};
 
-/// Head of the table.
-const HEAD: [&str; 2] =
-    ["| experiment | claim | stated | here | holds | why | day |", "| --- | --- | --- | --- | --- | --- | --- |"];
-/// How the line begins that counts the rows.
-const COUNT: &str = "Rows: ";
-/// What `holds` says of a mark whose experiment did not run.
+/// Head of a table.
+const HEAD: [&str; 2] = ["| claim, and what is held against it | holds here | why |", "| --- | --- | --- |"];
+/// How the line begins that counts the comparisons.
+const COUNT: &str = "Comparisons: ";
+/// How an experiment's heading begins.
+const HEADING: &str = "## `";
+/// Between the lines of a cell.
+const BREAK: &str = "<br>";
+/// What is said of a mark that has no result.
+const NOT_COMPARED: &str = "not compared";
 const NOT_RUN: &str = "not run";
+/// The cell of a reason that is the one of the row before.
+const AS_ABOVE: &str = "as above";
 
-/// The rows of an experiment that was run on `day`.
-pub fn rows(experiment: &str, drawing: &Drawing, day: &str) -> Vec<String> {
-    let of_mark = |mark: &Mark| -> Vec<String> {
-        let stated = drawing.place(mark);
-        let checks = drawing.checks(mark);
-        if checks.is_empty() {
-            let of_it = drawing.not_had.iter().filter(|not_had| mark.curves().any(|curve| curve == not_had.curve));
-            let mut reasons: Vec<&str> = of_it.map(|not_had| not_had.why.as_str()).collect();
-            reasons.dedup();
-            let why = if reasons.is_empty() { drawing.not_compared(mark) } else { reasons.join("; ") };
-            return vec![row(experiment, mark, [&stated, "-", "not compared", &why, day])];
-        }
-        // Of one that holds by one engine and not by another, the reason stands at the latter alone.
-        let unexpected = mark.differs.as_ref().filter(|_| checks.iter().all(|check| check.within == Some(true)));
-        let of_check = |check: &Check| {
-            let here = drawing.value(mark, check);
-            let why = why(drawing, mark, check, unexpected.map(String::as_str));
-            row(experiment, mark, [&stated, &here, holds(check), &why, day])
-        };
-        checks.iter().map(of_check).collect()
-    };
-    drawing.marks.iter().flat_map(of_mark).collect()
+/// A mark's row: claim, results, reasons.
+type Row = [String; 3];
+
+/// The section of an experiment that was run on `day`.
+pub fn section(experiment: &str, drawing: &Drawing, day: &str) -> Vec<String> {
+    table(experiment, day, drawing.marks.iter().map(|mark| of_mark(drawing, mark)).collect())
 }
 
-/// The rows of an experiment that did not run, for the reason `why`.
+/// The section of an experiment that did not run, for the reason `why`.
 pub fn not_run(experiment: &str, marks: &[Mark], why: &str, day: &str) -> Vec<String> {
-    marks.iter().map(|mark| row(experiment, mark, ["-", "-", NOT_RUN, why, day])).collect()
+    let row = |mark: &Mark| [claim(mark), NOT_RUN.to_owned(), why.to_owned()];
+    table(experiment, day, marks.iter().map(row).collect())
 }
 
-fn row(experiment: &str, mark: &Mark, cells: [&str; 5]) -> String {
-    let claim = format!("{} ({})", mark.label, mark.source);
-    let experiment = format!("`{experiment}`");
-    let cells = [experiment.as_str(), claim.as_str()].into_iter().chain(cells);
-    let cells: Vec<String> = cells.map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
-    format!("| {} |", cells.join(" | "))
+fn claim(mark: &Mark) -> String {
+    format!("{} ({})", mark.label, mark.source)
+}
+
+fn of_mark(drawing: &Drawing, mark: &Mark) -> Row {
+    let claim = format!("{}{BREAK}*{}*", claim(mark), drawing.place(mark));
+    let checks = drawing.checks(mark);
+    if checks.is_empty() {
+        return [claim, NOT_COMPARED.to_owned(), why_absent(drawing, mark)];
+    }
+    // Of one that holds by one engine and not by another, the reason stands at the latter alone.
+    let unexpected = mark.differs.as_ref().filter(|_| checks.iter().all(|check| check.within == Some(true)));
+    let result = |check: &Check| format!("{}: {}", holds(check), drawing.value(mark, check));
+    let mut reasons: Vec<String> = Vec::new();
+    for why in checks.iter().flat_map(|check| why(drawing, mark, check, unexpected.map(String::as_str))) {
+        if !reasons.contains(&why) {
+            reasons.push(why);
+        }
+    }
+    [claim, checks.iter().map(result).collect::<Vec<_>>().join(BREAK), reasons.join("; ")]
+}
+
+/// Why a mark was not compared: each reason of its curves once, with their number.
+fn why_absent(drawing: &Drawing, mark: &Mark) -> String {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    let of_it = |one: &&NotHad| mark.curves().any(|curve| is_called(&one.curve, curve));
+    for one in drawing.not_had.iter().filter(of_it) {
+        match reasons.iter_mut().find(|(why, _)| *why == one.why) {
+            Some((_, curves)) => *curves += 1,
+            None => reasons.push((&one.why, 1)),
+        }
+    }
+    if reasons.is_empty() {
+        return drawing.not_compared(mark);
+    }
+    let text = |(why, curves): &(&str, usize)| match curves {
+        1 => (*why).to_owned(),
+        several => format!("{why} ({several} curves)"),
+    };
+    reasons.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+/// A section with these rows. A reason stands at the first of the rows that have it.
+fn table(experiment: &str, day: &str, rows: Vec<Row>) -> Vec<String> {
+    let mut section = vec![format!("{HEADING}{experiment}`"), String::new(), format!("Run {day}."), String::new()];
+    section.extend(HEAD.map(str::to_owned));
+    for (at, row) in rows.iter().enumerate() {
+        let mut cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+        if !row[2].is_empty() && at.checked_sub(1).is_some_and(|before| rows[before][2] == row[2]) {
+            AS_ABOVE.clone_into(&mut cells[2]);
+        }
+        section.push(format!("| {} |", cells.join(" | ")));
+    }
+    section.push(String::new());
+    section
 }
 
 fn holds(check: &Check) -> &'static str {
@@ -55,11 +96,11 @@ fn holds(check: &Check) -> &'static str {
         (Some(true), _) => "yes",
         (Some(false), Some(false)) => "no, not certain",
         (Some(false), _) => "no",
-        (None, _) => "not compared",
+        (None, _) => NOT_COMPARED,
     }
 }
 
-fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) -> String {
+fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     match (check.within, &mark.differs) {
         (Some(false), Some(why)) => parts.push(why.clone()),
@@ -74,78 +115,91 @@ fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) 
     if drawing.partial {
         parts.push("the run was stopped early".to_owned());
     }
-    parts.join("; ")
+    parts
 }
 
-/// A page with the table in which the rows of `experiment` are these; of a page without the table, the table follows its text.
-pub fn merged(page: &str, experiment: &str, rows: &[String]) -> String {
-    let lines: Vec<&str> = page.lines().collect();
-    let at = lines.iter().position(|line| *line == HEAD[0]);
-    let (before, table, after) = match at {
-        None => (lines.as_slice(), [].as_slice(), [].as_slice()),
-        Some(at) => {
-            let length = lines[at..].iter().take_while(|line| line.starts_with('|')).count();
-            (&lines[..at], &lines[(at + HEAD.len()).min(at + length)..at + length], &lines[at + length..])
+/// A page in which the section of `experiment` is this one; of a page without sections they follow its text.
+pub fn merged(page: &str, experiment: &str, section: &[String]) -> String {
+    let mut before: Vec<String> = Vec::new();
+    let mut sections: Vec<Vec<String>> = Vec::new();
+    let mut after: Vec<String> = Vec::new();
+    for line in page.lines().map(str::to_owned) {
+        if line.starts_with(HEADING) {
+            sections.push(vec![line]);
+        } else if !after.is_empty() || !sections.is_empty() && line.starts_with('#') {
+            after.push(line);
+        } else if let Some(last) = sections.last_mut() {
+            last.push(line);
+        } else if !line.starts_with(COUNT) {
+            before.push(line);
         }
-    };
-    let own = format!("| `{experiment}` |");
-    let others = table.iter().filter(|line| !line.starts_with(&own)).map(|line| (*line).to_owned());
-    let mut all: Vec<String> = others.chain(rows.iter().cloned()).collect();
-    // By experiment; the marks of one stay in their order.
-    all.sort_by(|a, b| name(a).cmp(name(b)));
-    let mut text: Vec<String> =
-        before.iter().filter(|line| !line.starts_with(COUNT)).map(|l| (*l).to_owned()).collect();
-    while text.last().is_some_and(String::is_empty) {
-        text.pop();
     }
-    if text.is_empty() {
-        text.push("# Claims".to_owned());
+    sections.retain(|one| one[0] != format!("{HEADING}{experiment}`"));
+    sections.push(section.to_vec());
+    sections.sort_by(|a, b| a[0].cmp(&b[0]));
+    while before.last().is_some_and(String::is_empty) {
+        before.pop();
     }
-    text.extend([String::new(), count(&all), String::new()]);
-    text.extend(HEAD.map(str::to_owned));
-    text.extend(all);
-    text.extend(after.iter().map(|line| (*line).to_owned()));
-    text.join("\n") + "\n"
+    if before.is_empty() {
+        before.push("# Claims".to_owned());
+    }
+    before.extend([String::new(), count(&sections), String::new()]);
+    let text: Vec<String> = before.into_iter().chain(sections.into_iter().flatten()).chain(after).collect();
+    text.join("\n").trim_end().to_owned() + "\n"
 }
 
-fn name(row: &str) -> &str {
-    row.split(" | ").next().unwrap_or(row)
-}
-
-/// How many rows hold, in words.
-fn count(rows: &[String]) -> String {
-    let of = |wanted: &[&str]| {
-        let holds = |row: &&String| row.split(" | ").nth(4).is_some_and(|holds| wanted.contains(&holds));
-        rows.iter().filter(holds).count()
-    };
-    let (yes, no) = (of(&["yes", "yes, not certain"]), of(&["no", "no, not certain"]));
-    let unsure = of(&["yes, not certain", "no, not certain"]);
-    let rest = rows.len() - yes - no;
-    format!(
-        "{COUNT}{}; {yes} hold, {no} do not ({unsure} of both not certain), {rest} were not run or not compared.",
-        rows.len()
-    )
+/// How many comparisons hold, in words.
+fn count(sections: &[Vec<String>]) -> String {
+    let rows = sections.iter().flatten().filter(|line| line.starts_with("| ") && !HEAD.contains(&line.as_str()));
+    let results: Vec<&str> = rows.filter_map(|row| row.split(" | ").nth(1)).flat_map(|cell| cell.split(BREAK)).collect();
+    let of = |wanted: &str| results.iter().filter(|result| result.starts_with(wanted)).count();
+    let (yes, no) = (of("yes"), of("no:") + of("no, not certain"));
+    let unsure = of("yes, not certain") + of("no, not certain");
+    let all = results.len();
+    let rest = all - yes - no;
+    format!("{COUNT}{all}; {yes} hold, {no} do not ({unsure} of both not certain), {rest} were not run or not made.")
 }
 
 #[cfg(test)]
 mod tests {
+    use netcliff_core::Answerer;
+
     use super::*;
 
     fn mark(label: &str) -> Mark {
         Mark { label: label.to_owned(), source: "a paper | its table".to_owned(), ..Mark::default() }
     }
 
-    /// A run replaces its own rows, and no others; the page around the table stays.
+    /// A run replaces its own section, and no other; the page around the sections stays.
     #[test]
-    fn rows_of_a_run_replace_those_of_the_run_before() {
+    fn the_section_of_a_run_replaces_that_of_the_run_before() {
         let rows = |name: &str, why: &str| not_run(name, &[mark("first"), mark("second")], why, "2026-11-28");
         let page = merged("# Claims of documents\n\nText.\n", "fig-7a", &rows("fig-7a", "no CPU"));
-        assert!(page.starts_with("# Claims of documents\n\nText.\n\nRows: 2; 0 hold"), "{page}");
-        let page = merged(&(page + "\nAfter.\n"), "affinity", &rows("affinity", "no device"));
+        assert!(page.starts_with("# Claims of documents\n\nText.\n\nComparisons: 2; 0 hold"), "{page}");
+        let page = merged(&(page + "\n## After\n\nLast.\n"), "affinity", &rows("affinity", "no device"));
         let page = merged(&page, "fig-7a", &rows("fig-7a", "no memory"));
-        assert_eq!(page.matches("| `fig-7a` |").count(), 2, "{page}");
-        assert!(!page.contains("no CPU") && page.contains("no memory") && page.ends_with("\n\nAfter.\n"), "{page}");
-        assert!(page.find("affinity") < page.find("fig-7a") && page.matches(HEAD[0]).count() == 1);
-        assert!(page.contains("a paper \\| its table") && page.contains("Rows: 4; 0 hold, 0 do not"));
+        assert_eq!(page.matches("## `fig-7a`").count(), 1, "{page}");
+        assert!(!page.contains("no CPU") && page.contains("no memory") && page.ends_with("\n\nLast.\n"), "{page}");
+        assert!(page.find("`affinity`") < page.find("`fig-7a`") && page.matches(HEAD[0]).count() == 2);
+        assert!(page.contains("a paper \\| its table") && page.contains("Comparisons: 4; 0 hold, 0 do not"), "{page}");
+        assert_eq!(page.matches("no device").count(), 1, "one reason stands once: {page}");
+        assert_eq!(merged(&page, "fig-7a", &rows("fig-7a", "no memory")), page, "the same page again");
+    }
+
+    /// 72 curves that were missing for one reason have it in the cell once.
+    #[test]
+    fn a_reason_of_several_curves_stands_once_with_their_number() {
+        let missing = |at: usize| NotHad {
+            curve: format!("igb, rx-usecs={at}"),
+            answerer: Answerer::Measured,
+            points: 6,
+            why: "no kernel | for the guest".to_owned(),
+        };
+        let all: Vec<NotHad> = (0..72).map(missing).collect();
+        let text = NotHad::by_reason(&all);
+        assert_eq!(text.len(), 1);
+        assert!(text[0].starts_with("72 curves (igb, rx-usecs=0, measured; "), "{text:?}");
+        assert!(text[0].ends_with("; 69 more), 432 points: no kernel | for the guest"), "{text:?}");
+        assert_eq!(NotHad::by_reason(&all[..1]), [all[0].text()]);
     }
 }

@@ -28,7 +28,33 @@ impl NotHad {
         let points = if self.points == 1 { "1 point".to_owned() } else { format!("{} points", self.points) };
         format!("{}, {}, {points}: {}", self.curve, self.answerer, self.why)
     }
+
+    /// The reasons of several, each once with the curves that have it, as sentences.
+    pub fn by_reason<'a>(several: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
+        let mut groups: Vec<Vec<&Self>> = Vec::new();
+        for one in several {
+            match groups.iter_mut().find(|group| group[0].why == one.why) {
+                Some(group) => group.push(one),
+                None => groups.push(vec![one]),
+            }
+        }
+        let text = |group: &Vec<&Self>| {
+            if let [one] = group.as_slice() {
+                return one.text();
+            }
+            let named = group.iter().take(NAMED).map(|one| format!("{}, {}", one.curve, one.answerer));
+            let rest = group.len().saturating_sub(NAMED);
+            let rest = (rest > 0).then(|| format!("{rest} more"));
+            let points: usize = group.iter().map(|one| one.points).sum();
+            let names: Vec<String> = named.chain(rest).collect();
+            format!("{} curves ({}), {points} points: {}", group.len(), names.join("; "), group[0].why)
+        };
+        groups.iter().map(text).collect()
+    }
 }
+
+/// Curves that are named of those with one reason.
+const NAMED: usize = 3;
 
 /// A figure with its title, marks, configuration and provenance.
 #[derive(Debug, Clone, PartialEq)]

@@ -190,6 +190,12 @@ pub trait Watch {
     /// The current stage, a sentence.
     fn said(&mut self, stage: &str);
 
+    /// A repeat of a configuration, by its levels, begins.
+    fn begins(&mut self, _configuration: &str) {}
+
+    /// It has ended.
+    fn ends(&mut self) {}
+
     /// Gets the results so far after each round, so that they can be kept.
     fn had(&mut self, _so_far: &TransferReport) {}
 

@@ -189,6 +189,9 @@ pub struct FindArgs {
     /// Print the finding as one JSON object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// Also sample a trial at the cliff: where the CPU time of packets goes, by stage (docs/how-to/profile.md); with --json one more line
+    #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
+    pub profile: bool,
     /// One JSON object a line as things happen, the result last; to stderr with --json
     ///
     /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are

@@ -96,6 +96,10 @@ pub struct RunArgs {
     /// One record a line; of transfers one object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// Also sample each configuration or point that is measured, in its first turn: where the CPU time of packets goes, by stage
+    /// (docs/how-to/profile.md); with --json one more line each
+    #[arg(long, conflicts_with_all = ["live", "csv", "claims"], help_heading = "Output", hide_short_help = true)]
+    pub profile: bool,
     /// One JSON object a line as things happen, the result last; to stderr with --json
     ///
     /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are

@@ -10,17 +10,24 @@ use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{NearEnd, find_of};
 use netcliff_find::{Elsewhere, FindError, FindOptions, check, find, mean_bytes, replayable};
+use netcliff_host::cpu::{self, Preference};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
+use netcliff_packets::replay::Replay;
 use netcliff_packets::thread::Priority;
 use netcliff_packets::transmit::Method;
 use netcliff_report as report;
-use netcliff_trial::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
+use netcliff_report::format::{Unit, quantity};
+use netcliff_trial::bench::Bench;
+use netcliff_trial::rig::{BetweenOptions, Place, Rig, RigError, RigOptions, Sending, SharedCarrier};
+use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::wire_bench::WireBench;
 
 use super::far::{FarSession, Guest};
+use super::profile::{Profiles, Sampled};
 use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_low_rate, refuse_name,
     refuse_unwritable_files, stop_on_signal, warn_of_load, write, write_temporary, write_told,
@@ -30,8 +37,12 @@ use crate::live;
 use crate::output;
 use crate::progress::Progress;
 
+/// Length of the trial that is profiled (s): 4000 samples of its CPU by the default rate.
+const PROFILED_S: f64 = 4.0;
+
 /// Finds the cliff and prints the result.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    refuse_profile(args)?;
     #[cfg(target_os = "linux")]
     if args.service.is_asked() {
         return super::service::run(args, store_args);
@@ -49,6 +60,8 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
     let hosts = Hosts::of(args)?;
+    // A kernel that refuses samples does so before the search.
+    Profiles::new(args.profile, Sampled::default())?;
     warn_of_load();
     let options = options(args, capture.as_ref().map(|(capture, _)| capture), hosts.between());
     let run_id = store.as_ref().map(|s| s.begin("find", &options.command, options.started_unix_s)).transpose()?;
@@ -64,6 +77,9 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     finding.host.limits.extend(own_namespace.into_iter().chain(capture.map(|(_, told)| told)));
     let lost = progress.store_failure.take().or_else(|| kept.and_then(|kept| keep(kept, &finding).err()));
     show(args, &finding, run_id)?;
+    if args.profile {
+        at_the_cliff(&options, &finding, Arc::clone(&stop))?.show(args.json, store.as_ref())?;
+    }
     if let Some(why) = lost {
         let place = rescue(&finding)?;
         output::say(format!("netcliff: {why}\nnetcliff: the whole finding is in {}", place.display()));
@@ -74,6 +90,44 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         output::say(format!("netcliff: {why}"));
     }
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
+}
+
+/// Refuses a profile of what this host's kernel does not receive.
+fn refuse_profile(args: &FindArgs) -> anyhow::Result<()> {
+    let elsewhere = match (&args.of, args.testbed) {
+        _ if !args.profile => return Ok(()),
+        _ if args.service.is_asked() => "--profile: a service is a process of its own; run `netcliff profile --pid PID` during the search",
+        (Some(_), _) => "--profile samples this host, and --of has another one under test: run `netcliff profile` there during the search",
+        (None, FindTestbed::Vm(_)) => "--profile samples this host, and a guest is under test: leave it out, or use --testbed netns",
+        _ => return Ok(()),
+    };
+    Err(output::usage(elsewhere))
+}
+
+/// Sends a trial at the measured cliff with its host's CPU sampled.
+fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>) -> anyhow::Result<Profiles> {
+    let Some(cliff) = finding.cliff_pps.wire.or(finding.cliff_experienced_pps.wire) else {
+        output::say("netcliff: --profile: no cliff was measured, so that there is no load to profile".to_owned());
+        return Ok(Profiles::default());
+    };
+    let rig = Rig::build(&options.rig, stop)?;
+    let mut profiles = Profiles::new(true, Sampled { cpus: vec![rig.host_cpu as usize], without_own: false })?;
+    let mut bench = WireBench::new(&rig, Preference::Only(cpu::Method::Procfs), Box::new(|_, _, _| ()));
+    let spec = TrialSpec {
+        rate_pps: cliff.value,
+        arrivals: options.arrivals,
+        frame_bytes: options.frame_bytes,
+        work_s: options.work_s,
+        receive_buffer_bytes: options.receive_buffer_bytes,
+        seconds: PROFILED_S,
+        seed: options.seed,
+        replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
+    };
+    profiles.begin(&format!("a trial of {PROFILED_S} s at the measured cliff, {}", quantity(cliff.value, Unit::Pps)));
+    let trial = bench.observe(&spec, false);
+    profiles.end();
+    trial.context("--profile: the trial at the cliff")?;
+    Ok(profiles)
 }
 
 /// The capture that is replayed, and how it is.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use netcliff_core::Profile;
 use netcliff_core::profile::Folded;
+use netcliff_lab::store::Store;
 use netcliff_lab::stored::Stored;
 use netcliff_profile::{Options, ProfileError};
 use netcliff_report as report;
@@ -34,6 +35,7 @@ pub fn run(args: &ProfileArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         locks: args.locks,
         meter: args.meter.map(crate::args::Meter::preference),
         own: false,
+        load: None,
         command: command_line(),
     };
     let stop = stop_on_signal()?;
@@ -82,6 +84,15 @@ fn write_stacks(args: &ProfileArgs, profile: &Profile, folded: &[Folded]) -> any
     Ok(())
 }
 
+/// Whose work a profile of another command's load accounts for.
+#[derive(Debug, Clone, Default)]
+pub struct Sampled {
+    /// CPUs that are sampled; empty: all.
+    pub cpus: Vec<usize>,
+    /// True: netcliff's own threads are not the application.
+    pub without_own: bool,
+}
+
 /// A profile of this host while another command puts a load on it.
 pub struct Sampling {
     stop: Arc<AtomicBool>,
@@ -89,24 +100,22 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Begins to sample, if `wanted`; netcliff's own work is part of the account.
+    /// Begins to sample under a load of netcliff's own, in words.
     ///
     /// # Errors
     /// The kernel does not let this process sample.
-    pub fn start(wanted: bool) -> anyhow::Result<Option<Self>> {
-        if !wanted {
-            return Ok(None);
-        }
+    pub fn start(load: &str, sampled: &Sampled) -> anyhow::Result<Self> {
         let options = Options {
             interfaces: Vec::new(),
-            cpus: Vec::new(),
+            cpus: sampled.cpus.clone(),
             pid: None,
             length: Duration::from_secs(3600),
             until_stopped: true,
             rate_hz: None,
             locks: false,
             meter: None,
-            own: true,
+            own: !sampled.without_own,
+            load: Some(load.to_owned()),
             command: command_line(),
         };
         let stop = Arc::<AtomicBool>::default();
@@ -120,35 +129,89 @@ impl Sampling {
         let sampling = Self { stop, thread };
         // The thread ends without a word where it is refused.
         if begun.recv().is_err() {
-            return sampling.end().map(|_| None);
+            sampling.end()?;
+            anyhow::bail!("--profile: sampling ended before it began");
         }
-        Ok(Some(sampling))
-    }
-
-    fn end(self) -> anyhow::Result<(Profile, Vec<Folded>)> {
-        self.stop.store(true, Ordering::Relaxed);
-        let ended = self.thread.join().map_err(|_| anyhow::anyhow!("the thread that samples has panicked"))?;
-        ended.map_err(|error| anyhow::anyhow!("--profile: {error}"))
+        Ok(sampling)
     }
 
     /// Ends it.
     ///
     /// # Errors
     /// A counter of the kernel could not be read.
-    pub fn finish(sampling: Option<Self>) -> anyhow::Result<Option<Profile>> {
-        Ok(sampling.map(Self::end).transpose()?.map(|(profile, _)| profile))
+    pub fn end(self) -> anyhow::Result<Profile> {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.join().map_err(|_| anyhow::anyhow!("the thread that samples has panicked"))?;
+        Ok(ended.map_err(|error| anyhow::anyhow!("--profile: {error}"))?.0)
     }
 }
 
-/// Shows the profile of another command's load: a page below its own, or one more line of JSON.
-///
-/// # Errors
-/// Whoever reads has stopped.
-pub fn show(profile: Option<&Profile>, json: bool) -> anyhow::Result<()> {
-    match profile {
-        None => Ok(()),
-        Some(profile) if json => output::json_line(profile),
-        Some(profile) => output::page(&format!("\nPROFILE\n{}", report::terminal::profile(profile, output::style()))),
+/// Profiles of a command's loads, one of each: of its first turn.
+#[derive(Default)]
+pub struct Profiles {
+    wanted: bool,
+    sampled: Sampled,
+    current: Option<Sampling>,
+    begun: Vec<String>,
+    had: Vec<Profile>,
+    failure: Option<anyhow::Error>,
+}
+
+impl Profiles {
+    /// None yet; where they are wanted, samples for a moment, so that a kernel that refuses does so before the load.
+    ///
+    /// # Errors
+    /// The kernel does not let this process sample.
+    pub fn new(wanted: bool, sampled: Sampled) -> anyhow::Result<Self> {
+        if wanted {
+            Sampling::start("none", &sampled)?.end()?;
+        }
+        Ok(Self { wanted, sampled, ..Self::default() })
+    }
+
+    /// A load begins; the one before has ended.
+    pub fn begin(&mut self, load: &str) {
+        self.end();
+        if !self.wanted || self.begun.iter().any(|begun| begun == load) {
+            return;
+        }
+        self.begun.push(load.to_owned());
+        match Sampling::start(load, &self.sampled) {
+            Ok(sampling) => self.current = Some(sampling),
+            Err(error) => self.failure = self.failure.take().or(Some(error)),
+        }
+    }
+
+    /// The load has ended.
+    pub fn end(&mut self) {
+        match self.current.take().map(Sampling::end) {
+            Some(Ok(profile)) => self.had.push(profile),
+            Some(Err(error)) => self.failure = self.failure.take().or(Some(error)),
+            None => {}
+        }
+    }
+
+    /// Shows them, each a page below the command's own, or one more line of JSON, and keeps each as a run of its own.
+    ///
+    /// # Errors
+    /// Whoever reads has stopped, the store cannot be written, or a profile failed.
+    pub fn show(mut self, json: bool, store: Option<&Store>) -> anyhow::Result<()> {
+        self.end();
+        for profile in &self.had {
+            if json {
+                output::json_line(profile)?;
+            } else {
+                output::page(&format!("\nPROFILE\n{}", report::terminal::profile(profile, output::style())))?;
+            }
+            if let Some(store) = store {
+                let run = Stored::Profile(Box::new(profile.clone())).keep(store, None)?;
+                // Its command's run has the name.
+                store.rename(run, None)?;
+                let load = profile.load.as_deref().unwrap_or_default();
+                output::say(format!("netcliff: the profile of {load} is kept as run {run}"));
+            }
+        }
+        self.failure.map_or(Ok(()), Err)
     }
 }
 

@@ -4,8 +4,10 @@ mod progress;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use netcliff_core::{Fingerprint, Invalid, Provenance};
+use netcliff_core::{Fingerprint, Invalid, Provenance, units};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::TestbedError;
@@ -19,6 +21,7 @@ use netcliff_mlrsearch::Goal;
 use netcliff_packets::WireError;
 use netcliff_remote::fingerprint::far_fingerprint;
 use netcliff_report as report;
+use netcliff_report::format::{Unit, quantity};
 use netcliff_rfc2544::kernel::{DeviceError, Place};
 use netcliff_rfc2544::procedures::LossCurve;
 use netcliff_rfc2544::report::{Rfc2544Report, SizeReport};
@@ -28,6 +31,7 @@ use netcliff_rfc2544::{self as rfc2544};
 use netcliff_transfer::guest::{GuestHost, GuestLink};
 
 use super::far::FarSession;
+use super::profile::{Profiles, Sampled};
 use super::{
     command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable, stop_on_signal,
     warn_of_load, write,
@@ -39,6 +43,10 @@ use progress::Progress;
 
 /// Wait for residual frames of trials below a second (s): each that loses a frame waits for all of it.
 const SHORT_SETTLE_S: f64 = 0.2;
+
+/// Length of the trials that are profiled (s), at least, and how far the second is below the throughput.
+const PROFILED_S: f64 = 2.0;
+const PROFILED_STEP: f64 = 0.01;
 
 /// Tests a device and prints the results.
 pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -56,6 +64,8 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     let stop = stop_on_signal()?;
     warn_of_load();
     let started_unix_s = now_unix_s();
+    // A kernel that refuses samples does so before the search.
+    Profiles::new(args.profile, Sampled::default())?;
     let store = if args.save { Some(open_store(store_args)?) } else { None };
     let run_id = store.as_ref().map(|store| store.begin("rfc2544", &command_line(), started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
@@ -96,14 +106,55 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         ..Provenance::default()
     };
     found.fingerprint = Some(host.clone());
+    let profiles = if args.profile { at_throughput(args, &settings, &found, &stop)? } else { Profiles::default() };
     // A failure of one must not lose the other.
     let kept = kept.map_or(Ok(()), |kept| keep(kept, &host, &found));
     show(args, &found)?;
+    profiles.show(args.json, store.as_ref())?;
     kept?;
     let nothing =
         |size: &SizeReport| size.forwarded_pps().is_none() && size.loss.as_ref().is_none_or(LossCurve::nothing_came);
     let nothing = found.sizes.iter().all(nothing);
     Ok(ExitCode::from(u8::from(found.partial.is_some() || nothing)))
+}
+
+/// Sends two trials at and just below the throughput of each size again, with the router's CPUs sampled.
+fn at_throughput(
+    args: &Rfc2544Args,
+    settings: &Settings,
+    found: &Rfc2544Report,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<Profiles> {
+    // The tester is netcliff itself, and no part of the device.
+    let cpus = args.cpu.iter().map(|(_, router)| *router as usize).collect();
+    let mut profiles = Profiles::new(true, Sampled { cpus, without_own: true })?;
+    for size in &found.sizes {
+        let Some(throughput_pps) = size.forwarded_pps() else {
+            output::say(format!("netcliff: --profile: frames of {} have no throughput to profile", size.frame));
+            continue;
+        };
+        let again = Settings {
+            tests: Tests { throughput: false, latency: false, loss: true, back_to_back: false },
+            frames: vec![size.frame],
+            max_pps: Some(throughput_pps),
+            loss_step: PROFILED_STEP,
+            trial_s: settings.trial_s.max(PROFILED_S),
+            stamps: Settings::default().stamps,
+            ..settings.clone()
+        };
+        let tester_cpu = args.cpu.map(|(tester, _)| tester);
+        let load = format!(
+            "frames of {} at the throughput, {}, and {} below it",
+            size.frame,
+            quantity(throughput_pps, Unit::Pps),
+            units::print_share(PROFILED_STEP)
+        );
+        profiles.begin(&load);
+        let trials = rfc2544::run(&again, place(args), tester_cpu, stop, &mut |_| ());
+        profiles.end();
+        trials.map_err(explain)?;
+    }
+    Ok(profiles)
 }
 
 fn keep((store, run): (&Store, i64), host: &Fingerprint, found: &Rfc2544Report) -> anyhow::Result<()> {

@@ -69,13 +69,14 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let run_id = store.as_ref().map(|s| s.begin("rr", &provenance.command, provenance.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let live = Live::start(args)?;
-    let sampling = super::profile::Sampling::start(args.profile)?;
+    let mut profiles = super::profile::Profiles::new(args.profile, super::profile::Sampled::default())?;
+    profiles.begin("the whole rr");
     let measured = if local {
         here(args, &sweep, provenance, &stop, live.as_ref())
     } else {
         there(args, &sweep, provenance, &stop, live.as_ref())
     };
-    let profile = super::profile::Sampling::finish(sampling);
+    profiles.end();
     live.into_iter().for_each(Live::end);
     if let (Err(_), Some((store, run))) = (&measured, kept) {
         // Nothing was measured; the run's own error matters more than one here.
@@ -96,7 +97,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         Ok(())
     });
     show(args, &found)?;
-    super::profile::show(profile?.as_ref(), args.json)?;
+    profiles.show(args.json, store.as_ref())?;
     kept?;
     Ok(ExitCode::from(u8::from(found.partial)))
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::experiment::Experiment;
-use netcliff_core::{EngineKind, Provenance, Record};
+use netcliff_core::{EngineKind, Provenance, Record, units};
 use netcliff_host::cpu::Preference;
 use netcliff_host::inventory::Inventory;
 use netcliff_lab::inputs::{self, experiments};
@@ -24,6 +24,7 @@ use netcliff_trial::rig::{Rig, RigOptions};
 use netcliff_trial::wire_bench::WireBench;
 use serde_json::json;
 
+use super::profile::{Profiles, Sampled};
 use super::{
     command_line, enter_user_namespace, now_unix_s, open_store, refuse_unwritable_files, stop_on_signal,
     warn_of_captures,
@@ -63,6 +64,9 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         return Err(output::usage(format!(
             "--testbed vm:{model}: {path} makes no transfers; leave it out, or give an experiment of kind \"transfer\""
         )));
+    }
+    if matches!(experiment, Experiment::Mlfrr(_) | Experiment::Roofline(_)) {
+        refuse(args, &[("--profile", args.profile)], "is of formulas, which have no load to profile; leave it out")?;
     }
     if !matches!(&experiment, Experiment::Grid(grid) if grid.devices.is_empty()) {
         refuse(args, &[("--points", !args.points.is_empty())], "is no experiment of points; leave it out")?;
@@ -138,6 +142,7 @@ struct Run<'a> {
     /// Tasks without a record, with the reason; the flag is true for a failure.
     passed_over: BTreeMap<usize, (String, bool)>,
     store_failure: Option<String>,
+    profiles: Profiles,
 }
 
 fn points(
@@ -152,10 +157,20 @@ fn points(
         task.answerer.engine == EngineKind::Wire && chosen.contains(&task.index)
     };
     let guests = device::guests(args, &plan.grid)?;
-    if plan.tasks.iter().any(wanted) || !guests.is_empty() {
+    let measures = plan.tasks.iter().any(wanted);
+    if args.profile && !(measures && plan.grid.devices.is_empty()) {
+        let why = if guests.is_empty() {
+            "has no point that is measured here; leave it out, or add `wire` to its engines"
+        } else {
+            "measures in guests, whose kernels are not sampled; leave it out"
+        };
+        refuse(args, &[("--profile", true)], why)?;
+    }
+    if measures || !guests.is_empty() {
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
+    let profiles = Profiles::new(args.profile, Sampled::default())?;
     let store = open_store(store_args)?.naming(inputs::experiment_name(args.file()));
     let (held, records) = take_up(args, &store, &plan, &provenance)?;
     let stop = stop_on_signal()?;
@@ -171,6 +186,7 @@ fn points(
         records,
         passed_over: BTreeMap::new(),
         store_failure: None,
+        profiles,
     };
     if run.plan.grid.devices.is_empty() {
         run.computed(args.threads);
@@ -183,6 +199,7 @@ fn points(
     let kept = store.set_state(held.run, state);
     let lost = run.store_failure.take().or_else(|| kept.err().map(|error| error.to_string()));
     show::show(args, text, &run, state == RunState::Interrupted)?;
+    std::mem::take(&mut run.profiles).show(args.json, Some(&store))?;
     if let Some(why) = &lost {
         output::say(format!("netcliff: {why}"));
     }
@@ -263,7 +280,18 @@ impl Run<'_> {
                 self.points.say(&error.to_string());
             }
         }
-        measure(&plan, &open, &mut bench, &provenance, |index, answer| self.keep(index, answer));
+        for index in &open {
+            let task = &plan.tasks[*index];
+            let rate = task.point.traffic.rate_pps().map(|rate_pps| format!(" at {}", units::print_pps(rate_pps)));
+            self.profiles.begin(&format!("{}{}", task.curve, rate.unwrap_or_default()));
+            let goes_on = measure(&plan, &[*index], &mut bench, &provenance, |index, answer| {
+                self.profiles.end();
+                self.keep(index, answer);
+            });
+            if !goes_on {
+                break;
+            }
+        }
     }
 
     fn keep(&mut self, index: usize, answer: Answer) {

@@ -108,12 +108,13 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     };
     let lines = lines(args, &mut options)?;
     let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
-    let sampling = super::profile::Sampling::start(args.profile)?;
+    let mut profiles = super::profile::Profiles::new(args.profile, super::profile::Sampled::default())?;
+    profiles.begin("the whole stream");
     let found = match &rig {
         Some(rig) => stream::in_testbed(&options, rig, &mut said),
         None => stream::run_with(&options, &mut far, &mut said),
     };
-    let profile = super::profile::Sampling::finish(sampling);
+    profiles.end();
     let limits = agent.as_ref().and_then(FarSession::guest).map_or_else(Vec::new, |guest| guest.limits.to_vec());
     let found = found.map_err(|error| {
         let error = refused::explained(error, refused::STREAM);
@@ -145,7 +146,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         Ok(())
     });
     show(args, &found)?;
-    super::profile::show(profile?.as_ref(), args.json)?;
+    profiles.show(args.json, store.as_ref())?;
     kept?;
     Ok(ExitCode::from(u8::from(found.partial)))
 }

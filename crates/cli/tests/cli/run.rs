@@ -255,11 +255,13 @@ fn claims_of_several_files_are_one_table() {
     let both = home.command(["run", &small, &guest_file, "mlfrr", "--claims", &page]).output().expect("it runs");
     assert_eq!(both.status.code(), Some(1), "one of them failed");
     let first = std::fs::read_to_string(&page).expect("a page");
-    assert!(first.starts_with("# Ours\n\nBefore.\n\nRows: "), "{first}");
-    assert!(first.contains("| `small` | cliff (eq. (13)) | throughput 127 kpps | model (exact) "), "{first}");
-    let row = first.lines().find(|line| line.contains("`guest`")).expect("a row of what was not run");
-    assert!(row.contains("| not run |") && row.contains("rx-usecs: cannot read \"no\""), "{row}");
-    assert!(first.contains("| `mlfrr` |") && first.contains(" | no | a misprint"), "{first}");
+    assert!(first.starts_with("# Ours\n\nBefore.\n\nComparisons: "), "{first}");
+    assert!(first.contains("\n## `small`\n\nRun 20"), "{first}");
+    assert!(first.contains("| cliff (eq. (13))<br>*throughput 127 kpps* | yes: model (exact) "), "{first}");
+    let guests = first.split_once("\n## `guest`\n").expect("a section of what was not run").1;
+    let row = guests.lines().find(|line| line.starts_with("| delivers")).expect("a row of what was not run");
+    assert!(row.contains(" | not run | ") && row.contains("rx-usecs: cannot read \"no\""), "{row}");
+    assert!(first.contains("\n## `mlfrr`\n") && first.contains(" | no: ") && first.contains(" | a misprint"), "{first}");
     home.stdout(["run", "mlfrr", "--claims", &page]);
     assert_eq!(std::fs::read_to_string(&page).expect("a page"), first, "the same rows again");
 }

@@ -24,8 +24,8 @@ fn version() -> String {
 
 /// Schemas of what each command with `--json` prints. [`every_command_with_json_has_a_schema`] holds it against the help texts.
 const PRINTED: [(&str, &[&str]); 25] = [
-    ("find", &["find", "service"]),
-    ("run", &["record", "curve", "rfc2544", "forwarding", "transfer"]),
+    ("find", &["find", "service", "profile"]),
+    ("run", &["record", "curve", "rfc2544", "forwarding", "transfer", "profile"]),
     ("predict", &["record"]),
     ("simulate", &["record", "against"]),
     ("advise", &["advise"]),
@@ -44,7 +44,7 @@ const PRINTED: [(&str, &[&str]); 25] = [
     ("limits", &["limits"]),
     ("rr", &["rr", "profile"]),
     ("stream", &["stream", "profile"]),
-    ("rfc2544", &["rfc2544"]),
+    ("rfc2544", &["rfc2544", "profile"]),
     ("compare", &["compare"]),
     ("results list", &["results"]),
     (

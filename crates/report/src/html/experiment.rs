@@ -7,7 +7,7 @@ use super::figure::figure;
 use super::page;
 use super::stack::{Cell, stack, wide_stack, words};
 use super::tables::facts;
-use crate::drawing::{Drawing, unit};
+use crate::drawing::{Drawing, NotHad, unit};
 use crate::format;
 use crate::svg;
 
@@ -72,7 +72,7 @@ fn not_had(drawing: &Drawing) -> Markup {
         @if !drawing.not_had.is_empty() {
             section #not-had {
                 h2 { "Not measured" }
-                ul { @for not_had in &drawing.not_had { li { (not_had.text()) } } }
+                ul { @for reason in NotHad::by_reason(&drawing.not_had) { li { (reason) } } }
             }
         }
     }

@@ -5,7 +5,7 @@ use netcliff_core::experiment::Curve;
 use super::Style;
 use super::chart::{chart, letter};
 use super::page::{Page, Tone};
-use crate::drawing::{Drawing, unit};
+use crate::drawing::{Drawing, NotHad, unit};
 use crate::format;
 
 /// Columns of values in the table of curves.
@@ -30,9 +30,7 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     marks(&mut page, drawing);
     if !drawing.not_had.is_empty() {
         page.heading("NOT MEASURED");
-        for not_had in &drawing.not_had {
-            page.item("- ", &not_had.text());
-        }
+        NotHad::by_reason(&drawing.not_had).iter().for_each(|reason| page.item("- ", reason));
     }
     page.finish()
 }

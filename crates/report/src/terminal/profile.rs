@@ -22,6 +22,9 @@ const UNKNOWN: f64 = 0.05;
 /// The answer first, then the stages, whose CPU time it was, and what is not known.
 pub fn profile(profile: &Profile, style: Style) -> String {
     let mut page = Page::new(style);
+    if let Some(load) = &profile.load {
+        page.paragraph(0, Tone::Plain, &format!("Load: {load}."));
+    }
     page.paragraph(0, Tone::Strong, &answer(profile));
     page.paragraph(0, Tone::Faint, &basis(profile));
     if profile.partial {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use netcliff_core::Provenance;
 use netcliff_core::cpus::CpuRow;
-use netcliff_core::experiment::TransferMeasure;
+use netcliff_core::experiment::{Factor, TransferMeasure};
 use netcliff_core::math::SplitMix64;
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::{Spread, StreamRow, StreamSample};
@@ -62,8 +62,13 @@ pub(super) fn rounds(
             if !config.wants(times, round) {
                 continue;
             }
+            let level = |(at, factor): (&usize, &Factor)| format!("{} {}", factor.key, factor.levels[*at]);
+            let levels = config.levels.iter().zip(&found.factors).map(level);
+            watch.begins(&levels.collect::<Vec<_>>().join(", "));
             let options = options(config, place, times, provenance);
-            match measure(config, device, place, options) {
+            let measured = measure(config, device, place, options);
+            watch.ends();
+            match measured {
                 Ok(told) => {
                     found.warnings.extend(told.warnings);
                     found.congestion = told.congestion.or(found.congestion.take());

@@ -16,18 +16,18 @@ use crate::args::RunArgs;
 use crate::commands::{now_unix_s, write};
 use crate::{habits, output};
 
-/// Writes the rows of an experiment into the table at `path`, in place of those that it had there.
+/// Writes the section of an experiment into the page at `path`, in place of the one that it had there.
 pub fn keep(path: &Path, file: &Path, drawing: &Drawing) -> anyhow::Result<()> {
     if drawing.marks.is_empty() {
         output::say(format!("netcliff: {} has no [[mark]]: it has no row in {}", file.display(), path.display()));
         return Ok(());
     }
     let name = inputs::experiment_name(file).unwrap_or_default();
-    put(path, &name, &report::claims::rows(&name, drawing, &today()))
+    put(path, &name, &report::claims::section(&name, drawing, &today()))
 }
 
-fn put(path: &Path, name: &str, rows: &[String]) -> anyhow::Result<()> {
-    write(path, &report::claims::merged(&read(path)?, name, rows))
+fn put(path: &Path, name: &str, section: &[String]) -> anyhow::Result<()> {
+    write(path, &report::claims::merged(&read(path)?, name, section))
 }
 
 /// The page's text; empty if the file does not exist.

@@ -14,6 +14,7 @@ use netcliff_rfc2544::forwarding::{self, ForwardingError, ForwardingReport, Stag
 use super::kept::{Kept, Known};
 use super::show::files;
 use crate::args::{RunArgs, StoreArgs};
+use crate::commands::profile::{Profiles, Sampled};
 use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_signal};
 use crate::live;
 use crate::output;
@@ -34,12 +35,15 @@ pub fn run(
     enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     let stop = stop_on_signal()?;
     let store = open_store(store_args)?.naming(inputs::experiment_name(args.file()));
+    let profiles = Profiles::new(args.profile, Sampled { without_own: true, ..Sampled::default() })?;
     let mut kept = take_up(args, &store, &experiment, text, provenance)?;
+    kept.profiles = profiles;
     let found = forwarding::run(&experiment, &path, text, &stop, provenance, &mut kept);
     let mut found = found.inspect_err(|_| kept.failed()).map_err(explain)?;
     found.provenance.elapsed_s = Some(now_unix_s() - provenance.started_unix_s);
     kept.finish(&found, found.partial, &found.fingerprint)?;
     show(args, experiment, &found, text)?;
+    kept.show_profiles(args.json)?;
     let whole = kept.release() && !found.partial;
     Ok(ExitCode::from(u8::from(!whole)))
 }
@@ -61,10 +65,14 @@ fn take_up<'a>(
 
 impl forwarding::Watch for Kept<'_, ForwardingReport> {
     fn stage(&mut self, stage: Stage<'_>) {
+        if let Stage::Turn { set_up, .. } = stage {
+            self.profiles.begin(&format!("the searches of {set_up}"));
+        }
         say(&stage);
     }
 
     fn had(&mut self, so_far: &ForwardingReport) {
+        self.profiles.end();
         self.keep(so_far);
     }
 

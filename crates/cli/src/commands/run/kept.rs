@@ -5,6 +5,7 @@ use netcliff_lab::store::{Held, RunState, Store};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::commands::profile::Profiles;
 use crate::output;
 
 /// Identity of a run.
@@ -22,6 +23,8 @@ pub struct Kept<'a, R> {
     before: Option<R>,
     /// Why the store did not take what was measured.
     lost: Option<String>,
+    /// Of what is measured, where they are wanted.
+    pub profiles: Profiles,
 }
 
 /// The newest unfinished run of this experiment, held; without one a line says that a new one starts.
@@ -54,10 +57,10 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         if resume && let Some(held) = unfinished(store, known.id)? {
             let before = store.document(held.run)?.map(serde_json::from_value::<R>).transpose()?;
             goes_on(store, &held, &had(before.as_ref()))?;
-            return Ok(Self { store, held, before, lost: None });
+            return Ok(Self { store, held, before, lost: None, profiles: Profiles::default() });
         }
         let held = store.begin_held(known.kind, known.id, &provenance.command, provenance.started_unix_s)?;
-        Ok(Self { store, held, before: None, lost: None })
+        Ok(Self { store, held, before: None, lost: None, profiles: Profiles::default() })
     }
 
     /// Results of the run that is continued, once.
@@ -87,6 +90,14 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
     pub fn finish(&self, found: &R, partial: bool, fingerprint: &Fingerprint) -> anyhow::Result<()> {
         self.store.set_fingerprint(self.held.run, fingerprint)?;
         Ok(self.store.finish_document(self.held.run, partial, found)?)
+    }
+
+    /// Shows and keeps the profiles.
+    ///
+    /// # Errors
+    /// As [`Profiles::show`].
+    pub fn show_profiles(&mut self, json: bool) -> anyhow::Result<()> {
+        std::mem::take(&mut self.profiles).show(json, Some(self.store))
     }
 
     /// Releases it and prints its number; true if all of it is in the store.

@@ -20,6 +20,7 @@ use super::kept::{Kept, Known};
 use super::show::files;
 use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::commands::far::FarSession;
+use crate::commands::profile::{Profiles, Sampled};
 use crate::commands::refused;
 use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
 use crate::live;
@@ -45,10 +46,13 @@ pub fn run(
     }
     let stop = stop_on_signal()?;
     let store = open_store(store_args)?.naming(inputs::experiment_name(args.file()));
+    let profiles = Profiles::new(args.profile, Sampled::default())?;
     let mut kept = take_up(args, &store, &experiment, text, provenance)?;
+    kept.profiles = profiles;
     let found = measured(args, &experiment, text, stop, provenance, &mut kept).inspect_err(|_| kept.failed())?;
     kept.finish(&found, found.partial, &found.fingerprint)?;
     show(args, experiment, &found, text)?;
+    kept.show_profiles(args.json)?;
     let whole = kept.release() && !found.partial;
     Ok(ExitCode::from(u8::from(!whole)))
 }
@@ -130,6 +134,14 @@ fn take_up<'a>(
 impl experiments::Watch for Kept<'_, TransferReport> {
     fn said(&mut self, stage: &str) {
         output::say(format!("netcliff: {stage}"));
+    }
+
+    fn begins(&mut self, configuration: &str) {
+        self.profiles.begin(configuration);
+    }
+
+    fn ends(&mut self) {
+        self.profiles.end();
     }
 
     fn had(&mut self, so_far: &TransferReport) {
