@@ -11,7 +11,7 @@ use netcliff_mlrsearch::binary::{self, Binary};
 use netcliff_mlrsearch::load::Loads;
 use netcliff_mlrsearch::mlr::{self, Mlr};
 use netcliff_mlrsearch::simulated::{Bench, Device};
-use netcliff_mlrsearch::trial::{Answer, Range};
+use netcliff_mlrsearch::trial::{Answer, Range, Request};
 use netcliff_mlrsearch::{Goal, Searched};
 
 /// 64-byte frames at 1 Gbit/s, down to 1 % of them.
@@ -51,20 +51,37 @@ fn devices() -> Vec<(&'static str, Device)> {
     ]
 }
 
-/// A way to search: its name, the goal, and whether by bisection.
-fn ways() -> [(&'static str, Goal, bool); 3] {
-    let strict = Goal::rfc2544(60.0, 0.0, WIDTH);
-    [("binary 60 s", strict, true), ("mlr 60 s", strict, false), ("mlr 21 x 1 s", Goal::typical(0.0, WIDTH), false)]
+/// How trials are made: RFC 2544 makes whole ones; a tester may end one that is decided.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Bisection,
+    /// With trials that end once they are decided, which RFC 2544 does not know.
+    EndingBisection,
+    Mlr,
 }
 
-fn run(goal: Goal, bisect: bool, device: Device, seed: u64) -> Searched {
+/// A way to search: its name, the goal, and how.
+fn ways() -> [(&'static str, Goal, By); 4] {
+    let strict = Goal::rfc2544(60.0, 0.0, WIDTH);
+    [
+        ("binary 60 s", strict, By::Bisection),
+        ("binary 60 s, ending", strict, By::EndingBisection),
+        ("mlr 60 s", strict, By::Mlr),
+        ("mlr 21 x 1 s", Goal::typical(0.0, WIDTH), By::Mlr),
+    ]
+}
+
+fn run(goal: Goal, by: By, device: Device, seed: u64) -> Searched {
     let mut bench = Bench::new(device, seed);
-    let mut ask = |duration_s, load_pps| Ok::<_, Infallible>(bench.trial(duration_s, load_pps));
-    let searched = if bisect {
+    let searched = if by != By::Mlr {
+        let most_lost = (by == By::EndingBisection).then_some(0);
+        let mut ask =
+            |duration_s, load_pps| Ok::<_, Infallible>(bench.trial_until(Request { duration_s, load_pps, most_lost }));
         let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
         binary::search(goal, RANGE, &mut ask)
     } else {
-        mlr::search(&Mlr { goals: vec![goal], range: RANGE, start_pps: None, at_most_s: None }, &mut ask)
+        let mlr = Mlr { goals: vec![goal], range: RANGE, start_pps: None, at_most_s: None };
+        mlr::search_deciding(&mlr, &mut |request| Ok::<_, Infallible>(bench.trial_until(request)))
     };
     searched.unwrap_or_else(|never| match never {})
 }
@@ -88,9 +105,9 @@ fn table(out: &mut impl Write) -> std::io::Result<()> {
         "device,search,truth_pps,median_error_percent,worst_error_percent,bracketed,median_trial_time_s,trials"
     )?;
     for (name, device) in devices() {
-        for (way, goal, bisect) in ways() {
+        for (way, goal, by) in ways() {
             let truth = truth(device, &goal);
-            let all: Vec<Searched> = (0..SEEDS).map(|seed| run(goal, bisect, device, seed)).collect();
+            let all: Vec<Searched> = (0..SEEDS).map(|seed| run(goal, by, device, seed)).collect();
             let error = |one: &Searched| 100.0 * (one.found[0].lower_pps.unwrap_or(0.0) / truth - 1.0);
             let errors: Vec<f64> = all.iter().map(error).collect();
             let worst = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
@@ -114,9 +131,9 @@ fn table(out: &mut impl Write) -> std::io::Result<()> {
 
 fn trials(out: &mut impl Write) -> std::io::Result<()> {
     for (name, device) in devices() {
-        for (way, goal, _) in ways().into_iter().filter(|(.., bisect)| !bisect) {
+        for (way, goal, _) in ways().into_iter().filter(|(.., by)| *by == By::Mlr) {
             for seed in 0..SEEDS {
-                let searched = run(goal, false, device, seed);
+                let searched = run(goal, By::Mlr, device, seed);
                 let mut loads = Loads::default();
                 for trial in &searched.trials {
                     loads.add(*trial);

@@ -2,7 +2,7 @@
 //! maximum.
 
 use super::{End, Found, Searched};
-use crate::trial::{Answer, Range, Tester};
+use crate::trial::{Answer, Range, Request, Tester};
 
 /// Parameters of the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +24,8 @@ pub fn search<E>(
     range: Range,
     ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>,
 ) -> Result<Searched, E> {
-    let mut tester = Tester::new(range, ask);
+    let mut whole = |request: Request| ask(request.duration_s, request.load_pps);
+    let mut tester = Tester::new(range, &mut whole);
     let (mut lower, mut upper): (Option<f64>, Option<f64>) = (None, None);
     let mut throughput = None;
     let end = loop {

@@ -14,7 +14,7 @@ use netcliff_core::Invalid;
 
 use super::load::{Class, Loads};
 use super::{End, Found, Goal, Searched};
-use crate::trial::{Answer, Range, Tester};
+use crate::trial::{Answer, Range, Request, Tester, Trial};
 
 /// Goals, range of loads, and time allowed.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,14 +46,30 @@ impl Mlr {
     }
 }
 
-/// Searches. `ask` makes a trial of (s) at (pps).
+/// Searches. `ask` makes a whole trial of (s) at (pps).
 ///
 /// # Errors
 /// Those of `ask`.
 pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Result<Searched, E> {
+    searched(mlr, None, &mut |request| ask(request.duration_s, request.load_pps))
+}
+
+/// Searches with a tester that ends a trial once it is decided ([`Request::most_lost`]).
+///
+/// # Errors
+/// Those of `ask`.
+pub fn search_deciding<E>(mlr: &Mlr, ask: &mut dyn FnMut(Request) -> Result<Answer, E>) -> Result<Searched, E> {
+    searched(mlr, decided_by(&mlr.goals), ask)
+}
+
+fn searched<E>(
+    mlr: &Mlr,
+    decided_by: Option<f64>,
+    ask: &mut dyn FnMut(Request) -> Result<Answer, E>,
+) -> Result<Searched, E> {
     let start_pps = mlr.start_pps.map(|pps| pps.clamp(mlr.range.min_pps, mlr.range.max_pps));
     let tester = Tester::new(mlr.range, ask);
-    let mut state = State { tester, loads: Loads::default(), start_pps, at_most_s: mlr.at_most_s };
+    let mut state = State { tester, loads: Loads::default(), start_pps, at_most_s: mlr.at_most_s, decided_by };
     if start_pps.is_none() {
         state.descend(&mlr.goals)?;
     }
@@ -78,6 +94,17 @@ struct State<'a, E> {
     /// See [`Mlr::start_pps`].
     start_pps: Option<f64>,
     at_most_s: Option<f64>,
+    /// See [`decided_by()`]; also `None` if the tester makes whole trials only.
+    decided_by: Option<f64>,
+}
+
+/// Loss ratio past which a single trial, however short, fails its load for every goal. `None` if a goal lets some trials lose more: by how
+/// long they were it then weighs them.
+fn decided_by(goals: &[Goal]) -> Option<f64> {
+    goals
+        .iter()
+        .all(|goal| goal.exceed_ratio == 0.0)
+        .then(|| goals.iter().map(|goal| goal.loss_ratio).fold(0.0, f64::max))
 }
 
 /// Most passes over all goals.
@@ -93,6 +120,17 @@ impl<E> State<'_, E> {
         let Some(trial) = self.tester.trial(duration_s, load_pps)? else { return Ok(None) };
         self.loads.add(trial);
         Ok(Some(trial.forwarding_pps()))
+    }
+
+    /// A trial that may end once it has failed its load for every goal.
+    fn decided(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
+        let Some(loss_ratio) = self.decided_by else {
+            let made = self.trial(duration_s, load_pps)?;
+            return Ok(made.and_then(|_| self.tester.trials.last().copied()));
+        };
+        let Some(trial) = self.tester.decided(duration_s, load_pps, loss_ratio)? else { return Ok(None) };
+        self.loads.add(trial);
+        Ok(Some(trial))
     }
 
     /// Short trials from the highest load down along the forwarding rate: for most devices it is near the throughput.
@@ -210,7 +248,13 @@ impl<E> State<'_, E> {
             if self.is_out_of_time() {
                 return Ok(());
             }
-            if self.trial(stage.final_trial_s, load)?.is_none() {
+            // The shortest ones measure how much a load loses, and cost little.
+            let made = if stage.final_trial_s > stage.initial_trial_s {
+                self.decided(stage.final_trial_s, load)?.is_some()
+            } else {
+                self.trial(stage.final_trial_s, load)?.is_some()
+            };
+            if !made {
                 return Ok(());
             }
         }

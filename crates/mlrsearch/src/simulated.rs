@@ -1,6 +1,6 @@
 //! Devices whose throughput is known, to test searches on. All randomness follows from the seed.
 
-use super::trial::{Answer, Trial};
+use super::trial::{Answer, Request, Trial};
 use netcliff_core::verdict::VoidReason;
 use netcliff_stats::chance::{Chance, normal_quantile};
 
@@ -125,23 +125,41 @@ impl Bench {
         Self { sender_pps, ..self }
     }
 
-    /// One trial of (s) at (pps).
+    /// One whole trial of (s) at (pps).
     pub fn trial(&mut self, duration_s: f64, load_pps: f64) -> Answer {
+        self.trial_until(Request { duration_s, load_pps, most_lost: None })
+    }
+
+    /// One trial, ended with the frame that decides it.
+    pub fn trial_until(&mut self, request: Request) -> Answer {
+        let Request { duration_s, load_pps, most_lost } = request;
         if load_pps > self.sender_pps {
             return Answer::Void { reached_pps: self.sender_pps, why: VoidReason::SenderTooSlow };
         }
+        let parts = self.parts(duration_s, load_pps);
+        let whole: f64 = parts.iter().map(|part| part.lost).sum();
         let sent = (duration_s * load_pps).round() as u64;
-        let lost = self.lost(duration_s, load_pps).clamp(0.0, sent as f64).round() as u64;
-        Answer::Valid(Trial { load_pps, duration_s, sent, lost })
+        let lost = whole.clamp(0.0, sent as f64).round() as u64;
+        let whole = Trial { load_pps, duration_s, sent, lost };
+        Answer::Valid(
+            most_lost.filter(|most| lost > *most).and_then(|most| ended(&whole, &parts, most)).unwrap_or(whole),
+        )
     }
 
-    fn lost(&mut self, duration_s: f64, load_pps: f64) -> f64 {
+    /// A trial's losses in the order in which they come.
+    fn parts(&mut self, duration_s: f64, load_pps: f64) -> Vec<Part> {
         let excess = |capacity_pps: f64| load_pps - delivered_pps(load_pps, capacity_pps, false);
         let excess_livelocked = |capacity_pps: f64| load_pps - delivered_pps(load_pps, capacity_pps, true);
+        let evenly = |lost_per_s: f64| vec![Part { length_s: duration_s, lost: lost_per_s * duration_s }];
         match self.device {
-            Device::Sharp { capacity_pps } => excess(capacity_pps) * duration_s,
-            Device::Buffered { capacity_pps, buffer } => excess(capacity_pps) * duration_s - buffer,
-            Device::Livelock { capacity_pps } => excess_livelocked(capacity_pps) * duration_s,
+            Device::Sharp { capacity_pps } => evenly(excess(capacity_pps)),
+            Device::Buffered { capacity_pps, buffer } => {
+                let lost_per_s = excess(capacity_pps);
+                let fills_s = if lost_per_s > 0.0 { (buffer / lost_per_s).min(duration_s) } else { duration_s };
+                let rest_s = duration_s - fills_s;
+                vec![Part { length_s: fills_s, lost: 0.0 }, Part { length_s: rest_s, lost: lost_per_s * rest_s }]
+            }
+            Device::Livelock { capacity_pps } => evenly(excess_livelocked(capacity_pps)),
             Device::Unsteady { capacity_pps, spread } => {
                 self.by_steps(duration_s, 1.0, |chance| excess(capacity_pps * (1.0 + spread * chance.normal())))
             }
@@ -154,21 +172,47 @@ impl Bench {
                 excess(capacity_pps * if chance.uniform() < share { 1.0 - drop } else { 1.0 })
             }),
             Device::Disturbed { capacity_pps, per_s, frames } => {
-                let mut events = 0.0;
+                let lost_per_s = excess(capacity_pps);
+                let part = |length_s: f64| Part { length_s, lost: lost_per_s * length_s };
+                let (mut parts, mut from_s) = (Vec::new(), 0.0);
                 let mut at_s = self.chance.exponential() / per_s;
                 while at_s < duration_s {
-                    events += 1.0;
+                    parts.extend([part(at_s - from_s), Part { length_s: 0.0, lost: frames as f64 }]);
+                    from_s = at_s;
                     at_s += self.chance.exponential() / per_s;
                 }
-                excess(capacity_pps) * duration_s + events * frames as f64
+                parts.push(part(duration_s - from_s));
+                parts
             }
         }
     }
 
-    /// Frames lost where each step of a trial loses so many a second.
-    fn by_steps(&mut self, duration_s: f64, step_s: f64, mut lost_per_s: impl FnMut(&mut Chance) -> f64) -> f64 {
+    /// Losses where each step of a trial loses a number of frames a second.
+    fn by_steps(&mut self, duration_s: f64, step_s: f64, mut lost_per_s: impl FnMut(&mut Chance) -> f64) -> Vec<Part> {
         let steps = (duration_s / step_s).ceil().max(1.0) as u64;
-        let each_s = duration_s / steps as f64;
-        (0..steps).map(|_| lost_per_s(&mut self.chance) * each_s).sum()
+        let length_s = duration_s / steps as f64;
+        (0..steps).map(|_| Part { length_s, lost: lost_per_s(&mut self.chance) * length_s }).collect()
     }
+}
+
+/// A part of a trial in which losses come evenly.
+struct Part {
+    length_s: f64,
+    lost: f64,
+}
+
+/// The trial as it is once it has lost more than `most` frames.
+fn ended(whole: &Trial, parts: &[Part], most: u64) -> Option<Trial> {
+    let past = most as f64 + 1.0;
+    let (mut duration_s, mut lost) = (0.0, 0.0);
+    for part in parts {
+        if lost + part.lost >= past {
+            duration_s += part.length_s * (past - lost) / part.lost;
+            let sent = ((duration_s * whole.load_pps).ceil() as u64).max(most + 1);
+            return Some(Trial { duration_s, sent, lost: most + 1, ..*whole });
+        }
+        duration_s += part.length_s;
+        lost += part.lost;
+    }
+    None
 }

@@ -7,7 +7,7 @@ use super::load::{Class, Load, Loads};
 use super::mlr::{self, Mlr};
 use super::*;
 use crate::simulated::{Bench, Device};
-use crate::trial::{Answer, Range};
+use crate::trial::{Answer, Range, Request};
 use netcliff_core::verdict::VoidReason;
 
 const RANGE: Range = Range { min_pps: 10e3, max_pps: 1_488_095.0 };
@@ -18,6 +18,12 @@ fn run_mlr(goals: &[Goal], mut bench: Bench) -> Searched {
     mlr.check().unwrap();
     let mut ask = |duration, load| Ok::<_, Infallible>(bench.trial(duration, load));
     mlr::search(&mlr, &mut ask).unwrap()
+}
+
+/// The same with a tester that ends trials once they are decided.
+fn run_deciding(goals: &[Goal], mut bench: Bench) -> Searched {
+    let mlr = Mlr { goals: goals.to_vec(), range: RANGE, start_pps: None, at_most_s: Some(20_000.0) };
+    mlr::search_deciding(&mlr, &mut |request| Ok::<_, Infallible>(bench.trial_until(request))).unwrap()
 }
 
 fn run_binary(mut bench: Bench) -> Searched {
@@ -88,7 +94,9 @@ proptest! {
     #[test]
     fn both_searches_bracket_a_device_without_noise(device in devices()) {
         let truth = device.throughput_pps(60.0).unwrap();
-        for searched in [run_binary(Bench::new(device, 1)), run_mlr(&[Goal::rfc2544(60.0, 0.0, WIDTH)], Bench::new(device, 1))] {
+        let goals = [Goal::rfc2544(60.0, 0.0, WIDTH)];
+        let bench = || Bench::new(device, 1);
+        for searched in [run_binary(bench()), run_mlr(&goals, bench()), run_deciding(&goals, bench())] {
             let found = &searched.found[0];
             prop_assert_eq!(found.end, End::Regular, "{:?}", found);
             let (lower, upper) = (found.lower_pps.unwrap(), found.upper_pps.unwrap());
@@ -204,13 +212,17 @@ fn the_ends_of_the_range_are_named() {
 }
 
 #[test]
-fn mlrsearch_takes_at_most_a_third_of_the_binary_search_s_time() {
+fn mlrsearch_takes_at_most_three_tenths_of_the_binary_search_s_time() {
     let goals = [Goal::rfc2544(60.0, 0.0, WIDTH)];
     for capacity_pps in [50e3, 123e3, 400e3, 777e3, 1.2e6] {
-        for device in [Device::Sharp { capacity_pps }, Device::Livelock { capacity_pps }] {
-            let (mlr, binary) = (run_mlr(&goals, Bench::new(device, 1)), run_binary(Bench::new(device, 1)));
-            let share = mlr.trial_time_s / binary.trial_time_s;
-            assert!(share <= 1.0 / 3.0, "{device:?}: {} s against {} s", mlr.trial_time_s, binary.trial_time_s);
+        // A buffer that hides less than the width from short trials; a larger one costs full trials.
+        let buffered = Device::Buffered { capacity_pps, buffer: 1e-3 * capacity_pps };
+        for device in [Device::Sharp { capacity_pps }, Device::Livelock { capacity_pps }, buffered] {
+            let binary = run_binary(Bench::new(device, 1));
+            for mlr in [run_mlr(&goals, Bench::new(device, 1)), run_deciding(&goals, Bench::new(device, 1))] {
+                let share = mlr.trial_time_s / binary.trial_time_s;
+                assert!(share <= 0.3, "{device:?}: {} s against {} s", mlr.trial_time_s, binary.trial_time_s);
+            }
         }
     }
 }
@@ -221,21 +233,71 @@ fn median_s(seeds: u64, search: impl Fn(u64) -> Searched) -> f64 {
     times_s[times_s.len() / 2]
 }
 
-/// Medians over seeds 0 to 100. A third holds up to a spread of twice the width; beyond, where bounds a width apart are both random,
-/// learning the device costs more (bench/rfc2544 says what a search that knew it would need).
+/// Medians over seeds 0 to 100. Whole trials: a third up to a spread of twice the width; beyond, where bounds a width apart are both random,
+/// learning the device costs more (bench/rfc2544 says what a search that knew it would need). Trials that end once they are decided: three tenths.
 #[test]
-fn mlrsearch_takes_at_most_a_third_of_the_binary_search_s_time_on_unsteady_devices_too() {
+fn mlrsearch_takes_at_most_three_tenths_of_the_binary_search_s_time_on_unsteady_devices_too() {
     let goals = [Goal::rfc2544(60.0, 0.0, WIDTH)];
     let third = 1.0 / 3.0;
-    for (spread, most) in [(0.001, third), (0.003, third), (0.01, third), (0.02, 0.42), (0.05, 0.42)] {
+    for (spread, most_whole) in [(0.001, third), (0.003, third), (0.01, third), (0.02, 0.42), (0.05, 0.42)] {
         let unsteady = [87e3, 400e3, 1.2e6].map(|capacity_pps| Device::Unsteady { capacity_pps, spread });
         // That forwarding falls is seen where the highest load is far above the capacity.
         let livelock = [87e3, 400e3].map(|capacity_pps| Device::UnsteadyLivelock { capacity_pps, spread });
         for device in unsteady.into_iter().chain(livelock) {
-            let mlr_s = median_s(101, |seed| run_mlr(&goals, Bench::new(device, seed)));
+            let whole_s = median_s(101, |seed| run_mlr(&goals, Bench::new(device, seed)));
+            let decided_s = median_s(101, |seed| run_deciding(&goals, Bench::new(device, seed)));
             let binary_s = median_s(101, |seed| run_binary(Bench::new(device, seed)));
-            assert!(mlr_s <= most * binary_s, "{device:?}: {mlr_s} s against {binary_s} s");
+            assert!(whole_s <= most_whole * binary_s, "{device:?}: {whole_s} s against {binary_s} s");
+            assert!(decided_s <= 0.3 * binary_s, "{device:?}: {decided_s} s against {binary_s} s");
         }
+    }
+}
+
+/// A trial that ended with the frame that decides it fails its load as the whole one does, and no earlier.
+#[test]
+fn an_ended_trial_is_decided_as_the_whole_one() {
+    let (duration_s, load_pps) = (60.0, 410e3);
+    for loss_ratio in [0.0, 1e-3] {
+        let goal = Goal::rfc2544(duration_s, loss_ratio, WIDTH);
+        let most_lost = Some((loss_ratio * duration_s * load_pps) as u64);
+        let mut ended = 0;
+        for seed in 0..200 {
+            let device = match seed % 3 {
+                0 => Device::Unsteady { capacity_pps: 420e3, spread: 0.01 },
+                1 => Device::Disturbed { capacity_pps: 1e6, per_s: 0.02, frames: 30_000 },
+                _ => Device::Buffered { capacity_pps: 409e3, buffer: 50_000.0 },
+            };
+            let of = |most_lost| match Bench::new(device, seed).trial_until(Request { duration_s, load_pps, most_lost })
+            {
+                Answer::Valid(trial) => trial,
+                Answer::Void { .. } => unreachable!("the sender reaches every load"),
+            };
+            let class = |trial| Load { pps: load_pps, trials: vec![trial] }.class(&goal);
+            let (whole, early) = (of(None), of(most_lost));
+            assert_eq!(class(early), class(whole), "{device:?}: {early:?} of {whole:?}");
+            assert!(early.duration_s <= whole.duration_s && early.lost <= whole.lost && early.lost <= early.sent);
+            ended += u32::from(early.duration_s < whole.duration_s);
+        }
+        assert!((20..180).contains(&ended), "{ended} of 200 ended early");
+    }
+}
+
+/// A goal that lets some trials lose weighs them by their length: none may end early.
+#[test]
+fn trials_end_early_only_where_one_fails_a_load_for_every_goal() {
+    let strict = Goal::rfc2544(60.0, 0.0, WIDTH);
+    let device = Device::Unsteady { capacity_pps: 400e3, spread: 0.02 };
+    for (goals, ends) in [(vec![strict], true), (vec![strict, Goal::typical(0.0, WIDTH)], false)] {
+        let mut bench = Bench::new(device, 3);
+        let mlr = Mlr { goals, range: RANGE, start_pps: None, at_most_s: None };
+        let mut may_end = false;
+        let searched = mlr::search_deciding(&mlr, &mut |request| {
+            may_end |= request.most_lost.is_some();
+            Ok::<_, Infallible>(bench.trial_until(request))
+        });
+        assert_eq!(may_end, ends);
+        let whole = |trial: &Trial| [1.0, 15.0, 60.0].contains(&trial.duration_s);
+        assert_eq!(searched.unwrap().trials.iter().all(whole), !ends);
     }
 }
 

@@ -33,6 +33,18 @@ impl Trial {
     }
 }
 
+/// A trial that a search wants.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Request {
+    /// Length (s).
+    pub duration_s: f64,
+    /// Load (pps).
+    pub load_pps: f64,
+    /// Frames that it may lose. One more decides it, whatever the rest would do: the tester may end it there, and then answers with its real
+    /// length and what was sent until then, a short trial that lost (RFC 9971, appendix A). `None`: the whole trial is wanted.
+    pub most_lost: Option<u64>,
+}
+
 /// Result of requesting a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
@@ -72,7 +84,7 @@ pub struct Range {
 
 /// Makes trials, counts them and their time, and lowers the highest load to what the sender reaches.
 pub(super) struct Tester<'a, E> {
-    ask: &'a mut dyn FnMut(f64, f64) -> Result<Answer, E>,
+    ask: &'a mut dyn FnMut(Request) -> Result<Answer, E>,
     /// Loads still worth asking for; `max_pps` falls where the sender does not reach it.
     pub(super) range: Range,
     /// Why all trials above `range.max_pps` were void, where it is no longer what was requested: [`VoidReason::SenderTooSlow`] if the sender fell behind in all
@@ -82,7 +94,7 @@ pub(super) struct Tester<'a, E> {
     pub(super) trials: Vec<Trial>,
     /// Trials in which the sender did not reach the load.
     pub(super) void_trials: u32,
-    /// Intended length of all trials, void ones too (s).
+    /// Length of all trials (s), of void ones as requested.
     pub(super) spent_s: f64,
 }
 
@@ -92,7 +104,7 @@ impl<'a, E> Tester<'a, E> {
         self.range.max_pps < self.range.min_pps
     }
 
-    pub(super) fn new(range: Range, ask: &'a mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Self {
+    pub(super) fn new(range: Range, ask: &'a mut dyn FnMut(Request) -> Result<Answer, E>) -> Self {
         Self { ask, range, limited: None, trials: Vec::new(), void_trials: 0, spent_s: 0.0 }
     }
 
@@ -105,19 +117,31 @@ impl<'a, E> Tester<'a, E> {
         }
     }
 
-    /// A trial of `duration_s` at `load_pps`; None where the sender does not reach the load, which is then out of range.
+    /// A whole trial of `duration_s` at `load_pps`. `None` if the sender does not reach the load, which is then out of range.
     pub(super) fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
+        self.made(Request { duration_s, load_pps, most_lost: None })
+    }
+
+    /// The same of a trial that may end once it has lost more than `loss_ratio` of all its frames.
+    pub(super) fn decided(&mut self, duration_s: f64, load_pps: f64, loss_ratio: f64) -> Result<Option<Trial>, E> {
+        let most_lost = Some((loss_ratio * duration_s * load_pps).floor() as u64);
+        self.made(Request { duration_s, load_pps, most_lost })
+    }
+
+    fn made(&mut self, request: Request) -> Result<Option<Trial>, E> {
+        let Request { duration_s, load_pps, .. } = request;
         // The best of them is what the sender can do: in the others it may have been held up.
         let mut reached: f64 = 0.0;
         let mut reasons: BTreeMap<VoidReason, u32> = BTreeMap::new();
         for _ in 0..=repeats(duration_s) {
-            self.spent_s += duration_s;
-            match (self.ask)(duration_s, load_pps)? {
+            match (self.ask)(request)? {
                 Answer::Valid(trial) => {
+                    self.spent_s += trial.duration_s;
                     self.trials.push(trial);
                     return Ok(Some(trial));
                 }
                 Answer::Void { reached_pps, why } => {
+                    self.spent_s += duration_s;
                     self.void_trials += 1;
                     *reasons.entry(why).or_default() += 1;
                     reached = reached.max(reached_pps.min(load_pps));

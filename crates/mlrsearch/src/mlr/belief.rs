@@ -48,6 +48,15 @@ impl Belief {
         }
     }
 
+    /// Updates the posterior by a trial that ended at its first loss.
+    pub(super) fn hear_ended(&mut self, trial: &Trial) {
+        let load = trial.load_pps.ln();
+        for at in 0..self.candidates.len() {
+            let expected = self.expected(self.candidates[at].0, load, trial.duration_s);
+            self.candidates[at].1 += expected.max(1e-300).ln() - expected;
+        }
+    }
+
     /// Probability that a full trial at `load_pps` loses nothing.
     pub(super) fn upheld(&self, load_pps: f64) -> f64 {
         let most = self.candidates.iter().map(|(_, weight)| *weight).fold(f64::NEG_INFINITY, f64::max);
