@@ -101,8 +101,9 @@ fn scheme_keys() {
         let name = kebab(&variant.key);
         let _ = writeln!(page, "## {name}\n\n{}\n", cell(&variant.doc));
         let (nics, own): (Vec<&Field>, Vec<&Field>) = fields.iter().partition(|field| field.kind == "Moderation");
-        let inside =
-            nics.iter().flat_map(|_| &item("Moderation").fields).map(|field| (scheme_key(field, NIC_NAMES), field));
+        // A quirk of an emulated NIC is no parameter.
+        let written = item("Moderation").fields.iter().filter(|field| field.kind != "Quirk");
+        let inside = nics.iter().flat_map(|_| written.clone()).map(|field| (scheme_key(field, NIC_NAMES), field));
         let keys: Vec<(String, &Field)> =
             own.into_iter().map(|field| (scheme_key(field, OTHER_NAMES), field)).chain(inside).collect();
         let named: BTreeSet<String> = keys.iter().map(|(key, _)| key.clone()).collect();
