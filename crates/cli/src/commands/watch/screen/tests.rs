@@ -24,16 +24,14 @@ fn view() -> View {
         |queue, receive| QueueMoment { queue, receive, packets_per_s: 250e3, dropped_per_s: receive.then_some(3.0) };
     let interface = InterfaceMoment {
         name: "eth0".into(),
-        namespace: None,
         rx_pps: 500e3,
         rx_bps: 256e6,
         tx_pps: 12.0,
         tx_bps: 9e3,
         ring_lost_per_s: 3.0,
-        dropped_per_s: 0.0,
-        unclaimed_per_s: 0.0,
         link_bps: Some(1e10),
         queues: vec![queue(0, true), queue(1, true), queue(0, false)],
+        ..InterfaceMoment::default()
     };
     let moment = Moment {
         seconds: 1.0,
