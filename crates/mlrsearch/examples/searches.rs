@@ -55,7 +55,7 @@ fn devices() -> Vec<(&'static str, Device)> {
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Bisection,
-    /// With trials that end once they are decided, which RFC 2544 does not know.
+    /// With trials that end once they are decided, which RFC 2544 does not have.
     EndingBisection,
     Mlr,
 }
@@ -65,7 +65,7 @@ fn ways() -> [(&'static str, Goal, By); 4] {
     let strict = Goal::rfc2544(60.0, 0.0, WIDTH);
     [
         ("binary 60 s", strict, By::Bisection),
-        ("binary 60 s, ending", strict, By::EndingBisection),
+        ("binary 60 s ended early", strict, By::EndingBisection),
         ("mlr 60 s", strict, By::Mlr),
         ("mlr 21 x 1 s", Goal::typical(0.0, WIDTH), By::Mlr),
     ]
