@@ -153,9 +153,13 @@ proptest! {
         let mut follower = Follower::new(given(up as f64, Some(0.5 * up as f64)), 0.0);
         let mut fake = Fake::default();
         let between = up * 3 / 4;
-        (0..3).for_each(|_| drop(fake.window(&mut follower, before / 10, 0)));
+        (0..3).for_each(|_| {
+            let _ = fake.window(&mut follower, before / 10, 0);
+        });
         // The averages have the load before for some windows yet.
-        (0..20).for_each(|_| drop(fake.window(&mut follower, between / 10, 0)));
+        (0..20).for_each(|_| {
+            let _ = fake.window(&mut follower, between / 10, 0);
+        });
         let part = follower.part();
         for _ in 0..20 {
             prop_assert_eq!(fake.window(&mut follower, between / 10, 0).1, None);

@@ -92,7 +92,9 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        self.0.iter().for_each(|space| drop(ip(&["netns", "delete", space])));
+        for space in &self.0 {
+            let _ = ip(&["netns", "delete", space]);
+        }
     }
 }
 
