@@ -178,7 +178,7 @@ mod tests {
         write(root, "sys/fs/cgroup/pod/cpu.stat", "usage_usec 800100\nnr_periods 30\nnr_throttled 17\n");
         let quotas = before.until(&read(root, Some(&before)), 2.0);
         let pod = QuotaMoment { group: "/pod".into(), cpus: 0.5, used: 0.4, throttled: 0.75 };
-        assert_eq!(quotas, [pod.clone()]);
+        assert_eq!(quotas, std::slice::from_ref(&pod));
         assert!((pod.share() - 0.8).abs() < 1e-9, "{}", pod.share());
         assert_eq!(throttled(root, "7"), Some(19));
     }

@@ -353,7 +353,7 @@ mod tests {
         let (sent, moment, counted) = seen.expect("the namespace").expect("a device");
         let interface = &moment.interfaces[0];
         let lost = (interface.qdisc_lost_per_s * moment.seconds).round() as usize;
-        assert!(lost >= 150 && lost <= 200, "{lost} of {sent}: {moment:?}");
+        assert!((150..=200).contains(&lost), "{lost} of {sent}: {moment:?}");
         assert!((moment.lost_per_s() - interface.qdisc_lost_per_s).abs() < 1e-6, "{:?}", moment.lost());
         assert_eq!((interface.held_bps, interface.link_bps), (Some(1e6), None));
         assert_eq!(counted, lost as u64);

@@ -197,7 +197,7 @@ mod tests {
     impl Bench for Fake {
         fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
             let requests = (spec.rate_rps * spec.window_s) as u64;
-            let others = if self.disturbed_of > 0 && spec.seed % self.disturbed_of > 0 { 0.5 } else { 0.0 };
+            let others = if self.disturbed_of > 0 && !spec.seed.is_multiple_of(self.disturbed_of) { 0.5 } else { 0.0 };
             let good = (((1.0 - others) * self.capacity_rps * spec.window_s) as u64).min(requests);
             let mut report = Report { requests, others, window_s: spec.window_s, ..Report::default() };
             report.times.record_n_ns(1_000_000, good);

@@ -37,10 +37,10 @@ mod tracefs {
     /// tracefs without a place in the file system: nobody else sees it, and it goes with the descriptor.
     pub(super) fn unseen_mount() -> io::Result<OwnedFd> {
         let own = |fd: libc::c_long| {
-            // SAFETY: a descriptor that the kernel has just given to us alone.
             if fd < 0 {
                 Err(io::Error::last_os_error())
             } else {
+                // SAFETY: a descriptor that the kernel has just given to us alone.
                 Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
             }
         };
