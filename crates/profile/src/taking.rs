@@ -18,7 +18,7 @@ use netcliff_host::drops::symbols::Symbols;
 use netcliff_host::fingerprint;
 use netcliff_host::inspect::Inspection;
 use netcliff_host::perf::{Event, Every, Fields, Mode, Record, Sampler, now_ns};
-use netcliff_host::serving::{Counted, Program, own_cpu_s};
+use netcliff_host::serving::{Counted, Program, own_thread_cpu_s};
 
 use crate::account::{self, Slice, Stack, Window};
 use crate::cost::Timers;
@@ -311,7 +311,7 @@ impl<'a> Taking<'a> {
         self.cycles.as_ref().map_or(Ok(()), Sampler::start).map_err(|error| refused(&error))?;
         self.started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
         let system = SystemStamp::now().map_err(failed)?;
-        let own_s = own_cpu_s();
+        let own_s = own_thread_cpu_s();
         if let Some(meter) = &mut self.meter {
             meter.mark().map_err(failed)?;
         }
@@ -358,7 +358,7 @@ impl<'a> Taking<'a> {
         if let Some(waits) = &self.waits {
             waits.stop().map_err(failed)?;
         }
-        self.own_s = own_cpu_s() - own_s;
+        self.own_s = own_thread_cpu_s() - own_s;
         self.drain();
         self.partial = !self.options.until_stopped && self.seconds < 0.99 * self.options.length.as_secs_f64();
         let shares = system.until(&SystemStamp::now().map_err(failed)?);
@@ -467,7 +467,7 @@ impl<'a> Taking<'a> {
             samples,
             lost,
             sample_s: self.sample_s,
-            own_cpu: if self.options.own { 0.0 } else { self.own_s / self.seconds.max(1e-9) },
+            own_cpu: self.own_s / self.seconds.max(1e-9),
             names_known: known,
             names: table.names().count() as u64,
         };
