@@ -151,7 +151,8 @@ pub fn merged(page: &str, experiment: &str, section: &[String]) -> String {
 /// How many comparisons hold, in words.
 fn count(sections: &[Vec<String>]) -> String {
     let rows = sections.iter().flatten().filter(|line| line.starts_with("| ") && !HEAD.contains(&line.as_str()));
-    let results: Vec<&str> = rows.filter_map(|row| row.split(" | ").nth(1)).flat_map(|cell| cell.split(BREAK)).collect();
+    let results: Vec<&str> =
+        rows.filter_map(|row| row.split(" | ").nth(1)).flat_map(|cell| cell.split(BREAK)).collect();
     let of = |wanted: &str| results.iter().filter(|result| result.starts_with(wanted)).count();
     let (yes, no) = (of("yes"), of("no:") + of("no, not certain"));
     let unsure = of("yes, not certain") + of("no, not certain");

@@ -96,9 +96,15 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
 fn refuse_profile(args: &FindArgs) -> anyhow::Result<()> {
     let elsewhere = match (&args.of, args.testbed) {
         _ if !args.profile => return Ok(()),
-        _ if args.service.is_asked() => "--profile: a service is a process of its own; run `netcliff profile --pid PID` during the search",
-        (Some(_), _) => "--profile samples this host, and --of has another one under test: run `netcliff profile` there during the search",
-        (None, FindTestbed::Vm(_)) => "--profile samples this host, and a guest is under test: leave it out, or use --testbed netns",
+        _ if args.service.is_asked() => {
+            "--profile: a service is a process of its own; run `netcliff profile --pid PID` during the search"
+        }
+        (Some(_), _) => {
+            "--profile samples this host, and --of has another one under test: run `netcliff profile` there during the search"
+        }
+        (None, FindTestbed::Vm(_)) => {
+            "--profile samples this host, and a guest is under test: leave it out, or use --testbed netns"
+        }
         _ => return Ok(()),
     };
     Err(output::usage(elsewhere))

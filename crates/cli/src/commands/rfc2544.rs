@@ -139,7 +139,11 @@ fn at_throughput(
         let again = rfc2544::run(&again, place(args), tester_cpu, &enough, &mut |step| {
             if matches!(step, Step::Trial { .. }) {
                 ended += 1;
-                if ended == 1 { profiles.begin(&load) } else { profiles.end() }
+                if ended == 1 {
+                    profiles.begin(&load)
+                } else {
+                    profiles.end()
+                }
                 enough.store(ended > 1 || stop.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         });

@@ -261,7 +261,10 @@ fn claims_of_several_files_are_one_table() {
     let guests = first.split_once("\n## `guest`\n").expect("a section of what was not run").1;
     let row = guests.lines().find(|line| line.starts_with("| delivers")).expect("a row of what was not run");
     assert!(row.contains(" | not run | ") && row.contains("rx-usecs: cannot read \"no\""), "{row}");
-    assert!(first.contains("\n## `mlfrr`\n") && first.contains(" | no: ") && first.contains(" | a misprint"), "{first}");
+    assert!(
+        first.contains("\n## `mlfrr`\n") && first.contains(" | no: ") && first.contains(" | a misprint"),
+        "{first}"
+    );
     home.stdout(["run", "mlfrr", "--claims", &page]);
     assert_eq!(std::fs::read_to_string(&page).expect("a page"), first, "the same rows again");
 }
