@@ -163,7 +163,8 @@ fn count(sections: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::Answerer;
+    use netcliff_core::EngineKind;
+    use netcliff_core::experiment::Answerer;
 
     use super::*;
 
@@ -192,7 +193,7 @@ mod tests {
     fn a_reason_of_several_curves_stands_once_with_their_number() {
         let missing = |at: usize| NotHad {
             curve: format!("igb, rx-usecs={at}"),
-            answerer: Answerer::Measured,
+            answerer: Answerer { engine: EngineKind::Wire, fidelity: None },
             points: 6,
             why: "no kernel | for the guest".to_owned(),
         };
