@@ -269,7 +269,7 @@ pub struct Sampled {
     /// CPU time of a sample in the kernel (s), by the kernel's own tracepoints; absent: `missing` has why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_s: Option<f64>,
-    /// CPU time of this program, as a share of one CPU.
+    /// CPU time of the thread that reads the samples, as a share of one CPU.
     pub own_cpu: f64,
     /// Whole names of the table of stages that this kernel has.
     pub names_known: u64,

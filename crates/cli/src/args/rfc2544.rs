@@ -159,7 +159,7 @@ pub struct Rfc2544Args {
     /// One JSON object
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     pub json: bool,
-    /// Also sample trials at each size's throughput: where the CPU time of packets goes, by stage (docs/how-to/profile.md); with --json one
+    /// Also sample a trial just below each size's throughput: where the CPU time of packets goes, by stage (docs/how-to/profile.md); with --json one
     /// more line a size
     #[arg(long, conflicts_with_all = ["live", "csv", "tx"], help_heading = "Output", hide_short_help = true)]
     pub profile: bool,

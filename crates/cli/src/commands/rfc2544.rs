@@ -5,7 +5,7 @@ mod progress;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::{Fingerprint, Invalid, Provenance, units};
 use netcliff_host::fingerprint;
@@ -22,6 +22,7 @@ use netcliff_packets::WireError;
 use netcliff_remote::fingerprint::far_fingerprint;
 use netcliff_report as report;
 use netcliff_report::format::{Unit, quantity};
+use netcliff_rfc2544::conduct::Step;
 use netcliff_rfc2544::kernel::{DeviceError, Place};
 use netcliff_rfc2544::procedures::LossCurve;
 use netcliff_rfc2544::report::{Rfc2544Report, SizeReport};
@@ -44,7 +45,7 @@ use progress::Progress;
 /// Wait for residual frames of trials below a second (s): each that loses a frame waits for all of it.
 const SHORT_SETTLE_S: f64 = 0.2;
 
-/// Length of the trials that are profiled (s), at least, and how far the second is below the throughput.
+/// Length of the trial that is profiled (s), at least, and how far it is below the throughput.
 const PROFILED_S: f64 = 2.0;
 const PROFILED_STEP: f64 = 0.01;
 
@@ -118,7 +119,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     Ok(ExitCode::from(u8::from(found.partial.is_some() || nothing)))
 }
 
-/// Sends two trials at and just below the throughput of each size again, with the router's CPUs sampled.
+/// Sends trials at the throughput of each size and just below it, the second with the router's CPUs sampled.
 fn at_throughput(
     args: &Rfc2544Args,
     settings: &Settings,
@@ -143,16 +144,28 @@ fn at_throughput(
             ..settings.clone()
         };
         let tester_cpu = args.cpu.map(|(tester, _)| tester);
+        let share = 1.0 - PROFILED_STEP;
         let load = format!(
-            "frames of {} at the throughput, {}, and {} below it",
+            "frames of {} at {} of the throughput, {}",
             size.frame,
-            quantity(throughput_pps, Unit::Pps),
-            units::print_share(PROFILED_STEP)
+            units::print_share(share),
+            quantity(share * throughput_pps, Unit::Pps)
         );
-        profiles.begin(&load);
-        let trials = rfc2544::run(&again, place(args), tester_cpu, stop, &mut |_| ());
+        // The measurement of the sender's highest rate is before the first trial.
+        let (enough, mut ended) = (Arc::<AtomicBool>::default(), 0);
+        let again = rfc2544::run(&again, place(args), tester_cpu, &enough, &mut |step| {
+            if matches!(step, Step::Trial { .. }) {
+                ended += 1;
+                if ended == 1 {
+                    profiles.begin(&load)
+                } else {
+                    profiles.end()
+                }
+                enough.store(ended > 1 || stop.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        });
         profiles.end();
-        trials.map_err(explain)?;
+        again.map_err(explain)?;
     }
     Ok(profiles)
 }

@@ -205,3 +205,21 @@ fn the_table_knows_what_a_real_kernel_does() {
         assert!(share(stage) > 0.005, "{stage:?} {}", share(stage));
     }
 }
+
+/// Few samples have wide intervals, but no share ends above the whole.
+#[test]
+fn the_interval_of_a_share_ends_at_the_whole() {
+    let few = |function: &str, samples| {
+        one(7, "server", Mode::Kernel, &[function, "udp_recvmsg", SYSCALL[0]], [samples as f64 * MS; 4], samples)
+    };
+    let window = Window {
+        stacks: vec![few("_copy_to_iter", 9), few("udp_recvmsg", 2)],
+        slices: vec![Slice { seconds: 1.0, packets: 1000.0 }; 4],
+        ..Window::default()
+    };
+    let account = account(&table(), &window);
+    let highs: Vec<f64> = account.stages.iter().filter_map(|row| Some(row.share.interval?.high)).collect();
+    assert_eq!(highs.len(), 2, "{account:?}");
+    assert!(highs.iter().all(|high| *high <= 1.0), "{highs:?}");
+    assert!(highs.contains(&1.0), "nine of eleven are not all: {highs:?}");
+}
