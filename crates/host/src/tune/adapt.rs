@@ -104,7 +104,7 @@ impl Levers {
         Some(format!("{} may not be set by this user: it takes {right} (sudo netcliff tune adapt ...)", lever.name))
     }
 
-    /// The device as it works in a part, on paper.
+    /// The device with the settings of a part; nothing is changed.
     pub fn in_part(&self, nic: &Nic, part: Part) -> Nic {
         let mut nic = nic.clone();
         for lever in &self.levers {
@@ -123,7 +123,7 @@ impl Levers {
         };
         let mut steps: Vec<Step> = self.levers.iter().zip(&self.now).filter_map(step).collect();
         if part == Part::Interrupt {
-            // What is set after a switch of the driver goes before it on the way back.
+            // What is set after a switch of the driver goes before it when a part ends.
             steps.reverse();
         }
         session.apply_steps(&steps)?;
