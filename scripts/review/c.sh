@@ -90,9 +90,15 @@ if [[ $(id -u) == 0 ]]; then
     said=$(timeout 60 "$program" run queues --repeats 2 --time 50ms 2>&1)
     row "sweeps, queues" "$(grep -m1 'pfifo:10' <<<"$said" | tr -s ' ')" grep -q 'fq_codel' <<<"$said"
     row "sweeps, backlog set back" "$before" test "$before" = "$(cat /proc/sys/net/core/netdev_max_backlog)"
+    said=$(timeout 30 "$program" run align --repeats 2 --time 100ms --profile --json 2>/dev/null | grep -c '"load":"align')
+    row "52.1, run --profile" "$said profiles by configuration" test "$said" -ge 4
 else
-    echo "SKIPPED sweeps: need root"
+    echo "SKIPPED sweeps, run --profile: need root"
 fi
+said=$(timeout 10 "$program" find --testbed vm:e1000e --profile 2>&1)
+row "52.1, find --profile of a guest" "$said" grep -q 'a guest is under test' <<<"$said"
+said=$(timeout 10 "$program" run mlfrr --profile 2>&1)
+row "52.1, run --profile of formulas" "$said" grep -q 'no load to profile' <<<"$said"
 # The explorer in Chromium: each row is a test of web/tests/page.mjs.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 if [[ -z "$browser" ]] || ! command -v node >/dev/null || ! [[ -d web/node_modules/playwright-core ]]; then

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use netcliff_core::experiment::Key;
 use netcliff_core::host::{Host, KEYS, MOST_DROP_COST, PRESETS, Preset};
 use netcliff_core::scheme::Scheme;
 
@@ -153,7 +154,30 @@ fn experiment_keys() {
         }
         page += "\n";
     }
+    page += &transfer_settings();
     insta::assert_snapshot!(page);
+}
+
+/// What `[fixed]` and `[vary]` of transfers take: the meaning by the type's comments, the form by the program's own refusal.
+fn transfer_settings() -> String {
+    let sources = read("core/src/experiment/transfers/setting.rs");
+    let item = sources.into_iter().find(|item| item.name == "Key").expect("Key");
+    let mut rows = "## `[fixed]` and `[vary]` of transfers\n\n`[fixed]` takes one value a key, `[vary]` a list of them; `block` takes ranges, too: the \
+                    powers of two of `\"1B..1MiB\"`.\n\n| key | value | meaning |\n| --- | --- | --- |\n"
+        .to_owned();
+    for key in Key::ALL {
+        let variant = format!("{key:?}");
+        let variant = variant.split('(').next().unwrap_or_default();
+        let field = item.fields.iter().find(|field| field.key.split('(').next() == Some(variant));
+        let meaning = &field.unwrap_or_else(|| panic!("{variant} has no comment")).doc;
+        let said = key.parse("?").err().map(|error| error.to_string());
+        let form = said
+            .as_ref()
+            .and_then(|said| said.split_once("expected "))
+            .map_or("a name that `stream` takes", |(_, form)| form);
+        let _ = writeln!(rows, "| `{key}` | {} | {} |", cell(form), cell(meaning));
+    }
+    rows
 }
 
 /// The keys that the program itself names when it is given one that it does not know.

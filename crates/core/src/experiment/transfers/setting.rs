@@ -232,8 +232,8 @@ impl Key {
             Self::SendBuffer | Self::ReceiveBuffer => {
                 let bytes = match text {
                     "auto" => None,
-                    _ => match units::parse_bytes(text)? {
-                        bytes @ 1..=0x3fff_ffff => Some(bytes as u32),
+                    _ => match units::parse_bytes(text) {
+                        Ok(bytes @ 1..=0x3fff_ffff) => Some(bytes as u32),
                         _ => return Err(bad("expected auto (the kernel's own), or 1B to 1GiB, such as \"256KiB\"")),
                     },
                 };
