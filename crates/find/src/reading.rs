@@ -3,10 +3,10 @@
 //! Left out of the host's own are the slots in which the sender was stalled, the host's CPU was paused or another task had it, and those until the
 //! queue that built up has drained: a pause of R at a load of lambda leaves lambda R packets, which a host that can serve mu takes
 //! lambda R / (mu - lambda) for (docs/theory, pauses). A collapse that outlasts this is the host's own and stays in.
-//!
-//! The sender's stalls are no experience of the host either: a trial that they would void is read without them, not made again.
 
-use netcliff_core::verdict::{TesterCounts, Void, VoidReason};
+use netcliff_core::verdict::TesterCounts;
+
+use netcliff_core::verdict::VoidReason;
 use netcliff_mlrsearch::trial::{Answer, Trial};
 use netcliff_trial::bench::{Observation, Slots, Span};
 
@@ -18,7 +18,7 @@ const LEAST_LEFT: f64 = 0.5;
 /// One trial, read twice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// All frames; without the sender's stalls where these would void the trial.
+    /// All frames.
     pub experienced: Answer,
     /// Without the slots that were disturbed from outside.
     pub own: Answer,
@@ -31,29 +31,14 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let spec = &observation.spec;
     let load_pps = spec.rate_pps;
     let whole = Trial { load_pps, duration_s: spec.seconds, sent: observation.sent, lost: observation.sides.lost };
+    let experienced = Answer::of(whole, observation.void().as_ref());
     let slots = &observation.slots;
-    let answer = |left: &Left| {
-        let void = observation.void_by(TesterCounts { lost: left.lost, late: left.late, ..observation.sides });
-        Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void.as_ref())
-    };
-    let is_enough = |left: &Left| left.sent >= LEAST_LEFT * observation.sent as f64;
-    let experienced = match observation.void() {
-        Some(Void::SenderUneven { .. }) => {
-            let left = Left::of(slots, slots.sender_stalls.iter(), load_pps, capacity_pps);
-            if left.out > 0.0 && is_enough(&left) {
-                answer(&left)
-            } else {
-                Answer::of(whole, observation.void().as_ref())
-            }
-        }
-        void => Answer::of(whole, void.as_ref()),
-    };
     let pauses = slots.host_pauses.as_deref().unwrap_or_default();
     let visits = slots.visits.as_deref().unwrap_or_default();
     let away = || pauses.iter().chain(visits.iter().map(|visit| &visit.at));
     let all = || slots.sender_stalls.iter().chain(away());
     let mut left = Left::of(slots, all(), load_pps, capacity_pps);
-    if !is_enough(&left) {
+    if left.sent < LEAST_LEFT * observation.sent as f64 {
         // If the sender stalls all the time no slot is undisturbed: its late frames decide whether the trial is void, as everywhere.
         left = Left::of(slots, away(), load_pps, capacity_pps);
     }
@@ -61,8 +46,12 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
         // Nothing is left out: one trial, one answer. Lateness of frames outside the window counts in both.
         return Reading { own: experienced, experienced, left_out: 0.0 };
     }
-    let disturbed = Answer::Void { reached_pps: load_pps, why: VoidReason::Disturbed };
-    let own = if is_enough(&left) { answer(&left) } else { disturbed };
+    let own = if left.sent < LEAST_LEFT * observation.sent as f64 {
+        Answer::Void { reached_pps: load_pps, why: VoidReason::Disturbed }
+    } else {
+        let void = observation.void_by(TesterCounts { lost: left.lost, late: left.late, ..observation.sides });
+        Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void.as_ref())
+    };
     Reading { experienced, own, left_out: left.out }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::ledger::TrialLedger;
-use netcliff_core::verdict::{self, Void};
+use netcliff_core::verdict;
 use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
@@ -272,8 +272,6 @@ impl Run<'_, '_> {
         let base = base(self.options, self.plan);
         let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
         let mut seen: Vec<Vec<Observation>> = vec![Vec::new(); loads.len()];
-        // Loads that the sender fell behind in every trial of the round before: a repeat would decide nothing.
-        let mut beyond = vec![false; loads.len()];
         let mut outcome = Ok(());
         'rounds: for round in 0..self.plan.repeats {
             for (place, &rate_pps) in loads.iter().enumerate() {
@@ -281,10 +279,8 @@ impl Run<'_, '_> {
                     continue;
                 }
                 let seed = base.seed + 5000 + u64::from(round) * 101 + place as u64;
-                let repeats = if beyond[place] { 0 } else { verdict::REPEATS };
-                match self.valid(&TrialSpec { rate_pps, seed, ..base.clone() }, repeats) {
+                match self.valid(&TrialSpec { rate_pps, seed, ..base.clone() }) {
                     Ok(mut observation) => {
-                        beyond[place] = matches!(observation.void(), Some(Void::SenderTooSlow { .. }));
                         if let Some(seams) = seams {
                             bookkeeping::rewrite(std::slice::from_mut(&mut observation), seams);
                         }
@@ -335,10 +331,10 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// A trial that is not void, or the last of 1 + `repeats` that were.
-    fn valid(&mut self, spec: &TrialSpec, repeats: u32) -> Result<Observation, TrialError> {
+    /// A trial that is not void, or the last of a few that were.
+    fn valid(&mut self, spec: &TrialSpec) -> Result<Observation, TrialError> {
         let mut observation = self.bench.observe(spec, true)?;
-        for repeat in 1..=repeats {
+        for repeat in 1..=verdict::REPEATS {
             if observation.void().is_none() {
                 break;
             }
