@@ -83,7 +83,10 @@ export function open(name: string, reply: Reply<unknown>, state: State): Taken {
       const first = content.records[0];
       if (!first) return { message: `${name}: holds no record`, state: null, finding: null };
       const { scheme, traffic } = first.point;
-      const schemes = [...new Set(content.records.map((record) => hardware(record.point.scheme)))].slice(0, MOST_SCHEMES);
+      const schemes = [...new Set(content.records.map((record) => hardware(record.point.scheme)))].slice(
+        0,
+        MOST_SCHEMES,
+      );
       return {
         message: `${name}: ${content.records.length} records by ${first.engine}: opened with the host of the first`,
         state: {
