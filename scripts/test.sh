@@ -244,6 +244,7 @@ measure)
     tests measure
     check_web
     check_python
+    step "fuzz targets" scripts/cargo.sh check --locked --manifest-path fuzz/Cargo.toml
     step "BSD" scripts/checks/bsd.sh
     [[ "$failed" != 0 ]] || scripts/measured.sh wire --record
     ;;

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use libfuzzer_sys::fuzz_target;
+use netcliff_packets::error::Refusal;
 use netcliff_remote::control::Limits;
 use netcliff_remote::control::agent::{Event, Log, Settings, serve_pipes};
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
@@ -30,7 +31,7 @@ impl Kind for Nothing {
         "rr"
     }
 
-    fn start(&self, settings: &Value, _: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, _: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         if settings.is_null() {
             return Err("null".into());
         }
