@@ -260,7 +260,7 @@ static __always_inline int is_whole(void *data, void *end, __u32 shift, __u32 st
 	sent = (void *)prefix + sent_at;
 	if (flow[0] != sent[0] || flow[1] != sent[1] || flow[2] != sent[2])
 		return 0;
-	/* A tag may be beside the frame. */
+	/* A tag may stand next to the frame, in the skb. */
 	if (length + tag_bytes - shift != frame_bytes)
 		return 0;
 	return 1;

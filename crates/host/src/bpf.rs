@@ -1,9 +1,69 @@
-//! What every loader of eBPF programs needs: libbpf's messages, the kernel's types, and why programs were not loaded.
+//! What every loader of eBPF programs needs: their skeletons and memory, libbpf's messages, the kernel's types, and why programs were not
+//! loaded.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::num::NonZeroUsize;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
 use std::sync::Once;
 
 use libbpf_rs::{PrintLevel, btf::Btf};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+/// The module `skeleton`, which the build makes of bpf/FILE.bpf.c.
+macro_rules! skeleton {
+    ($file:literal) => {
+        #[allow(
+            missing_docs,
+            missing_debug_implementations,
+            unreachable_pub,
+            clippy::all,
+            clippy::undocumented_unsafe_blocks
+        )]
+        mod skeleton {
+            include!(concat!(env!("OUT_DIR"), "/", $file, ".skel.rs"));
+        }
+    };
+}
+pub(crate) use skeleton;
+
+/// A map of one value, or an array of them, mapped into this process; unmapped when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Mapped<T> {
+    memory: NonNull<T>,
+    bytes: NonZeroUsize,
+}
+
+// SAFETY: the mapping is bound to no thread; whoever reads or writes through its pointer says why that is sound.
+unsafe impl<T> Send for Mapped<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Mapped<T> {}
+
+impl<T> Mapped<T> {
+    /// Maps the first `count` values of a map that can be mapped.
+    ///
+    /// # Errors
+    /// There is nothing to map, or the kernel refuses.
+    pub(crate) fn new(map: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
+        let bytes = NonZeroUsize::new(count * size_of::<T>()).ok_or(io::ErrorKind::InvalidInput)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let memory = unsafe { mmap(None, bytes, access, MapFlags::MAP_SHARED, map, 0) }?;
+        Ok(Self { memory: memory.cast(), bytes })
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut T {
+        self.memory.as_ptr()
+    }
+}
+
+impl<T> Drop for Mapped<T> {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this address and length, and nobody has a pointer into it any more.
+        let _ = unsafe { munmap(self.memory.cast(), self.bytes.get()) };
+    }
+}
 
 /// The kernel's types, which programs are fitted to; libbpf's messages go to the log from here on.
 ///

@@ -19,7 +19,7 @@ use crate::rtnl::Rtnl;
 
 /// Most frames of a trial: each has a bit in the kernel.
 pub const MOST_FRAMES: u64 = 1 << 27;
-/// Longest frame without FCS (bytes): a page has room for it, its headroom and what the kernel keeps beside it.
+/// Longest frame without FCS (bytes): a page has room for it, its headroom and what the kernel keeps next to it.
 pub const LONGEST: usize = 3_300;
 /// Room for the headers of a stream (bytes): Ethernet, a tag, IPv4, UDP.
 pub const PREFIX_BYTES: usize = 48;

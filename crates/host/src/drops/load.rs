@@ -14,16 +14,7 @@ use std::{
     time::Instant,
 };
 
-mod skeleton {
-    #![allow(
-        missing_docs,
-        missing_debug_implementations,
-        unreachable_pub,
-        clippy::all,
-        clippy::undocumented_unsafe_blocks
-    )]
-    include!(concat!(env!("OUT_DIR"), "/drops.skel.rs"));
-}
+bpf::skeleton!("drops");
 use skeleton::{DropsSkel, DropsSkelBuilder, types};
 
 /// Counts drops at the kernel's tracepoint, until it is dropped.

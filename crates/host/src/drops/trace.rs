@@ -15,16 +15,7 @@ use netcliff_core::drops::{Path, PathStep};
 use netcliff_core::filter::Filter;
 use std::{cell::RefCell, collections::BTreeMap, fmt, time::Duration, time::Instant};
 
-mod skeleton {
-    #![allow(
-        missing_docs,
-        missing_debug_implementations,
-        unreachable_pub,
-        clippy::all,
-        clippy::undocumented_unsafe_blocks
-    )]
-    include!(concat!(env!("OUT_DIR"), "/trace.skel.rs"));
-}
+bpf::skeleton!("trace");
 use skeleton::{TraceSkel, TraceSkelBuilder};
 
 /// How long a poll of the events waits.

@@ -2,7 +2,6 @@
 
 use std::{
     fmt, io,
-    num::NonZeroUsize,
     os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
     ptr::NonNull,
 };
@@ -11,24 +10,14 @@ use libbpf_rs::{
     MapCore as _, MapFlags,
     skel::{OpenSkel as _, Skel as _, SkelBuilder as _},
 };
-use nix::sys::mman::{MapFlags as Mapping, ProtFlags, mmap, munmap};
 
 use super::{Counted, Frames, LONGEST, MOST_FRAMES, PREFIX_BYTES, Sent, Trial, middle_ns};
 use crate::{
-    bpf,
+    bpf::{self, Mapped},
     xdp::{Mode, attach, run_live},
 };
 
-mod skeleton {
-    #![allow(
-        missing_docs,
-        missing_debug_implementations,
-        unreachable_pub,
-        clippy::all,
-        clippy::undocumented_unsafe_blocks
-    )]
-    include!(concat!(env!("OUT_DIR"), "/live.skel.rs"));
-}
+bpf::skeleton!("live");
 use skeleton::{LiveSkel, LiveSkelBuilder, types};
 
 /// Bits of a word of the map of what arrived.
@@ -38,7 +27,8 @@ const BITS: u64 = 64;
 pub struct Live {
     skel: LiveSkel<'static>,
     state: NonNull<types::bss>,
-    arrived: Bits,
+    /// A bit for each of [`MOST_FRAMES`] that arrived.
+    arrived: Mapped<u64>,
     template: Vec<u8>,
     batch: u32,
     /// Keeps the counting program attached.
@@ -86,7 +76,7 @@ impl Live {
             let put = skel.maps.prefixes.update(&(stream as u32).to_ne_bytes(), &value, MapFlags::ANY);
             put.map_err(|error| format!("the headers of stream {stream} could not be put: {error}"))?;
         }
-        let arrived = Bits::map(skel.maps.arrived.as_fd())
+        let arrived = Mapped::new(skel.maps.arrived.as_fd(), (MOST_FRAMES / BITS) as usize)
             .map_err(|error| format!("the map of what arrived could not be mapped: {error}"))?;
         Ok(Self { skel, state, arrived, template: template.clone(), batch: 1, link: None })
     }
@@ -136,17 +126,15 @@ impl Live {
     pub fn stopper(&self) -> io::Result<Stopper> {
         let map = self.skel.object().maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
         let map = map.ok_or_else(|| io::Error::other("the programs have no memory"))?;
-        let bytes = NonZeroUsize::new(size_of::<types::bss>()).ok_or(io::ErrorKind::InvalidInput)?;
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the map's value is a `types::bss`.
-        let memory = unsafe { mmap(None, bytes, access, Mapping::MAP_SHARED, map.as_fd(), 0) }?;
-        Ok(Stopper { memory: memory.cast(), bytes })
+        Ok(Stopper(Mapped::new(map.as_fd(), 1)?))
     }
 
     /// Prepares a trial. At most [`MOST_FRAMES`] are sent.
     pub fn begin(&mut self, trial: &Trial) {
         let frames = trial.frames.min(MOST_FRAMES);
-        self.arrived.clear(frames);
+        let words = frames.div_ceil(BITS) as usize;
+        // SAFETY: within the mapping, which has a bit for each of `MOST_FRAMES`.
+        unsafe { std::ptr::write_bytes(self.arrived.as_ptr(), 0, words) };
         self.batch = trial.batch.max(1);
         let state = self.state.as_ptr();
         // SAFETY: both structures are plain integers in mapped memory; the sending program does not run now, and the counting one
@@ -227,60 +215,17 @@ impl Live {
 
 /// A mapping of its own of the programs' memory, which ends a trial.
 #[derive(Debug)]
-pub struct Stopper {
-    memory: NonNull<types::bss>,
-    bytes: NonZeroUsize,
-}
-
-// SAFETY: the mapping is bound to no thread; one aligned word of it is written.
-unsafe impl Send for Stopper {}
+pub struct Stopper(Mapped<types::bss>);
 
 impl Stopper {
     /// Ends the trial under way.
     pub fn stop(&self) {
         // SAFETY: an aligned word of the mapping, which the program reads.
-        unsafe { (&raw mut (*self.memory.as_ptr()).sender.over).write_volatile(1) };
-    }
-}
-
-impl Drop for Stopper {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this address and length, and nobody has a pointer into it any more.
-        let _ = unsafe { munmap(self.memory.cast(), self.bytes.get()) };
+        unsafe { (&raw mut (*self.0.as_ptr()).sender.over).write_volatile(1) };
     }
 }
 
 fn cells(table: &[u64]) -> Vec<(u64, u64)> {
     let filled = table.iter().enumerate().filter(|(_, count)| **count > 0);
     filled.map(|(cell, count)| (middle_ns(cell), *count)).collect()
-}
-
-/// The map of what arrived, mapped into this process.
-struct Bits {
-    memory: NonNull<u64>,
-    bytes: NonZeroUsize,
-}
-
-impl Bits {
-    fn map(map: std::os::fd::BorrowedFd<'_>) -> io::Result<Self> {
-        let bytes = NonZeroUsize::new((MOST_FRAMES / 8) as usize).ok_or(io::ErrorKind::InvalidInput)?;
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the map has this length.
-        let memory = unsafe { mmap(None, bytes, access, Mapping::MAP_SHARED, map, 0) }?;
-        Ok(Self { memory: memory.cast(), bytes })
-    }
-
-    /// Forgets the first `frames` frames.
-    fn clear(&mut self, frames: u64) {
-        let words = frames.min(MOST_FRAMES).div_ceil(BITS) as usize;
-        // SAFETY: within the mapping, which has a bit for each of `MOST_FRAMES`.
-        unsafe { std::ptr::write_bytes(self.memory.as_ptr(), 0, words) };
-    }
-}
-
-impl Drop for Bits {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this address and length, and nobody has a pointer into it any more.
-        let _ = unsafe { munmap(self.memory.cast(), self.bytes.get()) };
-    }
 }

@@ -1,7 +1,7 @@
 //! Loads and attaches the programs; anything optional that this kernel lacks is left out and listed.
 
 use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
-use crate::bpf;
+use crate::bpf::{self, Mapped};
 use crate::cpu::{
     heartbeat::{Heartbeat, Pause, Signs, Visit, Words},
     types::{MeterError, Method, Watch},
@@ -13,21 +13,9 @@ use libbpf_rs::{
     btf::types::Typedef,
     skel::{OpenSkel as _, Skel as _, SkelBuilder as _},
 };
-use nix::sys::mman::{ProtFlags, mmap, munmap};
-use std::{
-    collections::BTreeSet, fs, num::NonZeroUsize, os::fd::AsFd as _, os::fd::BorrowedFd, os::fd::OwnedFd, ptr::NonNull,
-};
+use std::{collections::BTreeSet, fs, os::fd::AsFd as _, os::fd::OwnedFd, ptr::NonNull};
 
-mod skeleton {
-    #![allow(
-        missing_docs,
-        missing_debug_implementations,
-        unreachable_pub,
-        clippy::all,
-        clippy::undocumented_unsafe_blocks
-    )]
-    include!(concat!(env!("OUT_DIR"), "/cpu.skel.rs"));
-}
+bpf::skeleton!("cpu");
 use skeleton::{CpuSkel, CpuSkelBuilder, types};
 
 /// Without these there is no accounting at all.
@@ -197,7 +185,8 @@ impl Programs {
 
     /// The heartbeat for threads on a CPU; None if the programs' memory cannot be mapped once more.
     pub(super) fn heartbeat(&self, cpu: usize) -> Option<Heartbeat> {
-        let signs = (cpu < self.most_cpus()).then(|| SharedSigns::map(self.skel.maps.bss.as_fd(), cpu))??;
+        let memory = (cpu < self.most_cpus()).then(|| Mapped::new(self.skel.maps.bss.as_fd(), 1).ok())??;
+        let signs = SharedSigns { memory, cpu };
         Some(Heartbeat::new(Box::new(signs)))
     }
 
@@ -230,31 +219,9 @@ impl Programs {
 /// A mapping of its own of the programs' memory: it lives as long as any heartbeat, also when the programs are gone.
 #[derive(Debug)]
 struct SharedSigns {
-    memory: NonNull<types::bss>,
-    length: NonZeroUsize,
+    /// Accessed by atomics and volatile reads of aligned words.
+    memory: Mapped<types::bss>,
     cpu: usize,
-}
-
-// SAFETY: the mapping is bound to no thread; it is accessed by atomics and volatile reads of aligned words.
-unsafe impl Send for SharedSigns {}
-// SAFETY: as above.
-unsafe impl Sync for SharedSigns {}
-
-impl SharedSigns {
-    fn map(bss: BorrowedFd<'_>, cpu: usize) -> Option<Self> {
-        let length = NonZeroUsize::new(size_of::<types::bss>())?;
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the map's value is a `types::bss`.
-        let memory = unsafe { mmap(None, length, access, nix::sys::mman::MapFlags::MAP_SHARED, bss, 0) }.ok()?;
-        Some(Self { memory: memory.cast(), length, cpu })
-    }
-}
-
-impl Drop for SharedSigns {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this address and length, and nobody has a pointer into it any more.
-        let _ = unsafe { munmap(self.memory.cast(), self.length.get()) };
-    }
 }
 
 impl Signs for SharedSigns {
