@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-/// Where version 2 stands alone, and where it stands beside version 1.
+/// Where version 2 stands alone, and where it stands next to version 1.
 const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 /// Where the cpu controller of version 1 stands.
 const CPU: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
@@ -109,7 +109,7 @@ fn field(table: &str, name: &str) -> Option<u64> {
 /// The limits of all programs that ran, by cgroup.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Quotas {
-    groups: Arc<BTreeMap<Running, Vec<Group>>>,
+    groups: BTreeMap<Running, Arc<[Group]>>,
     counted: BTreeMap<Group, Quota>,
 }
 
@@ -118,13 +118,13 @@ impl Quotas {
     pub(crate) fn now(root: &Path, processes: impl Iterator<Item = Running>, before: Option<&Quotas>) -> Self {
         let known = |process: &Running| before.and_then(|quotas| quotas.groups.get(process)).cloned();
         let of = |process: Running| {
-            let groups = known(&process).unwrap_or_else(|| groups(root, &process.0.to_string()));
+            let groups = known(&process).unwrap_or_else(|| groups(root, &process.0.to_string()).into());
             (process, groups)
         };
-        let groups: BTreeMap<Running, Vec<Group>> = processes.map(of).collect();
-        let distinct: BTreeSet<&Group> = groups.values().flatten().collect();
+        let groups: BTreeMap<Running, Arc<[Group]>> = processes.map(of).collect();
+        let distinct: BTreeSet<&Group> = groups.values().flat_map(|groups| groups.iter()).collect();
         let counted = distinct.into_iter().filter_map(|group| Some((group.clone(), group.quota()?))).collect();
-        Self { groups: Arc::new(groups), counted }
+        Self { groups, counted }
     }
 
     /// Of groups whose programs ran until a later reading, the nearest to its limit first.
@@ -146,13 +146,7 @@ impl Quotas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    fn write(root: &Path, path: &str, text: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().expect("below the root")).expect("room");
-        fs::write(path, text).expect("room");
-    }
+    use crate::procfs::lay as write;
 
     fn read(root: &Path, before: Option<&Quotas>) -> Quotas {
         Quotas::now(root, [(7, 1), (8, 1)].into_iter(), before)

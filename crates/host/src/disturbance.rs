@@ -175,13 +175,7 @@ fn full_backlogs(root: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    fn write(root: &Path, path: &str, text: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().expect("below the root")).expect("room");
-        fs::write(path, text).expect("room");
-    }
+    use crate::procfs::lay as write;
 
     fn host(root: &Path) {
         write(root, "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n");

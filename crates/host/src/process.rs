@@ -6,8 +6,25 @@ use serde::{Deserialize, Serialize};
 use std::{io, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 /// The numbers of a directory: of processes in /proc, of threads in /proc/PID/task.
-pub(crate) fn numbers(directory: &str) -> Vec<u32> {
+pub fn numbers(directory: &str) -> Vec<u32> {
     procfs::names(directory).into_iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// What the scheduler has counted of a thread since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheduled {
+    /// Time on a CPU (ns).
+    pub ran_ns: u64,
+    /// Time in which it could have run and waited for a CPU (ns).
+    pub waited_ns: u64,
+}
+
+/// Of a thread, as of its last tick or switch; `None`: it is gone, or the kernel does not count (CONFIG_SCHED_INFO).
+/// Source: Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat".
+pub fn scheduled(pid: u32, tid: u32) -> Option<Scheduled> {
+    let text = procfs::small(format!("/proc/{pid}/task/{tid}/schedstat"))?;
+    let mut columns = text.split_ascii_whitespace().map(str::parse);
+    Some(Scheduled { ran_ns: columns.next()?.ok()?, waited_ns: columns.next()?.ok()? })
 }
 
 /// The name of a process without control characters; `?` if it is gone.

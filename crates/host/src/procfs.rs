@@ -3,7 +3,8 @@
 
 use crate::files;
 use std::{
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -12,6 +13,13 @@ pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
     let text = lossy(path).ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The text of a file that fits into a kilobyte, by one read.
+pub(crate) fn small(path: impl AsRef<Path>) -> Option<String> {
+    let mut bytes = [0; 1024];
+    let length = File::open(path).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
 }
 
 /// The file's text parsed as `T`.
@@ -112,6 +120,14 @@ pub(crate) fn list_of_cpus(cpus: &[u32]) -> String {
         [] => String::new(),
     };
     runs.map(run).collect::<Vec<_>>().join(",")
+}
+
+/// Writes a file of a tree like procfs and sysfs that a test reads.
+#[cfg(test)]
+pub(crate) fn lay(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().expect("below the root")).expect("room");
+    fs::write(path, text).expect("room");
 }
 
 #[cfg(test)]

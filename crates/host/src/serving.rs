@@ -2,13 +2,13 @@
 
 use crate::{
     cpu::util::clock_ns,
-    process,
+    process, procfs,
     sockets::{self, Filled},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
-    io::{self, Read as _},
+    io,
     os::unix::fs::FileExt as _,
     path::Path,
 };
@@ -105,24 +105,15 @@ pub fn threads(pid: u32) -> Vec<ThreadTime> {
 }
 
 fn thread(pid: u32, tid: u32) -> Option<ThreadTime> {
-    let path = format!("/proc/{pid}/task/{tid}");
-    let stat = small(&format!("{path}/stat"))?;
+    let stat = procfs::small(format!("/proc/{pid}/task/{tid}/stat"))?;
     let columns: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     // Counted from 1 as in proc(5); the name before is the second.
     let column = |number: usize| columns.get(number - 3)?.parse::<u64>().ok();
-    let by_scheduler = small(&format!("{path}/schedstat"));
-    let by_scheduler = by_scheduler.and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
+    let by_scheduler = process::scheduled(pid, tid).map(|scheduled| scheduled.ran_ns);
     let ran_ns = by_scheduler.or_else(|| Some((column(14)? + column(15)?) * TICK_NS))?;
     // Source: include/uapi/linux/sched.h.
     let is_realtime = matches!(column(41), Some(1 | 2 | 6));
     Some(ThreadTime { tid, cpu: u32::try_from(column(39)?).ok()?, ran_ns, is_realtime })
-}
-
-/// The text of a file of procfs that fits into a kilobyte, by one read.
-fn small(path: &str) -> Option<String> {
-    let mut bytes = [0; 1024];
-    let length = File::open(path).ok()?.read(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
 }
 
 /// A socket of UDP and how full it is.

@@ -13,6 +13,7 @@ use super::{
     util::{check, check_watch, clock_ns, monotonic_ns, process_cpu_clock, thread_cpu_clock},
 };
 use crate::idle::loop_ns;
+use crate::process;
 use std::{fs, path::Path};
 
 /// The procfs meter.
@@ -162,12 +163,7 @@ fn task_cpu_ns(watch: Watch) -> Option<u64> {
         }
         // Other processes' thread clocks cannot be read; schedstat has the same number, as of the last
         // tick or switch, wherever CONFIG_SCHED_INFO is on.
-        Watch::Thread(tid) => fs::read_to_string(format!("/proc/{tid}/task/{tid}/schedstat"))
-            .ok()?
-            .split_ascii_whitespace()
-            .next()?
-            .parse()
-            .ok(),
+        Watch::Thread(tid) => process::scheduled(tid, tid).map(|scheduled| scheduled.ran_ns),
     }
 }
 

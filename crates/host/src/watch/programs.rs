@@ -1,14 +1,13 @@
 //! Programs by the CPU time of their threads: [`Threads`].
 
 use crate::{
-    process,
+    process, procfs,
     sockets::{self, Names},
 };
 use netcliff_core::watch::ProgramMoment;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    fs::{self, File},
-    io::Read,
+    fs,
     os::unix::fs::MetadataExt,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -134,24 +133,16 @@ impl Threads {
 
 /// CPU time of a thread (ns), by the scheduler's own clock where the kernel shows it, else by ticks.
 fn ran_ns(pid: u32, tid: u32) -> Option<u64> {
-    let path = format!("/proc/{pid}/task/{tid}");
-    if let Some(text) = small(&format!("{path}/schedstat")) {
-        return text.split_ascii_whitespace().next()?.parse().ok();
+    if let Some(scheduled) = process::scheduled(pid, tid) {
+        return Some(scheduled.ran_ns);
     }
-    let stat = stat(&format!("{path}/stat"))?;
+    let stat = stat(&format!("/proc/{pid}/task/{tid}/stat"))?;
     Some((column(&stat, 14)? + column(&stat, 15)?) * TICK_NS)
-}
-
-/// The text of a file of procfs that fits into a kilobyte, by one read.
-fn small(path: &str) -> Option<String> {
-    let mut bytes = [0; 1024];
-    let length = File::open(path).ok()?.read(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
 }
 
 /// A stat behind the name, which may hold anything.
 fn stat(path: &str) -> Option<String> {
-    small(path)?.rsplit_once(')').map(|(_, behind)| behind.to_owned())
+    procfs::small(path)?.rsplit_once(')').map(|(_, behind)| behind.to_owned())
 }
 
 /// A column of a stat, counted from 1 as in proc(5).

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use netcliff_host::process::ProcessId;
+use netcliff_host::process::{ProcessId, Scheduled, numbers, scheduled};
 
 /// What the threads of a service ran and waited since they began.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,12 +17,12 @@ pub struct Waits {
 impl Waits {
     /// Reads them now. `softirq_threads`: see [`softirq_threads`].
     pub fn of(processes: &[ProcessId], softirq_threads: &[u32]) -> Self {
-        let tasks = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let numbers = |pid: u32| tasks(pid).filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
-        let read = |pid: u32, tid: u32| of_scheduler(&format!("/proc/{pid}/task/{tid}/schedstat"));
+        let seconds = |of: Scheduled| (of.ran_ns as f64 * 1e-9, of.waited_ns as f64 * 1e-9);
+        let read = move |pid: u32, tid: u32| scheduled(pid, tid).map(seconds);
         let of = |process: &ProcessId| {
             let pid = process.pid;
-            numbers(pid).filter_map(move |tid| Some((tid, read(pid, tid)?))).collect::<Vec<_>>()
+            let threads = numbers(&format!("/proc/{pid}/task")).into_iter();
+            threads.filter_map(move |tid| Some((tid, read(pid, tid)?)))
         };
         let ran = softirq_threads.iter().filter_map(|pid| read(*pid, *pid)).map(|(ran_s, _)| ran_s);
         Self { threads: processes.iter().flat_map(of).collect(), softirqs_s: ran.sum() }
@@ -46,20 +46,12 @@ impl Waits {
 /// The threads ksoftirqd/N of CPUs. `None` if one is not visible here, as in a container: what waits for it cannot be told from what waits
 /// for other programs then.
 pub fn softirq_threads(cpus: &[u32]) -> Option<Vec<u32>> {
-    let named = |entry: fs::DirEntry| {
-        let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
-        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+    let named = |pid: u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
         Some((name.trim().strip_prefix("ksoftirqd/")?.parse::<u32>().ok()?, pid))
     };
-    let all: BTreeMap<u32, u32> = fs::read_dir("/proc").ok()?.flatten().filter_map(named).collect();
+    let all: BTreeMap<u32, u32> = numbers("/proc").into_iter().filter_map(named).collect();
     cpus.iter().map(|cpu| all.get(cpu).copied()).collect()
-}
-
-/// Run and waited (s) of a file of the scheduler's statistics (Documentation/scheduler/sched-stats.rst).
-fn of_scheduler(path: &str) -> Option<(f64, f64)> {
-    let text = fs::read_to_string(path).ok()?;
-    let mut fields = text.split_whitespace().map(|field| field.parse::<f64>().map(|ns| ns * 1e-9));
-    Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use netcliff_host::process::ProcessId;
+use netcliff_host::process::{ProcessId, numbers, scheduled};
 
 /// CPU time of the threads of several processes since they began.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,18 +28,11 @@ impl Times {
             let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
             times.user_ticks += ticks(11);
             times.system_ticks += ticks(12);
-            let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", process.pid)) else { continue };
-            for task in tasks.flatten() {
-                let path = task.path();
-                let Ok(run) = fs::read_to_string(path.join("schedstat")) else { continue };
-                let (Some(ns), Ok(id)) =
-                    (run.split_whitespace().next(), task.file_name().to_string_lossy().parse::<u32>())
-                else {
-                    continue;
-                };
-                let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
-                let seconds = ns.parse::<f64>().unwrap_or(0.0) * 1e-9;
-                times.threads.insert(id, (seconds, name.trim().to_owned()));
+            let tasks = format!("/proc/{}/task", process.pid);
+            for id in numbers(&tasks) {
+                let Some(scheduled) = scheduled(process.pid, id) else { continue };
+                let name = fs::read_to_string(format!("{tasks}/{id}/comm")).unwrap_or_default();
+                times.threads.insert(id, (scheduled.ran_ns as f64 * 1e-9, name.trim().to_owned()));
             }
         }
         times
