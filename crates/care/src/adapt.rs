@@ -15,8 +15,6 @@ use netcliff_host::tune::adapt::Counters;
 
 /// Weight of a new window in the averages: three windows forget 7/8 of what was before.
 const WEIGHT: f64 = 0.5;
-/// The frame check sequence, which interfaces do not count (bytes).
-const FCS_BYTES: f64 = 4.0;
 /// Counters of 32 bits start again here.
 const WRAP_32: u64 = 1 << 32;
 /// Packets and bytes that a device with such counters cannot receive in a window: more is a driver that began to count anew.
@@ -113,11 +111,8 @@ impl Follower {
         let (window_s, came) = (at_s - last_s, (grown.packets + grown.lost) as f64);
         let spent = &mut self.spent[self.part as usize];
         *spent = (spent.0 + window_s, spent.1 + came);
-        let bytes = match (grown.packets, self.averages.values()) {
-            (0, None) => return (None, None),
-            (0, Some((_, bytes))) => bytes,
-            (packets, _) => grown.bytes as f64 / packets as f64 + FCS_BYTES,
-        };
+        let known_bytes = || self.averages.values().map(|(_, bytes)| bytes);
+        let Some(bytes) = grown.frame_bytes().or_else(known_bytes) else { return (None, None) };
         let (pps, frame_bytes) = self.averages.window(came / window_s, bytes);
         let [up_pps, down_pps] = [self.thresholds.up_pps(frame_bytes), self.thresholds.down_pps(frame_bytes)];
         let wanted = switching::verdict(pps, up_pps, down_pps)

@@ -44,7 +44,7 @@ pub struct CpuHeadroom {
     pub latency_s: Option<Latency>,
 }
 
-/// A limit of a host that is none of its CPUs'.
+/// A limit of a host other than its CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

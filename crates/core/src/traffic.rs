@@ -19,6 +19,8 @@ pub use sizes::{FRAME_RANGE_BYTES, FrameSizes};
 
 /// Preamble, start delimiter and minimum gap that each frame adds on the wire (bytes).
 pub const WIRE_OVERHEAD_BYTES: f64 = 20.0;
+/// Frame check sequence: part of a frame's size, and not of what Linux counts (bytes).
+pub const FCS_BYTES: f64 = 4.0;
 
 /// The link's speed where none is named (bit/s).
 pub const USUAL_LINK_BPS: f64 = 1e9;

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
+
 /// Share of a CPU from which it is called full. The rest goes to timers and to the granularity of the kernel's ticks.
 const FULL: f64 = 0.9;
 /// Share of the link from which it is called full.
 const LINK_FULL: f64 = 0.95;
-/// Check sequence, preamble and gap of a frame: on the wire, and not in what interfaces count (bytes).
-const AROUND_FRAME_BYTES: f64 = 24.0;
 /// Share that the hypervisor may take before it is told.
 const STOLEN: f64 = 0.1;
 
@@ -311,7 +311,7 @@ impl InterfaceMoment {
     /// What it carries of what it can, one direction each: received and sent over the link's speed, and sent over the rate that it is held to.
     pub fn fillings(&self) -> impl Iterator<Item = LinkFilling> + '_ {
         let of_link = |sent, bytes_bps: f64, pps: f64| {
-            let bps = bytes_bps + 8.0 * AROUND_FRAME_BYTES * pps;
+            let bps = bytes_bps + 8.0 * (FCS_BYTES + WIRE_OVERHEAD_BYTES) * pps;
             let limit_bps = self.link_bps.filter(|limit| *limit > 0.0)?;
             Some(LinkFilling { interface: self.whole_name(), sent, held: false, bps, limit_bps })
         };

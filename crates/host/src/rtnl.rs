@@ -343,6 +343,14 @@ impl Rtnl {
     }
 }
 
+/// Names under which drivers count what came and had no room at the ring, one loss under one or several: the largest counts.
+pub(crate) const RING_COUNTERS: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+
+/// Packets that a device lost so, since it was made.
+pub(crate) fn missed(stats: &rt_link::RtnlLinkStats64) -> u64 {
+    stats.rx_missed_errors.max(stats.rx_fifo_errors).max(stats.rx_over_errors)
+}
+
 fn xdp_mode(mode: Mode) -> u32 {
     match mode {
         Mode::Native => XDP_NATIVE,

@@ -9,7 +9,7 @@ use crate::{
     inspect::{Irq, Port, Reading},
     nic::{netdev, own_counts},
     procfs,
-    rtnl::{Rtnl, qdisc::RawBacklog},
+    rtnl::{RING_COUNTERS, Rtnl, qdisc::RawBacklog},
     softnet::{PerCpu, interrupts, softirqs},
     spaces::{Counted, Spaces},
 };
@@ -127,15 +127,20 @@ impl Look {
         }
     }
 
+    fn qdiscs_of(&self, index: u32) -> impl Iterator<Item = &RawBacklog> {
+        self.qdiscs.iter().filter(move |qdisc| qdisc.index == index)
+    }
+
+    /// Dropped at the root qdiscs of a link since these were made (packets).
+    fn qdisc_drops(&self, index: u32) -> u64 {
+        self.qdiscs_of(index).map(|qdisc| u64::from(qdisc.drops)).sum()
+    }
+
     /// Lost at the qdiscs of one link (packets), of those that were there at both looks.
     fn qdisc_lost(&self, later: &Look, index: u32) -> u64 {
-        let of = |look: &Look| -> u64 {
-            look.qdiscs.iter().filter(|qdisc| qdisc.index == index).map(|qdisc| u64::from(qdisc.drops)).sum()
-        };
-        let kinds = |look: &Look| {
-            look.qdiscs.iter().filter(|qdisc| qdisc.index == index).map(|qdisc| qdisc.kind.clone()).collect::<Vec<_>>()
-        };
-        if kinds(self) == kinds(later) { of(later).saturating_sub(of(self)) } else { 0 }
+        let kinds = |look: &Look| look.qdiscs_of(index).map(|qdisc| qdisc.kind.clone()).collect::<Vec<_>>();
+        let are_the_same = kinds(self) == kinds(later);
+        if are_the_same { later.qdisc_drops(index).saturating_sub(self.qdisc_drops(index)) } else { 0 }
     }
 
     fn all_qdiscs_lost(&self, later: &Look) -> u64 {
@@ -203,15 +208,14 @@ impl Look {
             rx_bps: 8.0 * rate("rx_bytes"),
             tx_pps: rate("tx_packets"),
             tx_bps: 8.0 * rate("tx_bytes"),
-            // Drivers show one loss under several names.
-            ring_lost_per_s: counters::RING.iter().map(|counter| rate(counter)).fold(0.0, f64::max),
+            ring_lost_per_s: RING_COUNTERS.iter().map(|counter| rate(counter)).fold(0.0, f64::max),
             dropped_per_s: rate("rx_dropped") + rate("tx_dropped"),
             unclaimed_per_s: (rate("rx_dropped") - by_driver).max(0.0),
             qdisc_lost_per_s: self.qdisc_lost(later, port.nic.index) as f64 / seconds,
             link_bps: port.carries_bps(),
             held_bps: {
-                let own = later.qdiscs.iter().filter(|qdisc| qdisc.index == port.nic.index);
-                own.filter_map(|qdisc| qdisc.rate).map(|rate| 8.0 * rate as f64).reduce(f64::max)
+                let rates = later.qdiscs_of(port.nic.index).filter_map(|qdisc| qdisc.rate);
+                rates.max().map(|rate| 8.0 * rate as f64)
             },
             queues,
         }
@@ -258,20 +262,10 @@ mod counters {
     //! What monitoring reads of a [`Look`]: counters since boot, not rates.
 
     use super::Look;
-    use crate::softnet::UdpCounters;
+    use crate::{rtnl::RING_COUNTERS, softnet::UdpCounters};
     use netcliff_core::metrics::{Counters, CpuCounters, InterfaceCounters};
 
-    /// Names under which drivers show one loss at the ring.
-    pub(super) const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
-
     impl Look {
-        /// Dropped at the root qdiscs of an interface since these were made.
-        pub(super) fn qdisc_drops(&self, name: &str) -> u64 {
-            let index = self.indices.get(name);
-            let of = self.qdiscs.iter().filter(|qdisc| Some(&qdisc.index) == index);
-            of.map(|qdisc| u64::from(qdisc.drops)).sum()
-        }
-
         /// The counters of this moment.
         pub fn counters(&self) -> Counters {
             let cpus = self.system.seconds().into_iter().map(|(cpu, seconds)| {
@@ -294,9 +288,9 @@ mod counters {
                     name: name.clone(),
                     packets: [of("rx_packets"), of("tx_packets")],
                     bytes: [of("rx_bytes"), of("tx_bytes")],
-                    dropped_ring: RING.iter().map(|counter| of(counter)).max().unwrap_or_default(),
+                    dropped_ring: RING_COUNTERS.iter().map(|counter| of(counter)).max().unwrap_or_default(),
                     dropped: [of("rx_dropped"), of("tx_dropped")],
-                    dropped_qdisc: self.qdisc_drops(name),
+                    dropped_qdisc: self.indices.get(name).map_or(0, |index| self.qdisc_drops(*index)),
                     queues: queues
                         .filter(|queue| queue.receive)
                         .map(|queue| (queue.id, queue.packets, queue.drops))
@@ -346,7 +340,7 @@ mod tests {
             let socket = UdpSocket::bind("10.83.0.1:0")?;
             let sent = (0..200).filter(|_| socket.send_to(&[0; 1000], "10.83.0.2:9").is_ok()).count();
             let later = before.next(&[&port]).expect("counters");
-            Ok::<_, std::io::Error>((sent, before.until(&later, &[&port]), later.qdisc_drops("d0")))
+            Ok::<_, std::io::Error>((sent, before.until(&later, &[&port]), later.qdisc_drops(index)))
         };
         let seen = inside(format!("/run/netns/{space}").as_ref(), watched);
         let _ = Command::new("ip").args(["netns", "delete", &space]).status();

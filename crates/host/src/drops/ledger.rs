@@ -14,7 +14,7 @@ pub(super) const EMPTIED: &[&str] =
 /// Where copies for captures end: the packet itself goes on.
 const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliver_clone"];
 /// Counters of packets that a NIC lost before there was an skb. Drivers show one loss under several of these names.
-pub(super) const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+pub(super) use crate::rtnl::RING_COUNTERS as RING;
 
 /// How often both counts are read until nothing is dropped between them: a reading takes some 0.1 ms, and a host rarely drops so often.
 const STILL_TRIES: u32 = 10;

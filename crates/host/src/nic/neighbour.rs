@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt::BindToDevice};
 
-use crate::rtnl::Rtnl;
+use crate::rtnl::{Rtnl, missed};
 
 /// Any port would do.
 const DISCARD: u16 = 9;
@@ -174,18 +174,14 @@ pub fn own_end(interface: &str) -> Result<OwnEnd, NoNeighbour> {
 pub struct Received {
     /// Packets received.
     pub packets: u64,
-    /// Dropped by the device for want of room: descriptors, its FIFO (rx_missed_errors, rx_fifo_errors, rx_over_errors).
+    /// Dropped by the device for want of room: descriptors, its FIFO ([`RING_COUNTERS`](crate::rtnl::RING_COUNTERS)).
     pub missed: u64,
 }
 
 /// What an interface has received so far; None where the kernel does not report.
 pub fn received(interface: &str) -> Option<Received> {
     let stats = Rtnl::new().link(interface).ok()?.stats?;
-    Some(Received {
-        packets: stats.rx_packets,
-        // A driver counts a packet in one of them, or in several: the largest is counted once.
-        missed: stats.rx_missed_errors.max(stats.rx_fifo_errors).max(stats.rx_over_errors),
-    })
+    Some(Received { packets: stats.rx_packets, missed: missed(&stats) })
 }
 
 fn resolve(

@@ -9,10 +9,11 @@ use super::{
 };
 use crate::{
     nic::{Nic, netdev::NapiKey},
-    rtnl::Rtnl,
+    rtnl::{Rtnl, missed},
     setting::{Group, Setting},
 };
 use netcliff_core::switching::Part;
+use netcliff_core::traffic::FCS_BYTES;
 use std::{fs::OpenOptions, io, os::unix::net::UnixListener, path::PathBuf};
 
 const REASON: &str = "the load";
@@ -182,6 +183,13 @@ pub struct Counters {
     pub lost: u64,
 }
 
+impl Counters {
+    /// Mean size of its frames with FCS, which interfaces do not count (bytes); `None` without a packet.
+    pub fn frame_bytes(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.bytes as f64 / self.packets as f64 + FCS_BYTES)
+    }
+}
+
 /// Reads a device's counters, by its number.
 pub struct Receiver {
     index: u32,
@@ -206,12 +214,7 @@ impl Receiver {
             return Err(format!("{name} is called {} now", link.name));
         }
         let stats = link.stats.ok_or_else(|| format!("{name} has no counters"))?;
-        Ok(Counters {
-            packets: stats.rx_packets,
-            bytes: stats.rx_bytes,
-            // Drivers count one loss under one or several of these names.
-            lost: stats.rx_missed_errors.max(stats.rx_fifo_errors).max(stats.rx_over_errors),
-        })
+        Ok(Counters { packets: stats.rx_packets, bytes: stats.rx_bytes, lost: missed(&stats) })
     }
 }
 
@@ -276,7 +279,7 @@ mod tests {
         text.split_whitespace().map(|one| one.parse().unwrap()).collect()
     }
 
-    fn told(levers: &Levers) -> Vec<String> {
+    fn lines(levers: &Levers) -> Vec<String> {
         let one = |lever: &Lever| format!("{}: {} {} {}", lever.setting, lever.found, lever.interrupt, lever.poll);
         levers.all().iter().map(one).collect()
     }
@@ -287,7 +290,7 @@ mod tests {
         let deferred = named("gro_flush_timeout=50us napi_defer_hard_irqs=2");
         let levers = Levers::of(&ice(), &[], &deferred).unwrap();
         assert_eq!(
-            told(&levers),
+            lines(&levers),
             ["/sys/class/net/eth0/gro_flush_timeout: 0 0 50000", "/sys/class/net/eth0/napi_defer_hard_irqs: 0 0 2"]
         );
         let poll = levers.in_part(&ice(), Part::Poll);
@@ -295,7 +298,7 @@ mod tests {
         assert_eq!(levers.in_part(&ice(), Part::Interrupt).napi_settings, ice().napi_settings);
         let levers = Levers::of(&ice(), &named("rx-usecs=8"), &named("rx-usecs=200")).unwrap();
         assert_eq!(
-            told(&levers),
+            lines(&levers),
             ["eth0 coalesce adaptive-rx: 1 0 0", "eth0 coalesce rx-usecs: 50 8 200"],
             "the driver does not choose in either part"
         );

@@ -11,7 +11,7 @@ use netcliff_core::tuning::in_short;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::HostLock;
 use netcliff_host::nic::{self, Nic};
-use netcliff_host::tune::adapt::{Adapting, Levers};
+use netcliff_host::tune::adapt::{Adapting, Levers, Receiver};
 use netcliff_lab::costs::{self, Found};
 use netcliff_report::format::{self, Unit};
 
@@ -99,7 +99,8 @@ fn begin(
     }
     let host: Option<&Host> = known.map(|found| &found.calibration.host);
     let thresholds = Thresholds { up_pps: args.up, down_pps: args.down, costs: host.cloned() };
-    let frame_bytes = mean_frame_bytes(&nic).unwrap_or(FRAME_BYTES);
+    let received = Receiver::new(&nic).read().ok();
+    let frame_bytes = received.and_then(|counters| counters.frame_bytes()).unwrap_or(FRAME_BYTES);
     let [up_pps, down_pps] = [thresholds.up_pps(frame_bytes), thresholds.down_pps(frame_bytes)];
     let (forecast, not_predicted) = match forecast(&nic, &levers, known, inventory, (up_pps, frame_bytes)) {
         Ok(forecast) => (Some(forecast), None),
@@ -135,12 +136,6 @@ fn without_napi(nic: &Nic) -> Option<String> {
             kind.unwrap_or("it")
         )),
     }
-}
-
-/// Mean size of all frames that a device has received (bytes with FCS).
-fn mean_frame_bytes(nic: &Nic) -> Option<f64> {
-    let counters = netcliff_host::tune::adapt::Receiver::new(nic).read().ok()?;
-    (counters.packets > 0).then(|| counters.bytes as f64 / counters.packets as f64 + 4.0)
 }
 
 fn forecast(

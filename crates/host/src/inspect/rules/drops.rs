@@ -2,6 +2,7 @@
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Growth, Inspection, Port};
+use crate::rtnl::RING_COUNTERS;
 use netcliff_core::{inspection::Severity, quote::shell};
 
 /// Share of packets lost since boot from which it is reported although nothing is lost now: the loss that RFC 2544 tests
@@ -49,14 +50,12 @@ fn told(growth: Option<(u64, f64)>, since_boot: u64) -> String {
 }
 
 fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
-    const LOST: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
     let name = &port.nic.name;
     // Drivers show one loss under several names; the largest is not counted twice.
-    let total = LOST.iter().map(|counter| inspection.counters.of(name, counter)).max()?;
-    let grown = inspection
-        .growth
-        .as_ref()
-        .map(|growth| (LOST.iter().map(|counter| growth.of(name, counter)).max().unwrap_or(0), growth.seconds));
+    let total = RING_COUNTERS.iter().map(|counter| inspection.counters.of(name, counter)).max()?;
+    let grown = inspection.growth.as_ref().map(|growth| {
+        (RING_COUNTERS.iter().map(|counter| growth.of(name, counter)).max().unwrap_or(0), growth.seconds)
+    });
     let rising = grown.is_some_and(|(grown, _)| grown > 0);
     let received = inspection.counters.of(name, "rx_packets");
     if !rising && (total as f64) <= OLD_LOSS * received as f64 {

@@ -36,8 +36,8 @@ mod tests {
     #[test]
     fn delays_that_qemu_rounds_up_are_named() {
         for value in ["1", "50", "128"] {
-            let told = why(Model::E1000e, "rx-usecs", value).expect("it is as 0");
-            assert!(told.contains(&format!("rx-usecs {value}: QEMU's e1000e leaves 128 us")), "{told}");
+            let refusal = why(Model::E1000e, "rx-usecs", value).expect("it is as 0");
+            assert!(refusal.contains(&format!("rx-usecs {value}: QEMU's e1000e leaves 128 us")), "{refusal}");
         }
         for (model, value) in [(Model::E1000e, "0"), (Model::E1000e, "129"), (Model::Igb, "50"), (Model::Vmxnet3, "50")]
         {
