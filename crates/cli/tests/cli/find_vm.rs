@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{LockResult, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::common::running::{Ended, Running, signal};
@@ -116,13 +116,7 @@ fn what_a_guest_does_not_have_is_refused_before_it_boots() {
 /// Both directions, with the guest's own CPU and counts; and settings of its driver, with those that cannot act named.
 #[test]
 fn a_guest_receives_and_sends_and_its_driver_is_set() {
-    if !has_namespaces() {
-        return;
-    }
-    let Some(kernel) = kernel() else { return };
-    let _one = ONE_GUEST.lock();
-    let home = Home::new();
-    let kernel = kernel.display().to_string();
+    let Some((kernel, home, _one)) = room_for_a_guest() else { return };
     let guest = ["--testbed", "vm:e1000e", "--vm-kernel", &kernel];
     let short = ["--time", "300ms", "--warmup", "200ms", "--repeats", "2", "--json"];
     let of = |args: &[&str]| {
@@ -159,13 +153,7 @@ fn a_guest_receives_and_sends_and_its_driver_is_set() {
 /// Two NICs, between which the guest forwards most of a low load.
 #[test]
 fn a_guest_forwards() {
-    if !has_namespaces() {
-        return;
-    }
-    let Some(kernel) = kernel() else { return };
-    let _one = ONE_GUEST.lock();
-    let home = Home::new();
-    let kernel = kernel.display().to_string();
+    let Some((kernel, home, _one)) = room_for_a_guest() else { return };
     let guest = ["rfc2544", "throughput", "--testbed", "vm:e1000e", "--vm-kernel", &kernel, "--max", "1kpps"];
     let short = ["--trial", "300ms", "--frames", "64", "--loss", "20%", "--width", "20%", "--json"];
     let mut run = Running::start(&home, &[&guest[..], &short[..]].concat());
@@ -217,13 +205,7 @@ fn left() -> Vec<String> {
 
 #[test]
 fn a_guest_is_loaded_and_leaves_nothing() {
-    if !has_namespaces() {
-        return;
-    }
-    let Some(kernel) = kernel() else { return };
-    let _one = ONE_GUEST.lock();
-    let home = Home::new();
-    let kernel = kernel.display().to_string();
+    let Some((kernel, home, _one)) = room_for_a_guest() else { return };
     let args = ["find", "--testbed", "vm:e1000e", "--vm-kernel", &kernel, "--quick", "--json", "--trial", "100ms"];
     // Stopped once it sends: what the guest measured is kept.
     let mut run = Running::start(&home, &args);
@@ -251,14 +233,15 @@ fn a_guest_is_loaded_and_leaves_nothing() {
 /// One guest at a time is looked for; under nextest each test has a process of its own, and the group one at a time.
 static ONE_GUEST: Mutex<()> = Mutex::new(());
 
+/// A kernel, a home, and the right to be the one guest. None where no guest can run: the reason is reported as a skip.
+fn room_for_a_guest() -> Option<(String, Home, LockResult<MutexGuard<'static, ()>>)> {
+    let kernel = has_namespaces().then(kernel)??.display().to_string();
+    Some((kernel, Home::new(), ONE_GUEST.lock()))
+}
+
 /// A run whose guest is lost while it is loaded: it ends by itself and leaves nothing.
 fn lost(fault: &str, of: impl FnOnce(u32)) -> Option<Ended> {
-    if !has_namespaces() {
-        return None;
-    }
-    let kernel = kernel()?.display().to_string();
-    let _one = ONE_GUEST.lock();
-    let home = Home::new();
+    let (kernel, home, _one) = room_for_a_guest()?;
     let what = ["find", "--testbed", "vm:e1000e", "--vm-kernel", &kernel, "--vm-monitor", fault];
     let how = ["--quick", "--json", "--trial", "100ms", "--loss", "1e-2"];
     let mut run = Running::start(&home, &[&what[..], &how].concat());

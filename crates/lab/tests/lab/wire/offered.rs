@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::wire::common::{Pair, pair_or_skip};
+use crate::wire::forward::direction;
 use netcliff_packets::port::SendBy;
 use netcliff_packets::run::{Timing, run as run_frames};
 use netcliff_packets::schedule::{Arrivals, Schedule};
 use netcliff_packets::sink::Work;
 use netcliff_packets::thread::Placement;
 use netcliff_packets::transmit::Method;
-use netcliff_rfc2544::tester::run::{Methods, Port, Remote};
-use netcliff_rfc2544::tester::{Direction, Profile, Sweep, Trial};
+use netcliff_rfc2544::tester::Trial;
+use netcliff_rfc2544::tester::run::{Methods, Remote};
 use netcliff_testkit::{Need, has};
 use netcliff_transfer::bulk::{Amount, Channel, DatagramPath, Datagrams, Settings, SocketOptions, run};
 
@@ -247,7 +248,7 @@ fn no_path_makes_live_frames_exceed_their_rate() {
     for seed in 1..=paths {
         let path = Path::random(seed);
         path.lay(&pair);
-        let direction = live_direction(&pair, path.block_bytes.max(64) + 46);
+        let direction = direction(&pair, &[path.block_bytes.max(64) + 46]);
         let by = Methods { send: SendBy::Live, ..Methods::default() };
         let mut remote =
             Remote::start(vec![direction], by, 32, Placement::default(), Arc::default()).expect("it opens");
@@ -271,25 +272,6 @@ fn no_path_makes_live_frames_exceed_their_rate() {
         // The time that the last batch left is not before the time of its last frame.
         let whole_s = (one.sent - u64::from(one.batch.expect("batches"))) as f64 / load_pps;
         assert!(one.sending_s >= 0.99 * whole_s - 1e-6, "{path:?}: {} frames in {} s", one.sent, one.sending_s);
-    }
-}
-
-fn live_direction(pair: &Pair, frame_bytes: usize) -> Direction {
-    let port = |end: &str, interface: &str| Port { netns: Some(pair.netns(end)), interface: interface.to_owned() };
-    Direction {
-        from: port("a", "v0"),
-        to: port("b", "v1"),
-        profile: Profile {
-            source_mac: [2, 0, 0, 0, 7, 1],
-            destination_mac: [2, 0, 0, 0, 7, 0xff],
-            vlan: None,
-            source: [198, 18, 0, 2].into(),
-            destination: [198, 19, 0, 2].into(),
-            ports: (10_000, 20_000),
-            sweep: Sweep { source_ports: 5, ..Sweep::default() },
-            sizes: vec![frame_bytes],
-            replay: None,
-        },
     }
 }
 

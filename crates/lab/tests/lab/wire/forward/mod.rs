@@ -17,7 +17,7 @@ use netcliff_rfc2544::tester::Sweep;
 use netcliff_rfc2544::tester::Trial;
 use netcliff_rfc2544::tester::run::{Bench, DirectionReport, Methods, Port, Tester, TrialReport};
 
-fn direction(pair: &Pair, sizes: &[usize]) -> Direction {
+pub(super) fn direction(pair: &Pair, sizes: &[usize]) -> Direction {
     let port = |netns: &Path, interface: &str| Port { netns: Some(netns.to_owned()), interface: interface.to_owned() };
     Direction {
         from: port(&pair.netns("a"), "v0"),
