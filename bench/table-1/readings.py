@@ -116,13 +116,13 @@ def main():
                         capture(path, sent)
                         for timer, values in means.items():
                             values.append(mean_us(program, path, packets, timer, k))
-                    told = []
+                    cells = []
                     for timer, values in means.items():
                         mean = statistics.mean(values)
                         half = STUDENT[replications - 1] * statistics.stdev(values) / math.sqrt(replications)
                         name = "free" if timer == "true" else "first packet"
-                        told.append(f"{name} {mean:.0f} [{mean - half:.0f}, {mean + half:.0f}]")
-                    print(f"{together} {last} {load}: load {statistics.mean(real):.2f}, " + ", ".join(told), flush=True)
+                        cells.append(f"{name} {mean:.0f} [{mean - half:.0f}, {mean + half:.0f}]")
+                    print(f"{together} {last} {load}: load {statistics.mean(real):.2f}, " + ", ".join(cells), flush=True)
 
 
 if __name__ == "__main__":

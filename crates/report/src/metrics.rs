@@ -88,16 +88,16 @@ fn written(labels: Labels<'_>) -> String {
 }
 
 /// The text of an answer.
-pub fn metrics(told: MetricsSource<'_>, open_metrics: bool) -> String {
+pub fn metrics(source: MetricsSource<'_>, open_metrics: bool) -> String {
     let mut text = Text { text: String::new(), open_metrics };
-    let version = vec![("version", told.version.to_owned())];
+    let version = vec![("version", source.version.to_owned())];
     text.family("netcliff_build_info", Kind::Gauge, "Version of netcliff.", [(version, 1.0)]);
-    cpus(&mut text, told.counters);
-    drops(&mut text, told.counters);
-    interfaces(&mut text, told.counters);
-    told.moment.into_iter().for_each(|moment| shares(&mut text, moment));
-    told.headroom.into_iter().for_each(|headroom| cliff(&mut text, headroom));
-    told.agent.into_iter().for_each(|agent| of_agent(&mut text, agent));
+    cpus(&mut text, source.counters);
+    drops(&mut text, source.counters);
+    interfaces(&mut text, source.counters);
+    source.moment.into_iter().for_each(|moment| shares(&mut text, moment));
+    source.headroom.into_iter().for_each(|headroom| cliff(&mut text, headroom));
+    source.agent.into_iter().for_each(|agent| of_agent(&mut text, agent));
     if open_metrics {
         text.text.push_str("# EOF\n");
     }
@@ -330,9 +330,9 @@ mod tests {
         let started = [("rr".to_owned(), 3)].into();
         let agent = AgentCounters { clients: 2, most_clients: 10, started, ended: 2, refused: 1 };
         let counters = counters();
-        let told =
+        let source =
             MetricsSource { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: Some(&agent) };
-        metrics(told, open_metrics)
+        metrics(source, open_metrics)
     }
 
     #[test]
@@ -380,8 +380,8 @@ mod tests {
         let interface = |name: &str| InterfaceCounters { name: name.into(), ..InterfaceCounters::default() };
         let interfaces = vec![interface("z\u{1b}"), interface("z\u{202e}"), interface("z\u{fffd}"), interface("z")];
         let counters = Counters { interfaces, ..Counters::default() };
-        let told = MetricsSource { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: None };
-        let text = metrics(told, false);
+        let source = MetricsSource { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: None };
+        let text = metrics(source, false);
         let samples: Vec<&str> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
         let unique: std::collections::BTreeSet<&&str> = samples.iter().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(unique.len(), samples.iter().filter(|line| !line.starts_with('#')).count(), "{text}");
@@ -406,14 +406,14 @@ mod tests {
         let headroom: Headroom = serde_json::from_value(headroom).expect("a headroom");
         let (counters, moment) = (counters(), Moment::default());
         let agent = AgentCounters::default();
-        let told = MetricsSource {
+        let source = MetricsSource {
             version: "0.1.0",
             counters: &counters,
             moment: Some(&moment),
             headroom: Some(&headroom),
             agent: Some(&agent),
         };
-        let text = metrics(told, false);
+        let text = metrics(source, false);
         let is_told = |name: &str| text.contains(&format!("# TYPE {name} "));
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         for (file, contrib) in [
@@ -421,8 +421,8 @@ mod tests {
             ("netcliff.json", include_str!("../../../contrib/grafana/netcliff.json")),
         ] {
             let names = contrib.split(|letter| !is_part(letter)).filter(|word| word.starts_with("netcliff_"));
-            let (told, untold): (Vec<_>, Vec<_>) = names.partition(|name| is_told(name));
-            assert!(untold.is_empty() && told.len() > 3, "{file}: {untold:?}\n{text}");
+            let (source, untold): (Vec<_>, Vec<_>) = names.partition(|name| is_told(name));
+            assert!(untold.is_empty() && source.len() > 3, "{file}: {untold:?}\n{text}");
         }
     }
 }

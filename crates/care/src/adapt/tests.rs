@@ -35,8 +35,8 @@ fn it_switches_up_and_down_with_hysteresis() {
             switches.push((fake.at_s, part, measured.unwrap().pps));
         }
     }
-    let told: Vec<String> = switches.iter().map(|(at, part, pps)| format!("{at:.1} {part:?} {pps:.0}")).collect();
-    assert_eq!(told, ["0.5 Poll 125000", "1.1 Interrupt 72266"]);
+    let seen: Vec<String> = switches.iter().map(|(at, part, pps)| format!("{at:.1} {part:?} {pps:.0}")).collect();
+    assert_eq!(seen, ["0.5 Poll 125000", "1.1 Interrupt 72266"]);
     let [quiet, busy] = [Part::Interrupt, Part::Poll].map(|part| follower.spent(part));
     assert!((quiet.0 - 0.7).abs() < 1e-9 && (busy.0 - 0.6).abs() < 1e-9, "{quiet:?} {busy:?}");
     assert_eq!((quiet.1 + busy.1) as u64, 100 * (3 * 50 + 2 * 200 + 4 * 90 + 4 * 50));

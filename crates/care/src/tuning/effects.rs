@@ -31,9 +31,9 @@ pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
     let costs = costs(&found.calibration);
     let packets_per_interrupt = found.packets_per_interrupt().unwrap_or(f64::INFINITY);
     let known = Known { host, steps: &plan.steps, costs, packets_per_interrupt, run };
-    let told: Vec<String> = plan.steps.iter().map(|step| known.effect(step)).collect();
-    for (step, told) in plan.steps.iter_mut().zip(told) {
-        step.proposal.effect.get_or_insert(told);
+    let effects: Vec<String> = plan.steps.iter().map(|step| known.effect(step)).collect();
+    for (step, effect) in plan.steps.iter_mut().zip(effects) {
+        step.proposal.effect.get_or_insert(effect);
     }
 }
 
@@ -54,8 +54,8 @@ struct Known<'a> {
 impl Known<'_> {
     fn effect(&self, step: &Step) -> String {
         let answers = [schemes::effect, spread::effect, placing::effect, room::effect, segments::effect, power::effect];
-        let told = answers.iter().find_map(|answer| answer(self, step));
-        told.unwrap_or_else(|| format!("not predicted: {}", why_not(step)))
+        let found = answers.iter().find_map(|answer| answer(self, step));
+        found.unwrap_or_else(|| format!("not predicted: {}", why_not(step)))
     }
 
     /// The interface that a step is about.
@@ -223,7 +223,7 @@ mod spread {
         ))
     }
 
-    /// Even shares of so many queues.
+    /// Even shares of this many queues.
     fn even(count: &str) -> Option<Shares> {
         let count: usize = count.parse().ok().filter(|count| *count > 0)?;
         Some(vec![1.0 / count as f64; count])

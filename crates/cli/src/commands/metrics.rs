@@ -48,14 +48,14 @@ fn monitor(interfaces: &[String], named: Option<&str>, store: &StoreArgs) -> any
 fn text(monitor: &Monitor, agent: Option<&Counts>, format: Format) -> Result<String, String> {
     let read = monitor.read(now_unix_s()).map_err(|error| error.to_string())?;
     let agent = agent.map(|counts| counts.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    let told = MetricsSource {
+    let source = MetricsSource {
         version: env!("CARGO_PKG_VERSION"),
         counters: &read.counters,
         moment: read.moment.as_ref(),
         headroom: read.headroom.as_ref(),
         agent: agent.as_ref(),
     };
-    Ok(metrics(told, format == Format::OpenMetrics))
+    Ok(metrics(source, format == Format::OpenMetrics))
 }
 
 /// A port that answers with this host's metrics.

@@ -122,15 +122,15 @@ impl Live {
     fn start(args: &RrArgs) -> anyhow::Result<Option<Self>> {
         let asked_s = args.interval.and_then(|interval| interval.0);
         if args.live {
-            let (to, lines) = Lines::start(args.json, |told: &LiveEvent| {
-                live_line(told);
+            let (to, lines) = Lines::start(args.json, |event: &LiveEvent| {
+                live_line(event);
                 String::new()
             })?;
             return Ok(Some(Self { every: Duration::from_secs_f64(asked_s.unwrap_or(LIVE_S)), to, lines }));
         }
         let Some(interval_s) = asked_s else { return Ok(None) };
         let mut text = RrLines::default();
-        let (to, lines) = Lines::start(args.json, move |told: &LiveEvent| match told {
+        let (to, lines) = Lines::start(args.json, move |event: &LiveEvent| match event {
             LiveEvent::Repeat(settings) => {
                 text.repeat(settings);
                 String::new()
@@ -140,15 +140,15 @@ impl Live {
         Ok(Some(Self { every: Duration::from_secs_f64(interval_s), to, lines }))
     }
 
-    fn tell(&self, told: LiveEvent) {
+    fn tell(&self, event: LiveEvent) {
         // If the lines' reader is gone, reports are dropped.
-        let _ = self.to.send(told);
+        let _ = self.to.send(event);
     }
 
     /// Reports that a repeat begins; returns its intervals.
-    fn intervals<'a>(&self, settings: &Settings, told: &'a (dyn Fn(Interval) + Sync)) -> Intervals<'a> {
+    fn intervals<'a>(&self, settings: &Settings, passed: &'a (dyn Fn(Interval) + Sync)) -> Intervals<'a> {
         self.tell(LiveEvent::Repeat(Box::new(settings.clone())));
-        Intervals { every: self.every, told }
+        Intervals { every: self.every, passed }
     }
 
     fn end(self) {
@@ -203,8 +203,8 @@ fn provenance(settings: &Settings) -> Provenance {
 }
 
 /// A report of a running test as an event.
-fn live_line(told: &LiveEvent) {
-    match told {
+fn live_line(event: &LiveEvent) {
+    match event {
         LiveEvent::Repeat(settings) => {
             live::tell(
                 "repeat",
@@ -285,9 +285,9 @@ fn here(
     let fingerprints = Fingerprints::here(fingerprint);
     let companion = rr::apart(&sweep.template).then(|| Companion::start(OWN_PROGRAM.as_ref(), VERSION, &rig));
     let mut companion = companion.transpose().map_err(RrError::from)?;
-    let told = |interval| live.iter().for_each(|live| live.tell(LiveEvent::Passed(interval)));
+    let passed = |interval| live.iter().for_each(|live| live.tell(LiveEvent::Passed(interval)));
     measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
-        let intervals = live.map(|live| live.intervals(settings, &told));
+        let intervals = live.map(|live| live.intervals(settings, &passed));
         rr::here(settings, &rig, meter, companion.as_mut(), intervals)
     })
 }
@@ -330,9 +330,9 @@ fn there(
     let guest = far.guest().map(|guest| guest.vm.describe()).into_iter();
     let of_guest: Vec<String> = guest.chain(far.guest().iter().flat_map(|guest| guest.limits).cloned()).collect();
     let fingerprints = Fingerprints::with_agent(&mut far.session, address);
-    let told = |interval| live.iter().for_each(|live| live.tell(LiveEvent::Passed(interval)));
+    let passed = |interval| live.iter().for_each(|live| live.tell(LiveEvent::Passed(interval)));
     let measured = measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
-        let intervals = live.map(|live| live.intervals(settings, &told));
+        let intervals = live.map(|live| live.intervals(settings, &passed));
         let settings = Settings { client_cpu: settings.client_cpu.or(near_cpu), ..settings.clone() };
         rr::there(&settings, (&mut far.session, address), meter, stop, intervals)
     });

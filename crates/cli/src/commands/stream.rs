@@ -188,8 +188,8 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
 fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Option<Lines>> {
     let asked_s = args.interval.and_then(|interval| interval.0);
     if args.live {
-        let (to, lines) = Lines::start(args.json, |told| {
-            live_line(told);
+        let (to, lines) = Lines::start(args.json, |event| {
+            live_line(event);
             String::new()
         })?;
         options.live = Some(Live { every: Duration::from_secs_f64(asked_s.unwrap_or(LIVE_S)), to });
@@ -197,14 +197,14 @@ fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Optio
     }
     let Some(interval_s) = asked_s else { return Ok(None) };
     let mut text = StreamLines::new(args.carrier() == Carrier::Udp);
-    let (to, lines) = Lines::start(args.json, move |told| text.lines(told))?;
+    let (to, lines) = Lines::start(args.json, move |event| text.lines(event))?;
     options.live = Some(Live { every: Duration::from_secs_f64(interval_s), to });
     Ok(Some(lines))
 }
 
 /// A report of a running sweep as an event.
-fn live_line(told: &LiveEvent) {
-    match told {
+fn live_line(event: &LiveEvent) {
+    match event {
         LiveEvent::Repeat { path, block_bytes, repeat } => {
             live::tell("repeat", || json!({"path": path, "block_bytes": block_bytes, "repeat": repeat}));
         }

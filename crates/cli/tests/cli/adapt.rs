@@ -127,8 +127,8 @@ fn it_follows_the_load_and_sets_back() {
     let ended = running.end(PATIENCE);
     assert!(ended.status.success(), "{}", ended.stderr);
     let events = events(&ended.stdout);
-    let told: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    assert_eq!(told, ["start", "switch", "switch", "end"], "{}", ended.stdout);
+    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(names, ["start", "switch", "switch", "end"], "{}", ended.stdout);
     assert_eq!([&events[1]["part"], &events[2]["part"]], ["poll", "interrupt"]);
     assert!(events[1]["pps"].as_f64().unwrap() > 1000.0 && events[2]["pps"].as_f64().unwrap() < 500.0);
     assert_eq!(events[1]["applied"][0]["effective"], "50000");
@@ -162,17 +162,17 @@ fn a_dry_run_changes_nothing_and_a_second_one_is_refused() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("another netcliff"), "{refused:?}");
     // Also one that keeps its state elsewhere.
     let refused = second(&Home::new());
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(1) && told.contains("another netcliff adapts v1"), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("another netcliff adapts v1"), "{refused:?}");
 
     let load = bed.load(Duration::from_secs(2));
     let args = [&["tune", "adapt", "--if", "v1", "--for", "2s", "--dry-run"][..], &RATES].concat();
     let dry = bed.inside(1, &home, &args).output().unwrap();
     load.join().unwrap();
-    let told = String::from_utf8_lossy(&dry.stdout).into_owned();
+    let said = String::from_utf8_lossy(&dry.stdout).into_owned();
     assert!(
-        dry.status.success() && told.contains("would switch: polls") && told.contains("nothing was changed"),
-        "{told}"
+        dry.status.success() && said.contains("would switch: polls") && said.contains("nothing was changed"),
+        "{said}"
     );
     assert_eq!(bed.values(), ["0", "0"]);
     assert!(
@@ -242,7 +242,7 @@ fn a_device_that_goes_and_another_owner() {
 fn what_cannot_be_adapted_is_said_with_what_can() {
     let Some(bed) = Bed::new("usage") else { return };
     let home = Home::new();
-    let told = |args: &[&str]| {
+    let refusal = |args: &[&str]| {
         let output = bed.inside(1, &home, &[&["tune", "adapt"][..], args].concat()).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -259,11 +259,11 @@ fn what_cannot_be_adapted_is_said_with_what_can() {
         (&["--if", "v1", "--up", "1kpps", "--poll", "threaded=off"], &["same settings in both parts"]),
         (&["--if", "v1", "--up", "1kpps", "--poll", "rx-usecs=50"], &["v1, veth, has no rx-usecs"]),
     ] {
-        let why = told(args);
+        let why = refusal(args);
         assert!(words.iter().all(|word| why.contains(word)), "{args:?}: {why}");
     }
     assert!(ip(&["netns", "exec", &bed.0[1], "ethtool", "-K", "v1", "gro", "off"]));
-    assert!(told(&["--if", "v1", "--up", "1kpps"]).contains("ethtool -K v1 gro on"));
+    assert!(refusal(&["--if", "v1", "--up", "1kpps"]).contains("ethtool -K v1 gro on"));
 }
 
 /// A user without the right hears it before anything is followed, not when the load comes.
@@ -289,9 +289,9 @@ fn without_root_it_is_refused_at_once() {
     }
     let args = ["tune", "adapt", "--if", "v1", "--up", "1kpps", "--for", "30s"];
     let refused = as_nobody(&args);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(1), "{told}");
-    assert!(told.contains("may not be set by this user") && told.contains("CAP_NET_ADMIN"), "{told}");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("may not be set by this user") && said.contains("CAP_NET_ADMIN"), "{said}");
     let dry = as_nobody(&["tune", "adapt", "--if", "v1", "--up", "1kpps", "--for", "300ms", "--dry-run"]);
     assert!(dry.status.success(), "{dry:?}");
 }

@@ -22,8 +22,8 @@ impl StreamLines {
     }
 
     /// The lines for a report, each with its end; may be none.
-    pub fn lines(&mut self, told: &LiveEvent) -> String {
-        match told {
+    pub fn lines(&mut self, event: &LiveEvent) -> String {
+        match event {
             LiveEvent::Repeat { path, block_bytes, repeat } => {
                 self.heading = Some(format!("{path} {}, repeat {repeat}", units::print_bytes(*block_bytes as u64)));
                 String::new()

@@ -39,7 +39,7 @@ pub struct Intervals<'a> {
     /// Length of an interval.
     pub every: Duration,
     /// Called after each interval by the thread that closes the window. It must not block.
-    pub told: &'a (dyn Fn(Interval) + Sync),
+    pub passed: &'a (dyn Fn(Interval) + Sync),
 }
 
 impl fmt::Debug for Intervals<'_> {
@@ -141,7 +141,7 @@ impl<'a> IntervalReader<'a> {
             timeouts: now.timeouts.saturating_sub(self.last.timeouts),
         };
         self.last = now;
-        (self.wanted.told)(interval);
+        (self.wanted.passed)(interval);
     }
 }
 
@@ -153,8 +153,8 @@ mod tests {
     fn intervals_are_what_was_counted_between_their_ends() {
         const S: u64 = 1_000_000_000;
         let (to, heard) = std::sync::mpsc::channel();
-        let told = |interval| to.send(interval).expect("it is heard");
-        let wanted = Intervals { every: Duration::from_secs(1), told: &told };
+        let passed = |interval| to.send(interval).expect("it is heard");
+        let wanted = Intervals { every: Duration::from_secs(1), passed: &passed };
         let cells = [Cell::default(), Cell::default()];
         let mut reader = IntervalReader::new(wanted, &cells, S);
         cells[0].count(10_000);

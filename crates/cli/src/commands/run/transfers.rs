@@ -77,7 +77,7 @@ fn measured(
         Testbed::Vm(model) if !far => {
             let (held, beside) = args.wait.hold()?;
             lock = held;
-            beside.into_iter().for_each(|told| output::say(format!("netcliff: {told}")));
+            beside.into_iter().for_each(|note| output::say(format!("netcliff: {note}")));
             FarSession::in_guest(&guest_of(args, model), GuestLink::default())?
         }
         _ => FarSession::open_changing(&args.far, &args.devices)?,
