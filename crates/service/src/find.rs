@@ -2,7 +2,7 @@
 
 mod real;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,8 +17,8 @@ use netcliff_trial::rig::Place;
 use crate::bench::{Conductor, Metered, Observer};
 use crate::error::FindError;
 use crate::protocol::{Match, Transport};
-use crate::request::RequestSpec;
-use crate::requester::tls::Wanted;
+use crate::request::{RequestSpec, Workload};
+use crate::requester::tls::{Client, Wanted};
 use crate::search::{self, Judging, Scale};
 use crate::{bottleneck, costs};
 
@@ -154,7 +154,7 @@ impl Options {
     /// Refuses what can be seen to be impossible before anything is started.
     ///
     /// # Errors
-    /// A value is out of its range.
+    /// A value is out of its range, or a file of requests or certificates cannot be read.
     pub fn check(&self) -> Result<(), FindError> {
         let usage = |why: String| Err(FindError::Usage(why));
         let promise = self.promise();
@@ -195,7 +195,30 @@ impl Options {
             }
             _ => {}
         }
-        Ok(())
+        let to = match self.target {
+            Target::Running(to, _) => to,
+            Target::Start(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, self.port()?)),
+        };
+        self.read(to).map(drop)
+    }
+
+    /// Port that the service answers on.
+    fn port(&self) -> Result<u16, FindError> {
+        match self.target {
+            Target::Running(to, _) => Ok(to.port()),
+            Target::Start(_) => self.port.or(self.request.protocol.port(self.has_tls())).ok_or_else(|| {
+                FindError::Usage("--request udp: it has no port of its own; give the service's with --port".to_owned())
+            }),
+        }
+    }
+
+    /// Reads what stands in files: the requests to a service at an address, and the certificates.
+    fn read(&self, to: SocketAddr) -> Result<(Workload, Option<Client>), FindError> {
+        let transport = if self.has_tls() { Some(Transport::Tcp) } else { self.transport };
+        let host = self.tls.server_name.clone().unwrap_or_else(|| to.to_string());
+        let tls = self.has_tls().then(|| Client::new(&self.tls, self.request.protocol, to.ip()));
+        let tls = tls.transpose().map_err(FindError::Usage)?;
+        Ok((Workload::read(&self.request, transport, self.by, &host)?, tls))
     }
 }
 

@@ -101,7 +101,8 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
     said
 }
 
-/// A computed cliff with outside pauses whose interval holds neither the measurement nor the other engine's: its pauses are not this host's.
+/// A sentence for a computed cliff with outside pauses whose interval neither meets the measured one's nor holds the other engine's value: its
+/// pauses are not this host's. `None` where each computed cliff fits one of them.
 fn excluding(finding: &Finding) -> Option<String> {
     let cliffs = &finding.cliff_experienced_pps;
     let measured = cliffs.wire?;
@@ -113,7 +114,7 @@ fn excluding(finding: &Finding) -> Option<String> {
     pair.into_iter().find_map(|(engine, other)| {
         let (figure, other) = (cliffs.get(engine)?, cliffs.get(other)?);
         let ends = figure.interval?;
-        let excluded = outside(ends, &Figure::exact(measured.value)) && outside(ends, &Figure::exact(other.value));
+        let excluded = outside(ends, &measured) && outside(ends, &Figure::exact(other.value));
         excluded.then(|| {
             format!(
                 "the {} cliff with outside pauses, {}, fits neither the measured nor the {} one: do not plan with it",

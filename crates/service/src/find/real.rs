@@ -24,8 +24,6 @@ use crate::bench::{Bench, Metered, Spec};
 use crate::error::FindError;
 use crate::process::{NetworkCounts, Service, Times, Waits, softirq_threads};
 use crate::protocol::Transport;
-use crate::request::Workload;
-use crate::requester::tls::Client;
 use crate::requester::{Load, OnceError, Report, Requester};
 
 /// Time allowed for a service to answer its first request, and for one that answers wrongly to answer rightly.
@@ -60,24 +58,14 @@ pub(super) struct Real {
 
 impl Real {
     pub(super) fn start(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, FindError> {
-        let (running, port) = match options.target {
-            Target::Running(to, _) => (Some(to), to.port()),
-            Target::Start(_) => {
-                (None, options.port.or(options.request.protocol.port(options.has_tls())).ok_or_else(no_port)?)
-            }
+        let running = match options.target {
+            Target::Running(to, _) => Some(to),
+            Target::Start(_) => None,
         };
-        let transport = if options.has_tls() { Some(Transport::Tcp) } else { options.transport };
-        let read = |to: SocketAddr| {
-            let host = options.tls.server_name.clone().unwrap_or_else(|| to.to_string());
-            let tls = options.has_tls().then(|| Client::new(&options.tls, options.request.protocol, to.ip()));
-            let tls = tls.transpose().map_err(FindError::Usage)?;
-            Ok::<_, FindError>((Workload::read(&options.request, transport, options.by, &host)?, tls))
-        };
-        // What cannot be read is said before anything is made.
-        read(running.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port))))?;
+        let port = options.port()?;
         let rig = Rig::build(&rig_options(options), Arc::clone(&stop))?;
         let to = running.unwrap_or_else(|| SocketAddr::new(rig.host_address(), port));
-        let (workload, tls) = read(to)?;
+        let (workload, tls) = options.read(to)?;
         let datagrams = workload.transport == Transport::Udp;
         let numbered = datagrams && workload.protocol.numbers_datagrams();
         let usual = match (datagrams, numbered) {
@@ -352,10 +340,6 @@ impl Bench for Real {
         });
         Ok((report, metered))
     }
-}
-
-fn no_port() -> FindError {
-    FindError::Usage("--request udp: it has no port of its own; give the service's with --port".to_owned())
 }
 
 fn rig_options(options: &Options) -> RigOptions {
