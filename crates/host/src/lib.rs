@@ -91,7 +91,6 @@ pub mod perf;
 pub mod process;
 mod procfs;
 mod rtnl;
-#[cfg_attr(not(target_os = "linux"), path = "not_linux/schedule.rs")]
 pub mod schedule;
 pub mod serving;
 pub mod setting;

@@ -31,7 +31,6 @@ pub mod error;
 pub mod frame;
 pub mod generator;
 pub mod latency;
-#[cfg_attr(not(target_os = "linux"), path = "not_linux/messages.rs")]
 pub mod messages;
 pub mod port;
 pub mod replay;

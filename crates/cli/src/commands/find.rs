@@ -96,6 +96,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
 fn refuse_profile(args: &FindArgs) -> anyhow::Result<()> {
     let elsewhere = match (&args.of, args.testbed) {
         _ if !args.profile => return Ok(()),
+        #[cfg(target_os = "linux")]
         _ if args.service.is_asked() => {
             "--profile: a service is a process of its own; run `netcliff profile --pid PID` during the search"
         }

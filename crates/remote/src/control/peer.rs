@@ -60,6 +60,7 @@ fn listed_owner(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
 
 /// Looks up one socket by its two addresses, within microseconds: sock_diag(7). Kernels without sock_diag, and
 /// processes that may not use netlink, get an error.
+#[cfg(target_os = "linux")]
 mod diag {
     use std::io::{Error, ErrorKind, Result};
     use std::net::{IpAddr, SocketAddr};
@@ -141,6 +142,14 @@ mod diag {
         bytes.extend([0; 4]);
         bytes.extend([0xff; 8]);
         Ok(bytes)
+    }
+}
+
+/// BSD has no sock_diag.
+#[cfg(not(target_os = "linux"))]
+mod diag {
+    pub(super) fn owner_of(_: std::net::SocketAddr, _: std::net::SocketAddr) -> std::io::Result<Option<u32>> {
+        Err(netcliff_bsd::refused("sock_diag"))
     }
 }
 
