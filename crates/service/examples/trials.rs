@@ -1,5 +1,5 @@
 //! Trials of the requester at given loads, a line each: `trials ADDRESS:PORT REQUEST CPU SECONDS RATE...`, in the network namespace
-//! that it is started in. For comparisons with generators of other make at equal loads (`bench/service`).
+//! that it is started in; a rate such as `60000:constant` has equal gaps. For comparisons with generators of other make at equal loads (`bench/service`).
 #![cfg(target_os = "linux")]
 
 use std::error::Error;
@@ -33,13 +33,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     requester.ask_once(true)?;
     for (seed, rate) in rates.iter().enumerate() {
-        let load = Load {
-            rate_rps: rate.parse()?,
-            arrivals: Arrivals::Poisson,
-            warm_up_s: 0.1,
-            window_s: seconds.parse()?,
-            seed: seed as u64,
+        let (rate, arrivals) = match rate.strip_suffix(":constant") {
+            Some(rate) => (rate, Arrivals::Constant),
+            None => (rate.as_str(), Arrivals::Poisson),
         };
+        let load =
+            Load { rate_rps: rate.parse()?, arrivals, warm_up_s: 0.1, window_s: seconds.parse()?, seed: seed as u64 };
         let report = requester.trial(&load)?;
         let ms = |quantile: f64| report.times.quantile_s(quantile).unwrap_or_default() * 1e3;
         println!(
