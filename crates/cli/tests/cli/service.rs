@@ -206,6 +206,7 @@ fn what_cannot_be_is_refused_before_anything_starts() {
         (find(&["--request", "udp:00"]), vec!["--port"]),
         (find(&["--request", "udp:00", "--port", "9", "--match", "0:2"]), vec!["--match", "1 bytes"]),
         (find(&["--request", "http:nowhere.txt"]), vec!["nowhere.txt", "cannot read"]),
+        (http(&["--tls", "--cacert", "nowhere.pem"]), vec!["--cacert", "nowhere.pem", "PEM"]),
         (http(&["--transport", "udp"]), vec!["--transport udp"]),
         (http(&["--p99", "1s"]), vec!["1s", "--timeout"]),
         (http(&["--quantile", "99"]), vec!["0.95=2ms"]),
@@ -218,6 +219,13 @@ fn what_cannot_be_is_refused_before_anything_starts() {
     let table: Vec<(&[&str], &[&str])> = rows.iter().map(|(args, says)| (&args[..], &says[..])).collect();
     refusals(&home, 2, &table);
     refusals(&home, 2, &[(&["find", "--service", "true", "--request", &dns], &["line 1", "NOSUCHTYPE"])]);
+    // The refusal stands alone: no stage has begun, and the host's load does not matter yet.
+    let unread: [&[&str]; 2] = [&["--tls", "--cacert", "nowhere.pem", "--request", "http:/"], &["--request", &dns]];
+    for more in unread {
+        let output = home.command([&["find", "--service", "true"], more].concat()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
 }
 
 /// Real services, as a user would start them.

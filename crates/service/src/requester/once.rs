@@ -173,8 +173,11 @@ impl<'a> Once<'a> {
             }
             let answer = if datagrams {
                 match protocol.of_datagram(&part) {
-                    // Of an earlier request, or the first of several datagrams.
-                    None => continue,
+                    // Of an earlier request, or the first of several datagrams: the next one stands for itself.
+                    None => {
+                        part.clear();
+                        continue;
+                    }
                     Some(answer) => Parsed::Answer(answer),
                 }
             } else {

@@ -199,6 +199,21 @@ fn a_requester_that_falls_behind_makes_a_trial_void() {
     assert!(matches!(report.void(report.unanswered(), false), Some(Void::SenderTooSlow { .. })), "{}", report.in_time);
 }
 
+/// A datagram too short for a number comes before the answer: the two are not read as one.
+#[test]
+fn an_answer_stands_for_itself_after_a_stray_datagram() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 64];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            drop(socket.send_to(&[0xff], from));
+            drop(socket.send_to(&buffer[..length], from));
+        }
+    });
+    requester(to, "udp:00000000", Some("0:4")).ask_once(false).unwrap();
+}
+
 #[test]
 fn nobody_there_is_an_error_with_the_address() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
