@@ -13,7 +13,7 @@ const LARGEST_FILE_BYTES: u64 = 64 << 20;
 const KEYS: u32 = 1000;
 const VALUE_BYTES: usize = 100;
 
-/// `--request`: a protocol and its requests. A file is read here, once, so that it may be a pipe.
+/// `--request`: a protocol and its requests. The lines of a file are read with it, so that a file that cannot be read is refused first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestSpec {
     /// The protocol.

@@ -74,7 +74,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--stall", "0s"], &["--stall 0s: expected 0.001"]),
         (&["--bytes", "0B"], &["at least 1B"]),
         (&["--file", "/no/such/file", "--path", "sendfile"], &["--file /no/such/file", "No such file"]),
-        (&["--file", "/dev/null", "--path", "sendfile"], &["--file /dev/null", "no regular file"]),
+        (&["--file", "/dev/null", "--path", "sendfile"], &["--file /dev/null", "is a device, not a file"]),
         (&["--file", "/dev/null"], &["--file", "add --path sendfile"]),
         (&["--file-size", "1MiB"], &["--file-size", "add --path sendfile"]),
         (&["--cold"], &["--cold", "add --path sendfile"]),

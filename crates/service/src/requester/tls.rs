@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use netcliff_host::files;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -24,6 +25,8 @@ const SYSTEM: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
+/// Largest file of certificates (bytes).
+const LARGEST_FILE_BYTES: u64 = 16 << 20;
 const WHAT_TO_DO: &str = "give --cacert FILE (the certificate itself, or who signed it), --server-name NAME (one that it is for), or --insecure (not checked)";
 
 /// What the user wants of TLS.
@@ -95,8 +98,8 @@ fn trusted(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Truste
         format!("{option}{}: {error}; expected certificates in PEM, `-----BEGIN CERTIFICATE-----`", path.display())
     };
     let mut store = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))?;
-    let certificates: Result<Vec<_>, _> = certificates.collect();
+    let bytes = files::bytes(path, LARGEST_FILE_BYTES).map_err(|error| failed(&error))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let certificates = certificates.map_err(|error| failed(&error))?;
     let (added, _) = store.add_parsable_certificates(certificates.iter().cloned());
     if added == 0 {

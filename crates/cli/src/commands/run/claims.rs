@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 use netcliff_core::experiment::{Experiment, Mark};
-use netcliff_host::process;
+use netcliff_host::{files, process};
 use netcliff_lab::inputs;
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
@@ -15,6 +15,9 @@ use netcliff_report::drawing::Drawing;
 use crate::args::RunArgs;
 use crate::commands::{now_unix_s, write};
 use crate::{habits, output};
+
+/// Largest page of claims (bytes).
+const LARGEST_PAGE_BYTES: u64 = 16 << 20;
 
 /// Writes the section of an experiment into the page at `path`, in place of the one that it had there.
 pub fn keep(path: &Path, file: &Path, drawing: &Drawing) -> anyhow::Result<()> {
@@ -32,7 +35,7 @@ fn put(path: &Path, name: &str, section: &[String]) -> anyhow::Result<()> {
 
 /// The page's text; empty if the file does not exist.
 fn read(path: &Path) -> anyhow::Result<String> {
-    match std::fs::read_to_string(path) {
+    match files::text(path, LARGEST_PAGE_BYTES) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         read => read.with_context(|| format!("{}: cannot be read", path.display())),
     }

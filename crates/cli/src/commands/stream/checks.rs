@@ -1,5 +1,6 @@
 //! Options that exclude each other: each refused with a sentence before anything is measured.
 
+use netcliff_host::files;
 use netcliff_packets::thread;
 use netcliff_transfer::bulk::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
 use netcliff_transfer::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
@@ -80,9 +81,8 @@ fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
         return Err(output::usage(format!("{option} is for what is sent by sendfile: add --path sendfile")));
     }
     let Some(file) = &args.file else { return Ok(()) };
-    let why = match std::fs::File::open(file).and_then(|file| file.metadata()) {
+    let why = match files::open(file).and_then(|file| file.metadata()) {
         Err(error) => error.to_string(),
-        Ok(about) if !about.is_file() => "it is no regular file".to_owned(),
         Ok(about) if about.len() == 0 => "it is empty".to_owned(),
         Ok(_) => return Ok(()),
     };

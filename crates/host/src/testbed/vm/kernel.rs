@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Model, VmError, VmOptions, step};
+use crate::files;
 
 /// The driver of the control channel and its bus.
 const CONTROL: [&str; 2] = ["virtio_pci", "virtio_console"];
@@ -37,7 +38,7 @@ pub(super) fn find(options: &VmOptions) -> Result<Kernel, VmError> {
         )
     })?;
     let mut head = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(64 << 10).read_to_end(&mut head));
+    let read = files::open(&path).and_then(|file| file.take(64 << 10).read_to_end(&mut head));
     read.map_err(step(format!("read the guest's kernel {}", path.display())))?;
     let release = release(&head).ok_or_else(|| {
         VmError::Kernel(format!("{} is no kernel for the guest: expected a bzImage for x86-64", path.display()))
