@@ -13,7 +13,7 @@ const LARGEST_FILE_BYTES: u64 = 64 << 20;
 const KEYS: u32 = 1000;
 const VALUE_BYTES: usize = 100;
 
-/// `--request`: a protocol and its requests. The lines of a file are read with it, so that a file that cannot be read is refused first.
+/// `--request` as written: a protocol and where its requests are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestSpec {
     /// The protocol.
@@ -26,8 +26,8 @@ pub struct RequestSpec {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
-    /// A request a line, with its number in the file.
-    File(PathBuf, Vec<(usize, String)>),
+    /// A request a line.
+    File(PathBuf),
     /// One request.
     Line(String),
     /// The protocol's own: keys of a cache, read.
@@ -37,6 +37,16 @@ enum Source {
 /// Why there are no requests.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
+    /// The file cannot be read.
+    #[error("--request {spec}: cannot read {path}: {source}")]
+    File {
+        /// What the user wrote.
+        spec: String,
+        /// The file.
+        path: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// A line is no request.
     #[error("--request {spec}: {place}: {why}")]
     Line {
@@ -74,24 +84,20 @@ impl std::str::FromStr for RequestSpec {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once(':').ok_or(FORM)?;
-        let file = || {
-            let path = PathBuf::from(rest.strip_prefix('@').unwrap_or(rest));
-            let lines = lines(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            Ok::<_, String>(Source::File(path, lines))
-        };
+        let file = || Source::File(PathBuf::from(rest.strip_prefix('@').unwrap_or(rest)));
         let (protocol, source) = match (name, rest) {
             ("memcached", "") => (Protocol::Memcached, Source::Keys),
             ("redis", "") => (Protocol::Redis, Source::Keys),
             (_, "") => return Err(FORM.to_owned()),
-            ("dns", _) => (Protocol::Dns, file()?),
+            ("dns", _) => (Protocol::Dns, file()),
             ("http" | "https", path) if path.starts_with('/') => (Protocol::Http, Source::Line(path.to_owned())),
-            ("http" | "https", _) => (Protocol::Http, file()?),
-            ("memcached", _) => (Protocol::Memcached, file()?),
-            ("redis", _) => (Protocol::Redis, file()?),
+            ("http" | "https", _) => (Protocol::Http, file()),
+            ("memcached", _) => (Protocol::Memcached, file()),
+            ("redis", _) => (Protocol::Redis, file()),
             ("udp", hex) if hex.chars().all(|c| c.is_ascii_hexdigit()) => {
                 (Protocol::Datagram(None), Source::Line(hex.to_owned()))
             }
-            ("udp", _) => (Protocol::Datagram(None), file()?),
+            ("udp", _) => (Protocol::Datagram(None), file()),
             _ => return Err(FORM.to_owned()),
         };
         Ok(Self { protocol, tls: name == "https", source, text: text.to_owned() })
@@ -121,7 +127,7 @@ impl Workload {
     /// Reads the requests to a service; `host`: what HTTP's Host field says.
     ///
     /// # Errors
-    /// The file has no requests, a line is not a request, or the protocol does not travel by `transport`.
+    /// The file cannot be read or has no requests, a line is not a request, or the protocol does not travel by `transport`.
     pub fn read(
         spec: &RequestSpec,
         transport: Option<Transport>,
@@ -158,9 +164,9 @@ impl Workload {
                     messages.push(of_line(String::new(), &format!("get netcliff:{key}"))?);
                 }
             }
-            Source::File(path, lines) => {
-                for (number, line) in lines {
-                    messages.push(of_line(format!("{} line {number}", path.display()), line)?);
+            Source::File(path) => {
+                for (number, line) in lines(spec, path)? {
+                    messages.push(of_line(format!("{} line {number}", path.display()), &line)?);
                 }
             }
         }
@@ -172,8 +178,12 @@ impl Workload {
 }
 
 /// The lines of a file with their numbers, without empty ones and comments.
-fn lines(path: &Path) -> std::io::Result<Vec<(usize, String)>> {
-    let text = files::text(path, LARGEST_FILE_BYTES)?;
+fn lines(spec: &RequestSpec, path: &Path) -> Result<Vec<(usize, String)>, RequestError> {
+    let text = files::text(path, LARGEST_FILE_BYTES).map_err(|source| RequestError::File {
+        spec: spec.text.clone(),
+        path: path.display().to_string(),
+        source,
+    })?;
     let lines = text.lines().enumerate().map(|(place, line)| (place + 1, line.trim().to_owned()));
     Ok(lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(['#', ';'])).collect())
 }
@@ -199,8 +209,7 @@ mod tests {
         assert!(error.contains("line 2") && error.contains("NONSENSE"), "{error}");
         std::fs::write(&file, "# nothing\n").unwrap();
         assert!(read(&spec).unwrap_err().to_string().contains("no requests"));
-        let error = "dns:/nowhere/names".parse::<RequestSpec>().unwrap_err();
-        assert!(error.contains("cannot read /nowhere/names"), "{error}");
+        assert!(read("dns:/nowhere/names").unwrap_err().to_string().contains("/nowhere/names"));
     }
 
     #[test]
