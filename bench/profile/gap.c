@@ -1,6 +1,5 @@
-/* gap CPU SECONDS: spins on a CPU and prints how many gaps of 0.4 to 100 us others took of it, their mean, and their share of the time. x86 only. */
-#define _GNU_SOURCE
-#include <sched.h>
+/* gap SECONDS: spins on its CPU (taskset) and prints how many gaps of 0.4 to 100 us others took of it, their mean, and their share of the time.
+ * x86 only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -16,16 +15,12 @@ static double now(void)
 
 int main(int count, char **words)
 {
-	if (count != 3)
+	if (count != 2)
 		return 2;
-	cpu_set_t cpu;
-	CPU_ZERO(&cpu);
-	CPU_SET(atoi(words[1]), &cpu);
-	sched_setaffinity(0, sizeof cpu, &cpu);
 	setpriority(PRIO_PROCESS, 0, -20);
 	static unsigned long gaps[1000000];
 	unsigned long found = 0, begin = __rdtsc(), last = begin;
-	double start = now(), seconds = atof(words[2]);
+	double start = now(), seconds = atof(words[1]);
 	while (found < 1000000) {
 		unsigned long at = __rdtsc();
 		if (at - last > 1000)

@@ -1,9 +1,7 @@
-/* peek BYTES SECONDS CPU: copies the first BYTES of what waits at a TCP socket of the loopback again and again (MSG_PEEK); prints BYTES, calls
+/* peek BYTES SECONDS: copies the first BYTES of what waits at a TCP socket of the loopback again and again (MSG_PEEK); prints BYTES, calls
  * and CPU time of the thread (s). */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +18,10 @@ static double at(clockid_t clock)
 
 int main(int count, char **words)
 {
-	if (count != 4)
+	if (count != 3)
 		return 2;
 	size_t bytes = atoi(words[1]);
 	double seconds = atof(words[2]);
-	cpu_set_t cpu;
-	CPU_ZERO(&cpu);
-	CPU_SET(atoi(words[3]), &cpu);
-	sched_setaffinity(0, sizeof cpu, &cpu);
 	int listener = socket(AF_INET, SOCK_STREAM, 0), room = 1 << 20;
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof address;

@@ -23,7 +23,7 @@ cost() {
             sampling=$!
             sleep 1.5
         fi
-        echo "rate $rate: $("$dir/gap" 1 3)"
+        echo "rate $rate: $(taskset -c 1 "$dir/gap" 3)"
         [ -z "$sampling" ] || wait "$sampling"
     done
 }
@@ -31,7 +31,7 @@ cost() {
 copy() {
     gcc -O2 -o "$dir/peek" "$here/peek.c"
     for bytes in 1024 8192 32768 65536; do
-        "$dir/peek" "$bytes" 7 1 >"$dir/$bytes.txt" &
+        taskset -c 1 "$dir/peek" "$bytes" 7 >"$dir/$bytes.txt" &
         local reader=$!
         sleep 0.6
         profile --pid "$reader" --cpu 1 --for 4s --rate 999 --json >"$dir/$bytes.json"

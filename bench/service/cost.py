@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""What a request costs nsd's CPU (1) by generator, each by turns: cost.py ASK NAMES MANY RATE ROUNDS, after `pair.sh up` and
-`taskset -c 1 ip netns exec ncd-hut nsd -d -c nsd.conf`. ASK is ask.c compiled, MANY is NAMES repeated for resperf. The generators have CPU 0."""
+"""What a request costs nsd's CPU (1) by generator, each by turns: cost.py ASK TRIALS NAMES MANY RATE ROUNDS, after `pair.sh up` and
+`taskset -c 1 ip netns exec ncd-hut nsd -d -c nsd.conf`. ASK is ask.c compiled, TRIALS netcliff-service's example `trials`, MANY is NAMES repeated for
+resperf. The generators have CPU 0."""
 
 import statistics
 import subprocess
 import sys
 import time
 
-ASK, NAMES, MANY, RATE, ROUNDS = sys.argv[1:]
-INSIDE = "ip netns exec ncd-snd "
-PLAIN = f"{INSIDE}{ASK} 198.18.0.2 53 {NAMES} 0 2 {RATE} "
+ASK, TRIALS, NAMES, MANY, RATE, ROUNDS = sys.argv[1:]
+INSIDE = "exec taskset -c 0 ip netns exec ncd-snd "
+PLAIN = f"{INSIDE}{ASK} 198.18.0.2 53 {NAMES} 2 {RATE} "
 GENERATORS = {
     "base": PLAIN,
     "even gaps": PLAIN + "gaps=even",
@@ -17,7 +18,9 @@ GENERATORS = {
     "next port each": PLAIN + "turn=1",
     "all three": PLAIN + "gaps=even single=1 turn=1",
     "all three, single reads": PLAIN + "gaps=even single=1 turn=1 batch=1 read=1",
-    "resperf": f"taskset -c 0 {INSIDE}resperf -s 198.18.0.2 -d {MANY} -m {RATE} -r 1 -c 2 -C 16 -R -P /dev/null -i 0.2",
+    "netcliff": f"{INSIDE}{TRIALS} 198.18.0.2:53 dns:{NAMES} 0 2 {RATE}",
+    "netcliff, even gaps": f"{INSIDE}{TRIALS} 198.18.0.2:53 dns:{NAMES} 0 2 {RATE}:constant",
+    "resperf": f"{INSIDE}resperf -s 198.18.0.2 -d {MANY} -m {RATE} -r 1 -c 2 -C 16 -R -P /dev/null -i 0.2",
 }
 
 
@@ -40,6 +43,8 @@ for _ in range(int(ROUNDS)):
         before = seen()
         time.sleep(1.3)
         spent_s, idle, ticks, interrupts, requests = (b - a for a, b in zip(before, seen()))
+        # resperf waits for answers half a minute more.
+        process.terminate()
         process.wait()
         requests = max(1, requests)
         rows[name].append(((1 - idle / ticks) * spent_s / requests * 1e6, interrupts / requests, requests / spent_s))
