@@ -20,7 +20,7 @@ pub struct Scheduled {
 }
 
 /// Of a thread, as of its last tick or switch; `None`: it is gone, or the kernel does not count (CONFIG_SCHED_INFO).
-/// Source: Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat".
+/// Source: Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`.
 pub fn scheduled(pid: u32, tid: u32) -> Option<Scheduled> {
     let text = procfs::small(format!("/proc/{pid}/task/{tid}/schedstat"))?;
     let mut columns = text.split_ascii_whitespace().map(str::parse);

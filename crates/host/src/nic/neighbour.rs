@@ -174,7 +174,7 @@ pub fn own_end(interface: &str) -> Result<OwnEnd, NoNeighbour> {
 pub struct Received {
     /// Packets received.
     pub packets: u64,
-    /// Dropped by the device for want of room: descriptors, its FIFO ([`RING_COUNTERS`](crate::rtnl::RING_COUNTERS)).
+    /// Dropped by the device for want of room: descriptors, its FIFO (`RING_COUNTERS`).
     pub missed: u64,
 }
 

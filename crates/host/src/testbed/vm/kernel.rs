@@ -39,7 +39,9 @@ pub(super) fn find(options: &VmOptions) -> Result<Kernel, VmError> {
     })?;
     let mut head = Vec::new();
     let read = files::open(&path).and_then(|file| file.take(64 << 10).read_to_end(&mut head));
-    read.map_err(step(format!("read the guest's kernel {}", path.display())))?;
+    read.map_err(|error| {
+        VmError::Kernel(format!("{} cannot be read: {error}; expected a bzImage for x86-64", path.display()))
+    })?;
     let release = release(&head).ok_or_else(|| {
         VmError::Kernel(format!("{} is no kernel for the guest: expected a bzImage for x86-64", path.display()))
     })?;
