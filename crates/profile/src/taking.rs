@@ -24,7 +24,7 @@ use crate::account::{self, Slice, Stack, Window};
 use crate::cost::Timers;
 use crate::locks::Waits;
 use crate::table::{self, Table};
-use crate::weights::{Heap, Key, Source, Timed, in_ns};
+use crate::weights::{Heap, Key, Lattice, Source, Timed, in_ns};
 use names::{Namer, name};
 use packets::{Device, devices};
 
@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const REDRAWN: u32 = 2;
 const JITTER: f64 = 0.3;
 /// Periods that a sample stands for where its timer came late: a halted virtual CPU is given back late, and the rest of that gap is in no stage.
-const LONGEST_GAP: f64 = 4.0;
+const LONGEST_GAP: u64 = 4;
 /// Slices of a window, and the shortest.
 const SLICES: u32 = 20;
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
@@ -56,6 +56,8 @@ const OTHERS: f64 = 0.1;
 const STOLEN: f64 = 0.005;
 const MISSING: f64 = 0.03;
 const UNKNOWN: f64 = 0.05;
+/// Share of samples that came late, from which the reader is warned.
+const LATE: f64 = 0.05;
 /// Samples of the account, and packets, below which the reader is warned.
 const FEW_SAMPLES: u64 = 400;
 const FEW_PACKETS: u64 = 1000;
@@ -190,8 +192,7 @@ struct Taking<'a> {
     devices: Vec<Device>,
     rate_hz: u32,
     chance: SplitMix64,
-    /// Time of the last sample of the clock by CPU (ns).
-    last_ns: HashMap<usize, u64>,
+    lattice: Lattice,
     meter: Option<Box<dyn CpuMeter>>,
     split: Vec<CpuSplit>,
     heap: Heap,
@@ -225,7 +226,7 @@ impl<'a> Taking<'a> {
                 &mut missing,
                 "cycles",
                 format!(
-                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (a loop of 34 us was seen as 84 to 90)."
+                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (a loop of 34 us was seen as 84 to 90), and interrupts that no softirq follows count as idle time (4 to 6 % of a CPU that was woken for each burst)."
                 ),
             );
         }
@@ -242,7 +243,7 @@ impl<'a> Taking<'a> {
             devices,
             rate_hz,
             chance: SplitMix64(now_ns()),
-            last_ns: HashMap::new(),
+            lattice: Lattice::new(period_ns(f64::from(rate_hz)), LONGEST_GAP, 0),
             meter: None,
             split: Vec::new(),
             heap: Heap::default(),
@@ -320,7 +321,9 @@ impl<'a> Taking<'a> {
         self.devices.iter_mut().for_each(Device::mark);
         let began = Instant::now();
         // What was sampled before it is not of the window.
-        self.bounds.push(now_ns());
+        let start_ns = now_ns();
+        self.bounds.push(start_ns);
+        self.lattice = Lattice::new(period_ns(f64::from(self.rate_hz)), LONGEST_GAP, start_ns);
         let end = began + self.options.length;
         let mut next = began + slice;
         let mut reported = began;
@@ -344,8 +347,9 @@ impl<'a> Taking<'a> {
             self.drain();
             looks += 1;
             if looks % REDRAWN == 0 {
-                let period_ns = 1e9 / f64::from(self.rate_hz) * (1.0 + JITTER * (2.0 * self.chance.uniform() - 1.0));
-                self.clock.set_period(period_ns as u64).map_err(failed)?;
+                let drawn = f64::from(self.rate_hz) / (1.0 + JITTER * (2.0 * self.chance.uniform() - 1.0));
+                self.clock.set_period(period_ns(drawn)).map_err(failed)?;
+                self.lattice.redraw(period_ns(drawn), now_ns());
             }
             if reported.elapsed() >= Duration::from_secs(1) {
                 reported = Instant::now();
@@ -402,9 +406,8 @@ impl<'a> Taking<'a> {
 
     /// Takes what the rings hold.
     fn drain(&mut self) {
-        let (heap, names, bounds, last_ns) = (&mut self.heap, &mut self.names, &self.bounds, &mut self.last_ns);
+        let (heap, names, bounds, lattice) = (&mut self.heap, &mut self.names, &self.bounds, &mut self.lattice);
         let own = std::process::id();
-        let longest_ns = LONGEST_GAP * 1e9 / f64::from(self.rate_hz);
         let mut take = |source: Source, cpu: usize, record: Record| match record {
             Record::Lost(samples) => heap.lost += samples,
             Record::Sample(sample) => {
@@ -412,12 +415,9 @@ impl<'a> Taking<'a> {
                     return;
                 };
                 names.entry(sample.pid).or_insert_with(|| name(sample.pid, own));
-                // A sample of the clock stands for the time since the one before.
-                let events = if source == Source::Clock {
-                    let last = last_ns.insert(cpu, sample.time_ns).unwrap_or(bounds[0]);
-                    (sample.time_ns.saturating_sub(last) as f64).min(longest_ns)
-                } else {
-                    sample.period as f64
+                let events = match source {
+                    Source::Clock => lattice.stands_for(cpu, sample.time_ns),
+                    Source::Cycles => sample.period as f64,
                 };
                 if heap.places.len() >= MOST_PLACES {
                     heap.lost += 1;
@@ -589,16 +589,26 @@ impl<'a> Taking<'a> {
                 percent(self.stolen)
             ));
         }
+        if self.lattice.late() > LATE && profile.sampled.event == "cpu-clock" {
+            profile.cautions.push(format!(
+                "{} of the samples came more than 10 us after their timer was due: a hypervisor delivers it late, often where the CPU wakes another. Stages there are too long and others too short, by a tenth of the time and more.",
+                percent(self.lattice.late())
+            ));
+        }
         if profile.sampled.overhead().is_some_and(|overhead| overhead > 0.01) {
             profile.cautions.push("Sampling took more than 1 % of the CPUs: lower --rate.".to_owned());
         }
     }
 }
 
+fn period_ns(rate_hz: f64) -> u64 {
+    (1e9 / rate_hz) as u64
+}
+
 fn clock(rate_hz: u32, cpus: &[usize]) -> Result<Sampler, ProfileError> {
     let fields = Fields { stack: true, ..Fields::default() };
-    let period_ns = (1e9 / f64::from(rate_hz)) as u64;
-    Sampler::open(Event::CpuClock, Every::Events(period_ns), cpus, fields).map_err(|error| refused(&error))
+    Sampler::open(Event::CpuClock, Every::Events(period_ns(f64::from(rate_hz))), cpus, fields)
+        .map_err(|error| refused(&error))
 }
 
 /// PERF_COUNT_HW_CPU_CYCLES.

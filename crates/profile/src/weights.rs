@@ -1,4 +1,4 @@
-//! Samples as they come, and as CPU time: [`Heap`], [`in_ns`].
+//! Samples as they come, and as CPU time: [`Lattice`], [`Heap`], [`in_ns`].
 //!
 //! The CPU clock knows how long a CPU worked, idle or not, but takes its samples by a timer, which waits until interrupts are enabled. The
 //! cycles of the CPU's own counter come by an interrupt that does not wait, but stop when the CPU halts, and change their length with its
@@ -7,6 +7,67 @@
 use std::collections::HashMap;
 
 use netcliff_host::perf::{Mode, Sample};
+
+/// Times at which the CPU clock's timer was due, by its samples: what each of them stands for.
+///
+/// A timer that is due while a virtual CPU halts comes when the CPU wakes. By the time since the sample before it, a late sample would take some of the
+/// next one's time, and most late ones are idle. The kernel moves a late timer on by whole periods (`perf_swevent_hrtimer` in kernel/events/core.c), so
+/// that the times at which it is due are a lattice, which its earliest samples show.
+#[derive(Debug, Clone)]
+pub struct Lattice {
+    period_ns: u64,
+    /// The period before, which holds for samples before this time (ns).
+    before: (u64, u64),
+    /// Latest time by CPU at which the timer was due (ns).
+    due: HashMap<usize, u64>,
+    started_ns: u64,
+    longest: u64,
+    samples: u64,
+    late: u64,
+}
+
+/// Time after which a sample counts as late (ns): some packets' time; the kernel has interrupts off for a few microseconds at most.
+const LATE_NS: u64 = 10_000;
+
+impl Lattice {
+    /// A timer of `period_ns` from `now_ns` on. A sample stands for `longest` periods at most.
+    pub fn new(period_ns: u64, longest: u64, now_ns: u64) -> Self {
+        Self {
+            period_ns,
+            before: (period_ns, now_ns),
+            due: HashMap::new(),
+            started_ns: now_ns,
+            longest,
+            samples: 0,
+            late: 0,
+        }
+    }
+
+    /// Another period from `now_ns` on; the kernel begins to count anew.
+    pub fn redraw(&mut self, period_ns: u64, now_ns: u64) {
+        self.before = (self.period_ns, now_ns);
+        self.period_ns = period_ns;
+    }
+
+    /// Returns the time (ns) for which the sample at `now_ns` stands.
+    pub fn stands_for(&mut self, cpu: usize, now_ns: u64) -> f64 {
+        let (old_ns, redrawn_ns) = self.before;
+        let last = *self.due.get(&cpu).unwrap_or(&self.started_ns);
+        let (period, from) = if now_ns < redrawn_ns { (old_ns, last) } else { (self.period_ns, last.max(redrawn_ns)) };
+        let periods = (now_ns.saturating_sub(from) / period).max(1);
+        let due = (from + periods * period).min(now_ns);
+        self.due.insert(cpu, due);
+        self.samples += 1;
+        self.late += u64::from(now_ns - due > LATE_NS);
+        // With what the old period had begun.
+        ((from - last) + periods * period).min(self.longest * period) as f64
+    }
+
+    /// Returns the share of samples that came more than 10 us after their timer was due; 0 without a sample.
+    pub fn late(&self) -> f64 {
+        self.late as f64 / self.samples.max(1) as f64
+    }
+}
 
 /// Which event took a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,6 +173,8 @@ pub fn in_ns(heap: Heap, slices: usize, idles: impl Fn(&Key) -> bool) -> (Vec<Ti
 
 #[cfg(test)]
 mod tests {
+    use netcliff_core::math::SplitMix64;
+
     use super::*;
 
     fn sample(pid: u32, stack: &[u64]) -> Sample {
@@ -120,6 +183,45 @@ mod tests {
 
     fn time_of(timed: &[Timed], stack: &[u64]) -> f64 {
         timed.iter().filter(|one| one.stack == stack).flat_map(|one| &one.ns).sum()
+    }
+
+    /// A CPU that works in a third of all milliseconds, at their ends or wherever, and takes a timer up to 0.3 ms late while it idles.
+    #[test]
+    fn late_samples_of_idleness_take_no_time_from_work() {
+        let mut chance = SplitMix64(5);
+        for redrawn in [false, true] {
+            let (mut lattice, mut busy, mut all) = (Lattice::new(1_000_000, 4, 0), 0.0, 0.0);
+            let (mut due, mut period) = (0, 1_000_000);
+            while due < 20_000_000_000 {
+                due += period;
+                let works = chance.uniform() < 1.0 / 3.0;
+                let late = if works { 0 } else { (300_000.0 * chance.uniform()) as u64 };
+                let time = lattice.stands_for(0, due + late);
+                all += time;
+                busy += if works { time } else { 0.0 };
+                if redrawn && chance.uniform() < 0.01 {
+                    period = (1e6 * (0.7 + 0.6 * chance.uniform())) as u64;
+                    due += late + 1000;
+                    lattice.redraw(period, due);
+                }
+            }
+            // Three standard deviations of 20 000 samples.
+            assert!((busy / all - 1.0 / 3.0).abs() < 0.01, "{redrawn} {}", busy / all);
+            assert!((all / due as f64 - 1.0).abs() < 0.002, "{redrawn} {all} {due}");
+        }
+    }
+
+    #[test]
+    fn a_timer_that_comes_periods_late_stands_for_them_up_to_the_longest() {
+        let mut lattice = Lattice::new(1000, 4, 0);
+        let times = [1000, 2010, 4300, 5000, 15_000, 16_000];
+        assert_eq!(times.map(|time| lattice.stands_for(0, time)), [1000.0, 1000.0, 2000.0, 1000.0, 4000.0, 1000.0]);
+        assert_eq!(lattice.late(), 0.0);
+        let mut lattice = Lattice::new(1_000_000, 4, 0);
+        for time in [1_000_000, 2_009_000, 3_011_000, 4_500_000] {
+            lattice.stands_for(0, time);
+        }
+        assert_eq!(lattice.late(), 0.5);
     }
 
     const IDLE: u64 = 1;

