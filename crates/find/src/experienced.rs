@@ -27,7 +27,7 @@ use netcliff_stats::quantile_at;
 /// Trials simulated: their median has an interval of 96 %.
 const TRIALS: usize = 15;
 /// Steps of the search for the highest load of a trial by the model.
-const HALVINGS: u32 = 30;
+const HALVINGS: u32 = 24;
 /// Resolution of loads in simulation; a trial that passes this little below the host's own cliff is taken to pass there.
 const WIDTH: f64 = 0.01;
 /// No load is tried below this share of the host's own cliff.
@@ -109,21 +109,36 @@ impl Paused {
     }
 }
 
-/// The quantile over the highest loads of trials. An end of its interval at the host's own cliff is that of the own cliff's interval.
-fn over_trials(highest_pps: &[f64], own: &Figure, exceed: f64) -> Option<Figure> {
+/// The quantile over the highest loads of trials. Two independent errors make its interval: which trials there were, and that of the own cliff, which
+/// moves the figure as it moves the fluid's: `by_fluid` returns the quantile for an own cliff (pps).
+fn over_trials(
+    highest_pps: &[f64],
+    own: &Figure,
+    exceed: f64,
+    by_fluid: impl Fn(f64) -> Option<f64>,
+) -> Option<Figure> {
     let found = quantile_at(highest_pps, exceed)?;
-    let Some(ends) = found.interval else { return Some(found) };
-    let of_own = |end: f64, own_end: Option<f64>| if end >= own.value { own_end.unwrap_or(end) } else { end };
-    let own_ends = own.interval;
-    let low = of_own(ends.low, own_ends.map(|ends| ends.low));
-    let high = of_own(ends.high, own_ends.map(|ends| ends.high));
-    Some(Figure::between(found.value, low.min(found.value), high.max(found.value), ends.confidence))
+    let (Some(sampled), Some(of_own)) = (found.interval, own.interval) else { return Some(found) };
+    let at_own = by_fluid(own.value)?;
+    let moved = |end: f64| Some(found.value * (by_fluid(end)? / at_own - 1.0));
+    let below = (found.value - sampled.low).hypot(moved(of_own.low)?.min(0.0));
+    let above = (sampled.high - found.value).hypot(moved(of_own.high)?.max(0.0));
+    let confidence = sampled.confidence.min(of_own.confidence);
+    Some(Figure::between(found.value, found.value - below, found.value + above, confidence))
+}
+
+/// The quantile over the trials of the highest load that each passes as a fluid, of a host whose own cliff is at `own_pps`; None without a trial.
+fn by_fluid(computed: &Predictor, own_pps: f64, measured: &Measured, goal: &Goal) -> Option<f64> {
+    let highest = |trial: &Vec<Away>| fluid_passes_pps(computed, own_pps, trial, measured.trial_s, goal);
+    let highest: Vec<f64> = measured.trials.iter().map(highest).collect();
+    Some(quantile_at(&highest, goal.exceed_ratio)?.value)
 }
 
 /// The cliff as experienced by the model, whose own cliff of the host is at `own`; None without a trial.
 pub fn by_model(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
     let highest = |trial: &Vec<Away>| fluid_passes_pps(computed, own.value, trial, measured.trial_s, goal);
-    over_trials(&measured.trials.iter().map(highest).collect::<Vec<_>>(), own, goal.exceed_ratio)
+    let highest: Vec<f64> = measured.trials.iter().map(highest).collect();
+    over_trials(&highest, own, goal.exceed_ratio, |own_pps| by_fluid(computed, own_pps, measured, goal))
 }
 
 /// The highest load that a trial passes as a fluid, up to the host's own cliff at `own_pps`.
@@ -220,7 +235,8 @@ pub fn in_simulation(
     let of = |trial: &Vec<Away>| Paused::of(trial, computed, own.value, goal, measured.trial_s);
     let trials: Vec<Paused> = measured.some().into_iter().map(of).collect();
     let found = highest_of_trials(computed, &trials, goal, measured.trial_s, stop)?;
-    Ok(found.and_then(|highest| over_trials(&highest, own, goal.exceed_ratio)))
+    let fluid = |own_pps: f64| by_fluid(computed, own_pps, measured, goal);
+    Ok(found.and_then(|highest| over_trials(&highest, own, goal.exceed_ratio, fluid)))
 }
 
 /// The highest load that each trial passes in simulation (pps); None if `stop` is set.

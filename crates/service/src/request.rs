@@ -38,7 +38,7 @@ enum Source {
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The file cannot be read.
-    #[error("--request {spec}: cannot read {path}: {source}")]
+    #[error("--request {spec}: cannot read {path}: {source}; expected a file with a request a line")]
     File {
         /// What the user wrote.
         spec: String,

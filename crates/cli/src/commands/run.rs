@@ -49,6 +49,7 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
     let written = [args.svg.as_deref(), args.html.as_deref(), args.claims.as_deref(), output::csv_file(&args.csv)];
     refuse_unwritable_files(written)?;
+    claims::refuse_unreadable(args)?;
     let provenance = Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),

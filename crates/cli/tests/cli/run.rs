@@ -240,6 +240,8 @@ fn claims_of_several_files_are_one_table() {
                  on = \"rx-usecs=no\"\ntolerance = \"5%\"\n";
     // A mark that cannot fail ends it all before anything is run.
     let guest_file = home.file("guest.toml", guest);
+    let binary = home.text("binary.md");
+    std::fs::write(&binary, [0xff, 0xfe, 0]).expect("a file");
     refusals(
         &home,
         2,
@@ -248,6 +250,8 @@ fn claims_of_several_files_are_one_table() {
             (&["run", &small, "mlfrr"], &["2 files", "--claims"]),
             (&["run", &small, "--csv", "out.txt"], &["out.txt is taken for an experiment", "--csv=out.txt"]),
             (&["run", "--csv", &small, "mlfrr"], &["2 files", "--claims"]),
+            (&["run", &small, "mlfrr", "--claims", &binary], &["--claims", &binary, "cannot be read"]),
+            (&["run", &small, "--claims", "/dev/null"], &["--claims", "/dev/null"]),
         ],
     );
     let guest_file = home.file("guest.toml", guest.replace("x = \"5kpps\"\n", ""));

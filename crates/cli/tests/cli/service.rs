@@ -206,6 +206,10 @@ fn what_cannot_be_is_refused_before_anything_starts() {
         (find(&["--request", "udp:00"]), vec!["--port"]),
         (find(&["--request", "udp:00", "--port", "9", "--match", "0:2"]), vec!["--match", "1 bytes"]),
         (find(&["--request", "http:nowhere.txt"]), vec!["nowhere.txt", "cannot read"]),
+        (
+            find(&["--request", "dns:example.com"]),
+            vec!["cannot read example.com", "expected a file with a request a line"],
+        ),
         (http(&["--tls", "--cacert", "nowhere.pem"]), vec!["--cacert", "nowhere.pem", "PEM"]),
         (http(&["--transport", "udp"]), vec!["--transport udp"]),
         (http(&["--p99", "1s"]), vec!["1s", "--timeout"]),

@@ -65,7 +65,8 @@ fn the_share_of_the_trials_decides() {
         by_model(&computed(), &own(CAPACITY_PPS), &Measured { trials, trial_s: 0.4 }, &goal).expect("40 trials")
     };
     let few = of(5);
-    assert_eq!((few.value, few.interval.unwrap().high), (CAPACITY_PPS, 1.01 * CAPACITY_PPS));
+    assert_eq!(few.value, CAPACITY_PPS);
+    assert!((few.interval.unwrap().high / CAPACITY_PPS - 1.01).abs() < 1e-9, "{few:?}");
     let all = of(40);
     // 1000 packets + 1e-4 of 0.4 s of the load come in 5 ms.
     let expected = 1000.0 / (5e-3 - 1e-4 * 0.4);
@@ -73,6 +74,28 @@ fn the_share_of_the_trials_decides() {
     // Around half of them it may be the one or the other.
     let half = of(20).interval.expect("of 40");
     assert!(half.low < 0.6 * CAPACITY_PPS && half.high > CAPACITY_PPS);
+}
+
+/// Trials that are all equal leave nothing open about the pauses: what is left is the own cliff's interval, where an own cliff a tenth higher bridges
+/// the same pause with a shorter queue. The interval of a figure with pauses is not narrower than its share of that.
+#[test]
+fn the_own_cliff_s_interval_is_in_that_with_pauses() {
+    let goal = Goal { loss_ratio: 1e-3, ..quick() };
+    let mut chance = Chance::new(8);
+    let trials = vec![random_pauses(&mut chance, 30e-3, 4e-3); 40];
+    let measured = Measured { trials, trial_s: 0.4 };
+    let of = |own: &Figure| by_model(&computed(), own, &measured, &goal).expect("trials");
+    let (at_own, low, high) = (of(&Figure::exact(4e5)), of(&Figure::exact(3.6e5)), of(&Figure::exact(4.4e5)));
+    assert!(low.value < 0.99 * at_own.value && high.value > 1.01 * at_own.value, "{low:?} {at_own:?} {high:?}");
+    let found = of(&Figure::between(4e5, 3.6e5, 4.4e5, 0.9));
+    let ends = found.interval.expect("of 40 trials");
+    assert_eq!((found.value, ends.confidence), (at_own.value, 0.9));
+    assert!((ends.low / low.value - 1.0).abs() < 1e-6 && (ends.high / high.value - 1.0).abs() < 1e-6, "{ends:?}");
+    let stop = AtomicBool::new(false);
+    let wide = Figure::between(4e5, 3.6e5, 4.4e5, 0.9);
+    let simulated = in_simulation(&computed(), &wide, &measured, &goal, &stop).unwrap().unwrap();
+    let reach = (simulated.interval.unwrap().high / simulated.value, high.value / at_own.value);
+    assert!(reach.0 > reach.1 - 1e-6 && reach.0 < 1.1, "{reach:?}");
 }
 
 /// Without a pause simulation gives what it was given; with pauses as the model but for the queue that is there before one.

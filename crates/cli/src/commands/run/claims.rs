@@ -19,6 +19,12 @@ use crate::{habits, output};
 /// Largest page of claims (bytes).
 const LARGEST_PAGE_BYTES: u64 = 16 << 20;
 
+/// Refuses `--claims FILE` before anything is run, if FILE is no text.
+pub fn refuse_unreadable(args: &RunArgs) -> anyhow::Result<()> {
+    let Some(path) = &args.claims else { return Ok(()) };
+    read(path).map(drop).map_err(|error| output::usage(format!("--claims {error:#}")))
+}
+
 /// Writes the section of an experiment into the page at `path`, in place of the one that it had there.
 pub fn keep(path: &Path, file: &Path, drawing: &Drawing) -> anyhow::Result<()> {
     if drawing.marks.is_empty() {
@@ -59,6 +65,7 @@ pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
             args.files.len()
         )));
     };
+    refuse_unreadable(args)?;
     // All are read before the first is run.
     let mut marks: Vec<Vec<Mark>> = Vec::new();
     for file in &args.files {
