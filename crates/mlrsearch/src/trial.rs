@@ -13,7 +13,7 @@ use crate::End;
 pub struct Trial {
     /// Intended load (pps).
     pub load_pps: f64,
-    /// Intended length (s).
+    /// Length (s): the intended one, or until it was decided.
     pub duration_s: f64,
     /// Frames sent.
     pub sent: u64,
@@ -68,6 +68,14 @@ impl Answer {
             }
             Some(void) => Self::Void { reached_pps: trial.load_pps, why: void.reason() },
             None => Self::Valid(trial),
+        }
+    }
+
+    /// Its length (s); of a void trial that of the requested one.
+    pub fn length_s(&self, requested_s: f64) -> f64 {
+        match self {
+            Self::Valid(trial) => trial.duration_s,
+            Self::Void { .. } => requested_s,
         }
     }
 }
@@ -134,14 +142,14 @@ impl<'a, E> Tester<'a, E> {
         let mut reached: f64 = 0.0;
         let mut reasons: BTreeMap<VoidReason, u32> = BTreeMap::new();
         for _ in 0..=repeats(duration_s) {
-            match (self.ask)(request)? {
+            let answer = (self.ask)(request)?;
+            self.spent_s += answer.length_s(duration_s);
+            match answer {
                 Answer::Valid(trial) => {
-                    self.spent_s += trial.duration_s;
                     self.trials.push(trial);
                     return Ok(Some(trial));
                 }
                 Answer::Void { reached_pps, why } => {
-                    self.spent_s += duration_s;
                     self.void_trials += 1;
                     *reasons.entry(why).or_default() += 1;
                     reached = reached.max(reached_pps.min(load_pps));

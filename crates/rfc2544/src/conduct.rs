@@ -12,7 +12,7 @@ use netcliff_core::stream::Spread;
 use super::procedures;
 use super::report::{LineShare, Pacing, SearchTurn, Seen, SizeReport};
 use super::settings::{FrameSize, Settings};
-use netcliff_mlrsearch::trial::Answer;
+use netcliff_mlrsearch::trial::{Answer, Request};
 
 pub use device::{Burst, Device, Measured, Tagged};
 
@@ -181,6 +181,15 @@ struct Asker<'a, D: Device> {
 impl<D: Device> Asker<'_, D> {
     fn ask(&mut self, duration_s: f64, load_pps: f64) -> Result<Answer, D::Error> {
         let measured = self.device.trial(duration_s, load_pps)?;
+        Ok(self.count(duration_s, load_pps, measured))
+    }
+
+    fn ask_until(&mut self, request: Request) -> Result<Answer, D::Error> {
+        let measured = self.device.trial_until(request)?;
+        Ok(self.count(request.duration_s, request.load_pps, measured))
+    }
+
+    fn count(&mut self, asked_s: f64, load_pps: f64, measured: Measured) -> Answer {
         let (seen, answer) = (&mut self.seen, measured.answer);
         seen.trials += 1;
         seen.sent += measured.seen.sent;
@@ -191,9 +200,10 @@ impl<D: Device> Asker<'_, D> {
             Answer::Void { .. } => seen.void_trials += 1,
             Answer::Valid(_) => self.pacing.extend(measured.pacing),
         }
+        let duration_s = answer.length_s(asked_s);
         (self.watch)(Step::Trial { load_pps, duration_s, answer });
         self.last = Some(measured);
-        Ok(answer)
+        answer
     }
 }
 

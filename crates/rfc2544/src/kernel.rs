@@ -20,6 +20,7 @@ use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
 use netcliff_host::testbed::ports::{self, PortError};
 use netcliff_host::testbed::stamping::StampingError;
 use netcliff_host::xdp::Mode;
+use netcliff_mlrsearch::trial::Request;
 use netcliff_packets::WireError;
 use netcliff_packets::port::{SendBy, Sending};
 use netcliff_packets::thread::{Placement, Priority};
@@ -302,6 +303,7 @@ impl Kernel {
                 max_burst: SMALL_BATCH,
                 tagged_at_s: None,
                 burst: None,
+                most_lost: None,
             })?;
         }
         Ok(measured)
@@ -386,14 +388,21 @@ impl Device for Kernel {
             max_burst: MAX_BURST,
             tagged_at_s: None,
             burst: None,
+            most_lost: None,
         })?;
         let rate = |one: &DirectionReport| reached_pps(one.sent, one.intended, one.sending_s, FLAT_OUT_S);
         Ok(report.directions.iter().map(rate).fold(f64::INFINITY, f64::min))
     }
 
     fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
+        self.trial_until(Request { duration_s, load_pps, most_lost: None })
+    }
+
+    fn trial_until(&mut self, request: Request) -> Result<Measured, DeviceError> {
+        let Request { duration_s, load_pps, most_lost } = request;
         // For the program that counts, times are more work.
         let tagged = self.settings.tests.latency || !self.is_live();
+        let directions = if self.settings.both_ways { 2 } else { 1 };
         let report = self.run(WireTrial {
             load_pps,
             duration_s,
@@ -401,8 +410,9 @@ impl Device for Kernel {
             max_burst: MAX_BURST,
             tagged_at_s: tagged.then_some(duration_s / 2.0),
             burst: None,
+            most_lost: most_lost.map(|lost| directions * lost),
         })?;
-        Ok(measured(&report, self.settings.stamps, duration_s, load_pps))
+        Ok(measured(&report, self.settings.stamps, load_pps))
     }
 
     fn burst(&mut self, frames: u64) -> Result<Burst, DeviceError> {
@@ -413,6 +423,7 @@ impl Device for Kernel {
             max_burst: MAX_BURST,
             tagged_at_s: None,
             burst: Some(frames),
+            most_lost: None,
         })?;
         let sending_s = report.directions.iter().map(|direction| direction.sending_s).fold(0.0, f64::max);
         Ok(Burst { complete: report.lost() == 0, burst_pps: frames as f64 / sending_s.max(1e-6) })

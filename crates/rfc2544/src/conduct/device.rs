@@ -7,7 +7,7 @@ use netcliff_packets::latency::Latency as Histogram;
 use crate::cost::Predicted;
 use crate::report::{Pacing, Seen};
 use crate::settings::FrameSize;
-use netcliff_mlrsearch::trial::Answer;
+use netcliff_mlrsearch::trial::{Answer, Request};
 
 /// A device under test: one frame size at a time, one trial after the other.
 pub trait Device {
@@ -31,6 +31,14 @@ pub trait Device {
     /// # Errors
     /// Stopped, or a port went away: the trial is void.
     fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, Self::Error>;
+
+    /// The same of a trial that may end once it has lost more than the request allows; it is then as long as it was. By default it is whole.
+    ///
+    /// # Errors
+    /// As [`Device::trial`].
+    fn trial_until(&mut self, request: Request) -> Result<Measured, Self::Error> {
+        self.trial(request.duration_s, request.load_pps)
+    }
 
     /// Sends so many frames as fast as the sender can.
     ///

@@ -8,7 +8,7 @@ use crate::settings::{SearchBy, Settings};
 use netcliff_core::verdict::KEPT_UP_SHARE;
 use netcliff_mlrsearch::binary::{self, Binary};
 use netcliff_mlrsearch::mlr::{self, Mlr};
-use netcliff_mlrsearch::trial::{Answer, Range};
+use netcliff_mlrsearch::trial::{Answer, Range, Request};
 use netcliff_mlrsearch::{End, Found, Goal, Searched};
 use netcliff_stats::contrast::Estimate;
 use netcliff_stats::{self as stats, CONFIDENCE};
@@ -38,9 +38,12 @@ pub(super) fn search<D: Device>(
     let SizeReport { sender_pps, max_pps, .. } = *size;
     let turn = |searched| SearchTurn { round, sender_pps, max_pps, limit: None, searched };
     let (mut trials, mut void_trials, mut spent_s) = (Vec::new(), 0, 0.0);
-    let mut ask = |duration_s, load_pps| {
-        let answer = asker.ask(duration_s, load_pps)?;
-        spent_s += duration_s;
+    let mut ask = |request: Request| {
+        let answer = match request.most_lost {
+            Some(_) => asker.ask_until(request)?,
+            None => asker.ask(request.duration_s, request.load_pps)?,
+        };
+        spent_s += answer.length_s(request.duration_s);
         match answer {
             Answer::Valid(trial) => trials.push(trial),
             Answer::Void { .. } => void_trials += 1,
@@ -62,20 +65,22 @@ pub(super) fn search<D: Device>(
 fn searched<E>(
     settings: &Settings,
     max_pps: f64,
-    ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>,
+    ask: &mut dyn FnMut(Request) -> Result<Answer, E>,
 ) -> Result<Searched, E> {
     let range = Range { min_pps: LOWEST * max_pps, max_pps };
     match settings.search {
         SearchBy::Binary => {
             let goal = settings.goal();
             let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
-            binary::search(goal, range, ask)
+            binary::search(goal, range, &mut |duration_s, load_pps| {
+                ask(Request { duration_s, load_pps, most_lost: None })
+            })
         }
         SearchBy::Mlr | SearchBy::MlrTypical => {
             // Noise can make a search revise its bounds for long; the binary search's time is enough for any.
             let goals = settings.goals();
             let at_most_s = Some(30.0 * goals.iter().map(|goal| goal.duration_sum_s).sum::<f64>());
-            mlr::search(&Mlr { goals, range, start_pps: None, at_most_s }, ask)
+            mlr::search_deciding(&Mlr { goals, range, start_pps: None, at_most_s }, ask)
         }
     }
 }

@@ -63,11 +63,15 @@ impl Device for Fake {
     }
 
     fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, String> {
+        self.trial_until(Request { duration_s, load_pps, most_lost: None })
+    }
+
+    fn trial_until(&mut self, request: Request) -> Result<Measured, String> {
         self.trials_left = self.trials_left.checked_sub(1).ok_or("the sink went down")?;
         let mut latency = Histogram::new();
         (1..=1000).for_each(|n| latency.record_ns(n * 1000));
         Ok(Measured {
-            answer: self.bench.trial(duration_s, load_pps),
+            answer: self.bench.trial_until(request),
             seen: Seen { sent: 7, ..Seen::default() },
             pacing: Some(Pacing {
                 lateness_p99_s: 1e-6,
@@ -102,6 +106,59 @@ fn all() -> Settings {
 fn run(settings: &Settings, mut device: Fake) -> (Vec<SizeReport>, Option<String>) {
     settings.check().unwrap();
     conduct(settings, &mut device, &mut |_| {})
+}
+
+/// A full trial that loses ends once it has: the search is shorter by its rest, says so, and finds the same. The latency trial after it is whole.
+#[test]
+fn a_full_trial_that_loses_does_not_go_on() {
+    struct Whole(Fake);
+    impl Device for Whole {
+        type Error = String;
+        fn frames(&mut self, frame: FrameSize) -> Result<(), String> {
+            self.0.frames(frame)
+        }
+        fn sender_pps(&mut self) -> Result<f64, String> {
+            self.0.sender_pps()
+        }
+        fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, String> {
+            self.0.trial(duration_s, load_pps)
+        }
+        fn burst(&mut self, frames: u64) -> Result<Burst, String> {
+            self.0.burst(frames)
+        }
+    }
+    // Noise, without which no full trial loses: the short ones before it show the throughput exactly.
+    let noisy = |seed| {
+        let device = Simulated::Unsteady { capacity_pps: 400e3, spread: 0.02 };
+        Fake { bench: Bench::new(device, seed).with_sender(1e6), ..Fake::new(400e3, 1e6) }
+    };
+    let settings = Settings {
+        tests: Tests { throughput: true, latency: true, loss: false, back_to_back: false },
+        frames: vec![FrameSize::Fixed(64)],
+        search: SearchBy::Mlr,
+        ..Settings::default()
+    };
+    let (mut cut_s, mut whole_s) = (0.0, 0.0);
+    for seed in 0..10 {
+        let mut last_s = 0.0;
+        let mut watch = |step: Step| {
+            if let Step::Trial { duration_s, answer: Answer::Valid(trial), .. } = step {
+                assert_eq!(trial.duration_s, duration_s);
+                last_s = duration_s;
+            }
+        };
+        let (sizes, error) = conduct(&settings, &mut noisy(seed), &mut watch);
+        assert_eq!((error, last_s), (None, 2.0 * settings.trial_s), "the latency trial is whole");
+        let cut = sizes[0].throughput.as_ref().expect("a search");
+        let sum_s: f64 = cut.trials.iter().map(|trial| trial.duration_s).sum();
+        assert!((sum_s / cut.trial_time_s - 1.0).abs() < 1e-9, "{sum_s} {}", cut.trial_time_s);
+        let (lower, upper) = cut.bounds().expect("bounds");
+        assert!(upper.is_some_and(|upper| 1.0 - lower / upper <= settings.goal().width + 1e-9), "{lower} {upper:?}");
+        cut_s += cut.trial_time_s;
+        let (sizes, _) = conduct(&settings, &mut Whole(noisy(seed)), &mut |_| {});
+        whole_s += sizes[0].throughput.as_ref().expect("a search").trial_time_s;
+    }
+    assert!(cut_s < 0.9 * whole_s, "{cut_s} s of {whole_s} s");
 }
 
 #[test]

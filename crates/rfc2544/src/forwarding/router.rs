@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use netcliff_mlrsearch::trial::Request;
 use serde::{Deserialize, Serialize};
 
 use super::SetUp;
@@ -86,6 +87,10 @@ impl Device for Planned {
 
     fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
         self.kernel.trial(duration_s, load_pps)
+    }
+
+    fn trial_until(&mut self, request: Request) -> Result<Measured, DeviceError> {
+        self.kernel.trial_until(request)
     }
 
     fn burst(&mut self, frames: u64) -> Result<Burst, DeviceError> {

@@ -25,6 +25,7 @@ impl Kernel {
             max_burst: crate::tester::run::MAX_BURST,
             tagged_at_s: None,
             burst: None,
+            most_lost: None,
         };
         let made = ledger::of_trial(&way, |traced| {
             let report = self.run(trial)?;

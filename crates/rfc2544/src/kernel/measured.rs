@@ -8,8 +8,8 @@ use crate::conduct::{Measured, Tagged};
 use crate::report::{Pacing, Seen};
 use netcliff_mlrsearch::trial::{Answer, Trial};
 
-pub(super) fn measured(report: &TrialReport, stamps: Stamps, duration_s: f64, load_pps: f64) -> Measured {
-    let trial = Trial { load_pps, duration_s, sent: report.sent(), lost: report.lost() };
+pub(super) fn measured(report: &TrialReport, stamps: Stamps, load_pps: f64) -> Measured {
+    let trial = Trial { load_pps, duration_s: report.duration_s, sent: report.sent(), lost: report.lost() };
     let answer = Answer::of(trial, report.void.as_ref());
     let count = |get: fn(&DirectionReport) -> u64| report.directions.iter().map(get).sum();
     let seen = Seen {

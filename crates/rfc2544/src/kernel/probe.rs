@@ -51,6 +51,7 @@ impl Kernel {
             max_burst: 1,
             tagged_at_s: None,
             burst: Some(1),
+            most_lost: None,
         };
         let (mut through, mut sent) = (vec![false; directions.len()], vec![0; directions.len()]);
         for _ in 0..TRIES {

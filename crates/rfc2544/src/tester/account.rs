@@ -1,5 +1,7 @@
 //! Accounts for each frame of a trial: lost, duplicated, reordered or corrupted.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 use super::frame::{Parsed, Templates};
@@ -27,6 +29,17 @@ pub struct Arrived {
     pub foreign: u64,
 }
 
+/// How many of the frames that were sent by some time have arrived.
+#[derive(Debug)]
+struct Mark {
+    /// The time \[ns\].
+    at_ns: u64,
+    /// Frames sent by then.
+    sent: u64,
+    /// Frames of these that have arrived, by then or since.
+    arrived: u64,
+}
+
 /// Accounts for the frames of one trial in one direction.
 #[derive(Debug)]
 pub struct Account {
@@ -36,6 +49,8 @@ pub struct Account {
     streams: Vec<u64>,
     /// Sequence number of the tagged frame of RFC 2544 26.2.
     tagged: Option<u64>,
+    /// By time, those that are too young to count what is missing.
+    marks: VecDeque<Mark>,
     /// Counts of received frames.
     pub arrived: Arrived,
     /// Latency from sending to the sink's timestamp.
@@ -54,6 +69,7 @@ impl Account {
             tracker: Tracker::new(TRACKED),
             streams: vec![0; streams],
             tagged,
+            marks: VecDeque::new(),
             arrived: Arrived::default(),
             latency: Latency::new(),
             tagged_ns: None,
@@ -74,6 +90,9 @@ impl Account {
             SequenceClass::Duplicate => return self.arrived.duplicates += 1,
             SequenceClass::TooOld => return self.arrived.too_old += 1,
         }
+        for mark in self.marks.iter_mut().rev().take_while(|mark| label.sequence < mark.sent) {
+            mark.arrived += 1;
+        }
         let next = &mut self.streams[usize::from(label.stream)];
         if label.sequence < *next {
             self.arrived.reordered += 1;
@@ -85,6 +104,17 @@ impl Account {
             self.tagged_ns = Some(latency_ns);
         }
         self.last_ns = Some(at_ns);
+    }
+
+    /// Notes that `sent` frames have been sent at `now_ns`, and returns how many of those sent `settle_ns` ago or earlier have not arrived: they are
+    /// lost. 0 while no note is that old.
+    pub fn lost(&mut self, now_ns: u64, sent: u64, settle_ns: u64) -> u64 {
+        self.marks.push_back(Mark { at_ns: now_ns, sent, arrived: self.arrived.frames });
+        let mut lost = 0;
+        while let Some(mark) = self.marks.pop_front_if(|mark| now_ns.saturating_sub(mark.at_ns) >= settle_ns) {
+            lost = mark.sent.saturating_sub(mark.arrived);
+        }
+        lost
     }
 }
 
@@ -106,6 +136,29 @@ mod tests {
             replay: None,
         };
         Templates::new(&profile).expect("legal")
+    }
+
+    /// Frame 1 is late, frame 2 is lost; neither is missing before the wait is over.
+    #[test]
+    fn a_frame_is_lost_once_its_wait_is_over() {
+        let templates = templates();
+        let mut account = Account::new(7, 2, None);
+        let mut frame = templates.filler().to_vec();
+        let mut take = |account: &mut Account, sequence| {
+            templates.write(&mut frame, 7, sequence, 1000);
+            account.take(&templates, &frame, 2000);
+        };
+        take(&mut account, 0);
+        assert_eq!(account.lost(1000, 3, 500), 0);
+        for sequence in [3, 4, 1] {
+            take(&mut account, sequence);
+        }
+        assert_eq!(account.lost(1400, 6, 500), 0);
+        assert_eq!(account.lost(1500, 6, 500), 1);
+        take(&mut account, 5);
+        assert_eq!(account.lost(1900, 7, 500), 1);
+        take(&mut account, 2);
+        assert_eq!(account.lost(2000, 7, 500), 0, "very late, but there");
     }
 
     #[test]

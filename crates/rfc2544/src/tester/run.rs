@@ -24,7 +24,7 @@ pub use remote::Remote;
 pub use tester::{Methods, PortStamps, Tester};
 
 pub(super) use flight::void;
-use flight::{Flight, send, settle};
+use flight::{Ended, Flight, send, settle};
 use open::{receivers, senders};
 
 /// Frames of a kick by default: what is due together leaves together.
@@ -69,6 +69,9 @@ pub struct Trial {
     pub tagged_at_s: Option<f64>,
     /// Number of frames to send as fast as possible, used instead of rate and duration.
     pub burst: Option<u64>,
+    /// Number of frames, over all directions, that may be lost: sending ends once more have not arrived `settle_s` after they left. `None`: nothing
+    /// ends it early, nor a burst or a capture, nor live frames.
+    pub most_lost: Option<u64>,
 }
 
 /// The result of a trial.
@@ -76,7 +79,7 @@ pub struct Trial {
 pub struct TrialReport {
     /// The results of each direction.
     pub directions: Vec<DirectionReport>,
-    /// Time from the first to the last scheduled frame \[s\].
+    /// Time from the first to the last scheduled frame \[s\], shorter than the trial's if it ended early ([`Trial::most_lost`]).
     pub duration_s: f64,
     /// Why the trial is void (RFC 9971). `None` if it counts.
     pub void: Option<Void>,
@@ -138,7 +141,8 @@ impl TrialReport {
     pub fn refused_by_sink(mut self, frames: u64, trial: &Trial) -> Self {
         if let Some(direction) = self.directions.first_mut() {
             direction.missed += frames;
-            self.void = void(&self.directions, trial, self.directions[0].intended);
+            let until_end = Trial { duration_s: self.duration_s, ..*trial };
+            self.void = void(&self.directions, &until_end, self.directions[0].intended);
         }
         self
     }
@@ -243,12 +247,17 @@ impl Bench {
         let start_ns = clock::monotonic_ns() + LEAD_NS;
         let mut flights: Vec<Flight<'_>> =
             self.lanes.iter_mut().map(|lane| Flight::new(lane, trial, frames, self.tag, start_ns)).collect();
-        let stopped = send(&mut flights, trial, &mut self.ticker, start_ns, stop)?;
+        let sent = send(&mut flights, trial, &mut self.ticker, start_ns, stop)?;
+        let duration_s = match sent {
+            Ended::Decided { at_ns } => (at_ns - start_ns) as f64 * 1e-9,
+            Ended::Sent | Ended::Stopped => trial.duration_s,
+        };
         let off_ns = self.ticker.off_ns();
         settle(&mut flights, trial.settle_s)?;
         let directions = flights.into_iter().map(|flight| flight.report(off_ns)).collect::<Result<Vec<_>, _>>()?;
-        let void = void(&directions, trial, frames);
-        Ok(TrialReport { directions, duration_s: trial.duration_s, void, stopped })
+        let frames = directions.iter().map(|direction| direction.intended).max().unwrap_or(frames);
+        let void = void(&directions, &Trial { duration_s, ..*trial }, frames);
+        Ok(TrialReport { directions, duration_s, void, stopped: sent == Ended::Stopped })
     }
 }
 

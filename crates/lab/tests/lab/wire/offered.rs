@@ -259,7 +259,15 @@ fn no_path_makes_live_frames_exceed_their_rate() {
         let load_pps = path.rate_bps as f64 / 100.0;
         let before = counted(&pair);
         let report = remote
-            .run(Trial { load_pps, duration_s: 0.1, settle_s: 0.05, max_burst: 32, tagged_at_s: None, burst: None })
+            .run(Trial {
+                load_pps,
+                duration_s: 0.1,
+                settle_s: 0.05,
+                max_burst: 32,
+                tagged_at_s: None,
+                burst: None,
+                most_lost: None,
+            })
             .unwrap_or_else(|e| panic!("{path:?}: {e}"));
         let (wire, one) = (counted(&pair) - before, &report.directions[0]);
         let due = (load_pps * 0.1).ceil() as u64 + 1;

@@ -19,6 +19,8 @@ const BURST_NS: u64 = 60_000_000_000;
 const READ_AT_ONCE: usize = 32;
 /// Interval of reading the offset of the kernel's clock and of checking the sink's port \[ns\].
 const LOOK_NS: u64 = 100_000_000;
+/// Interval of counting lost frames, where a number of them decides the trial \[ns\].
+const COUNT_NS: u64 = 50_000_000;
 
 /// One direction of a running trial.
 pub(super) struct Flight<'a> {
@@ -186,6 +188,17 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
+    /// Frames lost so far ([`Account::lost`]).
+    fn lost(&mut self, now_ns: u64, settle_ns: u64) -> u64 {
+        self.account.lost(now_ns, self.next, settle_ns)
+    }
+
+    /// Ends the schedule: frames that are not due by now are no part of the trial.
+    fn cut(&mut self, now_ns: u64) {
+        let due = ((now_ns - self.start_ns) as f64 / self.gap_ns) as u64 + 1;
+        self.frames = due.max(self.next).min(self.frames);
+    }
+
     /// Makes the report. `ticker_off_ns` is the error bound of the sender's clock \[ns\].
     pub(super) fn report(self, ticker_off_ns: u64) -> Result<DirectionReport, WireError> {
         let missed = self.missed + self.lane.receiver.missed()?;
@@ -218,14 +231,32 @@ impl<'a> Flight<'a> {
     }
 }
 
-/// Sends until all frames are sent, the time is over, or `stop` is set. Returns true if stopped.
+/// Why sending ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// All frames were sent, or the time was over.
+    Sent,
+    /// More frames were lost than the trial may lose.
+    Decided {
+        /// When \[ns\].
+        at_ns: u64,
+    },
+    /// The stop flag was set.
+    Stopped,
+}
+
+/// Sends until all frames are sent, the time is over, the trial is decided, or `stop` is set.
 pub(super) fn send(
     flights: &mut [Flight<'_>],
     trial: &Trial,
     ticker: &mut Ticker,
     start_ns: u64,
     stop: &AtomicBool,
-) -> Result<bool, WireError> {
+) -> Result<Ended, WireError> {
+    let settle_ns = (trial.settle_s * 1e9) as u64;
+    let scheduled = flights.iter().all(|flight| flight.replay.is_none() && flight.gap_ns > 0.0);
+    let most_lost = trial.most_lost.filter(|_| scheduled);
+    let mut counted_ns = start_ns;
     let sending_ns = trial.burst.map_or((trial.duration_s * 1e9) as u64, |_| BURST_NS);
     let give_up_ns = start_ns + sending_ns + GRACE_NS;
     ticker.anchor();
@@ -235,14 +266,24 @@ pub(super) fn send(
             flight.send_due(now_ns)?;
         }
         if flights.iter().all(Flight::is_sent) || now_ns > give_up_ns {
-            return Ok(false);
+            return Ok(Ended::Sent);
         }
         if stop.load(Ordering::Relaxed) {
-            return Ok(true);
+            return Ok(Ended::Stopped);
         }
         for flight in flights.iter_mut() {
             flight.read(READ_AT_ONCE)?;
             flight.look_around(now_ns)?;
+        }
+        if let Some(most_lost) = most_lost
+            && now_ns.saturating_sub(counted_ns) > COUNT_NS
+        {
+            counted_ns = now_ns;
+            let lost: u64 = flights.iter_mut().map(|flight| flight.lost(now_ns, settle_ns)).sum();
+            if lost > most_lost {
+                flights.iter_mut().for_each(|flight| flight.cut(now_ns));
+                return Ok(Ended::Decided { at_ns: now_ns });
+            }
         }
     }
 }

@@ -36,8 +36,15 @@ pub(super) fn direction(pair: &Pair, sizes: &[usize]) -> Direction {
     }
 }
 
-const TRIAL: Trial =
-    Trial { load_pps: 5000.0, duration_s: 0.1, settle_s: 1.0, max_burst: 32, tagged_at_s: None, burst: None };
+const TRIAL: Trial = Trial {
+    load_pps: 5000.0,
+    duration_s: 0.1,
+    settle_s: 1.0,
+    max_burst: 32,
+    tagged_at_s: None,
+    burst: None,
+    most_lost: None,
+};
 
 /// Runs on a thread of its own, because the thread stays in the pair's namespace.
 fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {

@@ -51,6 +51,27 @@ fn xdp_sends_every_size_as_it_is() {
     }
 }
 
+/// Every second frame is too long for the far port. A trial that may lose 100 ends a wait after it has, accounts for what it sent and is not void; one
+/// that may lose them all goes on to its end.
+#[test]
+fn a_trial_ends_once_it_is_decided() {
+    let Some(pair) = pair_or_skip() else { return };
+    pair.set_mtu(1000);
+    let lossy = Trial { load_pps: 2000.0, duration_s: 20.0, settle_s: 0.3, most_lost: Some(100), ..TRIAL };
+    let sent = |lossy: &Trial| trial(&pair, &[64, 1400], SendBy::Packet, lossy).expect("it runs").1;
+    let report = sent(&lossy);
+    let one = &report.directions[0];
+    conserved(one);
+    // 200 frames are sent in 0.1 s; the wait and two looks follow.
+    assert!((0.35..1.5).contains(&report.duration_s), "{report:?}");
+    assert_eq!((one.sent, report.void.is_some(), report.stopped), (one.intended, false, false), "{report:?}");
+    let expected = report.duration_s * lossy.load_pps;
+    assert!((one.sent as f64 / expected - 1.0).abs() < 0.02, "{} of {expected}", one.sent);
+    assert!((one.lost() as f64 / one.sent as f64 - 0.5).abs() < 0.02, "{one:?}");
+    let whole = sent(&Trial { duration_s: 0.8, most_lost: Some(800), ..lossy });
+    assert_eq!((whole.duration_s, whole.directions[0].sent), (0.8, 1600));
+}
+
 #[test]
 fn more_frames_than_shared_memory_go_round() {
     let Some(pair) = xdp_pair_or_skip() else { return };

@@ -106,8 +106,15 @@ fn bench(left: usize, end: End) -> Result<Bench, WireError> {
 }
 
 /// A long trial: it has to end before its time.
-const TRIAL: Trial =
-    Trial { load_pps: 10_000.0, duration_s: 20.0, settle_s: 0.0, max_burst: 32, tagged_at_s: None, burst: None };
+const TRIAL: Trial = Trial {
+    load_pps: 10_000.0,
+    duration_s: 20.0,
+    settle_s: 0.0,
+    max_burst: 32,
+    tagged_at_s: None,
+    burst: None,
+    most_lost: None,
+};
 
 #[test]
 fn a_sink_that_dies_ends_the_trial_with_its_last_words() {
