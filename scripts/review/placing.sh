@@ -27,7 +27,6 @@ cd "$work" || exit 1
 # The captured igb: four receive and four transmit queues, four CPUs.
 mkdir igb
 awk -v dir=igb '/^== / { if (file) close(file); file = dir "/" $2; system("mkdir -p \"$(dirname " file ")\""); next } file { print > file }' "$fixtures/igb.tree"
-cp "$fixtures/igb.netlink.json" igb/netlink.json
 places() { "$netcliff" tune plan --objective throughput --if eth0 --design "$1" --from igb --json | grep -o '"name":"eth0 interrupt [^"]*","old":"[^"]*","new":"[^"]*"' | sed 's/.*interrupt \([^"]*\)".*"new":"\([0-9]*\)"/\1=\2/' | paste -sd' '; }
 pairing=$(places pairing) spread=$(places spread)
 # shellcheck disable=SC2317,SC2329  # by verdict
