@@ -10,11 +10,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/../../fuzz"
 
+all=(orders plans captures records pages command_lines control model sim)
 targets=("$@")
-[ $# -gt 0 ] || targets=(orders plans captures records pages command_lines control model sim)
+[ $# -gt 0 ] || targets=("${all[@]}")
+for target in "${targets[@]}"; do
+    [[ " ${all[*]} " == *" $target "* ]] || { echo "fuzz.sh: no target $target: expected one of ${all[*]}" >&2; exit 2; }
+done
 each_s=${SECONDS_EACH:-3600}
 at_once=${AT_ONCE:-2}
-built=${CARGO_TARGET_DIR:-$PWD/target}/x86_64-unknown-linux-gnu/release
+built=${CARGO_TARGET_DIR:-$PWD/target}/x86_64-unknown-linux-gnu/release/targets
 logs=${LOGS:-$PWD/artifacts}
 
 # SQLite has a static array of one name twice, which is no fault.
@@ -24,14 +28,13 @@ build() {
     local flags=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
         -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address
         --cfg fuzzing -Cdebug-assertions -Cdebuginfo=line-tables-only)
-    local bins=()
-    for target in "${targets[@]}"; do bins+=(--bin "$target"); done
-    RUSTFLAGS="${flags[*]}" cargo +nightly build --release --locked --target x86_64-unknown-linux-gnu -j "${JOBS:-2}" "${bins[@]}"
+    RUSTFLAGS="${flags[*]}" cargo +nightly build --release --locked --target x86_64-unknown-linux-gnu -j "${JOBS:-2}" --bin targets
 }
 
 # One target: what it finds goes to a directory of its own, from which the corpus is minimised.
 fuzz() {
     local target=$1 found code=0
+    export NETCLIFF_FUZZ=$target
     found=$logs/$target/found
     mkdir -p "corpus/$target" "artifacts/$target" "$found"
     ../scripts/attack/corpus.sh unpack "$target"
@@ -42,12 +45,12 @@ fuzz() {
     # A scope of threads is over before they have given back their thread-local memory, which is no leak.
     local leaks=1
     case $target in orders | control) leaks=0 ;; esac
-    chrt -i 0 "$built/$target" "-max_total_time=$each_s" -rss_limit_mb=2048 -timeout=600 -max_len=65536 -print_final_stats=1 "-detect_leaks=$leaks" \
+    chrt -i 0 "$built" "-max_total_time=$each_s" -rss_limit_mb=2048 -timeout=600 -max_len=65536 -print_final_stats=1 "-detect_leaks=$leaks" \
         "-artifact_prefix=artifacts/$target/" "${dict[@]}" "$found" "corpus/$target" "${seeds[@]}" >"$logs/$target.log" 2>&1 || code=$?
     local merged
     merged=$(mktemp -d)
     # Large inputs say little that small ones do not: they are not kept.
-    chrt -i 0 "$built/$target" -merge=1 -rss_limit_mb=2048 -timeout=600 -max_len=8192 "$merged" "$found" "corpus/$target" "${seeds[@]}" \
+    chrt -i 0 "$built" -merge=1 -rss_limit_mb=2048 -timeout=600 -max_len=8192 "$merged" "$found" "corpus/$target" "${seeds[@]}" \
         >"$logs/$target.merge.log" 2>&1 || code=$?
     rm -rf "corpus/$target"
     mv "$merged" "corpus/$target"
