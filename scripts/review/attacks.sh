@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# attacks.sh NETCLIFF: What an attack got out of netcliff: through its ports, and through its outputs.
+# attacks.sh NETCLIFF: what an attack got out of netcliff: through its ports, and through its outputs.
 # A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: attacks.sh PATH-OF-NETCLIFF}")"

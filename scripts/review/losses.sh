@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# losses.sh NETCLIFF: What is lost and why: load behind a slower link, sockets that nobody reads, drops of every kind with their places.
+# losses.sh NETCLIFF: what is lost and why: load behind a slower link, sockets that nobody reads, drops of every kind with their places.
 # A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: losses.sh PATH-OF-NETCLIFF}")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pages.sh NETCLIFF: What is typed and what is printed: command lines, experiment files, pages, the explorer, claims of documents.
+# pages.sh NETCLIFF: what is typed and what is printed: command lines, experiment files, pages, the explorer, claims of documents.
 # A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: pages.sh PATH-OF-NETCLIFF}")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# predictions.sh NETCLIFF: What is read and what is computed of it: captures as traffic, the readings of a paper. No privileges.
+# predictions.sh NETCLIFF: what is read and what is computed of it: captures as traffic, the readings of a paper. No privileges.
 # A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: predictions.sh PATH-OF-NETCLIFF}")"

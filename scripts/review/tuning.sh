@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tuning.sh NETCLIFF: What is set on a host: the hybrid of interrupts and polling, and where queues are placed.
+# tuning.sh NETCLIFF: what is set on a host: the hybrid of interrupts and polling, and where queues are placed.
 # A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: tuning.sh PATH-OF-NETCLIFF}")"
