@@ -124,7 +124,6 @@ def summarise(out):
         runs[driver, int(number)] = json.loads(path.read_text())
     if not runs:
         sys.exit(f"run.py: no findings in {out}")
-    drivers = sorted({driver for driver, _ in runs})
     errors, where = {}, {}
     for (driver, number), finding in runs.items():
         pauses = (finding.get("disturbance") or {}).get("host") or {}
