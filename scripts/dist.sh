@@ -81,8 +81,7 @@ for arch in "${arches[@]}"; do
     name="netcliff-$version-$arch-linux"
     tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu \
         --transform "s,^\.,$name," --directory "$tree/usr" . | gzip -9n >"$out/$name.tar.gz"
-    scripts/dist/deb.sh "$tree" "$version" "$debian" "$out/netcliff_${version}_$debian.deb"
-    scripts/dist/rpm.sh "$tree" "$version" "$arch" "$out/netcliff-$version-1.$arch.rpm"
+    scripts/dist/packages.sh "$tree" "$version" "$arch" "$debian" "$out/netcliff_${version}_$debian.deb" "$out/netcliff-$version-1.$arch.rpm"
     python3 scripts/dist/inventory.py sbom "$target" "$out/$name.cdx.json"
     images+=("$debian=$tree")
 done

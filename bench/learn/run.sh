@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh NETCLIFF [WORK_US] [BATCH] [HOLD_MS]: `learn` at 20, 35 and 50 % of a cliff that is measured right before, on a pair of namespaces joined by
-# veth. Sender and server are not netcliff's (burst.c, serve.c); both have real-time priority, so that
+# veth. Sender and server are not netcliff's (traffic.c); both have real-time priority, so that
 # what else runs on the machine disturbs them little. Prints a line for the cliff and one a watch. Needs root, gcc and two CPUs; under 2 minutes.
 set -euo pipefail
 netcliff="$(realpath "$1")"
@@ -16,8 +16,7 @@ clean() {
     rm -rf "$dir"
 }
 trap clean EXIT
-gcc -O2 -o "$dir/burst" "$here/burst.c" -lm
-gcc -O2 -o "$dir/serve" "$here/serve.c"
+gcc -O2 -o "$dir/traffic" "$here/traffic.c" -lm
 ip netns add "$snd"
 ip netns add "$rcv"
 ip -n "$snd" link add cv0 type veth peer name cv1 netns "$rcv"
@@ -28,11 +27,11 @@ ip -n "$rcv" link set cv1 up
 ip netns exec "$rcv" sh -c 'echo 2 >/sys/class/net/cv1/queues/rx-0/rps_cpus'
 export XDG_DATA_HOME="$dir" NETCLIFF_STATE_DIR="$dir/state"
 mkdir -m 700 "$dir/state"
-ip netns exec "$rcv" taskset -c 1 chrt -f 50 "$dir/serve" 5353 "$work_us" "$hold_ms" &
+ip netns exec "$rcv" taskset -c 1 chrt -f 50 "$dir/traffic" serve 5353 "$work_us" "$hold_ms" &
 server=$!
 sleep 0.5
 read_datagrams() { ip netns exec "$rcv" awk '/^Udp: [0-9]/ { print $2 }' /proc/net/snmp; }
-burst() { ip netns exec "$snd" taskset -c 0 chrt -f 50 "$dir/burst" 10.53.0.2 5353 "$1" "$2" "$batch" "$3" "$4"; }
+burst() { ip netns exec "$snd" taskset -c 0 chrt -f 50 "$dir/traffic" burst 10.53.0.2 5353 "$1" "$2" "$batch" "$3" "$4"; }
 ping_once() { ip netns exec "$snd" ping -c1 -W1 10.53.0.2 >/dev/null; }
 ping_once
 # Loss at a load; the sender's own shortfall is in what it prints.

@@ -20,8 +20,7 @@ cost() {
 
 # Transfers in pairs, with and without requests beside them.
 probe() {
-    "$here/../stream/pairs.sh" "$netcliff" "${PROBE_PAIRS:-24}" | tee "$into/probe.txt"
-    "$here/../stream/pairs.py" <"$into/probe.txt" | tee "$into/probe-cost.txt"
+    "$here/../stream/pairs.py" "$netcliff" "${PROBE_PAIRS:-24}" | tee "$into/probe.txt"
 }
 
 # Ten agents send to this host: at full speed, in bursts, and datagrams at a rate.
@@ -41,7 +40,25 @@ ten() {
     done
     kill "${agents[@]}"
     wait "${agents[@]}" 2>/dev/null || true
-    "$here/ten.py" <"$into/ten.json" | tee "$into/ten.txt"
+    # How far apart they started, and whether what each sent is what was received of it.
+    python3 - "$into/ten.json" <<'P' | tee "$into/ten.txt"
+import json, sys
+
+for line in open(sys.argv[1], encoding="utf-8"):
+    row = json.loads(line)["rows"][0]
+    many = row["many"]
+    skew = many["start_skew_s"]
+    sent = sum(agent["sent_bytes"] for agent in many["agents"])
+    received = sum(agent["received_bytes"] for agent in many["agents"])
+    apart = [agent["agent"] for agent in many["agents"] if agent["sent_bytes"] != agent["received_bytes"]]
+    what = "datagrams" if row.get("datagrams") else "in bursts" if many.get("incast") else "full speed"
+    last = many.get("incast") and f'; last byte after {1e3 * many["incast"]["until_last_byte_s"]["median"]:.2f} ms (median)' or ""
+    print(
+        f'{what}: {len(many["agents"])} agents, {row["repeats"]} repeats, start within {1e3 * skew["median"]:.3f} ms '
+        f'(least {1e3 * skew["min"]:.3f}, most {1e3 * skew["max"]:.3f}); sent {sent}, received {received} bytes, '
+        f'{len(apart)} agents differ; Jain {many["jain"]:.4f}{last}'
+    )
+P
 }
 
 for part in "$@"; do

@@ -1,4 +1,6 @@
-"""What the summaries of the benches beside other tools share: which measurements count, and ratios round by round.
+#!/usr/bin/env python3
+"""peers.py stream|udp|rr|cpu TABLE: the summary of a table that bench/stream/run.sh, udp.sh, bench/rr/run.sh or bench/stream/cpu.sh wrote, as
+Markdown: medians with least and greatest, and netcliff beside the best peer.
 
 Rule: a measurement that lost more than 2 % of the machine to the hypervisor is left out, and so is one before which more than a
 tenth of a CPU was busy with something else (where the bench notes it); both are said. The best peer is the one with
@@ -7,6 +9,7 @@ after the noise was seen, and one lucky round is no median."""
 import csv
 import math
 import statistics
+import sys
 
 STEAL = 0.02
 BUSY_BEFORE_CPUS = 0.1
@@ -73,3 +76,108 @@ def beside_best(found, own, figure, most=True):
     ends = interval_of_median(paired if most else [1 / ratio for ratio in paired])
     known = f"; median 95 %: {ends[0]:.3f} to {ends[1]:.3f}" if ends else ""
     return f"{ratios[0]:.3f} ({ratios[1]:.3f} to {ratios[2]:.3f}, {len(paired)} rounds{known}) of {best}, the best peer"
+
+
+def stream(table):
+    """Goodput and CPU time a byte."""
+    rounds = Rounds(table, "bps")
+    print("| offloads | congestion | block | tool | median Gbit/s | least | greatest | rounds | us/KiB | busy CPUs not in its own figure |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    keys = sorted({(r["offloads"], r["congestion"], int(r["block_bytes"])) for r in rounds.rows})
+    verdicts = []
+    for offloads, congestion, block in keys:
+        found = rounds.by_tool(offloads=offloads, congestion=congestion, block_bytes=str(block))
+        for tool, by_round in sorted(found.items()):
+            median, least, most = spread(row["figure"] / 1e9 for row in by_round.values())
+            cost = spread(map(us_per_kib, by_round.values()))[0]
+            print(f"| {offloads} | {congestion} | {block} | {tool} | {median:.2f} | {least:.2f} | {most:.2f} | {len(by_round)} | "
+                  f"{cost:.3f} | {unseen(by_round.values())} |")
+        name = f"offloads {offloads}, {congestion}, {block} bytes"
+        for own in sorted(tool for tool in found if tool.startswith("netcliff")):
+            goodput = beside_best(found, own, lambda row: row["figure"])
+            cost = beside_best(found, own, us_per_kib, most=False)
+            verdicts.append(f"- {name}: {own}: goodput {goodput}; bytes a CPU second {cost}")
+    print()
+    print("\n".join(verdicts))
+    print(rounds.footer())
+
+
+def us_per_kib(row):
+    """Both CPUs' busy time by /proc/stat over the time it took to bring a KiB (us)."""
+    return float(row["busy_cpus"]) * 1e6 / (row["figure"] / 8 / 1024)
+
+
+def unseen(rows):
+    """CPUs that were busy and that the tool's own figure does not have."""
+    more = [float(row["busy_cpus"]) - float(row["own_cpus"]) for row in rows if row["own_cpus"] not in ("", "-", "null")]
+    return f"{spread(more)[0]:+.2f}" if more else "-"
+
+
+def udp(table):
+    """Datagrams received a second, each way of netcliff beside the best peer."""
+    rounds = Rounds(table, "received_pps")
+    found = rounds.by_tool()
+    print("| tool | received kpps, median | least | greatest | rounds |")
+    print("| --- | --- | --- | --- | --- |")
+    for tool, by_round in sorted(found.items()):
+        median, least, most = spread(row["figure"] / 1e3 for row in by_round.values())
+        print(f"| {tool} | {median:.0f} | {least:.0f} | {most:.0f} | {len(by_round)} |")
+    print()
+    for own in sorted(tool for tool in found if tool.startswith("netcliff")):
+        print(f"- {own}: {beside_best(found, own, lambda row: row['figure'])}")
+    print(rounds.footer())
+
+
+def rr(table):
+    """Half round trips, and netcliff's rate beside the best peer's."""
+    rounds = Rounds(table, "mean_us")
+    print("| transport | tool | half round trip, mean (us) | least | greatest | transactions/s | rounds |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    verdicts = []
+    for transport in sorted({row["transport"] for row in rounds.rows}):
+        found = rounds.by_tool(transport=transport)
+        for tool, by_round in sorted(found.items()):
+            median, least, most = spread(row["figure"] for row in by_round.values())
+            print(f"| {transport} | {tool} | {median:.2f} | {least:.2f} | {most:.2f} | {5e5 / median:.0f} | {len(by_round)} |")
+        verdicts.append(f"- {transport}: rate of netcliff {beside_best(found, 'netcliff', lambda row: row['figure'], most=False)}")
+    print()
+    print("\n".join(verdicts))
+    print(rounds.footer())
+
+
+def cpu(table):
+    """Busy and softirq shares of each CPU by ticks and by eBPF, and the price of the eBPF meter."""
+    rows = [row for row in csv.DictReader(open(table, encoding="utf-8")) if float(row["steal_share"]) <= STEAL]
+    loads = list(dict.fromkeys(row["load"] for row in rows))
+    exact = [row for row in rows if row["meter"] == "ebpf" and row["ebpf_busy"] != "-"]
+    print("| load | CPU | busy by /proc/stat, % | busy by eBPF, % | difference, points | softirq by ticks, % | softirq by eBPF, % | meter, % | rounds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for load in loads:
+        for number in sorted({row["cpu"] for row in exact}):
+            found = [row for row in exact if row["load"] == load and row["cpu"] == number]
+            if found:
+                columns = [percent(found, lambda row, name=name: float(row[name]))
+                           for name in ("proc_stat_busy", "ebpf_busy")]
+                columns.append(percent(found, lambda row: float(row["proc_stat_busy"]) - float(row["ebpf_busy"])))
+                columns += [percent(found, lambda row, name=name: float(row[name]))
+                            for name in ("proc_stat_softirq", "ebpf_softirq", "meter_overhead")]
+                print(f"| {load} | {number} | {' | '.join(columns)} | {len(found)} |")
+    print()
+    for load in loads:
+        pairs = {}
+        for row in rows:
+            if row["load"] == load:
+                pairs.setdefault(row["round"], {})[row["meter"]] = float(row["goodput_bps"])
+        ratios = [pair["ebpf"] / pair["procfs"] for pair in pairs.values() if len(pair) == 2]
+        if ratios:
+            print("- {}: goodput with the eBPF meter over without: {:.3f} ({:.3f} to {:.3f}, {} rounds)".format(
+                load, *spread(ratios), len(ratios)))
+
+
+def percent(found, figure):
+    """Median, least and greatest of shares, in percent."""
+    return "{:.1f} ({:.1f} to {:.1f})".format(*(100 * value for value in spread(figure(row) for row in found)))
+
+
+if __name__ == "__main__":
+    {"stream": stream, "udp": udp, "rr": rr, "cpu": cpu}[sys.argv[1]](sys.argv[2])

@@ -1,14 +1,25 @@
-"""One call of `netcliff.predict` over 1e5 loads; the Rust loop: crates/model/examples/predict_loop.rs, same scheme and loads.
+"""Seconds of `import netcliff`, the interpreter's own start not counted, and of one call of `netcliff.predict` over 1e5 loads; the Rust loop:
+crates/model/examples/predict_loop.rs, same scheme and loads.
 
     cargo run --release -p netcliff-model --example predict_loop
     python bench/python/predict.py    # with a wheel of the release profile
 """
 
+import subprocess
+import sys
 import time
 
 import netcliff
 import numpy as np
 
+
+def run(code: str) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    return time.perf_counter() - start
+
+
+print("import:", sorted(round(run("import netcliff") - run("pass"), 3) for _ in range(10)))
 loads = 1e3 + 2.0 * np.arange(100_000)
 for scheme in ("ideal", "interrupt"):
     took = []

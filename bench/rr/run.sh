@@ -79,4 +79,4 @@ for transport in tcp udp; do
         done
     done
 done
-python3 summary.py "$TABLE" | tee "$OUT/summary.md"
+python3 ../lib/peers.py rr "$TABLE" | tee "$OUT/summary.md"

@@ -32,4 +32,4 @@ for round in $(seq "$ROUNDS"); do
         done
     done
 done
-python3 cpu.py "$TABLE" | tee "$OUT/cpu.md"
+python3 ../lib/peers.py cpu "$TABLE" | tee "$OUT/cpu.md"

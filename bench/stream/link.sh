@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pairs.sh over a link of 1 Gbit/s between two network namespaces that it makes and removes (root): link.sh NETCLIFF PAIRS [OPTIONS of stream].
+# pairs.py over a link of 1 Gbit/s between two network namespaces that it makes and removes (root): link.sh NETCLIFF PAIRS [OPTIONS of stream].
 # The link, and not the scheduling of two CPUs, says how long a transfer takes, so that 1 % of its time can be told.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,4 +30,4 @@ export HOME=$state BYTES=${BYTES:-128MiB}
 ip netns exec "$far" "$netcliff" agent --key "$state/key" --allow-congestion cubic --listen 10.213.77.2:19940 >/dev/null 2>"$state/agent.log" &
 agent=$!
 sleep 1
-ip netns exec "$near" "$here/pairs.sh" "$netcliff" "$pairs" --to 10.213.77.2:19940 --key "$state/key" --congestion cubic "$@"
+ip netns exec "$near" "$here/pairs.py" "$netcliff" "$pairs" --to 10.213.77.2:19940 --key "$state/key" --congestion cubic "$@"

@@ -1,13 +1,37 @@
 #!/usr/bin/env python3
-"""Time that requests add to a transfer, from pairs.sh's lines: mean of ln(without / with) with its 95 % interval."""
+"""Time that requests add to a transfer of a number of bytes (BYTES of the environment, 6GiB), made with requests during it and without, in turn:
+pairs.py NETCLIFF PAIRS [OPTIONS of stream]. A line a pair: with, without (bit/s); last the mean of ln(without / with) with its 95 % interval."""
+import json
 import math
+import os
 import statistics
+import subprocess
 import sys
 
 # Two-sided 97.5 % quantiles of Student's t by degrees of freedom.
 T = {5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201, 15: 2.131, 19: 2.093, 23: 2.069, 29: 2.045}
 
-pairs = [tuple(map(float, line.split())) for line in sys.stdin if line.strip()]
+netcliff, number, options = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+
+
+def goodput_bps(*probe):
+    command = [netcliff, "stream", "--bytes", os.environ.get("BYTES", "6GiB"), "--repeats", "1", "--cpu-meter", "procfs", "--json"]
+    made = subprocess.run([*command, *probe, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    return json.loads(made.stdout)["rows"][0]["goodput_bps"]["median"]
+
+
+pairs = []
+for pair in range(1, number + 1):
+    # The order alternates, so that drift hits both alike.
+    if pair % 2:
+        with_, without = goodput_bps("--probe", "--probe-around", "200ms"), goodput_bps()
+    else:
+        without = goodput_bps()
+        with_ = goodput_bps("--probe", "--probe-around", "200ms")
+    pairs.append((with_, without))
+    print(with_, without, flush=True)
+if len(pairs) < 2:
+    sys.exit("pairs.py: an interval needs two pairs or more")
 logs = [math.log(without / with_) for with_, without in pairs]
 mean, sd = statistics.mean(logs), statistics.stdev(logs)
 half = T.get(len(logs) - 1, 2.0) * sd / math.sqrt(len(logs))

@@ -107,4 +107,4 @@ for state in ${STATES:-on off}; do
     done
 done
 rm -f "$OUT/told"
-python3 summary.py "$TABLE" | tee "$OUT/summary.md"
+python3 ../lib/peers.py stream "$TABLE" | tee "$OUT/summary.md"

@@ -76,4 +76,4 @@ for round in $(seq "$ROUNDS"); do
         echo "$round,$tool,${pps:--},$(shares "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1"),$load" | tee -a "$TABLE" >&2
     done
 done
-python3 udp.py "$TABLE" | tee "$OUT/udp.md"
+python3 ../lib/peers.py udp "$TABLE" | tee "$OUT/udp.md"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A fixture of crates/host/tests/inspect out of a capture (`netcliff inspect --capture DIR`): its files, whole, in one, and beside it
-# what the kernel answered. The test `fixtures_of_drivers_hold_what_is_read` fails where a file is missing or never read.
+# A fixture of crates/host/tests/inspect out of a capture (`netcliff inspect --capture DIR`): its files, whole, in one, with what the kernel
+# answered (netlink.json). The test `fixtures_of_drivers_hold_what_is_read` fails where a file is missing or never read.
 #
 #   scripts/guest/fixture.sh CAPTURE NAME "what it is of"
 #   scripts/guest/fixture.sh /tmp/netcliff-guest.X/e1000e/capture e1000e "two NICs of QEMU 10.0, Linux 6.18"
@@ -10,10 +10,9 @@ fixtures=$(cd "$(dirname "$0")/../../crates/host/tests/fixtures" && pwd)
 {
     echo "# $3: netcliff inspect --capture, whole."
     cd "$1"
-    find . -type f ! -name netlink.json | LC_ALL=C sort | while read -r file; do
+    find . -type f | LC_ALL=C sort | while read -r file; do
         echo "== ${file#./}"
         # Each file ends its line.
         sed -e '$a\' "$file"
     done
 } >"$fixtures/$2.tree"
-cp "$1/netlink.json" "$fixtures/$2.netlink.json"

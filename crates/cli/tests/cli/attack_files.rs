@@ -19,20 +19,21 @@ const EVIL: [&str; 6] = ["$(id>PWN)", "`id>PWN`", ";id>PWN;", "\",RUN+=\"x", "'\
 fn capture(home: &Home, name: &str, interface: &str) -> String {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/tests/fixtures");
     let tree = fs::read_to_string(format!("{fixtures}/router.tree")).unwrap();
-    let answers = fs::read_to_string(format!("{fixtures}/router.netlink.json")).unwrap();
     let root = home.path(name);
     let write = |path: &str, text: &str| {
         let path = root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
+    let quoted = serde_json::to_string(interface).unwrap();
     for section in tree.split("== ").skip(1) {
         let (path, text) = section.split_once('\n').unwrap();
-        write(&path.replace("/eth0/", &format!("/{interface}/")), &text.replace("eth0", interface));
+        let text = match path {
+            "netlink.json" => text.replace("\"rx-lro\": false", "\"rx-lro\": true").replace("\"eth0\"", &quoted),
+            _ => text.replace("eth0", interface),
+        };
+        write(&path.replace("/eth0/", &format!("/{interface}/")), &text);
     }
-    let quoted = serde_json::to_string(interface).unwrap();
-    let answers = answers.replace("\"rx-lro\": false", "\"rx-lro\": true").replace("\"eth0\"", &quoted);
-    write("netlink.json", &answers);
     write("proc/sys/net/ipv4/tcp_rmem", "4096 131072 524288\n");
     home.text(name)
 }

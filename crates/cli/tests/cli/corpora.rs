@@ -1,6 +1,5 @@
 //! The inputs that fuzzing kept (`fuzz/corpus/*.tar.zst`), each through the function that its target runs. No libFuzzer
-//! and no nightly Rust are needed; `scripts/attack/fuzz.sh` looks for new inputs, `scripts/attack/corpus.sh` unpacks
-//! the archives.
+//! and no nightly Rust are needed; `scripts/attack/fuzz.sh` looks for new inputs, and unpacks the archives.
 
 // Targets that are not replayed here use the rest of it.
 #[allow(dead_code)]

@@ -19,7 +19,6 @@ fn router(home: &Home) -> String {
 fn captured(home: &Home, name: &str) -> String {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/tests/fixtures");
     let tree = fs::read_to_string(format!("{fixtures}/{name}.tree")).unwrap();
-    let answers = fs::read_to_string(format!("{fixtures}/{name}.netlink.json")).unwrap();
     let dir = home.path(name);
     let write = |path: &str, text: &str| {
         let path = dir.join(path);
@@ -30,7 +29,6 @@ fn captured(home: &Home, name: &str) -> String {
         let (path, text) = section.split_once('\n').unwrap();
         write(path, text);
     }
-    write("netlink.json", &answers);
     home.text(name)
 }
 

@@ -46,7 +46,7 @@ fn figure_7_on_as_many_cpus_as_queues() {
 /// The captured igb has an interrupt for each of four receive and four transmit queues, and four CPUs.
 #[test]
 fn an_igb_is_spread_otherwise_than_paired() {
-    let igb = captured(include_str!("../../fixtures/igb.tree"), include_str!("../../fixtures/igb.netlink.json"));
+    let igb = captured(include_str!("../../fixtures/igb.tree"));
     let dir = igb.lay();
     let host = Inspection::of_capture(dir.path()).unwrap();
     for port in host.ports.iter().filter(|port| port.queue_irqs().count() > 1) {

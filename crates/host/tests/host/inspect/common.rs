@@ -1,5 +1,6 @@
 //! Captures made of a base and what a test lays over it.
 
+use netcliff_host::inspect::capture::ANSWERS;
 use serde_json::Value;
 use std::{fs, path::Path};
 
@@ -13,18 +14,15 @@ pub struct Overlay {
 /// A router: two packages of four cores with two threads (CPU n and n + 8), two 10 Gbit/s ports with four queues each,
 /// on node 0, one interrupt a queue and a core.
 pub fn base() -> Overlay {
-    let router =
-        captured(include_str!("../../fixtures/router.tree"), include_str!("../../fixtures/router.netlink.json"));
-    router.equal_rss("eth0", 4).equal_rss("eth1", 4)
+    captured(include_str!("../../fixtures/router.tree")).equal_rss("eth0", 4).equal_rss("eth1", 4)
 }
 
-/// A capture that is kept as one file, with its netlink answers beside it.
-pub fn captured(tree: &str, answers: &str) -> Overlay {
-    let files = tree.split("== ").skip(1).map(|section| {
-        let (path, text) = section.split_once('\n').unwrap();
-        (path.to_owned(), text.to_owned())
-    });
-    Overlay { files: files.collect(), answers: serde_json::from_str(answers).unwrap() }
+/// A capture that is kept as one file, its netlink answers among the sections.
+pub fn captured(tree: &str) -> Overlay {
+    let sections = tree.split("== ").skip(1).map(|section| section.split_once('\n').unwrap());
+    let (answers, files): (Vec<_>, Vec<_>) = sections.partition(|(path, _)| *path == ANSWERS);
+    let files = files.into_iter().map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
+    Overlay { files, answers: serde_json::from_str(answers[0].1).unwrap() }
 }
 
 impl Overlay {
@@ -73,7 +71,7 @@ impl Overlay {
             fs::write(path, text).unwrap();
         };
         self.files.iter().for_each(|(path, text)| write(path, text));
-        write("netlink.json", &self.answers.to_string());
+        write(ANSWERS, &self.answers.to_string());
         dir
     }
 }

@@ -19,10 +19,7 @@ const FEATURES: &str = "sys/class/net/eth0/device/features";
 
 macro_rules! guest {
     ($name:literal) => {
-        captured(
-            include_str!(concat!("../../fixtures/", $name, ".tree")),
-            include_str!(concat!("../../fixtures/", $name, ".netlink.json")),
-        )
+        captured(include_str!(concat!("../../fixtures/", $name, ".tree")))
     };
 }
 

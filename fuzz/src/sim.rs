@@ -1,16 +1,12 @@
 //! Any bytes, read as an experiment file or as a point, give a refusal or a sound simulation: no panic (conservation is
 //! asserted within the simulator at every mark), no NaN, nothing negative, CPU shares that sum to 1, losses by place
 //! that add up, quantiles in order, Little's law.
-//!
-//! `cargo +nightly fuzz run sim -- -max_total_time=90`
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use netcliff_core::host::Service;
 use netcliff_core::{Engine, Experiment, Host, Load, Outcome, Point, Traffic};
-use netcliff_fuzz::Bytes;
 use netcliff_sim::SimEngine;
+
+use super::bytes::Bytes;
 
 /// Arrivals a point: 10 replications of the fewest that are simulated.
 const PACKETS: u64 = 1000;
@@ -216,7 +212,8 @@ fn experiment(text: &str) {
     tasks.iter().take(POINTS).for_each(|task| simulate(&task.point, 1));
 }
 
-fuzz_target!(|data: &[u8]| {
+/// An experiment file, or the numbers of a point.
+pub fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     match bytes.byte() {
         // '[' to 'z' begin a text as it stands, so that experiments/*.toml serve as a corpus.
@@ -231,4 +228,4 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-});
+}

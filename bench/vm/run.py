@@ -1,14 +1,34 @@
 #!/usr/bin/env python3
-"""What run.sh measured against the bar: summarise.py OUTDIR.
+"""Interrupt moderation of real drivers in guests of QEMU: what `netcliff find --testbed vm:DRIVER` simulates with its calibration against what
+it measures, for six rx-usecs. Root, two CPUs or more, nothing else running.
+
+Usage: run.py OUTDIR [RUNS [DRIVER...]]
+  RUNS    runs of each driver (default 3; 0: only the summary)
+  DRIVER  default: e1000e igb
+Taken from the environment:
+  NETCLIFF  default: target/release/netcliff of this checkout
+  QEMU      default: qemu-system-x86_64; igb needs 8.0 or newer. QEMU_igb, QEMU_e1000e: one for that driver only
+  KERNEL    default: the newest in /boot
+Raw findings go to OUTDIR as JSON, one a run; a run whose finding is there already is not made again, so that a series that was broken off
+goes on. Last comes the summary, also in OUTDIR/summary.txt; the exit code is 1 where a figure misses the bar.
 
 Bar: for each of the six rx-usecs, interrupts/s and packets a poll at three loads within 15 % of the calibrated simulation, cliff within 20 % in
 the median over both drivers and three runs. Errors are measured / simulated - 1.
 """
 
+import contextlib
+import datetime
+import io
 import json
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
+import time
+
+NETCLIFF = os.environ.get("NETCLIFF") or str(pathlib.Path(__file__).resolve().parents[2] / "target/release/netcliff")
+QEMU = os.environ.get("QEMU") or "qemu-system-x86_64"
 
 SHARES = [0.25, 0.5, 0.75]
 FIGURES = ["interrupts_per_s", "packets_per_poll"]
@@ -50,15 +70,60 @@ def loads(check):
 def text(err):
     return "   -   " if err is None else f"{100 * err:+6.1f}%"
 
+def refuse(text):
+    print(text, file=sys.stderr)
+    sys.exit(2)
 
-def main(out):
+
+def append(path, text):
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def output(*command):
+    """What a command prints, or why it does not run."""
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    except OSError as error:
+        return f"{error}\n"
+
+
+def one(out, driver, run):
+    name = f"{driver}-{run}"
+    finding, part = out / f"{name}.json", out / f"{name}.json.part"
+    if finding.exists() and finding.stat().st_size:
+        return
+    # One packet in 10,000 cannot be told in half a second of an emulated guest. One search a cliff, three trials a load: the speed of an
+    # emulated CPU differs from boot to boot, so that runs tell more than searches within one.
+    options = ["--testbed", f"vm:{driver}", "--vm-qemu", os.environ.get(f"QEMU_{driver.replace('-', '_')}") or QEMU, "--quick",
+               "--loss", "1e-3", "--trial", "500ms", "--searches", "1", "--repeats", "3", "--seed", str(run)]
+    if os.environ.get("KERNEL"):
+        options += ["--vm-kernel", os.environ["KERNEL"]]
+    for usecs in (0, 10, 20, 50, 100, 250):
+        options += ["--check", f"rx-usecs={usecs}"]
+    append(out / "commands.txt", f"{name}: netcliff find --json --no-store {' '.join(options)}\n")
+    start = time.monotonic()
+    with open(part, "w") as printed, open(out / f"{name}.err", "w") as said:
+        code = subprocess.run([NETCLIFF, "find", "--json", "--no-store", *options], stdout=printed, stderr=said).returncode
+    # A run without a cliff of its own still prints its finding: exit code 1 does not end the series.
+    if not part.stat().st_size:
+        last = (out / f"{name}.err").read_text().splitlines()[-1:]
+        print(f"run.py: {name}: no finding, exit code {code}: {''.join(last)}", file=sys.stderr)
+        part.unlink()
+        return
+    part.rename(finding)
+    took_s = time.monotonic() - start
+    append(out / "seconds.txt", f"{name} {took_s:.0f}\n")
+    print(f"run.py: {name}: exit code {code} after {took_s:.0f} s, load {os.getloadavg()[0]:.2f}", file=sys.stderr)
+
+
+def summarise(out):
     runs = {}
-    for path in sorted(pathlib.Path(out).glob("*-[0-9]*.json")):
+    for path in sorted(out.glob("*-[0-9]*.json")):
         driver, number = path.stem.rsplit("-", 1)
         runs[driver, int(number)] = json.loads(path.read_text())
     if not runs:
-        sys.exit(f"summarise.py: no findings in {out}")
-    drivers = sorted({driver for driver, _ in runs})
+        sys.exit(f"run.py: no findings in {out}")
     errors, where = {}, {}
     for (driver, number), finding in runs.items():
         pauses = (finding.get("disturbance") or {}).get("host") or {}
@@ -101,5 +166,30 @@ def main(out):
     return all(all(results) for results in tally.values())
 
 
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        refuse(__doc__)
+    out, runs, drivers = pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "3", sys.argv[3:] or ["e1000e", "igb"]
+    if not runs.isdecimal():
+        refuse(f'run.py: RUNS is "{runs}": expected a whole number')
+    if int(runs):
+        try:
+            subprocess.run([NETCLIFF, "--version"], stdout=subprocess.DEVNULL, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            refuse(f"run.py: {NETCLIFF} does not run: build it (cargo build --release) or name another in NETCLIFF")
+        out.mkdir(parents=True, exist_ok=True)
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        commands = [["uname", "-a"], ["lscpu"], [NETCLIFF, "--version"], [QEMU, "--version"], ["uptime"]]
+        append(out / "machine.txt", f"{now}\n" + "".join(output(*command) for command in commands))
+    for run in range(1, int(runs) + 1):
+        for driver in drivers:
+            one(out, driver, run)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        passed = summarise(out)
+    (out / "summary.txt").write_text(said.getvalue())
+    print(said.getvalue(), end="")
+    return passed
+
+
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1]) else 1)
+    sys.exit(0 if main() else 1)

@@ -1,15 +1,11 @@
 //! Any bytes, read as a host, a scheme and a load anywhere in the range of the command line and beyond, give a refusal or a
 //! sound outcome: no panic, no figure that cannot be (the door's own check must never fail), quantiles in order.
-//!
-//! `cargo +nightly fuzz run model -- -max_total_time=60`
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use netcliff_core::host::{KEYS, TEXT_KEYS};
 use netcliff_core::{Engine, EngineFailure, Host, Load, Outcome, Point, Scheme, Traffic};
-use netcliff_fuzz::Bytes;
 use netcliff_model::{Fidelity, ModelEngine};
+
+use super::bytes::Bytes;
 
 /// Rings above this, and weights above the next, are rare: they take longer.
 const LARGEST_RING: u64 = 512;
@@ -127,7 +123,8 @@ fn sound(outcome: &Outcome, point: &Point) {
     assert!(known.windows(2).all(|pair| pair[0] <= pair[1] * (1.0 + 1e-6)), "quantiles {known:?}: {point:?}");
 }
 
-fuzz_target!(|data: &[u8]| {
+/// The numbers of a point.
+pub fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     let fidelity = if bytes.byte() < 64 { Fidelity::Paper } else { Fidelity::Exact };
     let engine = ModelEngine { fidelity, quantiles: bytes.byte() < 32, ..ModelEngine::default() };
@@ -138,4 +135,4 @@ fuzz_target!(|data: &[u8]| {
         Err(EngineFailure::Unsound { unsound, .. }) => panic!("{unsound}: {point:?}"),
         Err(_) => {}
     }
-});
+}

@@ -1,9 +1,5 @@
 //! Any bytes, sent to an agent by a client without a key or with one, are refused or answered: no panic, no hang, no test left
 //! running.
-//!
-//! `cargo +nightly fuzz run control -- -max_total_time=60`
-
-#![no_main]
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -13,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use libfuzzer_sys::fuzz_target;
 use netcliff_packets::error::Refusal;
 use netcliff_remote::control::Limits;
 use netcliff_remote::control::agent::{Event, Log, Settings, serve_pipes};
@@ -67,7 +62,8 @@ fn key() -> Key {
     KEY.get_or_init(made).clone()
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// What a client sends after the preamble.
+pub fn run(bytes: &[u8]) {
     let (mut client, agent) = UnixStream::pair().expect("a pair");
     // The first byte says whether the agent has a key, and whether the preamble is right, so that what is behind it is reached too.
     let (first, rest) = bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest));
@@ -98,4 +94,4 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = serve_pipes(stream, None, &settings, &log);
     client.join().expect("the client only writes and reads");
     assert_eq!(RUNNING.load(Ordering::SeqCst), 0, "a test was left running");
-});
+}

@@ -1,5 +1,4 @@
-// burst ADDRESS PORT PPS SECONDS BATCH MOVES [SEED]: sends datagrams in Poisson batches of BATCH in the mean, of 18 and 400 bytes in a mix that changes
-// every second, at PPS in the mean; the load moves by MOVES (0.3: +-30 %) with a period of 7 s. Prints how many it sent.
+// Traffic for `learn` of another make than netcliff: traffic burst ..., traffic serve ...
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <math.h>
@@ -9,6 +8,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}
 
 enum { MOST = 256 };
 static uint64_t state;
@@ -20,13 +26,9 @@ static double uniform(void) {
     return ((state >> 11) + 0.5) / 9007199254740992.0;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + 1e-9 * t.tv_nsec;
-}
-
-int main(int argc, char **argv) {
+// burst ADDRESS PORT PPS SECONDS BATCH MOVES [SEED]: sends datagrams in Poisson batches of BATCH in the mean, of 18 and 400 bytes in a mix that changes
+// every second, at PPS in the mean; the load moves by MOVES (0.3: +-30 %) with a period of 7 s. Prints how many it sent.
+static int burst(int argc, char **argv) {
     if (argc < 7) return 2;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[2]))};
     inet_pton(AF_INET, argv[1], &to.sin_addr);
@@ -71,4 +73,34 @@ int main(int argc, char **argv) {
     }
     printf("%lu %.6f\n", sent, now() - first);
     return 0;
+}
+
+// serve PORT WORK_US HOLD_MS: reads datagrams, works WORK_US on each, and once a second stops for HOLD_MS, as a lock does.
+static int serve(int argc, char **argv) {
+    if (argc < 4) return 2;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[1]))};
+    double work = 1e-6 * atof(argv[2]), hold = 1e-3 * atof(argv[3]);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (bind(fd, (struct sockaddr *)&at, sizeof at)) return 1;
+    static char data[2048];
+    // Work of a fixed number of turns, as a program's is.
+    volatile unsigned long sink = 0;
+    double begin = now();
+    for (unsigned long i = 0; i < 20000000; i++) sink += i;
+    unsigned long turns = work / ((now() - begin) / 20000000);
+    double next = now() + 1;
+    for (;;) {
+        if (recv(fd, data, sizeof data, 0) < 0) continue;
+        for (unsigned long i = 0; i < turns; i++) sink += i;
+        if (hold > 0 && now() >= next) {
+            usleep(hold * 1e6);
+            next += 1;
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "burst")) return burst(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], "serve")) return serve(argc - 1, argv + 1);
+    return 2;
 }

@@ -1,13 +1,75 @@
 #!/usr/bin/env python3
-"""Summarises the findings that run.sh left: spread of the cliff, coverage of its intervals, errors of prediction.
+"""Repeatability of `netcliff find` and of its predictions, on the netns testbed of this machine (root, two CPUs, nothing else running).
 
-Usage: summarise.py OUTDIR
+Usage: run.py OUTDIR [RUNS [PART...]]
+  RUNS   runs of each kind (default 10)
+  PART   quick: find --quick; full: find, and find --quick --idle as-configured, interleaved; check: the set-ups of --check, three runs
+         each; none: no runs. Default: quick, full and check, in this order.
+About 15 minutes, 75 minutes and 45 minutes. Raw findings go to OUTDIR as JSON, one a run; a run whose finding is there already is not
+made again, so that a series that was broken off goes on. Last comes a summary of all findings in OUTDIR: spread of the cliff, coverage of
+its intervals, errors of prediction. NETCLIFF names the program (default: target/release/netcliff of this checkout).
 """
+import datetime
 import json
 import math
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
+import time
+
+NETCLIFF = os.environ.get("NETCLIFF") or str(pathlib.Path(__file__).resolve().parents[2] / "target/release/netcliff")
+
+
+def output(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+
+
+def refuse(text):
+    print(text, file=sys.stderr)
+    sys.exit(2)
+
+
+def append(path, text):
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def one(out, name, *options):
+    """A run that finds no cliff still prints its finding: exit code 1 does not end the series."""
+    finding = out / f"{name}.json"
+    if finding.exists() and finding.stat().st_size:
+        return
+    append(out / "commands.txt", f"{name}: netcliff find --json --no-store {' '.join(options)}\n")
+    start, part = time.monotonic(), out / f"{name}.json.part"
+    with open(part, "w") as printed, open(out / f"{name}.err", "w") as said:
+        code = subprocess.run([NETCLIFF, "find", "--json", "--no-store", *options], stdout=printed, stderr=said).returncode
+    part.rename(finding)
+    append(out / "seconds.txt", f"{name} {time.monotonic() - start:.0f}\n")
+    print(f"run.py: {name}: exit code {code}, load {os.getloadavg()[0]:.2f}", file=sys.stderr)
+    if not 0 <= code < 2:
+        print((out / f"{name}.err").read_text(), file=sys.stderr)
+        sys.exit(code)
+
+
+def quick(out, runs):
+    for n in range(1, runs + 1):
+        one(out, f"quick-{n}", "--quick", "--seed", str(n))
+
+
+def full(out, runs):
+    for n in range(1, runs + 1):
+        one(out, f"full-{n}", "--seed", str(n))
+        one(out, f"as-configured-{n}", "--quick", "--idle", "as-configured", "--seed", str(n))
+
+
+def check(out, _):
+    set_ups = ["size=256B", "size=512B", "size=1024B", "size=1518B", "work=1us", "work=2us", "work=4us", "backlog=200", "budget=64"]
+    for n in range(1, 4):
+        one(out, f"check-{n}", "--seed", str(100 + n), *(word for set_up in set_ups for word in ("--check", set_up)))
+        one(out, f"constant-{n}", "--arrivals", "constant", "--seed", str(200 + n))
+        one(out, f"socket-{n}", "--socket-buffer", "256KiB", "--seed", str(300 + n))
 
 
 def value(figure):
@@ -154,9 +216,9 @@ def prediction(checks, whole):
         print(f"{inside[0]} of {inside[1]} predictions with an interval hold the measured cliff")
 
 
-def main():
-    directory = pathlib.Path(sys.argv[1])
-    lines = (directory / "seconds.txt").read_text().splitlines()
+def summarise(directory):
+    kept = directory / "seconds.txt"
+    lines = kept.read_text().splitlines() if kept.exists() else []
     seconds = {name: int(taken) for name, taken in (line.split() for line in lines)}
     for name, pattern in (
         ("find --quick", "quick-[0-9]*.json"),
@@ -167,6 +229,29 @@ def main():
         if runs:
             repeatability(name, runs, seconds)
     prediction(load(directory, "check-*.json"), load(directory, "constant-*.json") + load(directory, "socket-*.json"))
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        refuse(__doc__)
+    directory, runs, parts = pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "10", sys.argv[3:]
+    if not runs.isdecimal():
+        refuse(f'run.py: RUNS is "{runs}": expected a whole number')
+    known = {"quick": quick, "full": full, "check": check, "none": lambda *_: None}
+    for part in parts:
+        if part not in known:
+            refuse(f'run.py: PART is "{part}": expected quick, full, check or none')
+    if parts != ["none"]:
+        try:
+            version = output(NETCLIFF, "--version")
+        except (OSError, subprocess.CalledProcessError):
+            refuse(f"run.py: {NETCLIFF} does not run: build it (cargo build --release) or name another in NETCLIFF")
+        directory.mkdir(parents=True, exist_ok=True)
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        append(directory / "machine.txt", f"{now}\n{output('uname', '-a')}{output('lscpu')}{version}{output('uptime')}")
+    for part in parts or ["quick", "full", "check"]:
+        known[part](directory, int(runs))
+    summarise(directory)
 
 
 if __name__ == "__main__":
