@@ -37,7 +37,8 @@ def test_a_number_and_its_text_are_the_same_host(seconds: float) -> None:
     assert pickle.loads(pickle.dumps(host)).get("application") == seconds
 
 
-@given(st.floats(min_value=1.0, max_value=1e9))
+# Below the link's 1.488 Mpps of 64 bytes, past which a load is refused.
+@given(st.floats(min_value=1.0, max_value=1.4e6))
 @settings(max_examples=200, deadline=None)
 def test_a_load_is_kept_to_the_last_digit(pps: float) -> None:
     assert Traffic(rate_pps=pps).rate_pps == pps

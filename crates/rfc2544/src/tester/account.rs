@@ -111,8 +111,9 @@ impl Account {
     pub fn lost(&mut self, now_ns: u64, sent: u64, settle_ns: u64) -> u64 {
         self.marks.push_back(Mark { at_ns: now_ns, sent, arrived: self.arrived.frames });
         let mut lost = 0;
-        while let Some(mark) = self.marks.pop_front_if(|mark| now_ns.saturating_sub(mark.at_ns) >= settle_ns) {
+        while let Some(mark) = self.marks.front().filter(|mark| now_ns.saturating_sub(mark.at_ns) >= settle_ns) {
             lost = mark.sent.saturating_sub(mark.arrived);
+            self.marks.pop_front();
         }
         lost
     }
