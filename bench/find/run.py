@@ -12,42 +12,25 @@ its intervals, errors of prediction. NETCLIFF names the program (default: target
 import datetime
 import json
 import math
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
-import time
 
-NETCLIFF = os.environ.get("NETCLIFF") or str(pathlib.Path(__file__).resolve().parents[2] / "target/release/netcliff")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from series import NETCLIFF, append, find, is_made, keep, refuse, refuse_missing_program  # noqa: E402
 
 
 def output(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
 
 
-def refuse(text):
-    print(text, file=sys.stderr)
-    sys.exit(2)
-
-
-def append(path, text):
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(text)
-
-
 def one(out, name, *options):
     """A run that finds no cliff still prints its finding: exit code 1 does not end the series."""
-    finding = out / f"{name}.json"
-    if finding.exists() and finding.stat().st_size:
+    if is_made(out, name):
         return
-    append(out / "commands.txt", f"{name}: netcliff find --json --no-store {' '.join(options)}\n")
-    start, part = time.monotonic(), out / f"{name}.json.part"
-    with open(part, "w") as printed, open(out / f"{name}.err", "w") as said:
-        code = subprocess.run([NETCLIFF, "find", "--json", "--no-store", *options], stdout=printed, stderr=said).returncode
-    part.rename(finding)
-    append(out / "seconds.txt", f"{name} {time.monotonic() - start:.0f}\n")
-    print(f"run.py: {name}: exit code {code}, load {os.getloadavg()[0]:.2f}", file=sys.stderr)
+    code, took_s = find(out, name, options)
+    keep(out, name, code, took_s)
     if not 0 <= code < 2:
         print((out / f"{name}.err").read_text(), file=sys.stderr)
         sys.exit(code)
@@ -242,13 +225,10 @@ def main():
         if part not in known:
             refuse(f'run.py: PART is "{part}": expected quick, full, check or none')
     if parts != ["none"]:
-        try:
-            version = output(NETCLIFF, "--version")
-        except (OSError, subprocess.CalledProcessError):
-            refuse(f"run.py: {NETCLIFF} does not run: build it (cargo build --release) or name another in NETCLIFF")
+        refuse_missing_program()
         directory.mkdir(parents=True, exist_ok=True)
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        append(directory / "machine.txt", f"{now}\n{output('uname', '-a')}{output('lscpu')}{version}{output('uptime')}")
+        append(directory / "machine.txt", f"{now}\n{output('uname', '-a')}{output('lscpu')}{output(NETCLIFF, '--version')}{output('uptime')}")
     for part in parts or ["quick", "full", "check"]:
         known[part](directory, int(runs))
     summarise(directory)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """peers.py stream|udp|rr|cpu TABLE: the summary of a table that bench/stream/run.sh, udp.sh, bench/rr/run.sh or bench/stream/cpu.sh wrote, as
-Markdown: medians with least and greatest, and netcliff beside the best peer.
+Markdown: medians with least and greatest, and netcliff against the best peer.
 
 Rule: a measurement that lost more than 2 % of the machine to the hypervisor is left out, and so is one before which more than a
 tenth of a CPU was busy with something else (where the bench notes it); both are said. The best peer is the one with
@@ -59,8 +59,8 @@ def interval_of_median(values, confidence=0.95):
     return (ordered[inside[-1]], ordered[n - 1 - inside[-1]]) if inside else None
 
 
-def beside_best(found, own, figure, most=True):
-    """A sentence: how `own` does beside the best peer, round by round; None where there is nothing to compare. `found`: as of
+def against_best(found, own, figure, most=True):
+    """A sentence: how `own` does against the best peer, round by round; None where there is nothing to compare. `found`: as of
     Rounds.by_tool; `figure`: of a row; `most`: more is better."""
     peers = {tool: rounds for tool, rounds in found.items() if not tool.startswith("netcliff")}
     most_rounds = max(map(len, peers.values()), default=0)
@@ -94,8 +94,8 @@ def stream(table):
                   f"{cost:.3f} | {unseen(by_round.values())} |")
         name = f"offloads {offloads}, {congestion}, {block} bytes"
         for own in sorted(tool for tool in found if tool.startswith("netcliff")):
-            goodput = beside_best(found, own, lambda row: row["figure"])
-            cost = beside_best(found, own, us_per_kib, most=False)
+            goodput = against_best(found, own, lambda row: row["figure"])
+            cost = against_best(found, own, us_per_kib, most=False)
             verdicts.append(f"- {name}: {own}: goodput {goodput}; bytes a CPU second {cost}")
     print()
     print("\n".join(verdicts))
@@ -114,7 +114,7 @@ def unseen(rows):
 
 
 def udp(table):
-    """Datagrams received a second, each way of netcliff beside the best peer."""
+    """Datagrams received a second, each way of netcliff against the best peer."""
     rounds = Rounds(table, "received_pps")
     found = rounds.by_tool()
     print("| tool | received kpps, median | least | greatest | rounds |")
@@ -124,12 +124,12 @@ def udp(table):
         print(f"| {tool} | {median:.0f} | {least:.0f} | {most:.0f} | {len(by_round)} |")
     print()
     for own in sorted(tool for tool in found if tool.startswith("netcliff")):
-        print(f"- {own}: {beside_best(found, own, lambda row: row['figure'])}")
+        print(f"- {own}: {against_best(found, own, lambda row: row['figure'])}")
     print(rounds.footer())
 
 
 def rr(table):
-    """Half round trips, and netcliff's rate beside the best peer's."""
+    """Half round trips, and netcliff's rate against the best peer's."""
     rounds = Rounds(table, "mean_us")
     print("| transport | tool | half round trip, mean (us) | least | greatest | transactions/s | rounds |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
@@ -139,7 +139,7 @@ def rr(table):
         for tool, by_round in sorted(found.items()):
             median, least, most = spread(row["figure"] for row in by_round.values())
             print(f"| {transport} | {tool} | {median:.2f} | {least:.2f} | {most:.2f} | {5e5 / median:.0f} | {len(by_round)} |")
-        verdicts.append(f"- {transport}: rate of netcliff {beside_best(found, 'netcliff', lambda row: row['figure'], most=False)}")
+        verdicts.append(f"- {transport}: rate of netcliff {against_best(found, 'netcliff', lambda row: row['figure'], most=False)}")
     print()
     print("\n".join(verdicts))
     print(rounds.footer())

@@ -25,9 +25,10 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import time
 
-NETCLIFF = os.environ.get("NETCLIFF") or str(pathlib.Path(__file__).resolve().parents[2] / "target/release/netcliff")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from series import NETCLIFF, append, find, is_made, keep, refuse, refuse_missing_program  # noqa: E402
+
 QEMU = os.environ.get("QEMU") or "qemu-system-x86_64"
 
 SHARES = [0.25, 0.5, 0.75]
@@ -70,15 +71,6 @@ def loads(check):
 def text(err):
     return "   -   " if err is None else f"{100 * err:+6.1f}%"
 
-def refuse(text):
-    print(text, file=sys.stderr)
-    sys.exit(2)
-
-
-def append(path, text):
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(text)
-
 
 def output(*command):
     """What a command prints, or why it does not run."""
@@ -90,10 +82,9 @@ def output(*command):
 
 def one(out, driver, run):
     name = f"{driver}-{run}"
-    finding, part = out / f"{name}.json", out / f"{name}.json.part"
-    if finding.exists() and finding.stat().st_size:
+    if is_made(out, name):
         return
-    # One packet in 10,000 cannot be told in half a second of an emulated guest. One search a cliff, three trials a load: the speed of an
+    # Half a second of an emulated guest has too few packets to show a loss of one in 10,000. One search a cliff, three trials a load: the speed of an
     # emulated CPU differs from boot to boot, so that runs tell more than searches within one.
     options = ["--testbed", f"vm:{driver}", "--vm-qemu", os.environ.get(f"QEMU_{driver.replace('-', '_')}") or QEMU, "--quick",
                "--loss", "1e-3", "--trial", "500ms", "--searches", "1", "--repeats", "3", "--seed", str(run)]
@@ -101,20 +92,15 @@ def one(out, driver, run):
         options += ["--vm-kernel", os.environ["KERNEL"]]
     for usecs in (0, 10, 20, 50, 100, 250):
         options += ["--check", f"rx-usecs={usecs}"]
-    append(out / "commands.txt", f"{name}: netcliff find --json --no-store {' '.join(options)}\n")
-    start = time.monotonic()
-    with open(part, "w") as printed, open(out / f"{name}.err", "w") as said:
-        code = subprocess.run([NETCLIFF, "find", "--json", "--no-store", *options], stdout=printed, stderr=said).returncode
+    code, took_s = find(out, name, options)
+    part = out / f"{name}.json.part"
     # A run without a cliff of its own still prints its finding: exit code 1 does not end the series.
     if not part.stat().st_size:
         last = (out / f"{name}.err").read_text().splitlines()[-1:]
         print(f"run.py: {name}: no finding, exit code {code}: {''.join(last)}", file=sys.stderr)
         part.unlink()
         return
-    part.rename(finding)
-    took_s = time.monotonic() - start
-    append(out / "seconds.txt", f"{name} {took_s:.0f}\n")
-    print(f"run.py: {name}: exit code {code} after {took_s:.0f} s, load {os.getloadavg()[0]:.2f}", file=sys.stderr)
+    keep(out, name, code, took_s)
 
 
 def summarise(out):
@@ -173,10 +159,7 @@ def main():
     if not runs.isdecimal():
         refuse(f'run.py: RUNS is "{runs}": expected a whole number')
     if int(runs):
-        try:
-            subprocess.run([NETCLIFF, "--version"], stdout=subprocess.DEVNULL, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            refuse(f"run.py: {NETCLIFF} does not run: build it (cargo build --release) or name another in NETCLIFF")
+        refuse_missing_program()
         out.mkdir(parents=True, exist_ok=True)
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         commands = [["uname", "-a"], ["lscpu"], [NETCLIFF, "--version"], [QEMU, "--version"], ["uptime"]]
