@@ -4,6 +4,8 @@
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: attacks.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+# shellcheck source=scripts/lib/review.sh
+source scripts/lib/review.sh
 
 # Rows P4, P5, P7, P10, E1 and P14 (Host): serve, --metrics and agent --max-rate. Needs python3, curl, ip. At most 90 s.
 ports() (
@@ -24,14 +26,6 @@ ports() (
         rm -rf "$work"
     }
     trap clean EXIT
-
-    # ROW 0|1 TEXT: right where the second is 0.
-    row() {
-        if [ "$2" -eq 0 ]; then echo "ok $1: $3"; else
-            echo "WRONG $1: $3"
-            wrong=1
-        fi
-    }
 
     # Starts a program in the background; its output is in $work/NAME.
     begin() {
@@ -82,7 +76,7 @@ P
         seen="$seen /$path $code"
     done
     [ "$own" = 200 ] || bad=1
-    row P4 "$bad" "own user $own; user 65534:$seen"
+    coded P4 "$bad" "own user $own; user 65534:$seen"
 
     # P14
     bad=0
@@ -92,7 +86,7 @@ P
         [ "$code" = 421 ] || bad=1
         seen="$seen $host $code;"
     done
-    row P14-host "$bad" "$seen"
+    coded P14-host "$bad" "$seen"
 
     # P7, connections
     port=${url##*:}
@@ -102,7 +96,7 @@ P
     code=$(curl -s -o /dev/null -m 5 -w '%{http_code} after %{time_total} s' "${url}api/runs")
     bad=0
     case $code in 200*) ;; *) bad=1 ;; esac
-    row P7-connections "$bad" "1100 connections of half a request, then $code"
+    coded P7-connections "$bad" "1100 connections of half a request, then $code"
 
     # P10
     "$netcliff" agent --make-key "$work/key" 2>/dev/null
@@ -121,7 +115,7 @@ P
     opened=$(cat "$work/opened")
     bad=1
     if [ -n "$token" ] && ! grep -q "$token" "$work/opened" && grep -q "$token" "$opened" && [ "$(stat -c %a "$opened")" = 600 ]; then bad=0; fi
-    row P10 "$bad" "xdg-open was given ${opened//$token/TOKEN}, of mode $(stat -c %a "$opened" 2>/dev/null)"
+    coded P10 "$bad" "xdg-open was given ${opened//$token/TOKEN}, of mode $(stat -c %a "$opened" 2>/dev/null)"
 
     # E1
     begin e1 "$netcliff" agent --listen 127.0.0.1:0 --metrics 127.0.0.1:$((20000 + $$ % 20000))
@@ -149,7 +143,7 @@ P
         [ "$(status "http://127.0.0.1:$port/metrics")" = 200 ] && served=$((served + 1))
         sleep 0.3
     done
-    row E1 $((served < 9)) "$served of 10 scrapes served beside 60 threads of the same address that keep silent"
+    coded E1 $((served < 9)) "$served of 10 scrapes served beside 60 threads of the same address that keep silent"
 
     # P5
     ip netns add "g${tail}a" && ip netns add "g${tail}b"
@@ -186,7 +180,7 @@ P
     most=$(sed -n 's/most //p' "$work/count")
     kill -INT "$find" 2>/dev/null
     why=$(grep -o '[^:]* is left of the 20kpps[^:]*' "$work/p5" | head -1)
-    row P5 $((${most:-0} > 20200 || ${most:-0} == 0)) "one agent named twice, at most ${most:-no} frames/s at the far end; ${why:-it shares the 20kpps}"
+    coded P5 $((${most:-0} > 20200 || ${most:-0} == 0)) "one agent named twice, at most ${most:-no} frames/s at the far end; ${why:-it shares the 20kpps}"
     exit "$wrong"
 )
 
@@ -207,13 +201,6 @@ outputs() (
     }
     trap clean EXIT
 
-    # verdict ROW SEEN TEST...: ok if the test holds.
-    verdict() {
-        local row=$1 seen=$2
-        shift 2
-        if "$@"; then echo "ok $row: $seen"; else echo "WRONG $row: $seen" && wrong=1; fi
-    }
-    skipped() { echo "SKIPPED $1: $2"; }
     # shellcheck disable=SC2317,SC2329  # by verdict
     is() { [ "$1" = "$2" ]; }
     cd "$work" || exit 1
@@ -436,8 +423,6 @@ END
     exit $wrong
 )
 
-worst=0
-ended() { ((worst >= $1)) || worst=$1; }
 ports || ended $?
 outputs || ended $?
 exit "$worst"

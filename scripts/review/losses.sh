@@ -4,6 +4,8 @@
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: losses.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+# shellcheck source=scripts/lib/review.sh
+source scripts/lib/review.sh
 
 # Load and loss: `stream` behind a token bucket and over unequal MTUs, bounds of `predict` and `limits`.
 load_and_loss() (
@@ -22,13 +24,6 @@ load_and_loss() (
     }
     trap cleanup EXIT
 
-    # row NAME SEEN TEST...: one line; the row is right where the test succeeds.
-    row() {
-        if "${@:3}"; then echo "ok $1: $2"; else
-            echo "WRONG $1: $2"
-            wrong=1
-        fi
-    }
     field() { python3 -c 'import json,sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)}))' "$1"; }
 
     if ! ip netns add "$near" || ! ip netns add "$far"; then
@@ -53,7 +48,7 @@ load_and_loss() (
         sent="$(field 'r["rows"][0]["datagrams"]["sent"]' <"$scratch/tbf.json")"
         lost="$(field 'round(100 * r["rows"][0]["datagrams"]["lost"] / r["rows"][0]["datagrams"]["sent"])' <"$scratch/tbf.json")"
         # Two seconds and a quarter of warm-up of 2.55 kpps each.
-        row "stream -b behind tbf" "$sent datagrams, $lost % lost" test "$sent" -le 6500 -a "$lost" -ge 25 -a "$lost" -le 45
+        verdict "stream -b behind tbf" "$sent datagrams, $lost % lost" test "$sent" -le 6500 -a "$lost" -ge 25 -a "$lost" -le 45
         ip netns exec "$near" tc qdisc del dev va root
     else
         echo "SKIPPED stream -b behind tbf: the kernel has no tbf"
@@ -62,12 +57,12 @@ load_and_loss() (
     stream -b 5M -l 1472B >"$scratch/mtu.json"
     seen="$(field '"{sent} sent, {lost} lost".format(**r["rows"][0]["datagrams"])' <"$scratch/mtu.json")"
     all="$(field 'int(0 < r["rows"][0]["datagrams"]["sent"] == r["rows"][0]["datagrams"]["lost"] <= 1100)' <"$scratch/mtu.json")"
-    row "stream over unequal MTUs" "$seen" test "$all" = 1
+    verdict "stream over unequal MTUs" "$seen" test "$all" = 1
 
     seen="$("$netcliff" predict --host pentium4-2530mhz --rate 10Gbit/s --link 10Gbit/s --size 64B 2>&1)"
-    row "predict above the link" "${seen:0:100}" grep -q "14.88.*Mpps" <<<"$seen"
+    verdict "predict above the link" "${seen:0:100}" grep -q "14.88.*Mpps" <<<"$seen"
     seen="$("$netcliff" limits --bus pcie-2x1:mps=128B --sizes 9018B --json | field 'r["rows"][0]["bps"]')"
-    row "limits: a bound of the bus is above the 3.07 Gbit/s that were measured" "$seen bit/s" \
+    verdict "limits: a bound of the bus is above the 3.07 Gbit/s that were measured" "$seen bit/s" \
         python3 -c 'import sys; sys.exit(float(sys.argv[1]) * 8948 / 9018 < 3.07e9)' "$seen"
     exit "$wrong"
 )
@@ -353,8 +348,6 @@ while time.time() < end:
     exit "$wrong"
 )
 
-worst=0
-ended() { ((worst >= $1)) || worst=$1; }
 load_and_loss || ended $?
 socket_losses || ended $?
 drops || ended $?

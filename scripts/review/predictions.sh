@@ -4,6 +4,8 @@
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: predictions.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+# shellcheck source=scripts/lib/review.sh
+source scripts/lib/review.sh
 
 # Captures of every kind, written byte by byte.
 captures() (
@@ -150,8 +152,6 @@ print(value["value"] if isinstance(value, dict) else value)' "$path"
     exit "$wrong"
 )
 
-worst=0
-ended() { ((worst >= $1)) || worst=$1; }
 captures || ended $?
 readings || ended $?
 exit "$worst"

@@ -4,6 +4,8 @@
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: tuning.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+# shellcheck source=scripts/lib/review.sh
+source scripts/lib/review.sh
 
 # Row 44 of document 002 (the hybrid in Linux): netcliff tune adapt on a veth, its ends, a second one on the same device. Needs
 # python3, ethtool, ip. At most 60 s.
@@ -22,13 +24,6 @@ adapting() (
     }
     trap clean EXIT
 
-    # ROW 0|1 TEXT: right where the second is 0.
-    row() {
-        if [ "$2" -eq 0 ]; then echo "ok $1: $3"; else
-            echo "WRONG $1: $3"
-            wrong=1
-        fi
-    }
     inside() { ip netns exec "$b" "$@"; }
     values() { inside cat /sys/class/net/v1/gro_flush_timeout /sys/class/net/v1/napi_defer_hard_irqs | tr '\n' ' '; }
     has() {
@@ -64,16 +59,16 @@ while True:
     adapting=$!
     load 2 &
     has "50000 2 "
-    row adapt-up $? "polling under load: $(values)"
+    coded adapt-up $? "polling under load: $(values)"
     NETCLIFF_STATE_DIR=$work/other inside "$netcliff" "${adapt[@]}" --for 1s >/dev/null 2>"$work/second"
     [ $? -eq 1 ] && grep -q "another netcliff adapts v1" "$work/second"
-    row adapt-second $? "$(cut -c1-120 "$work/second")"
+    coded adapt-second $? "$(cut -c1-120 "$work/second")"
     has "0 0 "
-    row adapt-down $? "interrupts without load: $(values)"
+    coded adapt-down $? "interrupts without load: $(values)"
     wait "$adapting"
     events=$(sed 's/.*"event":"\([a-z]*\)".*/\1/' "$work/events" | tr '\n' ' ')
     [ "$events" = "start switch switch end " ]
-    row adapt-events $? "$events"
+    coded adapt-events $? "$events"
 
     for signal in TERM KILL; do
         ip netns exec "$b" "$netcliff" "${adapt[@]}" >"$work/out" 2>&1 &
@@ -84,12 +79,12 @@ while True:
         wait "$adapting" 2>/dev/null
         [ "$signal" = TERM ] || inside "$netcliff" tune undo >/dev/null 2>&1
         [ "$(values)" = "0 0 " ]
-        row "adapt-$signal" $? "set back: $(values)"
+        coded "adapt-$signal" $? "set back: $(values)"
     done
     load 1 &
     inside "$netcliff" "${adapt[@]}" --dry-run --for 1s >"$work/dry" 2>&1
     grep -q "would switch: polls" "$work/dry" && [ "$(values)" = "0 0 " ]
-    row adapt-dry $? "$(tail -1 "$work/dry")"
+    coded adapt-dry $? "$(tail -1 "$work/dry")"
     exit "$wrong"
 )
 
@@ -110,12 +105,6 @@ placing() (
     }
     trap clean EXIT
 
-    verdict() {
-        local row=$1 seen=$2
-        shift 2
-        if "$@"; then echo "ok $row: $seen"; else echo "WRONG $row: $seen" && wrong=1; fi
-    }
-    skipped() { echo "SKIPPED $1: $2"; }
     cd "$work" || exit 1
 
     # The captured igb: four receive and four transmit queues, four CPUs.
@@ -168,8 +157,6 @@ placing() (
     exit "$wrong"
 )
 
-worst=0
-ended() { ((worst >= $1)) || worst=$1; }
 adapting || ended $?
 placing || ended $?
 exit "$worst"
