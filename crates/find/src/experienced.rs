@@ -110,35 +110,35 @@ impl Paused {
 }
 
 /// The quantile over the highest loads of trials. Two independent errors make its interval: which trials there were, and that of the own cliff, which
-/// moves the figure as it moves the fluid's: `by_fluid` returns the quantile for an own cliff (pps).
+/// moves the figure as it moves the fluid's: `by_fluid` returns the highest loads for an own cliff (pps), `fluid_pps` those at `own`.
 fn over_trials(
     highest_pps: &[f64],
+    fluid_pps: &[f64],
     own: &Figure,
     exceed: f64,
-    by_fluid: impl Fn(f64) -> Option<f64>,
+    by_fluid: impl Fn(f64) -> Vec<f64>,
 ) -> Option<Figure> {
     let found = quantile_at(highest_pps, exceed)?;
     let (Some(sampled), Some(of_own)) = (found.interval, own.interval) else { return Some(found) };
-    let at_own = by_fluid(own.value)?;
-    let moved = |end: f64| Some(found.value * (by_fluid(end)? / at_own - 1.0));
+    let at_own = quantile_at(fluid_pps, exceed)?.value;
+    let moved = |end: f64| Some(found.value * (quantile_at(&by_fluid(end), exceed)?.value / at_own - 1.0));
     let below = (found.value - sampled.low).hypot(moved(of_own.low)?.min(0.0));
     let above = (sampled.high - found.value).hypot(moved(of_own.high)?.max(0.0));
     let confidence = sampled.confidence.min(of_own.confidence);
     Some(Figure::between(found.value, found.value - below, found.value + above, confidence))
 }
 
-/// The quantile over the trials of the highest load that each passes as a fluid, of a host whose own cliff is at `own_pps`; None without a trial.
-fn by_fluid(computed: &Predictor, own_pps: f64, measured: &Measured, goal: &Goal) -> Option<f64> {
+/// The highest load that each trial passes as a fluid, of a host whose own cliff is at `own_pps` (pps).
+fn by_fluid(computed: &Predictor, own_pps: f64, measured: &Measured, goal: &Goal) -> Vec<f64> {
     let highest = |trial: &Vec<Away>| fluid_passes_pps(computed, own_pps, trial, measured.trial_s, goal);
-    let highest: Vec<f64> = measured.trials.iter().map(highest).collect();
-    Some(quantile_at(&highest, goal.exceed_ratio)?.value)
+    measured.trials.iter().map(highest).collect()
 }
 
 /// The cliff as experienced by the model, whose own cliff of the host is at `own`; None without a trial.
 pub fn by_model(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
-    let highest = |trial: &Vec<Away>| fluid_passes_pps(computed, own.value, trial, measured.trial_s, goal);
-    let highest: Vec<f64> = measured.trials.iter().map(highest).collect();
-    over_trials(&highest, own, goal.exceed_ratio, |own_pps| by_fluid(computed, own_pps, measured, goal))
+    let fluid = |own_pps: f64| by_fluid(computed, own_pps, measured, goal);
+    let highest = fluid(own.value);
+    over_trials(&highest, &highest, own, goal.exceed_ratio, fluid)
 }
 
 /// The highest load that a trial passes as a fluid, up to the host's own cliff at `own_pps`.
@@ -236,7 +236,7 @@ pub fn in_simulation(
     let trials: Vec<Paused> = measured.some().into_iter().map(of).collect();
     let found = highest_of_trials(computed, &trials, goal, measured.trial_s, stop)?;
     let fluid = |own_pps: f64| by_fluid(computed, own_pps, measured, goal);
-    Ok(found.and_then(|highest| over_trials(&highest, own, goal.exceed_ratio, fluid)))
+    Ok(found.and_then(|highest| over_trials(&highest, &fluid(own.value), own, goal.exceed_ratio, fluid)))
 }
 
 /// The highest load that each trial passes in simulation (pps); None if `stop` is set.

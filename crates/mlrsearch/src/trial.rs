@@ -45,6 +45,13 @@ pub struct Request {
     pub most_lost: Option<u64>,
 }
 
+impl Request {
+    /// A whole trial of `duration_s` at `load_pps`.
+    pub fn whole(duration_s: f64, load_pps: f64) -> Self {
+        Self { duration_s, load_pps, most_lost: None }
+    }
+}
+
 /// Result of requesting a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
@@ -127,7 +134,7 @@ impl<'a, E> Tester<'a, E> {
 
     /// A whole trial of `duration_s` at `load_pps`. `None` if the sender does not reach the load, which is then out of range.
     pub(super) fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
-        self.made(Request { duration_s, load_pps, most_lost: None })
+        self.made(Request::whole(duration_s, load_pps))
     }
 
     /// The same of a trial that may end once it has lost more than `loss_ratio` of all its frames.

@@ -8,6 +8,9 @@ use std::collections::HashMap;
 
 use netcliff_host::perf::{Mode, Sample};
 
+/// Time after which a sample counts as late (ns): some packets' time; the kernel has interrupts off for a few microseconds at most.
+const LATE_NS: u64 = 10_000;
+
 /// Times at which the CPU clock's timer was due, by its samples: what each of them stands for.
 ///
 /// A timer that is due while a virtual CPU halts comes when the CPU wakes. By the time since the sample before it, a late sample would take some of the
@@ -25,9 +28,6 @@ pub struct Lattice {
     samples: u64,
     late: u64,
 }
-
-/// Time after which a sample counts as late (ns): some packets' time; the kernel has interrupts off for a few microseconds at most.
-const LATE_NS: u64 = 10_000;
 
 impl Lattice {
     /// A timer of `period_ns` from `now_ns` on. A sample stands for `longest` periods at most.

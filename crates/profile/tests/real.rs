@@ -14,7 +14,7 @@ use netcliff_core::Profile;
 use netcliff_core::profile::Stage;
 use netcliff_host::cpu::Preference;
 use netcliff_profile::{Options, ProfileError, profile};
-use netcliff_testkit::{Need, has, has_program};
+use netcliff_testkit::{Need, has, has_program, not_applicable};
 use nix::sched::{CloneFlags, setns};
 
 fn options(seconds: f64) -> Options {
@@ -151,7 +151,7 @@ fn the_account_of_a_load_is_the_meter_s_time_by_known_stages() {
         let whole = all < 1.01 * profile.sampled.cpus.len() as f64;
         let late = profile.cautions.iter().find(|caution| caution.contains("after their timer was due"));
         if let Some(late) = late.filter(|_| whole && profile.unknown() < 0.05) {
-            eprintln!("SKIPPED: the comparison with the meter: {late}");
+            not_applicable(format!("no comparison with the meter: {late}"));
             return;
         }
         if whole && meter.difference.abs() < 0.05 && profile.unknown() < 0.05 {

@@ -179,17 +179,8 @@ struct Asker<'a, D: Device> {
 }
 
 impl<D: Device> Asker<'_, D> {
-    fn ask(&mut self, duration_s: f64, load_pps: f64) -> Result<Answer, D::Error> {
-        let measured = self.device.trial(duration_s, load_pps)?;
-        Ok(self.count(duration_s, load_pps, measured))
-    }
-
-    fn ask_until(&mut self, request: Request) -> Result<Answer, D::Error> {
-        let measured = self.device.trial_until(request)?;
-        Ok(self.count(request.duration_s, request.load_pps, measured))
-    }
-
-    fn count(&mut self, asked_s: f64, load_pps: f64, measured: Measured) -> Answer {
+    fn ask(&mut self, request: Request) -> Result<Answer, D::Error> {
+        let measured = self.device.trial(request)?;
         let (seen, answer) = (&mut self.seen, measured.answer);
         seen.trials += 1;
         seen.sent += measured.seen.sent;
@@ -200,10 +191,10 @@ impl<D: Device> Asker<'_, D> {
             Answer::Void { .. } => seen.void_trials += 1,
             Answer::Valid(_) => self.pacing.extend(measured.pacing),
         }
-        let duration_s = answer.length_s(asked_s);
-        (self.watch)(Step::Trial { load_pps, duration_s, answer });
+        let duration_s = answer.length_s(request.duration_s);
+        (self.watch)(Step::Trial { load_pps: request.load_pps, duration_s, answer });
         self.last = Some(measured);
-        answer
+        Ok(answer)
     }
 }
 
@@ -216,7 +207,7 @@ fn others<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut S
         latency::latency(settings, asker, size)?;
     }
     if tests.loss {
-        let mut ask = |duration_s, load_pps| asker.ask(duration_s, load_pps);
+        let mut ask = |duration_s, load_pps| asker.ask(Request::whole(duration_s, load_pps));
         let (curve, ended) = procedures::loss_curve(size.max_pps, settings.loss_step, settings.trial_s, &mut ask);
         if let Some(error) = ended {
             let loads = curve.trials.len() + curve.void_pps.len();

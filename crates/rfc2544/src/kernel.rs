@@ -294,7 +294,7 @@ impl Kernel {
     /// Trials in which the cost of a frame is measured. Batches of live frames are all of one size, and so are the polls that take
     /// them in: smaller ones tell the cost of a poll from that of a frame.
     fn cost_trial(&mut self, load_pps: f64) -> Result<Measured, DeviceError> {
-        let measured = self.trial(COST_S, load_pps)?;
+        let measured = self.trial(Request::whole(COST_S, load_pps))?;
         if self.is_live() {
             self.run(WireTrial {
                 load_pps,
@@ -323,7 +323,7 @@ impl Kernel {
             return Err(WireError::Changed(changed).into());
         }
         let report = run?;
-        let report = report.refused_by_sink(self.refused_by_sink()?.saturating_sub(before), &trial);
+        let report = report.refused_by_sink(self.refused_by_sink()?.saturating_sub(before));
         if report.stopped { Err(DeviceError::Stopped) } else { Ok(report) }
     }
 }
@@ -394,11 +394,7 @@ impl Device for Kernel {
         Ok(report.directions.iter().map(rate).fold(f64::INFINITY, f64::min))
     }
 
-    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
-        self.trial_until(Request { duration_s, load_pps, most_lost: None })
-    }
-
-    fn trial_until(&mut self, request: Request) -> Result<Measured, DeviceError> {
+    fn trial(&mut self, request: Request) -> Result<Measured, DeviceError> {
         let Request { duration_s, load_pps, most_lost } = request;
         // For the program that counts, times are more work.
         let tagged = self.settings.tests.latency || !self.is_live();

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netcliff_host::testbed::forward::Forwarding;
-use netcliff_mlrsearch::trial::Answer;
+use netcliff_mlrsearch::trial::{Answer, Request};
 use netcliff_packets::port::{ReceiveBy, Receiving};
 use netcliff_rfc2544::conduct::Device;
 use netcliff_rfc2544::kernel::{Kernel, Place};
@@ -43,7 +43,7 @@ fn settings() -> Settings {
 fn all_arrive(device: &mut Kernel, what: &str) {
     let mut said = String::new();
     for _ in 0..8 {
-        let measured = device.trial(0.1, 5000.0).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let measured = device.trial(Request::whole(0.1, 5000.0)).unwrap_or_else(|error| panic!("{what}: {error}"));
         let seen = measured.seen;
         assert_eq!((seen.corrupt, seen.duplicates, seen.reordered), (0, 0, 0), "{what}");
         match measured.answer {
@@ -150,7 +150,7 @@ fn overload_is_loss_and_an_unreachable_load_is_void() {
     device.frames(FrameSize::Fixed(64)).expect("the rings open");
     let reached = device.sender_pps().expect("it sends");
     assert!(reached > 10e3, "{reached}");
-    let void = device.trial(0.1, 20e6).expect("it runs");
+    let void = device.trial(Request::whole(0.1, 20e6)).expect("it runs");
     let Answer::Void { reached_pps, .. } = void.answer else { panic!("20 Mpps were reached: {:?}", void.answer) };
     assert!(reached_pps > 1e3 && reached_pps < 20e6);
     // A burst longer than any backlog on the way cannot pass whole.
@@ -172,7 +172,7 @@ fn a_sink_that_goes_down_mid_trial_ends_it_with_its_name() {
         netcliff_packets::thread::Placement { netns: Some(sink), ..Default::default() }.enter().expect("it is there");
         std::process::Command::new("ip").args(["link", "set", "tst1", "down"]).status()
     });
-    let ended = device.trial(1.0, 2000.0);
+    let ended = device.trial(Request::whole(1.0, 2000.0));
     assert!(down.join().expect("it does not panic").expect("ip runs").success());
     let error = ended.expect_err("the sink is down").to_string();
     assert!(error.contains("tst1 was set down"), "{error}");

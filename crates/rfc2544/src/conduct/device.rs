@@ -26,19 +26,11 @@ pub trait Device {
     /// Stopped, or a port went away.
     fn sender_pps(&mut self) -> Result<f64, Self::Error>;
 
-    /// A trial of (s) at (pps, each way).
+    /// A trial; loads are each way. Once it has lost more than the request allows it may end, and is then as long as it was.
     ///
     /// # Errors
     /// Stopped, or a port went away: the trial is void.
-    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, Self::Error>;
-
-    /// The same of a trial that may end once it has lost more than the request allows; it is then as long as it was. By default it is whole.
-    ///
-    /// # Errors
-    /// As [`Device::trial`].
-    fn trial_until(&mut self, request: Request) -> Result<Measured, Self::Error> {
-        self.trial(request.duration_s, request.load_pps)
-    }
+    fn trial(&mut self, request: Request) -> Result<Measured, Self::Error>;
 
     /// Sends so many frames as fast as the sender can.
     ///

@@ -7,7 +7,7 @@ use super::{Asker, Device, Tagged};
 use crate::procedures::{self, Latency, LatencyRepeat};
 use crate::report::SizeReport;
 use crate::settings::Settings;
-use netcliff_mlrsearch::trial::Answer;
+use netcliff_mlrsearch::trial::{Answer, Request};
 
 /// RFC 2544 26.2: at the throughput, trials twice as long as others, a tagged frame in the middle.
 pub(super) fn latency<D: Device>(
@@ -24,7 +24,7 @@ pub(super) fn latency<D: Device>(
     let mut absent = Absent::default();
     let mut ended = Ok(());
     for _ in 0..settings.latency_repeats {
-        match asker.ask(trial_s, load_pps) {
+        match asker.ask(Request::whole(trial_s, load_pps)) {
             Err(error) => {
                 ended = Err(error);
                 break;

@@ -39,10 +39,7 @@ pub(super) fn search<D: Device>(
     let turn = |searched| SearchTurn { round, sender_pps, max_pps, limit: None, searched };
     let (mut trials, mut void_trials, mut spent_s) = (Vec::new(), 0, 0.0);
     let mut ask = |request: Request| {
-        let answer = match request.most_lost {
-            Some(_) => asker.ask_until(request)?,
-            None => asker.ask(request.duration_s, request.load_pps)?,
-        };
+        let answer = asker.ask(request)?;
         spent_s += answer.length_s(request.duration_s);
         match answer {
             Answer::Valid(trial) => trials.push(trial),
@@ -72,9 +69,7 @@ fn searched<E>(
         SearchBy::Binary => {
             let goal = settings.goal();
             let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
-            binary::search(goal, range, &mut |duration_s, load_pps| {
-                ask(Request { duration_s, load_pps, most_lost: None })
-            })
+            binary::search(goal, range, &mut |duration_s, load_pps| ask(Request::whole(duration_s, load_pps)))
         }
         SearchBy::Mlr | SearchBy::MlrTypical => {
             // Noise can make a search revise its bounds for long; the binary search's time is enough for any.

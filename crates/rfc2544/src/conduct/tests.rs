@@ -62,11 +62,7 @@ impl Device for Fake {
         Ok(self.sender_pps)
     }
 
-    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, String> {
-        self.trial_until(Request { duration_s, load_pps, most_lost: None })
-    }
-
-    fn trial_until(&mut self, request: Request) -> Result<Measured, String> {
+    fn trial(&mut self, request: Request) -> Result<Measured, String> {
         self.trials_left = self.trials_left.checked_sub(1).ok_or("the sink went down")?;
         let mut latency = Histogram::new();
         (1..=1000).for_each(|n| latency.record_ns(n * 1000));
@@ -120,8 +116,8 @@ fn a_full_trial_that_loses_does_not_go_on() {
         fn sender_pps(&mut self) -> Result<f64, String> {
             self.0.sender_pps()
         }
-        fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, String> {
-            self.0.trial(duration_s, load_pps)
+        fn trial(&mut self, request: Request) -> Result<Measured, String> {
+            self.0.trial(Request { most_lost: None, ..request })
         }
         fn burst(&mut self, frames: u64) -> Result<Burst, String> {
             self.0.burst(frames)

@@ -85,12 +85,8 @@ impl Device for Planned {
         self.kernel.sender_pps()
     }
 
-    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
-        self.kernel.trial(duration_s, load_pps)
-    }
-
-    fn trial_until(&mut self, request: Request) -> Result<Measured, DeviceError> {
-        self.kernel.trial_until(request)
+    fn trial(&mut self, request: Request) -> Result<Measured, DeviceError> {
+        self.kernel.trial(request)
     }
 
     fn burst(&mut self, frames: u64) -> Result<Burst, DeviceError> {

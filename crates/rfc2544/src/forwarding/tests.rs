@@ -7,6 +7,7 @@ use crate::conduct::{Burst, Device, Measured};
 use crate::cost::Predicted;
 use crate::report::Seen;
 use netcliff_mlrsearch::simulated::{Bench, Device as Simulated};
+use netcliff_mlrsearch::trial::Request;
 
 const FILE: &str = "kind = \"forwarding\"\ntitle = \"t\"\nrounds = 3\nsizes = [\"64B\", \"1518B\"]\nwidth = \"2%\"\n\
                     [[set-up]]\nname = \"plain\"\n[[set-up]]\nname = \"tuned\"\ntune = \"throughput\"\n[[set-up]]\nname = \"xdp\"\n\
@@ -51,8 +52,8 @@ impl Device for Fake {
         Ok(1e6)
     }
 
-    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, String> {
-        let answer = self.bench.trial(duration_s, load_pps);
+    fn trial(&mut self, request: Request) -> Result<Measured, String> {
+        let answer = self.bench.trial_until(Request { most_lost: None, ..request });
         Ok(Measured {
             answer,
             seen: Seen { trials: 1, ..Seen::default() },

@@ -177,7 +177,7 @@ impl LiveBench {
         let port = self.counts()?.since(before);
         let report = report(frames, &sent, &self.live.counted(), port, gap_ns, batch);
         let directions = vec![report];
-        let void = void(&directions, trial, frames);
+        let void = void(&directions, trial.duration_s);
         Ok(TrialReport { directions, duration_s: trial.duration_s, void, stopped })
     }
 

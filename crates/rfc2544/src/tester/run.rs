@@ -138,11 +138,10 @@ impl DirectionReport {
 
 impl TrialReport {
     /// Adds frames that the sink's port refused because it was full, as the device's port counts them: the trial is then void.
-    pub fn refused_by_sink(mut self, frames: u64, trial: &Trial) -> Self {
+    pub fn refused_by_sink(mut self, frames: u64) -> Self {
         if let Some(direction) = self.directions.first_mut() {
             direction.missed += frames;
-            let until_end = Trial { duration_s: self.duration_s, ..*trial };
-            self.void = void(&self.directions, &until_end, self.directions[0].intended);
+            self.void = void(&self.directions, self.duration_s);
         }
         self
     }
@@ -255,8 +254,7 @@ impl Bench {
         let off_ns = self.ticker.off_ns();
         settle(&mut flights, trial.settle_s)?;
         let directions = flights.into_iter().map(|flight| flight.report(off_ns)).collect::<Result<Vec<_>, _>>()?;
-        let frames = directions.iter().map(|direction| direction.intended).max().unwrap_or(frames);
-        let void = void(&directions, &Trial { duration_s, ..*trial }, frames);
+        let void = void(&directions, duration_s);
         Ok(TrialReport { directions, duration_s, void, stopped: sent == Ended::Stopped })
     }
 }

@@ -306,12 +306,13 @@ pub(super) fn settle(flights: &mut [Flight<'_>], settle_s: f64) -> Result<(), Wi
     }
 }
 
-pub(in crate::tester) fn void(directions: &[DirectionReport], trial: &Trial, frames: u64) -> Option<Void> {
+pub(in crate::tester) fn void(directions: &[DirectionReport], duration_s: f64) -> Option<Void> {
+    let frames = directions.iter().map(|direction| direction.intended).max().unwrap_or(0);
     let offered = |direction: &DirectionReport| direction.sent - direction.kicked.sender_full;
     let least = directions.iter().map(offered).min()? as f64;
     let sides = TesterCounts {
         offered_share: if frames == 0 { 1.0 } else { least / frames as f64 },
-        reached_pps: least / (trial.duration_s + GRACE_NS as f64 * 1e-9),
+        reached_pps: least / (duration_s + GRACE_NS as f64 * 1e-9),
         lost: directions.iter().map(DirectionReport::lost).sum(),
         late: directions.iter().map(DirectionReport::late).sum(),
         missed: directions.iter().map(|direction| direction.missed).sum(),
