@@ -226,7 +226,7 @@ impl<'a> Taking<'a> {
                 &mut missing,
                 "cycles",
                 format!(
-                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (a loop of 34 us was seen as 84 to 90), and interrupts that no softirq follows count as idle time (4 to 6 % of a CPU that was woken for each burst)."
+                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (a loop of 34 us was seen as 84 to 90), and interrupts that no softirq follows count as idle time."
                 ),
             );
         }
@@ -591,7 +591,7 @@ impl<'a> Taking<'a> {
         }
         if self.lattice.late() > LATE && profile.sampled.event == "cpu-clock" {
             profile.cautions.push(format!(
-                "{} of the samples came more than 10 us after their timer was due: a hypervisor delivers it late, often where the CPU wakes another. Stages there are too long and others too short, by a tenth of the time and more.",
+                "{} of the samples came more than 10 us after their timer was due: a hypervisor delivers it late, often where the CPU wakes another. Stages there are too long, and others too short.",
                 percent(self.lattice.late())
             ));
         }
