@@ -128,7 +128,7 @@ pub struct Advice {
     pub indifference: Option<f64>,
     /// Candidates further from bound or best than this by the model were not simulated (relative).
     pub margin: f64,
-    /// Replications of every simulated candidate at the start.
+    /// Replications of a candidate before one is selected; those clearly worse after a quarter of them take no more.
     pub first_stage: u64,
     /// Arrivals of a replication.
     pub packets_each: u64,

@@ -93,7 +93,7 @@ pub struct Settings {
     pub indifference: Indifference,
     /// Screening: how far beyond a bound or behind the best the model must put a candidate for it to be dropped (relative).
     pub margin: f64,
-    /// Replications of each candidate at the start, at least 2.
+    /// Replications of each candidate before the selection, at least 2; those clearly worse after a quarter of them take no more.
     pub first_stage: u64,
     /// Arrivals in a replication.
     pub packets_each: u64,

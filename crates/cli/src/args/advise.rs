@@ -85,7 +85,7 @@ pub struct AdviseArgs {
     /// Do not simulate what the model puts further than this from a bound or from the best
     #[arg(long, default_value = "25%", value_parser = units::parse_share, hide_short_help = true)]
     pub margin: f64,
-    /// Replications of each candidate at the start
+    /// Replications of each candidate before one is selected; those clearly worse after a quarter of them take no more
     #[arg(long, default_value = "20", value_parser = replications, hide_short_help = true)]
     pub first_stage: u64,
     /// Arrivals of a replication

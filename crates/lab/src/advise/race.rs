@@ -8,7 +8,9 @@ use super::samples::Samples;
 use super::{AdviseError, Question, judge, screen};
 
 /// Looks at the constraints, each with twice the replications of the one before.
-const LOOKS: u32 = 5;
+const LOOKS: u32 = 7;
+/// Share of the first stage that the first look takes: what is clearly worse takes no more.
+const FIRST_LOOK: u64 = 4;
 
 /// State of a simulated candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,11 @@ struct Entry {
     why: String,
 }
 
+/// Replications of each candidate at the first look.
+fn first_look(question: &Question) -> u64 {
+    question.settings.first_stage.div_ceil(FIRST_LOOK).max(2)
+}
+
 /// The simulated candidates, numbered as in `samples`.
 pub(super) struct Race<'a> {
     question: &'a Question,
@@ -36,7 +43,7 @@ pub(super) struct Race<'a> {
 }
 
 impl<'a> Race<'a> {
-    /// Simulates the first stage of the candidates at `places`.
+    /// Simulates the candidates at `places` for the first look.
     pub fn new(
         question: &'a Question,
         advice: &'a mut Advice,
@@ -52,7 +59,7 @@ impl<'a> Race<'a> {
         let mut entries = Vec::new();
         for place in places {
             let number = samples.add(&advice.candidates[place].scheme);
-            samples.fill(number, settings.first_stage)?;
+            samples.fill(number, first_look(question))?;
             let asked = question.constraints.iter().map(|one| one.measure).chain([question.goal.measure]);
             let absent = asked.into_iter().find(|measure| samples.values(number, *measure).is_none());
             let why = absent.map(|measure| format!("a replication without {measure}: nothing was delivered"));
@@ -120,7 +127,7 @@ impl<'a> Race<'a> {
         let questions = (self.entries.len() * (self.question.constraints.len() + 1)) as f64;
         for look in 0..LOOKS {
             let confidence = 1.0 - self.judging_error() / questions / f64::from(2u32 << look);
-            let count = settings.first_stage << look;
+            let count = first_look(self.question) << look;
             let open = self.numbers(State::Open);
             let more = (count - count / 2) * settings.packets_each * open.len() as u64;
             if open.is_empty() || (look > 0 && self.samples.packets + more > settings.packets_at_most / 2) {
@@ -152,11 +159,16 @@ impl<'a> Race<'a> {
         entry.judged = judged;
     }
 
-    /// Drops open candidates that are worse than a feasible one: they need no further look.
+    /// Drops open candidates that are worse than a feasible one, and feasible ones that are worse by more than the indifference zone: they need no
+    /// further look, and no selection.
     fn drop_worse(&mut self, confidence: f64) {
-        let Some(best) = self.by_goal(State::Feasible).first().copied() else { return };
-        for number in self.numbers(State::Open) {
-            if self.worse_by(number, best, confidence).is_some_and(|(low, _)| low > 0.0) {
+        let feasible = self.by_goal(State::Feasible);
+        let Some(best) = feasible.first().copied() else { return };
+        let zone = self.indifference();
+        let open = self.numbers(State::Open).into_iter().map(|number| (number, 0.0));
+        let feasible = feasible.into_iter().filter(|number| *number != best).map(|number| (number, zone));
+        for (number, by) in open.chain(feasible).collect::<Vec<_>>() {
+            if self.worse_by(number, best, confidence).is_some_and(|(low, _)| low > by) {
                 self.entries[number].state = State::Out;
                 self.entries[number].why = "worse than one that keeps the constraints".to_owned();
             }

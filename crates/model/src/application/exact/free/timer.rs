@@ -1,4 +1,7 @@
 //! A wait for a constant time from the first packet, or for a number of packets that comes before.
+//!
+//! Packets and progress are independent until the wait ends, so that each has a clock of its own: progress is known after every jump of
+//! its clock, and what a jump counts for follows from the packets.
 
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
@@ -13,71 +16,106 @@ pub struct Timer {
     pub places: usize,
 }
 
+/// What the progress after a number of jumps counts for.
+struct Counts {
+    /// P(the timer ends after so many).
+    ended: Vec<f64>,
+    /// Mean time of the wait after so many (s).
+    spent_s: Vec<f64>,
+    /// P(the count is reached after so many); empty without a count.
+    reached: Vec<f64>,
+    /// Mean time until it is, else 0 (s).
+    reached_s: Vec<f64>,
+}
+
+/// Weights below this count as none: denormal numbers are slow.
+const NOTHING: f64 = 1e-280;
+/// Vectors over the progress that a jump adds to, its own included.
+const VECTORS: usize = 5;
+
 impl Timer {
-    /// By uniformization of (packets, progress): all terms positive.
+    /// By uniformization of the progress: all terms positive.
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         let load = self.arrival_pps * self.timer_s;
-        let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, self.places + 1);
-        let likely = counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(self.places) + 2;
-        let counted = self.packets.filter(|packets| *packets <= self.places);
-        // Packets 1 .. levels are kept apart.
-        let levels = counted.map_or(self.places, |packets| packets - 1).min(likely);
-        let rate = self.arrival_pps + pace.first.max(pace.others);
-        let jumps = rate * self.timer_s;
-        let longest = furthest(jumps);
+        let packets = ArrivalCounts::new(&TimeShape::Deterministic, load, self.places + 1);
+        let likely = packets.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(self.places) + 2;
+        let counted = self.packets.filter(|packets| *packets <= self.places.min(likely));
+        // Packets 1 .. levels are kept apart; the last is for all more, unless they end the wait.
+        let levels = counted.map_or(self.places.min(likely), |packets| packets - 1);
+        // Without progress a jump a timer does.
+        let rate = pace.first.max(pace.others).max(1.0 / self.timer_s);
+        let jumps = furthest(rate * self.timer_s);
         // Before it is a number of anything.
-        budget.lasts(longest)?;
-        let longest = longest as usize;
-        let width = (most + 1).min(longest + 1);
-        budget.take((levels * width) as f64 * longest as f64)?;
-        let clock = ArrivalCounts::new(&TimeShape::Deterministic, jumps, longest + 1);
-        let mut waited = Waited { times: vec![0.0; width], ..Waited::default() };
-        // Time until the count is reached.
-        let mut reached_s = vec![0.0; width];
-        let mut ends = vec![vec![0.0; width]; levels + 1];
-        let mut now = vec![vec![0.0; width]; levels];
-        now[0][0] = 1.0;
-        let up = self.arrival_pps / rate;
-        for jump in 0..=longest {
-            let (here, after) = (clock.equal.get(jump).copied().unwrap_or(0.0), clock.above[jump]);
-            for (level, progress) in now.iter().enumerate() {
-                ends[level].iter_mut().zip(progress).for_each(|(sum, weight)| *sum += here * weight);
-                let stay: f64 = progress.iter().sum::<f64>() * after / rate;
-                waited.area += (level + 1) as f64 * stay;
-                waited.full_s += if level + 1 == self.places { stay } else { 0.0 };
-                waited.times.iter_mut().zip(progress).for_each(|(sum, weight)| *sum += weight * after / rate);
-            }
-            if counted.is_some() {
-                let last = &now[levels - 1];
-                ends[levels].iter_mut().zip(last).for_each(|(sum, weight)| *sum += after * up * weight);
-                let so_far_s = (jump + 1) as f64 / rate * clock.above[jump + 1];
-                reached_s.iter_mut().zip(last).for_each(|(sum, weight)| *sum += so_far_s * up * weight);
-            }
-            // Beyond the last level of a ring without a count, arrivals are lost (or too rare to be kept).
-            for level in (0..levels).rev() {
-                let (below, own) = now.split_at_mut(level);
-                let stays = if level + 1 == levels && counted.is_none() { up } else { 0.0 };
-                let mut gained = 0.0;
-                for (progress, weight) in own[0].iter_mut().enumerate() {
-                    let done = pace.of(progress, most.min(width - 1)) / rate;
-                    let before = *weight;
-                    *weight = before * (1.0 - up - done).max(0.0) + before * stays + gained;
-                    gained = before * done;
-                }
-                if let Some(below) = below.last() {
-                    own[0].iter_mut().zip(below).for_each(|(sum, weight)| *sum += up * weight);
-                }
+        budget.lasts(jumps)?;
+        let jumps = jumps as usize;
+        let width = (most + 1).min(jumps + 1);
+        budget.take(jumps as f64 * (VECTORS * width + levels) as f64)?;
+        let counts = self.counts(rate, jumps, counted.map(|_| levels));
+        let none = || vec![0.0; width];
+        let mut waited = Waited { times: none(), ..Waited::default() };
+        let (mut ended, mut reached, mut reached_s) = (none(), none(), none());
+        let mut now = none();
+        now[0] = 1.0;
+        for jump in 0..=jumps {
+            let add = |sums: &mut Vec<f64>, of: &[f64]| {
+                let share = of.get(jump).copied().unwrap_or(0.0);
+                sums.iter_mut().zip(&now).for_each(|(sum, weight)| *sum += share * weight);
+            };
+            add(&mut ended, &counts.ended);
+            add(&mut waited.times, &counts.spent_s);
+            add(&mut reached, &counts.reached);
+            add(&mut reached_s, &counts.reached_s);
+            let mut gained = 0.0;
+            for (progress, weight) in now.iter_mut().enumerate() {
+                let done = *weight * (pace.of(progress, width - 1) / rate);
+                *weight = (*weight - done).max(0.0) + gained;
+                gained = done;
             }
         }
-        let ended = ends.into_iter().enumerate().map(|(level, progress)| (level + 1, progress));
-        let ends = ended.map(|(packets, progress)| match counted {
-            Some(count) if packets == count => {
-                End { packets, progress, gathering_s: reached_s.clone(), after_s: vec![0.0; width] }
-            }
-            _ => self.timed_out(packets, progress),
-        });
-        waited.ends = ends.filter(|end| end.progress.iter().sum::<f64>() > 0.0).collect();
+        for level in 1..=levels {
+            let is_last = level == levels && counted.is_none();
+            let (ends, stays) = match level - 1 {
+                more if !is_last => (packets.equal.get(more).copied().unwrap_or(0.0), packets.above[more]),
+                more => (more.checked_sub(1).map_or(1.0, |fewer| packets.above[fewer]), packets.excess[more]),
+            };
+            let stays_s = stays / self.arrival_pps;
+            waited.area += level as f64 * stays_s;
+            waited.full_s += if level == self.places { stays_s } else { 0.0 };
+            waited.ends.push(self.timed_out(level, ended.iter().map(|share| ends * share).collect()));
+        }
+        if let Some(packets) = counted {
+            waited.ends.push(End { packets, progress: reached, gathering_s: reached_s, after_s: none() });
+        }
+        waited.ends.retain(|end| end.progress.iter().sum::<f64>() > 0.0);
         Some(waited)
+    }
+
+    /// For jumps at `rate`; `gathered`: further packets that end the wait.
+    fn counts(&self, rate: f64, jumps: usize, gathered: Option<usize>) -> Counts {
+        let alone = ArrivalCounts::new(&TimeShape::Deterministic, rate * self.timer_s, jumps);
+        let spent_s = alone.above.iter().map(|after| after / rate).collect();
+        let mut counts = Counts { ended: alone.equal, spent_s, reached: Vec::new(), reached_s: Vec::new() };
+        let Some(gathered) = gathered else { return counts };
+        // Jumps of either kind: P(the first that make `packets` and `jumps` are these) does not depend on when they come.
+        let both = rate + self.arrival_pps;
+        let (packet, jump) = (self.arrival_pps / both, rate / both);
+        let clock = ArrivalCounts::new(&TimeShape::Deterministic, both * self.timer_s, gathered + jumps + 1);
+        counts.spent_s.fill(0.0);
+        let mut paths = vec![0.0; jumps + 1];
+        for packets in 0..gathered {
+            let mut before = if packets == 0 { 1.0 / jump } else { 0.0 };
+            for (done, path) in paths.iter_mut().enumerate() {
+                let here = packet * *path + jump * before;
+                *path = if here > NOTHING { here } else { 0.0 };
+                before = *path;
+                counts.spent_s[done] += here * clock.above[packets + done] / both;
+            }
+        }
+        let last = paths.iter().enumerate().map(|(done, path)| (gathered + done, packet * path));
+        (counts.reached, counts.reached_s) = last
+            .map(|(all, share)| (share * clock.above[all - 1], share * clock.above[all] * all as f64 / both))
+            .unzip();
+        counts
     }
 
     /// The timer ended it: packets came evenly, whatever the progress.
@@ -111,5 +149,94 @@ impl Timer {
             }
         }
         sum / weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets and progress as one chain, jump by jump at one rate: times by progress, integral of the packets, time with a full ring, and of
+    /// each number of packets the ends by progress.
+    fn joint(timer: &Timer, pace: Pace, most: usize) -> (Vec<f64>, f64, f64, Vec<Vec<f64>>) {
+        let rate = timer.arrival_pps + pace.first.max(pace.others);
+        let jumps = furthest(rate * timer.timer_s) as usize;
+        let clock = ArrivalCounts::new(&TimeShape::Deterministic, rate * timer.timer_s, jumps + 1);
+        let counted = timer.packets.filter(|packets| *packets <= timer.places);
+        let levels = counted.map_or(timer.places, |packets| packets - 1);
+        let none = || vec![vec![0.0; most + 1]; timer.places + 1];
+        let (mut times, mut area, mut full_s, mut ends) = (vec![0.0; most + 1], 0.0, 0.0, none());
+        let mut now = none();
+        now[1][0] = 1.0;
+        for jump in 0..=jumps {
+            let (here, after) = (clock.equal[jump], clock.above[jump]);
+            let mut next = none();
+            for packets in 1..=levels {
+                for progress in 0..=most {
+                    let weight = now[packets][progress];
+                    ends[packets][progress] += here * weight;
+                    times[progress] += weight * after / rate;
+                    area += packets as f64 * weight * after / rate;
+                    full_s += if packets == timer.places { weight * after / rate } else { 0.0 };
+                    let (up, done) = (timer.arrival_pps / rate, pace.of(progress, most) / rate);
+                    match packets + 1 {
+                        count if counted == Some(count) => ends[count][progress] += weight * up * after,
+                        more => next[more.min(timer.places)][progress] += weight * up,
+                    }
+                    next[packets][(progress + 1).min(most)] += weight * done;
+                    next[packets][progress] += weight * (1.0 - up - done);
+                }
+            }
+            now = next;
+        }
+        (times, area, full_s, ends)
+    }
+
+    #[test]
+    fn a_clock_for_each_agrees_with_one_for_both() {
+        let paces = [Pace::NONE, Pace { first: 4e5, others: 4e5 }, Pace { first: 9e5, others: 3e5 }];
+        for (arrival_pps, packets, places) in [
+            (1e5, None, 30),
+            (1e5, Some(2), 30),
+            (1e5, Some(4), 30),
+            (6e5, None, 5),
+            (6e5, None, 1),
+            (6e5, Some(9), 5),
+            (2e3, Some(5), 12),
+        ] {
+            for (pace, most) in paces.into_iter().flat_map(|pace| [(pace, 3), (pace, 40)]) {
+                let timer = Timer { arrival_pps, timer_s: 2e-5, packets, places };
+                let waited = timer.solve(pace, most, &Budget::whole()).unwrap();
+                let (times, area, full_s, ends) = joint(&timer, pace, most);
+                let near = |a: f64, b: f64, unit: f64| {
+                    assert!(
+                        (a - b).abs() <= 1e-11 * unit,
+                        "{arrival_pps} {packets:?} {places} {pace:?} {most}: {a} {b}"
+                    );
+                };
+                near(waited.area, area, area);
+                near(waited.full_s, full_s, full_s.max(1e-18));
+                for progress in 0..=most {
+                    near(waited.times.get(progress).copied().unwrap_or(0.0), times[progress], timer.timer_s);
+                }
+                for (packets, expected) in ends.iter().enumerate() {
+                    let end = waited.ends.iter().find(|end| end.packets == packets);
+                    for progress in 0..=most {
+                        let share = end.and_then(|end| end.progress.get(progress)).copied().unwrap_or(0.0);
+                        near(share, expected[progress], 1.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The count is waited for as long as the time between packets says, where the timer hardly ever ends the wait.
+    #[test]
+    fn a_count_takes_the_time_of_its_packets() {
+        let timer = Timer { arrival_pps: 1e6, timer_s: 1e-4, packets: Some(9), places: 40 };
+        let waited = timer.solve(Pace { first: 2e5, others: 5e5 }, 60, &Budget::whole()).unwrap();
+        let end = waited.ends.iter().find(|end| end.packets == 9).unwrap();
+        let (share, time_s) = (end.progress.iter().sum::<f64>(), end.gathering_s.iter().sum::<f64>());
+        assert!((share - 1.0).abs() < 1e-12 && (time_s - 8e-6).abs() < 1e-17, "{share} {time_s}");
     }
 }
