@@ -396,9 +396,9 @@ pub struct Setup {
     pub application_work_s: f64,
     /// Socket receive buffer asked for (bytes).
     pub socket_buffer_bytes: u64,
-    /// Repeats of each load.
+    /// Repeats of each load of the sweep.
     pub repeats: u32,
-    /// Length of one measurement (s).
+    /// Length of a trial of the sweep (s); that of a search is in `definition`.
     pub trial_s: f64,
     /// True for `--quick`.
     pub quick: bool,

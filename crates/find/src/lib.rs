@@ -324,7 +324,7 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
         application_work_s: options.work_s,
         socket_buffer_bytes: options.receive_buffer_bytes,
         repeats: plan.repeats,
-        trial_s: plan.trial_s,
+        trial_s: plan.sweep_s,
         quick: options.quick,
     };
     Finding {

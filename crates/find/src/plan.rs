@@ -38,6 +38,11 @@ pub const TRIED_ROUNDS: u32 = 5;
 pub const TRIED_ROUNDS_QUICK: u32 = 3;
 /// Shares of the cliff at which they are measured.
 pub const ROUND_TRIP_SHARES: [f64; 3] = [0.1, 0.5, 0.9];
+/// Length of a trial of the sweep where none is given and no capture is replayed (s): between two trials the machine changes more than a longer one would
+/// average out.
+const SWEEP_S: f64 = 0.5;
+/// Arrivals simulated a load of the sweep, where the cliff may take more.
+const SWEEP_PACKETS: u64 = 1_000_000;
 /// Least length of such a trial (s): two hundred answers.
 pub const ROUND_TRIP_S: f64 = 1.0;
 /// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
@@ -53,6 +58,8 @@ pub struct Plan {
     pub repeats: u32,
     /// Length of one measurement (s).
     pub trial_s: f64,
+    /// Length of a trial of the sweep (s).
+    pub sweep_s: f64,
     /// Rounds of calibration.
     pub calibration_rounds: u32,
     /// Searches for the cliff.
@@ -61,8 +68,10 @@ pub struct Plan {
     pub most_trials: u32,
     /// What a cliff is.
     pub goal: Goal,
-    /// Arrivals simulated a load.
+    /// Arrivals simulated a load in searches for the cliff.
     pub sim_packets: u64,
+    /// The same a load of the sweep.
+    pub sweep_packets: u64,
     /// Whole run (s).
     pub planned_s: f64,
 }
@@ -76,10 +85,15 @@ impl Plan {
         let searches = options.searches.unwrap_or(6);
         let goal = goal(options, trial_s);
         let calibration_rounds = if options.quick { 4 } else { repeats.max(5) };
-        let each_s = 1.1 * trial_s + TRIAL_OVERHEAD_S;
+        let sweep_s = match (options.trial_s, &options.capture) {
+            (None, None) => trial_s.min(SWEEP_S),
+            _ => trial_s,
+        };
+        let whole_s = |trial_s: f64| 1.1 * trial_s + TRIAL_OVERHEAD_S;
+        let each_s = whole_s(trial_s);
         let calibration = f64::from(calibration_rounds) * calibrate::TRIALS_A_ROUND as f64 + 2.0;
-        let calibration_s = calibration * (1.1 * trial_s.min(calibrate::LEAST_TRIAL_S) + TRIAL_OVERHEAD_S);
-        let sweep = f64::from(repeats) * MULTIPLES.len() as f64;
+        let calibration_s = calibration * whole_s(trial_s.min(calibrate::LEAST_TRIAL_S));
+        let all_of_sweep_s = f64::from(repeats) * MULTIPLES.len() as f64 * whole_s(sweep_s);
         // A trial that agrees with the first of a load ends it early.
         let of_a_load = 1.0 + 0.5 * (goal.duration_sum_s / goal.final_trial_s - 1.0);
         let one_search = f64::from(searches) * SEARCH_LOADS * of_a_load;
@@ -92,16 +106,25 @@ impl Plan {
         let tries =
             if options.try_suggestions { 2.0 * f64::from(rounds) * SEARCH_LOADS * of_a_load * each_s } else { 0.0 };
         let trips_s = if between { trips_s } else { 0.0 };
-        let planned_s =
-            BEFORE_S + calibration_s + (climb + sweep + one_search) * each_s + trips_s + COMPUTING_S + checks + tries;
+        let planned_s = BEFORE_S
+            + calibration_s
+            + all_of_sweep_s
+            + (climb + one_search) * each_s
+            + trips_s
+            + COMPUTING_S
+            + checks
+            + tries;
+        let sim_packets = sim_packets(options);
         Self {
             repeats,
             trial_s,
+            sweep_s,
             calibration_rounds,
             searches,
             most_trials: (RESTLESS * one_search).ceil() as u32,
             goal,
-            sim_packets: sim_packets(options),
+            sim_packets,
+            sweep_packets: sim_packets.min(SWEEP_PACKETS),
             planned_s,
         }
     }

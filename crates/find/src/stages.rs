@@ -269,7 +269,7 @@ impl Run<'_, '_> {
 
     /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike; all of them, by load.
     fn sweep(&mut self, centre_pps: f64, highest: Highest, seams: Option<Seams>) -> Result<Vec<Observation>, Halt> {
-        let base = base(self.options, self.plan);
+        let base = TrialSpec { seconds: self.plan.sweep_s, ..base(self.options, self.plan) };
         let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
         let mut seen: Vec<Vec<Observation>> = vec![Vec::new(); loads.len()];
         let mut outcome = Ok(());
@@ -362,6 +362,7 @@ impl Run<'_, '_> {
     }
 
     fn computed_sweep(&mut self, computed: &Predictor, centre_pps: f64) -> Result<(), Halt> {
+        let computed = Predictor { packets: self.plan.sweep_packets, ..computed.clone() };
         let begin = |multiple: &f64| {
             let load_pps = multiple * centre_pps;
             let model = computed.begin(move |computed, _| computed.model_at(load_pps));

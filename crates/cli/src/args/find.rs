@@ -67,7 +67,7 @@ pub struct FindArgs {
     /// Repeats of each load [default: 5; 1 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Search")]
     pub repeats: Option<u32>,
-    /// Length of one measurement [default: 1s; 0.4s with --quick]
+    /// Length of a trial [default: 1s, in the sweep 0.5s; 0.4s with --quick]
     #[arg(long, value_parser = trial, allow_hyphen_values = true, help_heading = "Search")]
     pub trial: Option<f64>,
     /// Length of the trials that judge a load in a search [default: three trials; one with --quick]
