@@ -1,11 +1,13 @@
 //! Progress on stderr: of `find`, with the records it keeps on the way, and of `run`.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use netcliff_core::{Record, units};
+use netcliff_core::{Point, Record, units};
 use netcliff_find::Observer;
 use netcliff_lab::store::Store;
+use netcliff_sim::{Executor, Filled, ReplicationRequest};
 use serde_json::json;
 
 use crate::live;
@@ -130,46 +132,53 @@ impl Points {
     }
 }
 
-/// The progress of predictions and simulations on stderr: loads done of those expected, once it takes longer than a reader waits without a word.
-pub struct Loads {
+/// The progress of predictions and simulations on stderr: what is done of what is expected, once it takes longer than a reader waits without a word.
+pub struct Progressing {
     what: &'static str,
-    expected: usize,
-    done: usize,
+    unit: &'static str,
+    expected: u64,
+    done: u64,
     started: std::time::Instant,
     said: Option<std::time::Instant>,
     bar: Option<ProgressBar>,
 }
 
 /// Work that takes no longer says nothing.
-const SHORT: Duration = Duration::from_secs(2);
+pub const SILENT: Duration = Duration::from_secs(2);
 
-impl Loads {
+impl Progressing {
     /// Progress of some work over about `expected` loads.
-    pub fn new(what: &'static str, expected: usize) -> Self {
-        Self { what, expected, done: 0, started: std::time::Instant::now(), said: None, bar: None }
+    pub fn loads(what: &'static str, expected: usize) -> Self {
+        Self::of(what, "loads", expected as u64)
     }
 
-    /// Counts one more load as done.
-    pub fn one_more(&mut self) {
-        self.done += 1;
+    /// Progress of some work over about `expected` of `unit`.
+    fn of(what: &'static str, unit: &'static str, expected: u64) -> Self {
+        Self { what, unit, expected, done: 0, started: std::time::Instant::now(), said: None, bar: None }
+    }
+
+    /// Counts `more` as done.
+    pub fn add(&mut self, more: u64) {
+        self.done += more;
         // A search may take more loads than expected.
         self.expected = self.expected.max(self.done);
         let elapsed = self.started.elapsed();
-        if elapsed < SHORT || self.done == self.expected {
+        if elapsed < SILENT || self.done == self.expected {
             return;
         }
         let left_s = (elapsed.as_secs_f64() * (self.expected - self.done) as f64 / self.done as f64).max(1.0);
-        let text = format!("{}: {} of about {} loads, about {left_s:.0} s left", self.what, self.done, self.expected);
+        let Self { what, unit, expected, done, .. } = self;
+        let text = format!("{what}: {done} of about {expected} {unit}, about {left_s:.0} s left");
         if output::has_bars() {
             let bar = self.bar.get_or_insert_with(|| {
-                let bar = output::bar(self.expected as u64);
+                let bar = output::bar(self.expected);
                 if let Ok(style) = ProgressStyle::with_template("{bar:30} {wide_msg}") {
                     bar.set_style(style.progress_chars("=> "));
                 }
                 bar
             });
-            bar.set_length(self.expected as u64);
-            bar.set_position(self.done as u64);
+            bar.set_length(self.expected);
+            bar.set_position(self.done);
             bar.set_message(text);
         } else if self.said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
             self.said = Some(std::time::Instant::now());
@@ -178,11 +187,46 @@ impl Loads {
     }
 }
 
-impl Drop for Loads {
+impl Drop for Progressing {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Simulates on this machine, and shows how many of the packets expected are done.
+pub struct ShownSimulation {
+    progress: Mutex<Progressing>,
+}
+
+/// Packets between two looks at the progress: about a second.
+const AT_ONCE: u64 = 20_000_000;
+const MILLION: u64 = 1_000_000;
+
+impl ShownSimulation {
+    /// Of about `packets`.
+    pub fn of(packets: u64) -> Self {
+        Self { progress: Mutex::new(Progressing::of("simulating", "million packets", packets / MILLION)) }
+    }
+
+    /// Of as many packets as a precision takes.
+    pub fn of_at_most(packets: u64) -> Self {
+        Self { progress: Mutex::new(Progressing::of("simulating", "million packets at most", packets / MILLION)) }
+    }
+}
+
+impl Executor for ShownSimulation {
+    fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
+        let replications = order.parts(1).count().max(1) as u64;
+        // A part is computed on all CPUs, a replication on each.
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        let part = |part: ReplicationRequest| {
+            let filled = part.fill(point, seed);
+            self.progress.lock().unwrap_or_else(PoisonError::into_inner).add(part.packets() / MILLION);
+            filled
+        };
+        Some(order.parts(AT_ONCE.max(cpus * order.packets().div_ceil(replications))).map(part).collect())
     }
 }
 
@@ -191,6 +235,8 @@ pub struct Search {
     bar: ProgressBar,
     terminal: bool,
     prefix: String,
+    /// When something was last said, and how long after it the next is due, where no bar is drawn.
+    said: (std::time::Instant, Duration),
 }
 
 impl Search {
@@ -202,7 +248,7 @@ impl Search {
             bar.set_style(style.progress_chars("=> "));
         }
         let prefix = place.map_or(String::new(), |(place, all)| format!("load {place} of {all}: "));
-        Self { bar, terminal, prefix }
+        Self { bar, terminal, prefix, said: (std::time::Instant::now(), SILENT) }
     }
 
     /// Removes the bar.
@@ -216,6 +262,7 @@ impl netcliff_lab::advise::Observer for Search {
         let text = format!("{}{name}", self.prefix);
         if !self.terminal {
             output::say(format!("netcliff: {text}"));
+            self.said = (std::time::Instant::now(), SILENT);
         }
         self.bar.set_message(text);
     }
@@ -223,5 +270,10 @@ impl netcliff_lab::advise::Observer for Search {
     fn packets(&mut self, simulated: u64, at_most: u64) {
         self.bar.set_length(at_most);
         self.bar.set_position(simulated);
+        let (last, due) = self.said;
+        if !self.terminal && last.elapsed() >= due {
+            output::say(format!("netcliff: {} of at most {} million packets", simulated / MILLION, at_most / MILLION));
+            self.said = (std::time::Instant::now(), SAY_EVERY);
+        }
     }
 }

@@ -8,7 +8,7 @@ use netcliff_core::{Detail, EngineFailure, Invalid, LatencyHistogram, Point, Que
 
 use crate::clock::Clock;
 use crate::engine::{SimEngine, Simulation};
-use crate::executor::LocalExecutor;
+use crate::executor::{Executor, LocalExecutor};
 use crate::machine::{CELLS, Machine, PacketOutcome, SEGMENTS, Watch};
 use crate::replicate::{Replication, cut, each};
 use crate::schemes;
@@ -145,14 +145,24 @@ impl SimEngine {
     /// Simulates a point with more details. Errors: see [`SimEngine::simulate`], or the slices are so thin that there
     /// would be more than 100 000.
     pub fn simulate_in_detail(&self, point: &Point, wanted: Wanted) -> Result<(Simulation, Detail), EngineFailure> {
+        self.simulate_in_detail_at(point, wanted, &LocalExecutor)
+    }
+
+    /// Like [`SimEngine::simulate_in_detail`], with the outcome's replications computed by `executor`; those of the details are computed here.
+    pub fn simulate_in_detail_at(
+        &self,
+        point: &Point,
+        wanted: Wanted,
+        executor: &dyn Executor,
+    ) -> Result<(Simulation, Detail), EngineFailure> {
         if !wanted.distributions && wanted.slice_s.is_none() {
-            let simulation = self.simulate(point)?;
+            let simulation = self.simulate_at(point, executor)?;
             let detail = Detail { latency_histogram_ns: histogram(&simulation, wanted), ..Detail::default() };
             return Ok((simulation, detail));
         }
         self.one_queue(point)?;
         point.validate()?;
-        let (batch, clock) = self.sample(point, &LocalExecutor).ok_or(EngineFailure::Interrupted)?;
+        let (batch, clock) = self.sample(point, executor).ok_or(EngineFailure::Interrupted)?;
         let simulation = self.simulation(point, &batch, clock);
         let (packets, warm_up) = (batch.packets_each, batch.replications[0].warm_up);
         check(point, packets, wanted)?;

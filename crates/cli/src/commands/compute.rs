@@ -21,7 +21,7 @@ use netcliff_report as report;
 use super::{command_line, costs, now_unix_s, open_store, preset_caution};
 use crate::args::{ComputeArgs, PredictArgs, QueuesArg, StoreArgs};
 use crate::output;
-use crate::progress::Loads;
+use crate::progress::Progressing;
 
 /// By the model.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -38,7 +38,7 @@ pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode
 struct Counted<'a> {
     engine: &'a dyn Engine,
     guide: Option<Box<Counted<'a>>>,
-    loads: &'a Mutex<Loads>,
+    loads: &'a Mutex<Progressing>,
 }
 
 impl Engine for Counted<'_> {
@@ -56,7 +56,7 @@ impl Engine for Counted<'_> {
 
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         let outcome = self.engine.answer(point)?;
-        self.loads.lock().unwrap_or_else(PoisonError::into_inner).one_more();
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner).add(1);
         Ok(outcome)
     }
 }
@@ -87,7 +87,7 @@ fn analyse(
     let (point, origin) = point_and_origin(&args.compute, Some(args.compute.rate.unwrap_or(Load::Pps(1.0))), store)?;
     let Point { host, scheme, traffic } = &point;
     let loads = OF_A_CLIFF + if args.sensitivities { OF_SENSITIVITIES } else { 0 };
-    let loads = Mutex::new(Loads::new("searching the cliff", loads));
+    let loads = Mutex::new(Progressing::loads("searching the cliff", loads));
     let engine_alone = engine.without_quantiles();
     let guide = engine_alone.guide(host).map(|engine| Box::new(Counted { engine, guide: None, loads: &loads }));
     let counted = Counted { engine: &engine_alone, guide, loads: &loads };
@@ -217,7 +217,7 @@ fn evaluate(
     json: bool,
 ) -> anyhow::Result<Vec<Record>> {
     let (mut records, mut warned) = (Vec::new(), Vec::new());
-    let mut loads = Loads::new("computing", points.len());
+    let mut loads = Progressing::loads("computing", points.len());
     let mut points = points.into_iter();
     let mut answered = Vec::new().into_iter();
     while let Some((point, outcome, elapsed_s)) = answered.next().or_else(|| {
@@ -242,7 +242,7 @@ fn evaluate(
         } else {
             records.push(record);
         }
-        loads.one_more();
+        loads.add(1);
     }
     Ok(records)
 }

@@ -14,6 +14,7 @@ use netcliff_report as report;
 use super::{open_store, refuse_name, stop_on_signal};
 use crate::args::{LearnArgs, StoreArgs};
 use crate::output::{self, command_line};
+use crate::progress::SILENT;
 
 /// Loss fraction that defines the cliff, as in `find`.
 const LOSS: f64 = 1e-4;
@@ -36,10 +37,10 @@ pub fn run(args: &LearnArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         command: command_line(),
     };
     let stop = stop_on_signal()?;
-    let mut next_s = TELL_EVERY_S;
+    let mut next_s = SILENT.as_secs_f64();
     let learned = netcliff_learn::learn(&options, &stop, &mut |progress| {
         if progress.elapsed_s >= next_s {
-            next_s += TELL_EVERY_S;
+            next_s = progress.elapsed_s + TELL_EVERY_S;
             tell(progress);
         }
     })

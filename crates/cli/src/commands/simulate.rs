@@ -16,6 +16,7 @@ use super::compute::{answer, explain, point, provenance, recorded};
 use super::{preset_caution, write};
 use crate::args::{SimulateArgs, StoreArgs};
 use crate::output;
+use crate::progress::ShownSimulation;
 
 /// In simulation.
 pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -41,7 +42,8 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
     if args.distributions || args.histogram || args.series.is_some() {
         return in_detail(engine, args, &provenance, store);
     }
-    answer(&engine, "simulate", &args.compute, &provenance, store)
+    let shown = shown(args);
+    answer(&engine.at(&shown), "simulate", &args.compute, &provenance, store)
 }
 
 /// Writes the figures of what is offered, and says its Hurst parameter.
@@ -76,6 +78,14 @@ fn effort(args: &SimulateArgs) -> (Effort, BTreeMap<String, String>) {
     (effort, settings.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
+/// What shows how far a simulation is.
+fn shown(args: &SimulateArgs) -> ShownSimulation {
+    match args.precision {
+        Some(_) => ShownSimulation::of_at_most(args.packets_at_most),
+        None => ShownSimulation::of(args.packets),
+    }
+}
+
 /// The one load of a question that takes only one.
 fn one_point(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<Point> {
     point(&args.compute, args.compute.rate, store)
@@ -85,6 +95,7 @@ fn one_point(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<Point> {
 struct Watched {
     engine: SimEngine,
     wanted: Wanted,
+    shown: ShownSimulation,
     seen: Mutex<Detail>,
 }
 
@@ -98,7 +109,7 @@ impl Engine for Watched {
     }
 
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
-        let (simulation, detail) = self.engine.simulate_in_detail(point, self.wanted)?;
+        let (simulation, detail) = self.engine.simulate_in_detail_at(point, self.wanted, &self.shown)?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = detail;
         Ok(simulation.outcome)
     }
@@ -120,7 +131,7 @@ fn in_detail(
     store: &StoreArgs,
 ) -> anyhow::Result<ExitCode> {
     let wanted = Wanted { distributions: args.distributions, histogram: args.histogram, slice_s: args.series };
-    let engine = Watched { engine, wanted, seen: Mutex::default() };
+    let engine = Watched { engine, wanted, shown: shown(args), seen: Mutex::default() };
     let records =
         recorded(&engine, "simulate", vec![one_point(args, store)?], &args.compute, provenance, store, false)?;
     let detail = engine.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
