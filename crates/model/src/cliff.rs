@@ -11,6 +11,8 @@ const OVERLOADED: f64 = 1e-2;
 const NEAR_STEP: f64 = 1.05;
 /// First step from the cliff of a guide, as a share of the width of the search: one step brackets the cliff unless the guide is wrong.
 const GUIDED_STEP: f64 = 0.9;
+/// Width of the search by a guide, in those of the engine's: its cliff is then where a line between the last two loads has it.
+const GUIDED_WIDTH: f64 = 10.0;
 /// Relative distance up to which the engine's cliff is where its loss at the guide's cliff says, if it rises as the guide's does.
 const GUIDED_RISE: f64 = 2e-4;
 /// Distance up to which that needs no other evaluation, in widths: how steep two engines' losses are differs by some
@@ -37,6 +39,8 @@ pub struct Cliff {
 /// A cliff between two loads.
 struct Bound {
     cliff: Cliff,
+    /// Where a line between the two loads has it (pps).
+    crossing_pps: f64,
     /// How steep the excess is there, a unit of the load's logarithm.
     steep: f64,
 }
@@ -75,21 +79,23 @@ impl CliffSearch {
         let mut losses = Losses::of(engine, host, scheme, traffic, loss)?;
         let guide = engine.guide(host).filter(|_| self.near_pps.is_none());
         if let Some(guide) = guide
-            && let Ok(Bound { cliff: near, steep }) = self.bound(Losses::of(guide, host, scheme, traffic, loss)?)
+            && let roughly = (Self { width: GUIDED_WIDTH * self.width, ..*self })
+            && let Ok(Bound { crossing_pps: near_pps, steep, .. }) =
+                roughly.bound(Losses::of(guide, host, scheme, traffic, loss)?)
         {
-            let at_near = losses.excess(near.pps)?;
+            let at_near = losses.excess(near_pps)?;
             // Where the engine has its cliff if its loss rises as the guide's does.
             let aside = -at_near / steep;
             let shifted = aside.abs() > 0.5 * self.width;
             let pps = match aside {
-                _ if shifted => near.pps * math::exp(aside - 0.4 * self.width),
-                _ if at_near > 0.0 => near.pps / (1.0 + GUIDED_STEP * self.width),
-                _ => near.pps,
+                _ if shifted => near_pps * math::exp(aside - 0.4 * self.width),
+                _ if at_near > 0.0 => near_pps / (1.0 + GUIDED_STEP * self.width),
+                _ => near_pps,
             };
             if aside.abs() < CERTAIN * self.width {
                 return Ok(Cliff { pps, evaluations: losses.evaluations });
             }
-            let from = if aside.abs() < GUIDED_RISE { (pps, losses.excess(pps)?) } else { (near.pps, at_near) };
+            let from = if aside.abs() < GUIDED_RISE { (pps, losses.excess(pps)?) } else { (near_pps, at_near) };
             return Ok(losses.cliff(from, 1.0 + GUIDED_STEP * self.width, self.width)?.cliff);
         }
         Ok(self.bound(losses)?.cliff)
@@ -203,8 +209,8 @@ impl<'a> Losses<'a> {
 
     /// The cliff between two loads, each with its excess.
     fn between(&mut self, low: (f64, f64), high: (f64, f64), width: f64) -> Result<Bound, EngineFailure> {
-        let (pps, steep) = bound(low, high, width, &mut |pps| self.excess(pps))?;
-        Ok(Bound { cliff: Cliff { pps, evaluations: self.evaluations }, steep })
+        let (pps, crossing_pps, steep) = bound(low, high, width, &mut |pps| self.excess(pps))?;
+        Ok(Bound { cliff: Cliff { pps, evaluations: self.evaluations }, crossing_pps, steep })
     }
 }
 
@@ -222,8 +228,8 @@ pub fn cliff(
     CliffSearch::default().cliff(engine, host, scheme, traffic, loss)
 }
 
-/// The highest load within the bound, between one `low` within it and one `high` beyond it, each with its excess; and how steep that is
-/// there, a unit of the load's logarithm.
+/// The highest load within the bound, between one `low` within it and one `high` beyond it, each with its excess; where a line between the last two has
+/// it; and how steep the excess is there, a unit of the load's logarithm.
 ///
 /// Chandrupatla, A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function without using derivatives,
 /// Advances in Engineering Software 28 (1997): inverse quadratic interpolation where three points allow it, else the middle, so that
@@ -233,7 +239,7 @@ fn bound(
     high: (f64, f64),
     width: f64,
     excess: &mut dyn FnMut(f64) -> Result<f64, EngineFailure>,
-) -> Result<(f64, f64), EngineFailure> {
+) -> Result<(f64, f64, f64), EngineFailure> {
     let log = |(pps, excess): (f64, f64)| (math::ln(pps), excess);
     // The newest point, the one on the other side of the bound, and where to go between them.
     let (mut newest, mut opposite, mut share) = (log(high), log(low), 0.5);
@@ -244,7 +250,8 @@ fn bound(
     loop {
         let (least, most) = (newest.0.min(opposite.0), newest.0.max(opposite.0));
         if most - least <= width {
-            return Ok((held_pps, (newest.1 - opposite.1) / (newest.0 - opposite.0)));
+            let steep = (newest.1 - opposite.1) / (newest.0 - opposite.0);
+            return Ok((held_pps, math::exp(newest.0 - newest.1 / steep), steep));
         }
         // A little beyond an end that is as good as the cliff: the other end then comes near as well.
         let aside = 0.4 * width;
@@ -270,8 +277,9 @@ fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
     }
 }
 
-/// Loads around the peak are apart by this share of it at the least, and the peak is found when no more than the second is to be gained.
-const PEAK_STEP: f64 = 0.01;
+/// The first step from the cliff to the peak, as a share of it: of hosts with large rings and sockets the peak is that near. The peak is found when no
+/// more than the second is to be gained.
+const PEAK_STEP: f64 = 1e-3;
 const PEAK_GAIN: f64 = 5e-7;
 /// Evaluations around the peak.
 const MOST_AROUND_PEAK: usize = 24;
