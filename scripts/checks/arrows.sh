@@ -9,19 +9,18 @@ find_cargo
 
 # What each room may use. A crate that is not listed fails: give it a place first.
 declare -A may_use=(
-    [netcliff-bsd]=""
     [netcliff-core]=""
     [netcliff-stats]="netcliff-core"
     [netcliff-mlrsearch]="netcliff-core netcliff-stats"
     [netcliff-model]="netcliff-core"
     [netcliff-sim]="netcliff-core"
-    [netcliff-host]="netcliff-core netcliff-bsd"
-    [netcliff-packets]="netcliff-core netcliff-host netcliff-bsd"
-    [netcliff-remote]="netcliff-core netcliff-host netcliff-packets netcliff-bsd"
-    [netcliff-trial]="netcliff-core netcliff-stats netcliff-host netcliff-packets netcliff-remote netcliff-bsd"
+    [netcliff-host]="netcliff-core"
+    [netcliff-packets]="netcliff-core netcliff-host"
+    [netcliff-remote]="netcliff-core netcliff-host netcliff-packets"
+    [netcliff-trial]="netcliff-core netcliff-stats netcliff-host netcliff-packets netcliff-remote"
     [netcliff-find]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-remote netcliff-trial"
-    [netcliff-rfc2544]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-host netcliff-packets netcliff-trial netcliff-find netcliff-bsd"
-    [netcliff-transfer]="netcliff-core netcliff-stats netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-bsd"
+    [netcliff-rfc2544]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-host netcliff-packets netcliff-trial netcliff-find"
+    [netcliff-transfer]="netcliff-core netcliff-stats netcliff-host netcliff-packets netcliff-remote netcliff-trial"
     [netcliff-lab]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-trial netcliff-find netcliff-rfc2544 netcliff-transfer"
     [netcliff-care]="netcliff-core netcliff-stats netcliff-model netcliff-sim netcliff-host netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab"
     [netcliff-service]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-trial netcliff-transfer"
@@ -31,7 +30,7 @@ declare -A may_use=(
     [netcliff-testkit]=""
     [netcliff-wasm]="netcliff-core netcliff-model netcliff-sim"
     [netcliff-python]="netcliff-core netcliff-model netcliff-sim netcliff-lab"
-    [netcliff]="netcliff-bsd netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab netcliff-care netcliff-service netcliff-learn netcliff-profile netcliff-report"
+    [netcliff]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab netcliff-care netcliff-service netcliff-learn netcliff-profile netcliff-report"
 )
 
 # arrows EDGE_KINDS: prints "user used" for each direct use of one workspace crate by another, and "crate -" for

@@ -5,10 +5,6 @@
 //!
 //! A library, so that fuzz targets and tests reach the reading of command lines ([`points_of`]); the program is [`run`].
 
-// Names of Linux that another system lacks, each refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 // The comments of arguments are their help texts: [,X] is what may be left out, not a link.
 #[allow(rustdoc::broken_intra_doc_links)]
 mod args;

@@ -9,6 +9,7 @@ mod notice;
 use crate::{
     inventory::online_cpus,
     rtnl::{RawLink, Rtnl},
+    system,
 };
 use nix::{
     errno::Errno,
@@ -77,7 +78,7 @@ impl Ground {
     /// The kernel does not report its links and addresses.
     pub fn watch(scope: Scope) -> io::Result<Self> {
         // First the socket: what changes while the devices are listed is reported as well.
-        let socket = listen::to_links()?;
+        let socket = system::link_reports()?;
         let mut rtnl = Rtnl::new();
         let is_meant = |name: &String| scope.interfaces.as_ref().is_none_or(|names| names.contains(name));
         let links = rtnl.links()?.into_iter().filter(|link| link.is_up() && is_meant(&link.name));
@@ -211,7 +212,7 @@ pub struct Cpus {
 impl Cpus {
     /// Starts watching on the host whose files are below `root`.
     pub fn watch(root: &Path) -> Self {
-        let socket = listen::to_events();
+        let socket = system::device_events();
         let socket = socket.map_err(|error| tracing::debug!(%error, "events of CPUs are not heard")).ok();
         Self { socket, online: online_cpus(root).into_iter().collect(), root: root.to_owned() }
     }
@@ -262,57 +263,3 @@ pub fn told(mut phrases: Vec<String>) -> Option<String> {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(target_os = "linux")]
-mod listen {
-    //! Sockets in which the kernel's reports wait.
-
-    use nix::sys::socket::{
-        AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, setsockopt, socket, sockopt,
-    };
-    use std::{
-        io,
-        os::fd::{AsRawFd, OwnedFd},
-    };
-
-    /// Groups of rtnetlink: links, and addresses of both versions (linux/rtnetlink.h).
-    const GROUPS: u32 = libc::RTMGRP_LINK as u32 | libc::RTMGRP_IPV4_IFADDR as u32 | libc::RTMGRP_IPV6_IFADDR as u32;
-    /// The kernel's own group of device events.
-    const KERNEL_EVENTS: u32 = 1;
-    /// Receive buffer for reports until they are read: a thousand changes.
-    const ROOM_BYTES: usize = 1 << 20;
-
-    /// Changes of links and addresses in the calling thread's network namespace.
-    pub(super) fn to_links() -> io::Result<OwnedFd> {
-        listen(SockProtocol::NetlinkRoute, GROUPS)
-    }
-
-    /// Device events.
-    pub(super) fn to_events() -> io::Result<OwnedFd> {
-        listen(SockProtocol::NetlinkKObjectUEvent, KERNEL_EVENTS)
-    }
-
-    pub(super) fn listen(protocol: SockProtocol, groups: u32) -> io::Result<OwnedFd> {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let own = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
-        // Without the right to more, what the host allows.
-        let _ = setsockopt(&own, sockopt::RcvBuf, &ROOM_BYTES);
-        bind(own.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
-        Ok(own)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod listen {
-    //! Stands in for netlink's reports of changes.
-
-    use std::{io, os::fd::OwnedFd};
-
-    pub(super) fn to_links() -> io::Result<OwnedFd> {
-        Err(netcliff_bsd::refused("netlink"))
-    }
-
-    pub(super) fn to_events() -> io::Result<OwnedFd> {
-        Err(netcliff_bsd::refused("netlink"))
-    }
-}

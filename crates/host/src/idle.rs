@@ -125,7 +125,7 @@ fn latency() -> Option<File> {
 
 /// Makes the calling thread give way to all others.
 pub(crate) fn become_idle_class() -> io::Result<()> {
-    crate::schedule::set(nix::unistd::Pid::from_raw(0), libc::SCHED_IDLE, 0)
+    crate::schedule::set(nix::unistd::Pid::from_raw(0), crate::schedule::IDLE, 0)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! - [`drops`]: what the host drops, by reason and place, and the ledger of a trial.
 //! - [`perf`]: counters of perf_event_open(2).
 //! - [`schedule`]: scheduling policies of threads.
+//! - [`system`]: the calls that differ between Linux and BSD.
 //! - [`serving`]: the programs that read the packets of a port: their threads, and how full their sockets are.
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
@@ -61,14 +62,6 @@
 //! kernel had not reported it yet. An agent watches its own host for its client (`remote::ground`, a service that an
 //! older one does not offer: the report then says that the far end was not watched).
 
-// Names of Linux that another system lacks, each refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as libc;
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as netlink_socket2;
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 #[cfg(have_bpf)]
 mod bpf;
 mod cgroup;
@@ -97,6 +90,7 @@ pub mod setting;
 mod sockets;
 pub mod softnet;
 pub mod spaces;
+pub mod system;
 pub mod testbed;
 pub mod tune;
 pub mod watch;

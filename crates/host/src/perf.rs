@@ -1,10 +1,7 @@
 //! Counters and samples of perf_event_open(2).
 
-#[cfg(target_os = "linux")]
 mod attributes;
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "the sampler, which is Linux's, reads records"))]
 mod record;
-#[cfg(target_os = "linux")]
 mod sampler;
 pub mod tracepoint;
 
@@ -39,7 +36,6 @@ pub fn now_ns() -> u64 {
     crate::cpu::util::monotonic_ns()
 }
 
-#[cfg(target_os = "linux")]
 mod counter {
     //! A counter of perf_event_open(2).
 
@@ -70,100 +66,6 @@ mod counter {
             let mut bytes = [0; 8];
             (&self.0).read_exact(&mut bytes)?;
             Ok(u64::from_ne_bytes(bytes))
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod counter {
-    //! Stands in for perf_event_open(2), which only Linux has.
-
-    use std::convert::Infallible;
-    use std::io;
-
-    use super::{Event, Of};
-
-    /// A counter; on this system none can be opened.
-    #[derive(Debug)]
-    pub struct Counter(Infallible);
-
-    impl Counter {
-        /// Fails.
-        ///
-        /// # Errors
-        /// Always.
-        pub fn open(_: Event, _: Of) -> io::Result<Self> {
-            Err(netcliff_bsd::refused("perf_event_open"))
-        }
-
-        /// See Linux's.
-        ///
-        /// # Errors
-        /// Never called.
-        pub fn read(&self) -> io::Result<u64> {
-            match self.0 {}
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod sampler {
-    //! Stands in for samples of perf_event_open(2), which only Linux has.
-
-    use std::convert::Infallible;
-    use std::io;
-
-    use super::{Event, Fields, Record};
-
-    /// See Linux's.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Every {
-        /// See Linux's.
-        Events(u64),
-        /// See Linux's.
-        Hertz(u64),
-    }
-
-    /// A sampler; on this system none can be opened.
-    #[derive(Debug)]
-    pub struct Sampler(Infallible);
-
-    impl Sampler {
-        /// Fails.
-        ///
-        /// # Errors
-        /// Always.
-        pub fn open(_: Event, _: Every, _: &[usize], _: Fields) -> io::Result<Self> {
-            Err(netcliff_bsd::refused("perf_event_open"))
-        }
-
-        /// See Linux's.
-        ///
-        /// # Errors
-        /// Never called.
-        pub fn start(&self) -> io::Result<()> {
-            match self.0 {}
-        }
-
-        /// See Linux's.
-        ///
-        /// # Errors
-        /// Never called.
-        pub fn stop(&self) -> io::Result<()> {
-            match self.0 {}
-        }
-
-        /// See Linux's.
-        ///
-        /// # Errors
-        /// Never called.
-        pub fn set_period(&self, _: u64) -> io::Result<()> {
-            match self.0 {}
-        }
-
-        /// See Linux's.
-        pub fn drain(&mut self, _: impl FnMut(usize, Record)) {
-            match self.0 {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Distinguishes a process from a later one with the same pid.
 
-use crate::procfs;
+use crate::{procfs, system};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use serde::{Deserialize, Serialize};
 use std::{io, os::unix::fs::MetadataExt as _, path::PathBuf};
@@ -71,7 +71,7 @@ impl ProcessId {
     /// # Errors
     /// When this process may not.
     pub fn ask_to_end(&self) -> io::Result<()> {
-        pidfd::signal(*self, libc::SIGTERM)
+        self.signal(libc::SIGTERM)
     }
 
     /// Ends it (SIGKILL). One that has ended already is no error.
@@ -79,7 +79,11 @@ impl ProcessId {
     /// # Errors
     /// When this process may not.
     pub fn end(&self) -> io::Result<()> {
-        pidfd::signal(*self, libc::SIGKILL)
+        self.signal(libc::SIGKILL)
+    }
+
+    fn signal(&self, signal: libc::c_int) -> io::Result<()> {
+        system::signal_process(self.pid, || self.is_alive(), signal)
     }
 }
 
@@ -124,14 +128,9 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
 
 /// Has a program that is about to be started end as by Ctrl-C when the thread that starts it does.
 pub fn end_with_this(command: &mut std::process::Command) {
-    // SAFETY: prctl is async-signal-safe and takes no pointers here.
-    #[cfg(target_os = "linux")]
-    unsafe {
-        use std::os::unix::process::CommandExt as _;
-        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGINT)?));
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = command;
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: the call is async-signal-safe.
+    unsafe { command.pre_exec(|| system::end_with_parent(Signal::SIGINT)) };
 }
 
 /// The home of the user that runs this process by /etc/passwd, also from within a user namespace where it is seen as root.
@@ -165,56 +164,6 @@ pub fn quit_as_interrupt() -> io::Result<()> {
 /// The identity of this boot (`/proc/sys/kernel/random/boot_id`); `None` where it is not shown.
 pub fn boot_id() -> Option<String> {
     procfs::text("/proc/sys/kernel/random/boot_id")
-}
-
-#[cfg(target_os = "linux")]
-mod pidfd {
-    //! Signals by a descriptor of a process, pidfd_open(2), which never reach a later one of the same pid.
-
-    use super::ProcessId;
-    use nix::errno::Errno;
-    use std::{
-        io,
-        os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-    };
-
-    /// Signals a process; one that has ended is no error.
-    pub(super) fn signal(process: ProcessId, signal: libc::c_int) -> io::Result<()> {
-        let pid = libc::pid_t::try_from(process.pid).map_err(io::Error::other)?;
-        // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let fd = match Errno::result(fd) {
-            Err(Errno::ESRCH) => return Ok(()),
-            other => RawFd::try_from(other?).map_err(io::Error::other)?,
-        };
-        // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // Checked after the descriptor is held: from here on the pid cannot be reused under our feet.
-        if !process.is_alive() {
-            return Ok(());
-        }
-        // SAFETY: a valid pidfd, a signal number, no siginfo, no flags.
-        let sent = unsafe {
-            let siginfo = std::ptr::null::<libc::siginfo_t>();
-            libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, siginfo, 0)
-        };
-        match Errno::result(sent) {
-            Ok(_) | Err(Errno::ESRCH) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod pidfd {
-    //! Stands in for pidfd_open(2), which only Linux has.
-
-    use super::ProcessId;
-    use std::io;
-
-    pub(super) fn signal(_: ProcessId, _: libc::c_int) -> io::Result<()> {
-        Err(netcliff_bsd::refused("pidfd_open"))
-    }
 }
 
 #[cfg(test)]

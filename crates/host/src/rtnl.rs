@@ -4,6 +4,7 @@ pub(crate) mod qdisc;
 mod shared;
 mod way;
 
+use crate::system::{NetlinkSocket, ReplyError};
 use netlink_bindings::{
     rt_addr::{self, Ifaddrmsg},
     rt_link::{self, Ifinfomsg, PushLinkAttrs},
@@ -13,7 +14,6 @@ use netlink_bindings::{
     traits::Pusher,
     utils::{finalize_nested_header, push_nested_header},
 };
-use netlink_socket2::{NetlinkSocket, ReplyError};
 use std::{io, net::IpAddr};
 
 use crate::xdp::Mode;
@@ -37,6 +37,17 @@ const XDP_GENERIC: u32 = 1 << 1;
 const XDP_NATIVE: u32 = 1 << 2;
 /// IFF_LOWER_UP, linux/if.h.
 const IFF_LOWER_UP: u32 = 1 << 16;
+
+/// AF_BRIDGE, linux/socket.h.
+const AF_BRIDGE: u8 = 7;
+/// IFA_F_NODAD, linux/if_addr.h.
+const IFA_F_NODAD: u8 = 2;
+/// RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RTN_UNICAST and RTN_LOCAL, linux/rtnetlink.h.
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_STATIC: u8 = 4;
+const RT_SCOPE_UNIVERSE: u8 = 0;
+const RTN_UNICAST: u8 = 1;
+const RTN_LOCAL: u8 = 2;
 
 fn family(ip: IpAddr) -> u8 {
     match ip {
@@ -213,7 +224,7 @@ impl Rtnl {
             ifa_index: index,
             ifa_prefixlen: prefix,
             // Duplicate address detection would take a second and send packets; IPv4 has none.
-            ifa_flags: if ip.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 },
+            ifa_flags: if ip.is_ipv6() { IFA_F_NODAD } else { 0 },
             ..Default::default()
         };
         let mut request = rt_addr::Request::new().set_change().op_newaddr_do(&header);
@@ -234,7 +245,7 @@ impl Rtnl {
     /// A bridge's static entry: frames to `mac` leave by the port `index`.
     pub(crate) fn add_bridge_entry(&mut self, index: u32, mac: [u8; 6]) -> io::Result<()> {
         let header = Ndmsg {
-            ndm_family: libc::AF_BRIDGE as u8,
+            ndm_family: AF_BRIDGE,
             ndm_ifindex: index as i32,
             ndm_state: NUD_PERMANENT,
             ndm_flags: NTF_MASTER,
@@ -250,10 +261,10 @@ impl Rtnl {
         let header = Rtmsg {
             rtm_family: family(net),
             rtm_dst_len: prefix,
-            rtm_table: libc::RT_TABLE_MAIN,
-            rtm_protocol: libc::RTPROT_STATIC,
-            rtm_scope: libc::RT_SCOPE_UNIVERSE,
-            rtm_type: libc::RTN_UNICAST,
+            rtm_table: RT_TABLE_MAIN,
+            rtm_protocol: RTPROT_STATIC,
+            rtm_scope: RT_SCOPE_UNIVERSE,
+            rtm_type: RTN_UNICAST,
             ..Default::default()
         };
         let mut request = rt_route::Request::new().set_create().op_newroute_do(&header);
@@ -430,7 +441,7 @@ mod routes {
                     while let Some(reply) = replies.recv() {
                         let (header, attrs) = reply.map_err(explained)?;
                         let mtu_bytes = attrs.get_metrics().ok().and_then(|metrics| metrics.get_mtu().ok());
-                        let Some(mtu_bytes) = mtu_bytes.filter(|_| header.rtm_type == libc::RTN_UNICAST) else {
+                        let Some(mtu_bytes) = mtu_bytes.filter(|_| header.rtm_type == super::RTN_UNICAST) else {
                             continue;
                         };
                         let route = RouteMtu {

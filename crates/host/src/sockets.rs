@@ -1,9 +1,9 @@
 //! Sockets: what those that receive have lost ([`receivers`]), their names by process, and the processes that have them.
 
+use crate::system::NetlinkSocket;
 use crate::{process, rtnl::explained};
 use netcliff_core::drops::Socket;
 use netlink_bindings::inet_diag::{self, ReqV2, TcpState};
-use netlink_socket2::NetlinkSocket;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},

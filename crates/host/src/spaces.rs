@@ -3,8 +3,8 @@
 use crate::{
     process, procfs,
     rtnl::{RawLink, Rtnl},
+    system,
 };
-use nix::sched::{CloneFlags, setns};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -204,7 +204,7 @@ impl Spaces {
             let linked = Some(link.index) == near.linked && link.linked == Some(near.index);
             linked && link.kind.as_deref() == Some("veth")
         };
-        let number = |other: PathBuf| inside(&here, move || space_number(&other)).ok()?;
+        let number = |other: PathBuf| inside(&here, move || system::namespace_number(&other)).ok()?;
         // Devices are numbered in each namespace anew: the pair's namespace has a number, too.
         let is_there = |(inode, other): &&(u64, Space)| match near.linked_space {
             None => *inode == space,
@@ -276,55 +276,11 @@ pub(crate) fn host_space() -> Option<u64> {
 pub(crate) fn inside<T: Send + 'static>(path: &Path, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let file = File::open(path)?;
     let enter = move || {
-        setns(file, CloneFlags::CLONE_NEWNET)?;
+        system::enter_network_namespace(file)?;
         Ok(work())
     };
     let thread = thread::Builder::new().name("namespace".into()).spawn(enter)?;
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that entered it ended early")))
-}
-
-/// The number that the calling thread's namespace has for another one. Source: net/core/net_namespace.c, rtnl_net_getid.
-#[cfg(target_os = "linux")]
-fn space_number(other: &Path) -> Option<i32> {
-    use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
-    use std::os::fd::AsRawFd as _;
-    /// linux/rtnetlink.h, linux/net_namespace.h.
-    const RTM_GETNSID: u16 = 90;
-    const NETNSA_NSID: u16 = 1;
-    const NETNSA_FD: u16 = 3;
-    /// Of the message and `struct rtgenmsg`, padded.
-    const HEAD: usize = 16 + 4;
-
-    let file = File::open(other).ok()?;
-    let netlink = SockProtocol::NetlinkRoute;
-    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, netlink).ok()?;
-    let mut request = Vec::new();
-    request.extend((HEAD as u32 + 8).to_ne_bytes());
-    request.extend(RTM_GETNSID.to_ne_bytes());
-    request.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    // Sequence number, port and family.
-    request.extend([0; 12]);
-    request.extend(8u16.to_ne_bytes());
-    request.extend(NETNSA_FD.to_ne_bytes());
-    request.extend(file.as_raw_fd().to_ne_bytes());
-    send(socket.as_raw_fd(), &request, MsgFlags::empty()).ok()?;
-    let mut reply = [0; 512];
-    let length = recv(socket.as_raw_fd(), &mut reply, MsgFlags::empty()).ok()?;
-    let mut attributes = reply.get(..length)?.get(HEAD..)?;
-    let is_answer = reply.get(4..6)? != (libc::NLMSG_ERROR as u16).to_ne_bytes();
-    while let (true, [a, b, c, d, rest @ ..]) = (is_answer, attributes) {
-        let (length, kind) = (usize::from(u16::from_ne_bytes([*a, *b])), u16::from_ne_bytes([*c, *d]));
-        if kind == NETNSA_NSID {
-            return Some(i32::from_ne_bytes(*rest.first_chunk()?)).filter(|number| *number >= 0);
-        }
-        attributes = attributes.get(length.max(4).next_multiple_of(4)..)?;
-    }
-    None
-}
-
-#[cfg(not(target_os = "linux"))]
-fn space_number(_: &Path) -> Option<i32> {
-    None
 }
 
 /// The devices of a table of /proc/net/dev, without a loopback device that carried nothing.

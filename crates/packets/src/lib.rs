@@ -20,18 +20,11 @@
 //! Intended send times are nanoseconds of the sender's `CLOCK_MONOTONIC`. Times from one end to the other are measured
 //! only if both ends share that clock.
 
-// Supplies the Linux names that another system lacks; each call is refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as libc;
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 pub mod clock;
 pub mod error;
 pub mod frame;
 pub mod generator;
 pub mod latency;
-pub mod messages;
 pub mod port;
 pub mod replay;
 pub mod run;

@@ -1,12 +1,11 @@
 //! Rings that send and receive frames, behind two traits.
 
-use netcliff_host::xdp::Mode;
-
 use crate::error::WireError;
 use crate::transmit::{RawRing, SendOutcome};
 
 mod packet;
 pub mod watch;
+#[cfg_attr(not(target_os = "linux"), path = "port/bsd.rs")]
 mod xdp;
 
 pub use packet::PacketReceiver;
@@ -173,17 +172,6 @@ impl ReceiveBy {
             Self::Packet => false,
             Self::Auto => XdpReceiver::is_better(interface),
             Self::Xdp | Self::XdpNative | Self::XdpGeneric => true,
-        }
-    }
-
-    /// Modes in which the program may run, best first. The driver of a virtual link is used on request only, because a
-    /// veth's driver receives frames on the CPU of their sender, the device under test.
-    fn modes(self, is_virtual: bool) -> &'static [Mode] {
-        match self {
-            Self::XdpNative => &[Mode::Native],
-            Self::XdpGeneric => &[Mode::Generic],
-            _ if is_virtual => &[Mode::Generic],
-            _ => &[Mode::Native, Mode::Generic],
         }
     }
 }

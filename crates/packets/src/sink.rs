@@ -247,6 +247,7 @@ mod socket {
 
     use std::net::UdpSocket;
 
+    use netcliff_host::system;
     use nix::sys::socket::{setsockopt, sockopt};
     use nix::sys::time::{TimeVal, TimeValLike};
 
@@ -264,7 +265,7 @@ mod socket {
             set_buffer(&socket, bytes)?;
         }
         if config.kernel_timestamps {
-            setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+            system::receive_timestamps(&socket)
                 .map_err(|e| WireError::system("ask for kernel receive timestamps", e))?;
         }
         setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::nanoseconds(TIMEOUT_NS as i64))
@@ -276,8 +277,7 @@ mod socket {
         if !(1..=1 << 30).contains(&bytes) {
             return Err(WireError::setting("receive_buffer_bytes", bytes, "1 to 2^30 bytes"));
         }
-        setsockopt(socket, sockopt::RcvBufForce, &bytes)
-            .or_else(|_| setsockopt(socket, sockopt::RcvBuf, &bytes))
+        system::set_receive_buffer(socket, bytes)
             .map_err(|e| WireError::system(format!("set a receive buffer of {bytes} bytes"), e))
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void, socklen_t};
+use netcliff_host::system::{SO_MEMINFO, SocketOption};
 
 use crate::error::WireError;
 
@@ -21,7 +22,8 @@ const SK_MEMINFO_WMEM_QUEUED: usize = 5;
 ///
 /// # Errors
 /// The kernel's error: no such option, or not for this socket.
-pub fn get(socket: BorrowedFd<'_>, level: c_int, name: c_int, bytes: &mut [u8]) -> io::Result<usize> {
+pub fn get(socket: BorrowedFd<'_>, option: impl Into<SocketOption>, bytes: &mut [u8]) -> io::Result<usize> {
+    let (level, name) = option.into().level_and_name()?;
     let mut length = socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
     // SAFETY: `bytes` is writable for `length` bytes, of which the kernel writes no more.
     let done = unsafe {
@@ -31,9 +33,9 @@ pub fn get(socket: BorrowedFd<'_>, level: c_int, name: c_int, bytes: &mut [u8]) 
 }
 
 /// Reads an option whose value is a number. `None` if the kernel does not report it.
-pub fn int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
+pub fn int(socket: BorrowedFd<'_>, option: impl Into<SocketOption>) -> Option<c_int> {
     let mut bytes = [0; size_of::<c_int>()];
-    let written = get(socket, level, name, &mut bytes).ok()?;
+    let written = get(socket, option, &mut bytes).ok()?;
     (written == bytes.len()).then(|| c_int::from_ne_bytes(bytes))
 }
 
@@ -55,7 +57,7 @@ pub fn queued(socket: BorrowedFd<'_>) -> Option<(u64, u64)> {
 
 fn meminfo(socket: BorrowedFd<'_>) -> Option<[u32; SK_MEMINFO_VARS]> {
     let mut bytes = [0; SK_MEMINFO_VARS * size_of::<u32>()];
-    let written = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut bytes).ok()?;
+    let written = get(socket, SO_MEMINFO, &mut bytes).ok()?;
     let (numbers, _) = bytes.as_chunks();
     (written == bytes.len()).then(|| std::array::from_fn(|at| u32::from_ne_bytes(numbers[at])))
 }
@@ -66,18 +68,19 @@ fn meminfo(socket: BorrowedFd<'_>) -> Option<[u32; SK_MEMINFO_VARS]> {
 /// The kernel refuses the option or its value.
 pub fn set<T>(
     socket: BorrowedFd<'_>,
-    level: c_int,
-    name: c_int,
+    option: impl Into<SocketOption>,
     value: &T,
     what: &str,
     value_text: impl std::fmt::Display,
 ) -> Result<(), WireError> {
+    let failed = |error| WireError::system(format!("set {what} to {value_text}"), error);
+    let (level, name) = option.into().level_and_name().map_err(failed)?;
     let length = size_of::<T>() as socklen_t;
     // SAFETY: `value` is readable for its size; the kernel copies it.
     let done = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast::<c_void>(), length)
     };
-    if done < 0 { Err(WireError::last_os(format!("set {what} to {value_text}"))) } else { Ok(()) }
+    if done < 0 { Err(failed(io::Error::last_os_error())) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -90,8 +93,8 @@ mod tests {
     #[test]
     fn numbers_and_drops_are_read() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        assert_eq!(int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TYPE), Some(libc::SOCK_DGRAM));
-        assert_eq!(int(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY), None, "it is not TCP");
+        assert_eq!(int(socket.as_fd(), (libc::SOL_SOCKET, libc::SO_TYPE)), Some(libc::SOCK_DGRAM));
+        assert_eq!(int(socket.as_fd(), (libc::IPPROTO_TCP, libc::TCP_NODELAY)), None, "it is not TCP");
         assert_eq!(drops(socket.as_fd()), Some(0));
         // A receive buffer for a few packets: each occupies more than its one byte.
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &2048).expect("it may shrink");

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns};
+use netcliff_host::{schedule as policies, system};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
@@ -54,7 +54,7 @@ impl Placement {
         if let Some(path) = &self.netns {
             let action = || format!("enter the network namespace {}", path.display());
             let file = File::open(path).map_err(|e| WireError::system(action(), e))?;
-            setns(file, CloneFlags::CLONE_NEWNET).map_err(|e| WireError::system(action(), e))?;
+            system::enter_network_namespace(file).map_err(|e| WireError::system(action(), e))?;
         }
         if let Some(cpu) = self.cpu {
             pin(cpu)?;
@@ -62,7 +62,7 @@ impl Placement {
         match self.priority {
             Priority::Ordinary => Ok(()),
             Priority::RealTime(level) => real_time(level),
-            Priority::Behind if schedule(libc::SCHED_IDLE, 0) => Ok(()),
+            Priority::Behind if schedule(policies::IDLE, 0) => Ok(()),
             Priority::Behind => Err(WireError::last_os("let a thread run behind all others".to_owned())),
         }
     }
@@ -119,8 +119,7 @@ pub fn check_cpus(cpus: impl IntoIterator<Item = usize>) -> Result<(), WireError
 
 /// The CPUs that this process may use, in ascending order. Empty if the kernel does not report them.
 pub fn allowed_cpus() -> Vec<usize> {
-    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
-    (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect()
+    system::cpus_of_thread(0).unwrap_or_default()
 }
 
 /// The CPU of the `number`th of several threads: an entry of the list, round robin, or `cpu` if the list is empty.
@@ -156,8 +155,8 @@ pub struct RealtimeGuard {
 impl RealtimeGuard {
     /// Makes the calling thread a real-time thread until the guard is dropped, where that is allowed.
     pub fn begin() -> Self {
-        let ordinary = netcliff_host::schedule::policy().is_ok_and(|policy| policy == libc::SCHED_OTHER);
-        Self { changed: ordinary && schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1), _here: PhantomData }
+        let ordinary = policies::policy().is_ok_and(|policy| policy == libc::SCHED_OTHER);
+        Self { changed: ordinary && schedule(libc::SCHED_FIFO | policies::RESET_ON_FORK, 1), _here: PhantomData }
     }
 }
 
@@ -172,7 +171,7 @@ impl Drop for RealtimeGuard {
 
 /// Sets the scheduling policy of the calling thread. Returns false without the privilege.
 fn schedule(policy: libc::c_int, level: libc::c_int) -> bool {
-    netcliff_host::schedule::set(Pid::from_raw(0), policy, level).is_ok()
+    policies::set(Pid::from_raw(0), policy, level).is_ok()
 }
 
 /// Threads that ended on another CPU than the one they were pinned to, one phrase each.
@@ -211,15 +210,14 @@ impl Drop for Pinned {
 }
 
 fn pin(cpu: usize) -> Result<(), WireError> {
-    let mut set = CpuSet::new();
-    let bad = || WireError::setting("cpu", cpu, "the number of an online CPU this process may use");
-    set.set(cpu).map_err(|_| bad())?;
-    match sched_setaffinity(Pid::from_raw(0), &set) {
+    match system::bind_thread(0, &[cpu]) {
         Ok(()) => {
             PINNED.with(|pinned| pinned.0.set(Some(cpu)));
             Ok(())
         }
-        Err(nix::Error::EINVAL) => Err(bad()),
+        Err(nix::Error::EINVAL) => {
+            Err(WireError::setting("cpu", cpu, "the number of an online CPU this process may use"))
+        }
         Err(e) => Err(WireError::system(format!("pin a thread to CPU {cpu}"), e)),
     }
 }

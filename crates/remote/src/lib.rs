@@ -35,12 +35,6 @@
 //! when there are too many, the source with most of them loses its oldest. The memory that a request makes an agent use
 //! is reserved before the request starts (`Kind::memory_bytes`, `control::memory`).
 
-// Supplies the Linux names that another system lacks; each call is refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as libc;
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 pub mod common_clock;
 pub mod control;
 pub mod device;

@@ -24,12 +24,6 @@
 //! with undo.
 //!
 
-// Supplies the Linux names that another system lacks; each call is refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as libc;
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 pub mod conduct;
 pub mod cost;
 pub mod forwarding;

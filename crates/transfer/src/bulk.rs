@@ -10,12 +10,12 @@
 //! | --- | --- |
 //! | `settings` | the settings of a transfer, and their checks |
 //! | `open`, [`options`] | the channels and their socket options, requested and in force |
-//! | `path`, `zero_copy`, `uring` | how a sender hands its bytes to the kernel |
+//! | `path`, `linux` | how a sender hands its bytes to the kernel |
 //! | `follow` | a worker at a fixed distance from the CPU of its flow's packets |
 //! | `ktls` | TLS by the kernel |
-//! | `mapped`, `uring` | receiving without copies, or with fewer system calls |
+//! | `mapped`, `linux` | receiving without copies, or with fewer system calls |
 //! | `pace` | datagrams at a rate, without bursts |
-//! | `error_queue` | the kernel's reports on earlier sends |
+//! | `linux` | what only Linux has: io_uring, zero copies, sendfile, splice, epoll, the error queue (`bsd.rs` on BSD) |
 //! | `datagram` | UDP: batches, segmentation offload, what was lost |
 //! | `end`, `meter` | the two running ends, and their counts |
 //! | [`hardware`] | cycles and instructions of a thread |
@@ -40,6 +40,8 @@ pub mod hardware;
 mod join;
 mod ktls;
 mod ledger;
+#[cfg_attr(not(target_os = "linux"), path = "bulk/bsd.rs")]
+mod linux;
 mod live;
 mod local;
 mod many;
@@ -53,7 +55,6 @@ mod path;
 #[cfg(test)]
 mod remote_tests;
 mod sampler;
-mod send_file;
 mod settings;
 mod start;
 pub mod tcp_info;
@@ -61,10 +62,7 @@ pub mod tcp_info;
 mod tests;
 mod together;
 mod turns;
-#[cfg(target_os = "linux")]
-mod uring;
 mod wake;
-mod zero_copy;
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -77,7 +75,7 @@ use netcliff_packets::error::WireError;
 
 pub use burst::{Burst, MOST_BURSTS};
 pub use datagram::{DatagramPath, Datagrams, END_MARKS};
-pub use end::End;
+pub use end::{Completions, End};
 pub use far::{Congestion, TransferKind};
 pub use far_end_request::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS, MOST_FAR_WINDOWS};
 pub use follow::Followed;
@@ -92,7 +90,6 @@ pub(crate) use pace::wait_until;
 pub use settings::Settings;
 pub use start::StartTime;
 pub use tcp_info::TcpSample;
-pub use zero_copy::Completions;
 
 use settings::{Span, Spans};
 
@@ -274,57 +271,6 @@ pub fn run(settings: &Settings, watch: &mut dyn Watch) -> Result<Transfer, WireE
     local::run(settings, settings.spans()?, watch)
 }
 
-mod error_queue {
-    //! A socket's error queue: the kernel's reports on earlier sends.
-
-    use std::io;
-    use std::mem;
-    use std::os::fd::{AsRawFd, BorrowedFd};
-
-    use libc::{c_void, sock_extended_err};
-
-    /// Takes one message off the queue and passes it to `note`. Returns false if the queue is empty.
-    pub(super) fn fetch(channel: BorrowedFd<'_>, mut note: impl FnMut(&sock_extended_err)) -> io::Result<bool> {
-        let mut control = [0_u64; 32];
-        // SAFETY: all zeros is a valid msghdr: null pointers with lengths of zero.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_control = control.as_mut_ptr().cast::<c_void>();
-        message.msg_controllen = mem::size_of_val(&control) as _;
-        // SAFETY: the message names a buffer that is writable for the length given.
-        let done =
-            unsafe { libc::recvmsg(channel.as_raw_fd(), &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
-        if done < 0 {
-            let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) };
-        }
-        // SAFETY: the kernel has filled the control buffer and set its length; CMSG_* stay within it, and a
-        // message of these kinds holds a sock_extended_err.
-        unsafe {
-            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-            while !header.is_null() {
-                let kind = ((*header).cmsg_level, (*header).cmsg_type);
-                if matches!(kind, (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)) {
-                    note(&libc::CMSG_DATA(header).cast::<sock_extended_err>().read_unaligned());
-                }
-                header = libc::CMSG_NXTHDR(&raw const message, header);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Empties the queue, so that the next call returns no old error. Returns the number of ICMP messages whose errors
-    /// `counts` accepts.
-    pub(super) fn icmp(channel: BorrowedFd<'_>, counts: impl Fn(i32) -> bool) -> u64 {
-        let mut messages = 0;
-        let mut note = |error: &sock_extended_err| {
-            let is_icmp = matches!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6);
-            messages += u64::from(is_icmp && i32::try_from(error.ee_errno).is_ok_and(&counts));
-        };
-        while matches!(fetch(channel, &mut note), Ok(true)) {}
-        messages
-    }
-}
-
 mod gate {
     //! A gate that all ends pass together, or none.
 
@@ -378,6 +324,11 @@ mod gate {
 mod aligned {
     //! Bytes that begin on a page: [`Aligned`].
 
+    /// A block of data to send. It is not zeros, because a disk or a link might compress these.
+    pub(super) fn block(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|i| (i as u8).wrapping_mul(151).wrapping_add(43)).collect()
+    }
+
     /// Bytes that begin on a page, or where the allocator puts them.
     pub(super) struct Aligned {
         bytes: Vec<u8>,
@@ -425,71 +376,6 @@ mod aligned {
                 block.fill(7);
                 assert_eq!(Aligned::zeroed(length, false).len(), length);
             }
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod uring {
-    //! Stands in for io_uring, which only Linux has.
-
-    use std::convert::Infallible;
-    use std::io;
-    use std::marker::PhantomData;
-    use std::os::fd::BorrowedFd;
-
-    use super::end::DataPath;
-    use netcliff_packets::error::WireError;
-
-    fn refused<T>() -> Result<T, WireError> {
-        Err(WireError::system("set up io_uring", netcliff_bsd::refused("io_uring")))
-    }
-
-    /// Always 0: no buffers are needed.
-    pub(super) fn receive_bytes(_: usize) -> usize {
-        0
-    }
-
-    /// Sends a stream. It cannot be made on this system.
-    pub(super) struct Sender(Infallible);
-
-    impl Sender {
-        pub(super) fn new(_: BorrowedFd<'_>, _: Vec<u8>, _: bool, _: u64) -> Result<Self, WireError> {
-            refused()
-        }
-    }
-
-    impl DataPath for Sender {
-        fn step(&mut self) -> io::Result<(usize, u64)> {
-            match self.0 {}
-        }
-    }
-
-    /// A receive request that stays active. It cannot be made on this system.
-    pub(super) struct Multishot<'a>(Infallible, PhantomData<&'a ()>);
-
-    impl<'a> Multishot<'a> {
-        pub(super) fn new(_: BorrowedFd<'a>, _: usize, _: u64) -> Result<Self, WireError> {
-            refused()
-        }
-
-        pub(super) fn wait(&mut self, _: impl FnMut(&[u8])) -> io::Result<()> {
-            match self.0 {}
-        }
-    }
-
-    /// Receives a stream. It cannot be made on this system.
-    pub(super) struct Receiver(Infallible);
-
-    impl Receiver {
-        pub(super) fn new(_: BorrowedFd<'_>, _: usize, _: u64) -> Result<Self, WireError> {
-            refused()
-        }
-    }
-
-    impl DataPath for Receiver {
-        fn step(&mut self) -> io::Result<(usize, u64)> {
-            match self.0 {}
         }
     }
 }

@@ -36,12 +36,6 @@
 //! lengths. `transfer::stream::probe` sorts the requests by phase and names the queue that grew.
 //!
 
-// Supplies the Linux names that another system lacks; each call is refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as libc;
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 pub mod bulk;
 pub mod companion;
 pub mod exchange;

@@ -11,10 +11,6 @@
 //! | [`stand`] | the devices, addresses and CPUs that a measurement depends on: what changed meanwhile |
 //! | [`alike`] | sentences that differ in their numbers only, as one |
 
-// Supplies the Linux names that another system lacks; each call is refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 pub mod account;
 pub mod alike;
 pub mod bench;

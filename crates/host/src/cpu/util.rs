@@ -32,7 +32,7 @@ pub(crate) fn thread_cpu_clock(tid: u32) -> libc::clockid_t {
 
 /// This thread's id.
 pub(crate) fn this_thread() -> u32 {
-    nix::unistd::gettid().as_raw() as u32
+    crate::system::thread_id() as u32
 }
 
 /// Reads a file with an error that names it.
@@ -76,10 +76,7 @@ pub(crate) fn check_watch(watch: Watch) -> Result<(), MeterError> {
 
 /// Pins the calling thread to one CPU.
 pub(crate) fn pin_to(cpu: usize) -> io::Result<()> {
-    let mut set = nix::sched::CpuSet::new();
-    set.set(cpu)?;
-    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)?;
-    Ok(())
+    Ok(crate::system::bind_thread(0, &[cpu])?)
 }
 
 /// The two-sided 95 % quantile of Student's t.

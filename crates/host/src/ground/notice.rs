@@ -8,6 +8,18 @@ const LINK: usize = 16;
 const ADDRESS: usize = 8;
 const ATTRIBUTE: usize = 4;
 
+/// RTM_NEWLINK, RTM_DELLINK and RTM_DELADDR, linux/rtnetlink.h.
+const NEW_LINK: u16 = 16;
+const LINK_GONE: u16 = 17;
+const ADDRESS_GONE: u16 = 21;
+/// IFLA_MTU, linux/if_link.h; IFA_ADDRESS and IFA_LOCAL, linux/if_addr.h.
+const IFLA_MTU: u16 = 4;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+/// IFF_UP and IFF_LOWER_UP, linux/if.h.
+const IFF_UP: u32 = 1;
+const IFF_LOWER_UP: u32 = 1 << 16;
+
 /// A change of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Notice {
@@ -36,17 +48,17 @@ pub(super) fn notices(mut bytes: &[u8]) -> Vec<Notice> {
 fn notice(kind: u16, message: &[u8]) -> Option<Notice> {
     let index = word(message, 4)?;
     match kind {
-        libc::RTM_NEWLINK => {
+        NEW_LINK => {
             let flags = word(message, 8)?;
-            let has = |flag: libc::c_int| flags & flag as u32 != 0;
-            let mtu_bytes = attribute(message.get(LINK..)?, libc::IFLA_MTU).and_then(|value| word(value, 0));
-            Some(Notice::Link { index, up: has(libc::IFF_UP), carrier: has(libc::IFF_LOWER_UP), mtu_bytes })
+            let has = |flag: u32| flags & flag != 0;
+            let mtu_bytes = attribute(message.get(LINK..)?, IFLA_MTU).and_then(|value| word(value, 0));
+            Some(Notice::Link { index, up: has(IFF_UP), carrier: has(IFF_LOWER_UP), mtu_bytes })
         }
         // A port that leaves its bridge is reported by the same message, of another family.
-        libc::RTM_DELLINK => (message.first() == Some(&0)).then_some(Notice::LinkGone { index }),
-        libc::RTM_DELADDR => {
+        LINK_GONE => (message.first() == Some(&0)).then_some(Notice::LinkGone { index }),
+        ADDRESS_GONE => {
             let attributes = message.get(ADDRESS..)?;
-            let value = attribute(attributes, libc::IFA_LOCAL).or_else(|| attribute(attributes, libc::IFA_ADDRESS))?;
+            let value = attribute(attributes, IFA_LOCAL).or_else(|| attribute(attributes, IFA_ADDRESS))?;
             let v4 = || <[u8; 4]>::try_from(value).ok().map(|bytes| IpAddr::V4(Ipv4Addr::from(bytes)));
             let v6 = || <[u8; 16]>::try_from(value).ok().map(|bytes| IpAddr::V6(Ipv6Addr::from(bytes)));
             Some(Notice::AddressGone { index, address: v4().or_else(v6)? })

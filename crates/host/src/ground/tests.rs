@@ -43,7 +43,7 @@ fn scope() -> Scope {
 
 /// Watches, but is told nothing from then on.
 fn deaf() -> Ground {
-    let socket = listen::listen(SockProtocol::NetlinkRoute, 0).unwrap();
+    let socket = system::reports(SockProtocol::NetlinkRoute, 0).unwrap();
     Ground { socket, ..Ground::watch(scope()).unwrap() }
 }
 

@@ -3,8 +3,8 @@
 
 use super::Port;
 use crate::rtnl::{Rtnl, explained};
+use crate::system::NetlinkSocket;
 use netlink_bindings::inet_diag::{self, ReqV2, TcpState};
-use netlink_socket2::NetlinkSocket;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,

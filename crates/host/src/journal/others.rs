@@ -8,10 +8,9 @@ use super::{
     lock::is_ancestor,
     who::{Who, user_of},
 };
-use crate::procfs;
+use crate::{procfs, system};
 use nix::{
     fcntl::{FcntlArg, fcntl},
-    sys::memfd::{MFdFlags, memfd_create},
     unistd::geteuid,
 };
 use std::{collections::BTreeSet, io, os::fd::OwnedFd};
@@ -31,7 +30,7 @@ pub(super) struct Announcement {
 impl Announcement {
     /// Shows this process.
     pub(super) fn new() -> io::Result<Self> {
-        let file = memfd_create("netcliff-run", MFdFlags::MFD_CLOEXEC)?;
+        let file = system::memory_file(c"netcliff-run")?;
         // SAFETY: plain numbers, for which all zeroes is a valid value; some systems have more of them than these.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_WRLCK as libc::c_short;

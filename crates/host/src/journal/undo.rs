@@ -5,8 +5,7 @@ mod file;
 mod settings;
 
 use super::{Change, JournalError, StateDir, trust};
-use crate::{process::ProcessId, procfs, rtnl, testbed::NETNS_DIR};
-use nix::{errno::Errno, mount::MntFlags};
+use crate::{process::ProcessId, procfs, rtnl, system, testbed::NETNS_DIR};
 use serde::Serialize;
 use std::{
     fs, io,
@@ -219,10 +218,10 @@ fn undone(change: &Change) -> Undone {
 }
 
 fn undo_namespace(path: &Path) -> Undone {
-    match nix::mount::umount2(path, MntFlags::MNT_DETACH) {
+    match system::detach_mount(path) {
         // EINVAL: the file exists but the namespace was never mounted on it.
-        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
-        Err(errno) => return Err(errno.into()),
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => return Err(error),
+        _ => {}
     }
     gone(fs::remove_file(path))
 }

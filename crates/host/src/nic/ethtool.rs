@@ -8,8 +8,8 @@ use super::{
     },
 };
 use crate::rtnl::explained;
+use crate::system::{NetlinkSocket, ReplyError};
 use netlink_bindings::ethtool::{self, IterableBitset, Request};
-use netlink_socket2::{NetlinkSocket, ReplyError};
 use std::{collections::BTreeMap, ffi::CStr, io};
 
 /// SPEED_UNKNOWN, linux/ethtool.h.

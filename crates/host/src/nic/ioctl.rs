@@ -2,14 +2,14 @@
 //! [`super::classify`] and [`super::per_queue`] ask by it, too.
 
 use super::{Nic, Rss};
+use crate::system;
 use std::{
     io, mem,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
-    ptr,
+    os::fd::{FromRawFd, OwnedFd},
 };
 
 /// SIOCETHTOOL, linux/sockios.h.
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const SIOCETHTOOL: u16 = 0x8946;
 /// ETHTOOL_GDRVINFO, linux/ethtool.h.
 const ETHTOOL_GDRVINFO: u32 = 3;
 /// ETHTOOL_SRXFHINDIR, linux/ethtool.h. Netlink sets the table from Linux 6.17 on only.
@@ -234,7 +234,7 @@ pub(super) fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
 }
 
 /// An ioctl of an interface that takes the address of a structure, of the size that the kernel reads and writes for it.
-pub(super) fn request<T>(name: &str, number: libc::Ioctl, data: &mut T) -> io::Result<()> {
+pub(super) fn request<T>(name: &str, number: u16, data: &mut T) -> io::Result<()> {
     // SAFETY: socket takes three integers and returns a new descriptor or -1.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
@@ -242,19 +242,8 @@ pub(super) fn request<T>(name: &str, number: libc::Ioctl, data: &mut T) -> io::R
     }
     // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: plain integers and bytes, for which all-zero is a valid value.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::Error::other(format!("{name} is too long for an interface name")));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = ptr::from_mut(data).cast();
-    // SAFETY: `request` is a valid ifreq whose data points to a structure that outlives the call and is of the size that
-    // the kernel uses for its command, as the callers in this module see to.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), number, &mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    // SAFETY: the structure is of the size that the kernel uses for its command, as the callers in this module see to.
+    unsafe { system::interface_ioctl(&socket, name, number, data) }
 }
 
 /// A NUL-terminated field; `None` if empty or the "N/A" that some drivers write.

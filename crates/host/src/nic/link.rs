@@ -5,8 +5,8 @@ use super::{
     numbered::{LINKMODES_SET, Numbered},
 };
 use crate::rtnl::explained;
+use crate::system::NetlinkSocket;
 use netlink_bindings::ethtool::Request;
-use netlink_socket2::NetlinkSocket;
 use serde::{Deserialize, Serialize};
 use std::{fmt, io, str::FromStr};
 

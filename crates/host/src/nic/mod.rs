@@ -18,6 +18,7 @@ mod numbered;
 pub mod own_counts;
 pub mod path;
 pub(crate) mod per_queue;
+#[cfg(target_os = "linux")]
 pub mod phc;
 pub mod queues;
 pub mod scheme;

@@ -6,9 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{setsockopt, sockopt::BindToDevice};
-
 use crate::rtnl::{Rtnl, missed};
+use crate::system;
 
 /// Any port would do.
 const DISCARD: u16 = 9;
@@ -201,7 +200,7 @@ fn resolve(
         if !asked {
             let socket = UdpSocket::bind(SocketAddrV4::new(source, 0))?;
             // Without the right to it the routes decide, which were looked at.
-            let _ = setsockopt(&socket, BindToDevice, &interface.into());
+            let _ = system::bind_to_device(&socket, interface);
             socket.send_to(&[], SocketAddrV4::new(address, DISCARD))?;
             asked = true;
         }

@@ -2,8 +2,8 @@
 
 use super::Nic;
 use crate::rtnl::explained;
+use crate::system::NetlinkSocket;
 use netlink_bindings::netdev::{QstatsScope, Request};
-use netlink_socket2::NetlinkSocket;
 use serde::{Deserialize, Serialize};
 use std::io;
 

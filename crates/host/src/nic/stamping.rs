@@ -6,6 +6,18 @@ use std::{fmt, io, str::FromStr};
 
 use super::ioctl;
 
+/// SIOCSHWTSTAMP and SIOCGHWTSTAMP, linux/sockios.h.
+const SIOCSHWTSTAMP: u16 = 0x89b0;
+const SIOCGHWTSTAMP: u16 = 0x89b1;
+
+/// `struct hwtstamp_config`, linux/net_tstamp.h.
+#[repr(C)]
+struct Config {
+    flags: i32,
+    tx_type: i32,
+    rx_filter: i32,
+}
+
 /// HWTSTAMP_TX_*, linux/net_tstamp.h, by the kernel's names for them.
 const TRANSMIT: [&str; 4] = ["off", "on", "onestep-sync", "onestep-p2p"];
 /// HWTSTAMP_FILTER_*, likewise.
@@ -41,16 +53,15 @@ pub struct Stamping {
 
 impl Stamping {
     /// Every frame that arrives, and of those that leave the ones whose socket asks for it.
-    pub const ALL: Self =
-        Self { transmit: libc::HWTSTAMP_TX_ON as i32, receive: libc::HWTSTAMP_FILTER_ALL as i32, flags: 0 };
+    pub const ALL: Self = Self { transmit: 1, receive: 1, flags: 0 };
 
     /// What an interface of the thread's network namespace is set to.
     ///
     /// # Errors
     /// There is no such interface, or its driver does not stamp or does not report.
     pub fn of(interface: &str) -> io::Result<Self> {
-        let mut config = libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: 0 };
-        ioctl::request(interface, libc::SIOCGHWTSTAMP as libc::Ioctl, &mut config)?;
+        let mut config = Config { flags: 0, tx_type: 0, rx_filter: 0 };
+        ioctl::request(interface, SIOCGHWTSTAMP, &mut config)?;
         Ok(Self { transmit: config.tx_type, receive: config.rx_filter, flags: config.flags })
     }
 
@@ -60,9 +71,8 @@ impl Stamping {
     /// # Errors
     /// The driver cannot, or the right is missing (CAP_NET_ADMIN).
     pub fn set(self, interface: &str) -> io::Result<()> {
-        let mut config = libc::hwtstamp_config { flags: self.flags, tx_type: self.transmit, rx_filter: self.receive };
-        // Requests are of another type in each C library.
-        ioctl::request(interface, libc::SIOCSHWTSTAMP as libc::Ioctl, &mut config)
+        let mut config = Config { flags: self.flags, tx_type: self.transmit, rx_filter: self.receive };
+        ioctl::request(interface, SIOCSHWTSTAMP, &mut config)
     }
 }
 

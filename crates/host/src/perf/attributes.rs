@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd as _;
 
 use super::{Event, Of};
 
@@ -28,9 +27,6 @@ pub(super) struct Attributes {
     pub clock: i32,
 }
 
-/// Closed by exec.
-const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-
 impl Attributes {
     pub(super) fn of(event: Event) -> Self {
         // PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE (PERF_COUNT_SW_CPU_CLOCK is 0), PERF_TYPE_TRACEPOINT
@@ -50,15 +46,7 @@ impl Attributes {
             Of::Another(number) => (number as libc::pid_t, -1),
             Of::Cpu(cpu) => (-1, cpu as libc::c_int),
         };
-        let group: libc::c_int = -1;
-        // SAFETY: the attributes are of the size they state and outlive the call.
-        let fd = unsafe {
-            libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), thread, cpu, group, PERF_FLAG_FD_CLOEXEC)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor the kernel has just given to us alone.
-        Ok(unsafe { File::from_raw_fd(fd as libc::c_int) })
+        // SAFETY: the attributes are of the size they state.
+        unsafe { crate::system::open_perf_event(self, thread, cpu) }.map(File::from)
     }
 }

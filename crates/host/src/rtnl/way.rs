@@ -33,7 +33,7 @@ impl Rtnl {
         let mut replies = self.socket.request(&request)?;
         let (header, attrs) = replies.recv_one().map_err(explained)?;
         Ok(Way {
-            local: header.rtm_type == libc::RTN_LOCAL,
+            local: header.rtm_type == super::RTN_LOCAL,
             index: attrs.get_oif().ok(),
             gateway: attrs.get_gateway().or_else(|_| attrs.get_via()).ok(),
             source: attrs.get_prefsrc().ok().and_then(|source| match source {

@@ -2,15 +2,12 @@
 
 use super::TestbedError;
 use crate::journal::{Change, Journal};
-use nix::{
-    mount::{MsFlags, mount},
-    sched::{CloneFlags, setns, unshare},
-    unistd::{chroot, fchdir},
-};
+use crate::system;
+use nix::unistd::{chroot, fchdir};
 use std::{
     fs::{self, File},
     io,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::AsRawFd,
     path::Path,
     thread,
 };
@@ -39,7 +36,7 @@ struct Mounts {
 impl Mounts {
     /// Moves the calling thread inside, which must share its working directory with no other.
     fn enter(&self) -> io::Result<()> {
-        setns(self.namespace.as_fd(), CloneFlags::CLONE_NEWNS)?;
+        system::enter_mount_namespace(&self.namespace)?;
         fchdir(&self.root)?;
         Ok(chroot(".")?)
     }
@@ -140,29 +137,22 @@ impl Entrance {
 fn enter(net: &File, sysfs: Option<&Mounts>) -> Result<(), TestbedError> {
     if let Some(mounts) = sysfs {
         // A thread that shares its working directory with others may not change mount namespace.
-        unshare(CloneFlags::CLONE_FS)
-            .map_err(io::Error::from)
+        system::own_working_directory()
             .and_then(|()| mounts.enter())
             .map_err(TestbedError::step("enter a mount namespace"))?;
     }
-    setns(net.as_fd(), CloneFlags::CLONE_NEWNET)
-        .map_err(io::Error::from)
-        .map_err(TestbedError::step("enter a network namespace"))
+    system::enter_network_namespace(net).map_err(TestbedError::step("enter a network namespace"))
 }
 
 type Made = (File, Result<Mounts, String>);
 
 /// On a fresh thread: a new network namespace, pinned if asked, then a private view of /sys.
 fn make(pin: Option<&Path>) -> Result<Made, TestbedError> {
-    unshare(CloneFlags::CLONE_NEWNET)
-        .map_err(io::Error::from)
-        .map_err(TestbedError::step("create a network namespace"))?;
+    system::new_network_namespace().map_err(TestbedError::step("create a network namespace"))?;
     let net = File::open(HERE).map_err(TestbedError::failed(format!("open {HERE}")))?;
     if let Some(path) = pin {
         // Before the mount namespace is left: the name must be seen by everyone.
-        mount(Some(HERE), path, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-            .map_err(io::Error::from)
-            .map_err(TestbedError::step("mount the namespace below /run/netns"))?;
+        system::bind_mount(HERE, path).map_err(TestbedError::step("mount the namespace below /run/netns"))?;
     }
     let sysfs = private_sysfs().map_err(|error| error.to_string());
     Ok((net, sysfs))
@@ -171,11 +161,8 @@ fn make(pin: Option<&Path>) -> Result<Made, TestbedError> {
 /// sysfs shows the network devices of the namespace it was mounted from, so it is mounted anew where
 /// nobody else sees it.
 fn private_sysfs() -> io::Result<Mounts> {
-    unshare(CloneFlags::CLONE_NEWNS)?;
-    let none = None::<&str>;
-    // Slave, not private: an unmount of /run/netns/NAME elsewhere must reach this copy too.
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
-    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none)?;
+    system::new_mount_namespace()?;
+    system::mount_kind("sysfs", "/sys")?;
     Ok(Mounts { namespace: File::open("/proc/thread-self/ns/mnt")?, root: File::open("/")? })
 }
 
@@ -197,6 +184,8 @@ pub(crate) fn raw_fd(file: &File) -> u32 {
 mod tests {
     use super::*;
     use netcliff_testkit::{Need, has, has_program};
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
     use std::process::Command;
 
     /// A view of the whole system from a directory, as a rescue system or a bare root has it.

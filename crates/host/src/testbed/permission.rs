@@ -1,11 +1,8 @@
 //! What this process may do with namespaces.
 
 use super::TestbedError;
-use crate::procfs;
-use nix::{
-    sched::{CloneFlags, unshare},
-    unistd::{Gid, Uid},
-};
+use crate::{procfs, system};
+use nix::unistd::{Gid, Uid};
 use serde::{Deserialize, Serialize};
 use std::{fs, io};
 
@@ -94,8 +91,7 @@ pub fn enter_user_namespace() -> Result<(), TestbedError> {
             io::Error::other(format!("the process has {threads} threads; call this before the first is started"));
         return Err(TestbedError::Step { step: "enter a user namespace".into(), source });
     }
-    let namespaces = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
-    unshare(namespaces).map_err(io::Error::from).map_err(TestbedError::step("create a user namespace"))?;
+    system::new_user_namespace().map_err(TestbedError::step("create a user namespace"))?;
     let map =
         |path: &str, text: String| fs::write(path, text).map_err(TestbedError::step("map the user into the namespace"));
     // Without "deny" an unprivileged process may not write its gid map, user_namespaces(7).

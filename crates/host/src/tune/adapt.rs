@@ -231,7 +231,7 @@ impl Adapting {
     /// # Errors
     /// Another process adapts the device: a sentence.
     pub fn begin(nic: &Nic) -> Result<Self, String> {
-        match claim(&format!("netcliff-adapt-{}", nic.index)) {
+        match crate::system::claim(&format!("netcliff-adapt-{}", nic.index)) {
             Ok(name) => Ok(Self { _name: name }),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(format!(
                 "another netcliff adapts {} already, and two would work against each other: end that one first (`pgrep -af 'tune adapt'` \
@@ -241,18 +241,6 @@ impl Adapting {
             Err(error) => Err(format!("{} cannot be claimed: {error}", nic.name)),
         }
     }
-}
-
-/// A name that one process at a time has in the thread's network namespace: an abstract socket.
-#[cfg(target_os = "linux")]
-fn claim(name: &str) -> io::Result<UnixListener> {
-    use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
-    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn claim(_name: &str) -> io::Result<UnixListener> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

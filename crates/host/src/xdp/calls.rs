@@ -216,6 +216,5 @@ fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
     // SAFETY: the attributes are laid out as the kernel reads them for this command, and their pointers are to values that
     // outlive the call, as the callers in this file see to.
-    let answer = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+    unsafe { crate::system::bpf(command, attributes) }
 }

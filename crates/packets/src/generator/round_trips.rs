@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{setsockopt, sockopt};
+use netcliff_host::system;
 
 use super::Window;
 use crate::clock;
@@ -89,10 +89,9 @@ impl Answers {
 fn bound(address: SocketAddrV4) -> Result<UdpSocket, WireError> {
     let failed = |error: std::io::Error| WireError::system(format!("take answers at {address}"), error);
     let socket = UdpSocket::bind(address).map_err(failed)?;
-    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+    system::receive_timestamps(&socket)
         .map_err(|error| WireError::system("ask for kernel receive timestamps", error))?;
     // A buffer as large as allowed. A small buffer loses the last answers, which shows in their number.
-    let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES)
-        .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &BUFFER_BYTES));
+    let _ = system::set_receive_buffer(&socket, BUFFER_BYTES);
     Ok(socket)
 }

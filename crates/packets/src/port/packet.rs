@@ -1,15 +1,18 @@
 //! AF_PACKET receive ring, TPACKET_V3: the kernel fills blocks, which are read without a system call per frame.
 
 use std::num::NonZeroUsize;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use netcliff_host::system::{self, POPULATED};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{Receiver, Receiving, Stamp, watch};
 use crate::error::WireError;
-use crate::transmit::interface::{check_link, set_packet_option};
+use crate::transmit::interface::{
+    ETH_P_ALL, PACKET_IGNORE_OUTGOING, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, check_link, set_packet_option,
+};
 
 /// Bytes of a block: room for seven jumbo frames.
 const BLOCK_BYTES: usize = 1 << 16;
@@ -18,11 +21,39 @@ const BLOCK_BYTES: usize = 1 << 16;
 const BLOCKS: usize = 1024;
 /// Time that the kernel waits for more frames before it hands over a partly filled block [ms].
 const RETIRE_MS: u32 = 2;
+const TPACKET_V3: libc::c_int = 2;
 /// Values of `block_status`: the block belongs to the reader, or to the kernel.
-const USER: u32 = libc::TP_STATUS_USER;
+const USER: u32 = 1;
 const KERNEL: u32 = 0;
 /// Offset of `block_status` in `struct tpacket_block_desc`.
 const STATUS_AT: usize = 8;
+
+/// `struct tpacket_req3`.
+#[repr(C)]
+struct Request {
+    block_bytes: u32,
+    blocks: u32,
+    frame_bytes: u32,
+    frames: u32,
+    retire_ms: u32,
+    private_bytes: u32,
+    features: u32,
+}
+
+/// `struct tpacket3_hdr`.
+#[repr(C)]
+struct FrameHead {
+    next_offset: u32,
+    seconds: u32,
+    nanoseconds: u32,
+    captured_bytes: u32,
+    bytes: u32,
+    status: u32,
+    mac: u16,
+    net: u16,
+    /// Hash, VLAN tag and padding.
+    rest: [u32; 5],
+}
 
 /// A receive ring mapped into this process.
 #[derive(Debug)]
@@ -48,32 +79,32 @@ impl PacketReceiver {
     /// There is no such interface, or the kernel refuses.
     pub fn open(interface: &str) -> Result<Self, WireError> {
         let (fd, index) = watch::open(interface)?;
-        set_packet_option(&fd, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V3, "choose TPACKET_V3")?;
-        set_packet_option(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
-        let request = libc::tpacket_req3 {
-            tp_block_size: BLOCK_BYTES as u32,
-            tp_block_nr: BLOCKS as u32,
-            tp_frame_size: 2048,
-            tp_frame_nr: (BLOCK_BYTES / 2048 * BLOCKS) as u32,
-            tp_retire_blk_tov: RETIRE_MS,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
+        set_packet_option(&fd, PACKET_VERSION, &TPACKET_V3, "choose TPACKET_V3")?;
+        set_packet_option(&fd, PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
+        let request = Request {
+            block_bytes: BLOCK_BYTES as u32,
+            blocks: BLOCKS as u32,
+            frame_bytes: 2048,
+            frames: (BLOCK_BYTES / 2048 * BLOCKS) as u32,
+            retire_ms: RETIRE_MS,
+            private_bytes: 0,
+            features: 0,
         };
-        set_packet_option(&fd, libc::PACKET_RX_RING, &request, "make a receive ring")?;
+        set_packet_option(&fd, PACKET_RX_RING, &request, "make a receive ring")?;
         // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
         let memory = unsafe {
             mmap(
                 None,
                 MEMORY_BYTES,
                 ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_SHARED | MapFlags::from_bits_retain(libc::MAP_POPULATE),
+                MapFlags::MAP_SHARED | POPULATED,
                 &fd,
                 0,
             )
         }
         .map_err(|e| WireError::system("map the receive ring", e))?;
         let ring = Self { fd, interface: interface.to_owned(), memory, block: 0, reading: None };
-        watch::bind(&ring.fd, interface, index, libc::ETH_P_ALL as u16)?;
+        watch::bind(&ring.fd, interface, index, ETH_P_ALL)?;
         Ok(ring)
     }
 
@@ -113,15 +144,15 @@ impl PacketReceiver {
 
     /// The frame at an offset of the current block, its timestamp, and the distance to the next frame.
     fn frame(&self, at: usize) -> (&[u8], u64, usize) {
-        assert!(at + size_of::<libc::tpacket3_hdr>() <= BLOCK_BYTES);
+        assert!(at + size_of::<FrameHead>() <= BLOCK_BYTES);
         // SAFETY: the kernel placed a header at this offset of a block that this process owns, aligned to 16 bytes.
-        let head = unsafe { &*self.block_at().add(at).cast::<libc::tpacket3_hdr>() };
-        let (from, length) = (at + usize::from(head.tp_mac), head.tp_snaplen as usize);
+        let head = unsafe { &*self.block_at().add(at).cast::<FrameHead>() };
+        let (from, length) = (at + usize::from(head.mac), head.captured_bytes as usize);
         assert!(from <= BLOCK_BYTES, "the kernel names offsets within the block");
         let length = length.min(BLOCK_BYTES - from);
         // SAFETY: in bounds by the line above; the process owns the block until `release`, which takes `&mut self`.
         let bytes = unsafe { std::slice::from_raw_parts(self.block_at().add(from), length) };
-        (bytes, u64::from(head.tp_sec) * 1_000_000_000 + u64::from(head.tp_nsec), head.tp_next_offset as usize)
+        (bytes, u64::from(head.seconds) * 1_000_000_000 + u64::from(head.nanoseconds), head.next_offset as usize)
     }
 }
 
@@ -150,22 +181,10 @@ impl Receiver for PacketReceiver {
     fn missed(&mut self) -> Result<u64, WireError> {
         // The ring of a port that went down or away just stays empty, so check the port.
         watch::fault(&self.fd, &self.interface)?;
-        let mut counts = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: both pointers are to values that outlive the call, with the length of the first.
-        let done = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut counts).cast(),
-                &raw mut length,
-            )
-        };
-        if done < 0 {
-            return Err(WireError::last_os("read the receive ring's counters"));
-        }
-        Ok(counts.tp_drops.into())
+        // `struct tpacket_stats_v3`: packets, drops, times that the queue was frozen.
+        let counts = system::packet_option(&self.fd, PACKET_STATISTICS);
+        let [_, drops, _]: [u32; 3] = counts.map_err(|e| WireError::system("read the receive ring's counters", e))?;
+        Ok(drops.into())
     }
 
     fn check(&self) -> Result<(), WireError> {

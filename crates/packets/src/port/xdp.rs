@@ -4,7 +4,7 @@
 mod receiver;
 mod socket;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use self::socket::Socket;
 use super::{Sender, Sending};
 use crate::error::WireError;
 use crate::transmit::SendOutcome;
-use crate::transmit::interface::{asking_socket, check_carrier, check_link, explained, grow_send_buffer};
+use crate::transmit::interface::{check_carrier, check_link, explained, grow_send_buffer};
 pub use receiver::XdpReceiver;
 pub(super) use socket::SharedUmem;
 
@@ -185,6 +185,18 @@ fn await_carrier(interface: &str) -> Result<(), WireError> {
             answer => return answer,
         }
     }
+}
+
+/// Opens a socket in the calling thread's network namespace for ioctls on interfaces. An AF_XDP socket does not support
+/// them.
+fn asking_socket() -> Result<OwnedFd, WireError> {
+    // SAFETY: plain system call without pointers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(WireError::last_os("open a socket to ask for interfaces"));
+    }
+    // SAFETY: `fd` was just opened and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 impl Sender for XdpSender {

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
+use netcliff_host::system::RECEIVE_TIMESTAMP;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
@@ -119,7 +120,7 @@ impl Inbox {
                 let count = self.messages.len() as u32;
                 // SAFETY: the pointers of each of the `count` messages are valid as above; the messages were zeroed
                 // first.
-                unsafe { crate::messages::receive(fd, self.messages.as_mut_ptr(), count, flags) }
+                unsafe { netcliff_host::system::receive_messages(fd, self.messages.as_mut_ptr(), count, flags) }
             }
         };
         if let Ok(received) = usize::try_from(received) {
@@ -166,7 +167,7 @@ fn stamp(control: &[u64; CONTROL_WORDS], given_bytes: usize) -> Option<u64> {
     let [a, b, c, d, e, f, g, h] = control[1].to_ne_bytes();
     let level = i32::from_ne_bytes([a, b, c, d]);
     let kind = i32::from_ne_bytes([e, f, g, h]);
-    (level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS).then(|| control[2] * 1_000_000_000 + control[3])
+    (level == libc::SOL_SOCKET && Some(kind) == RECEIVE_TIMESTAMP).then(|| control[2] * 1_000_000_000 + control[3])
 }
 
 #[cfg(test)]
@@ -176,8 +177,7 @@ mod tests {
     #[test]
     fn a_real_packet_has_a_recent_timestamp() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &true)
-            .expect("every kernel has it");
+        netcliff_host::system::receive_timestamps(&socket).expect("every kernel has it");
         let address = socket.local_addr().expect("bound");
         let std::net::SocketAddr::V4(own) = address else { panic!("{address} is not IPv4") };
         for reader in [Reader::Recvmsg, Reader::Recvmmsg { batch: 4 }, Reader::BusyPoll] {

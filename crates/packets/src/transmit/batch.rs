@@ -111,7 +111,12 @@ impl Transmit for Batch {
             // SAFETY: `rest` holds initialised messages whose vectors point into `self.frames`;
             // all live until the call returns, and the kernel only reads the frames.
             let sent = unsafe {
-                crate::messages::send(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, libc::MSG_DONTWAIT)
+                netcliff_host::system::send_messages(
+                    self.fd.as_raw_fd(),
+                    rest.as_mut_ptr(),
+                    rest.len() as u32,
+                    libc::MSG_DONTWAIT,
+                )
             };
             if sent < 0 {
                 let error = std::io::Error::last_os_error();

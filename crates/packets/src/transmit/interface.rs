@@ -1,17 +1,28 @@
 //! Interfaces and AF_PACKET sockets.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use netcliff_host::system;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
-use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::error::WireError;
 
 /// Send buffer for all frames that queues can hold on the path (each counts about 1 KiB).
 const SEND_BUFFER_BYTES: usize = 256 << 20;
-/// This option is missing in the libc crate (linux/if_packet.h).
+/// Options of AF_PACKET (linux/if_packet.h).
+pub(crate) const PACKET_RX_RING: libc::c_int = 5;
+pub(crate) const PACKET_STATISTICS: libc::c_int = 6;
+pub(crate) const PACKET_VERSION: libc::c_int = 10;
+pub(crate) const PACKET_TX_RING: libc::c_int = 13;
 pub(crate) const PACKET_VNET_HDR: libc::c_int = 15;
+pub(crate) const PACKET_QDISC_BYPASS: libc::c_int = 20;
+/// Leaves out frames that this host sends.
+pub const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// Frames of all protocols (linux/if_ether.h).
+pub const ETH_P_ALL: u16 = 3;
+/// IFF_LOWER_UP (linux/if.h).
+const LOWER_UP: i32 = 1 << 16;
 
 /// The Ethernet address of an interface in the calling thread's network namespace.
 ///
@@ -31,56 +42,26 @@ pub fn packet_socket(interface: &str) -> Result<OwnedFd, WireError> {
     let action = || format!("open a packet socket on interface {interface}");
     let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
     check_carrier(interface)?;
-    // SAFETY: plain system call without pointers. Protocol 0: the socket receives nothing.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(WireError::last_os(action()));
-    }
-    // SAFETY: `fd` was just opened and is owned by nobody else.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    set_packet_option(&fd, libc::PACKET_QDISC_BYPASS, &1i32, "bypass the queueing discipline")?;
+    let fd = system::packet_socket().map_err(|e| WireError::system(action(), e))?;
+    set_packet_option(&fd, PACKET_QDISC_BYPASS, &1i32, "bypass the queueing discipline")?;
     grow_send_buffer(&fd);
-    // SAFETY: sockaddr_ll is plain data, for which all zeroes is a valid value.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_ifindex = index as i32;
-    // SAFETY: the pointer and length describe `address`, which outlives the call.
-    let bound =
-        unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as u32) };
-    if bound < 0 {
-        return Err(WireError::last_os(action()));
-    }
+    system::bind_packet_socket(&fd, index, 0).map_err(|e| WireError::system(action(), e))?;
     Ok(fd)
 }
 
 /// Sets an option of level SOL_PACKET.
 pub fn set_packet_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -> Result<(), WireError> {
-    // SAFETY: the pointer and length describe `value`, which outlives the call.
-    let done = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as u32,
-        )
-    };
-    if done < 0 {
-        return Err(WireError::last_os(what));
-    }
-    Ok(())
+    system::set_packet_option(fd, option, value).map_err(|e| WireError::system(what, e))
 }
 
 /// Enlarges the send buffer, so that a full buffer never closes the loop. Without CAP_NET_ADMIN the size is limited. A
 /// buffer that is too small shows up as `sender_full`.
 pub(crate) fn grow_send_buffer(fd: &OwnedFd) {
-    if setsockopt(fd, sockopt::SndBufForce, &SEND_BUFFER_BYTES).is_err() {
-        let _ = setsockopt(fd, sockopt::SndBuf, &SEND_BUFFER_BYTES);
-    }
+    let _ = system::set_send_buffer(fd, SEND_BUFFER_BYTES);
 }
 
 /// SIOCETHTOOL, linux/sockios.h, and ETHTOOL_GLINK, linux/ethtool.h.
-const ETHTOOL: libc::Ioctl = 0x8946;
+const ETHTOOL: u16 = 0x8946;
 const GET_LINK: u32 = 0x0a;
 
 /// `struct ethtool_value`.
@@ -94,18 +75,12 @@ struct EthtoolValue {
 /// not report its carrier passes.
 pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     let mut answer = EthtoolValue { command: GET_LINK, value: 1 };
-    // SAFETY: plain integers and bytes, for which all zeroes is a valid value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = (&raw mut answer).cast();
-    // SAFETY: a valid ifreq whose data points to the structure of this command; both outlive the call.
-    let answered = unsafe { libc::ioctl(fd.as_raw_fd(), ETHTOOL, &mut request) };
-    if answered < 0 && nix::Error::last() == nix::Error::ENODEV {
+    // SAFETY: the structure is that of the command.
+    let answered = unsafe { system::interface_ioctl(fd, interface, ETHTOOL, &mut answer) };
+    if answered.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV)) {
         return Err(WireError::Gone { interface: interface.to_owned() });
     }
-    if answered >= 0 && answer.value == 0 {
+    if answered.is_ok() && answer.value == 0 {
         return Err(WireError::NoCarrier { interface: interface.to_owned() });
     }
     Ok(())
@@ -116,27 +91,45 @@ pub(crate) fn explained(fd: &OwnedFd, interface: &str, error: WireError) -> Wire
     check_link(fd, interface).err().unwrap_or(error)
 }
 
-/// Opens a socket in the calling thread's network namespace for ioctls on interfaces. An AF_XDP socket does not support
-/// them.
-pub(crate) fn asking_socket() -> Result<OwnedFd, WireError> {
-    // SAFETY: plain system call without pointers.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(WireError::last_os("open a socket to ask for interfaces"));
-    }
-    // SAFETY: `fd` was just opened and is owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Refuses an interface that is down or has no carrier.
 ///
 /// # Errors
 /// [`WireError::NoCarrier`], or the kernel lists no interfaces.
 pub fn check_carrier(interface: &str) -> Result<(), WireError> {
     // Do not use IFF_RUNNING: it follows the carrier up to a second late.
-    let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::from_bits_retain(libc::IFF_LOWER_UP);
+    let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::from_bits_retain(LOWER_UP);
     let up = getifaddrs()
         .map_err(|e| WireError::system("list the interfaces", e))?
         .any(|entry| entry.interface_name == interface && entry.flags.contains(wanted));
     if up { Ok(()) } else { Err(WireError::NoCarrier { interface: interface.to_owned() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_c_library() {
+        let own = [
+            PACKET_RX_RING,
+            PACKET_STATISTICS,
+            PACKET_VERSION,
+            PACKET_TX_RING,
+            PACKET_QDISC_BYPASS,
+            PACKET_IGNORE_OUTGOING,
+            ETH_P_ALL.into(),
+            LOWER_UP,
+        ];
+        let library = [
+            libc::PACKET_RX_RING,
+            libc::PACKET_STATISTICS,
+            libc::PACKET_VERSION,
+            libc::PACKET_TX_RING,
+            libc::PACKET_QDISC_BYPASS,
+            libc::PACKET_IGNORE_OUTGOING,
+            libc::ETH_P_ALL,
+            libc::IFF_LOWER_UP,
+        ];
+        assert_eq!(own, library);
+    }
 }

@@ -8,9 +8,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use netcliff_host::system::POPULATED;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::interface::{PACKET_VNET_HDR, check_link, explained, packet_socket, set_packet_option};
+use super::interface::{
+    PACKET_TX_RING, PACKET_VERSION, PACKET_VNET_HDR, check_link, explained, packet_socket, set_packet_option,
+};
 use super::{SendOutcome, Transmit};
 use crate::error::WireError;
 use crate::frame::{FrameSpec, Header, Templates};
@@ -109,8 +112,8 @@ impl RawRing {
             frames: slots.max(BLOCK_BYTES / slot_bytes as u32),
         };
         set_packet_option(&fd, PACKET_VNET_HDR, &1i32, "ask for virtio-net headers")?;
-        set_packet_option(&fd, libc::PACKET_VERSION, &TPACKET_V2, "choose TPACKET_V2")?;
-        set_packet_option(&fd, libc::PACKET_TX_RING, &request, "make a transmit ring")?;
+        set_packet_option(&fd, PACKET_VERSION, &TPACKET_V2, "choose TPACKET_V2")?;
+        set_packet_option(&fd, PACKET_TX_RING, &request, "make a transmit ring")?;
         let memory_bytes = NonZeroUsize::new((request.blocks * BLOCK_BYTES) as usize)
             .ok_or_else(|| WireError::setting("slots", slots, "at least 256"))?;
         // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
@@ -119,7 +122,7 @@ impl RawRing {
                 None,
                 memory_bytes,
                 ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_SHARED | MapFlags::from_bits_retain(libc::MAP_POPULATE),
+                MapFlags::MAP_SHARED | POPULATED,
                 &fd,
                 0,
             )

@@ -60,17 +60,11 @@ fn listed_owner(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
 
 /// Looks up one socket by its two addresses, within microseconds: sock_diag(7). Kernels without sock_diag, and
 /// processes that may not use netlink, get an error.
-#[cfg(target_os = "linux")]
 mod diag {
     use std::io::{Error, ErrorKind, Result};
     use std::net::{IpAddr, SocketAddr};
-    use std::os::fd::AsRawFd;
 
-    use nix::sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
-        sockopt,
-    };
-    use nix::sys::time::{TimeVal, TimeValLike};
+    use netcliff_host::system;
 
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const HEADER_BYTES: usize = 16;
@@ -82,12 +76,8 @@ mod diag {
 
     /// The owner of the established socket with these addresses. `None` if there is no such socket.
     pub(super) fn owner_of(own: SocketAddr, other: SocketAddr) -> Result<Option<u32>> {
-        let request = request(own, other)?;
-        let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)?;
-        setsockopt(&fd, sockopt::ReceiveTimeout, &TimeVal::seconds(1))?;
-        sendto(fd.as_raw_fd(), &request, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
         let mut answer = [0; 1024];
-        let length = recv(fd.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+        let length = system::diagnose_socket(&request(own, other)?, &mut answer)?;
         read(&answer[..length])
     }
 
@@ -116,13 +106,13 @@ mod diag {
                 let mut words = [0; 32];
                 words[..4].copy_from_slice(&own.octets());
                 words[16..20].copy_from_slice(&other.octets());
-                (AddressFamily::Inet, words)
+                (libc::AF_INET, words)
             }
             (IpAddr::V6(own), IpAddr::V6(other)) => {
                 let mut words = [0; 32];
                 words[..16].copy_from_slice(&own.octets());
                 words[16..].copy_from_slice(&other.octets());
-                (AddressFamily::Inet6, words)
+                (libc::AF_INET6, words)
             }
             _ => return Err(ErrorKind::InvalidInput.into()),
         };
@@ -142,14 +132,6 @@ mod diag {
         bytes.extend([0; 4]);
         bytes.extend([0xff; 8]);
         Ok(bytes)
-    }
-}
-
-/// BSD has no sock_diag.
-#[cfg(not(target_os = "linux"))]
-mod diag {
-    pub(super) fn owner_of(_: std::net::SocketAddr, _: std::net::SocketAddr) -> std::io::Result<Option<u32>> {
-        Err(netcliff_bsd::refused("sock_diag"))
     }
 }
 

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use netcliff_host::system::SocketOption;
 use netcliff_packets::sockopt;
 
 /// TCP_RTO_MAX_MS of linux/tcp.h (since 6.15), the longest interval between retransmissions, and the smallest value it
 /// accepts. By default each retransmission doubles the interval, so that a link that was down for seconds would stay
 /// silent for as long again once it is up.
-pub(super) const RTO_MAX_MS: libc::c_int = 44;
+pub(super) const RTO_MAX_MS: SocketOption = SocketOption::of_linux(libc::IPPROTO_TCP, 44);
 const RETRY_MS: libc::c_int = 1000;
 
 /// Both directions of a stream. The descriptors are non-blocking; poll(2) enforces the deadlines.
@@ -41,7 +42,7 @@ impl Stream {
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         // Older kernels do not have this option. The silence limit is longer than the outage of most links.
-        let _ = sockopt::set(stream.as_fd(), libc::IPPROTO_TCP, RTO_MAX_MS, &RETRY_MS, "TCP_RTO_MAX_MS", RETRY_MS);
+        let _ = sockopt::set(stream.as_fd(), RTO_MAX_MS, &RETRY_MS, "TCP_RTO_MAX_MS", RETRY_MS);
         let peer = stream.peer_addr()?.to_string();
         let write = OwnedFd::from(stream.try_clone()?);
         Self::of(stream.into(), write, peer)

@@ -259,7 +259,7 @@ fn a_service_is_asked_between_tests_and_given_back_when_its_client_goes() {
 fn what_is_lost_is_sent_again_every_second() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let most_ms = |stream: &TcpStream| sockopt::int(stream.as_fd(), libc::IPPROTO_TCP, stream::RTO_MAX_MS);
+    let most_ms = |stream: &TcpStream| sockopt::int(stream.as_fd(), stream::RTO_MAX_MS);
     if most_ms(&stream).is_none() {
         return skip(Need::Kernel, "no TCP_RTO_MAX_MS before Linux 6.15");
     }

@@ -10,12 +10,10 @@
 //! | [`Stamps::Kernel`] | the driver's hand-over to the device | the kernel's stamp at the sink |
 //! | [`Stamps::Hardware`] | the device's own time of sending | the device's own time of arrival |
 
+#[cfg_attr(not(target_os = "linux"), path = "stamps/bsd.rs")]
 mod lane;
-#[cfg_attr(not(target_os = "linux"), path = "../not_linux/stamps.rs")]
-mod socket;
 
-pub(super) use lane::Tags;
-pub(super) use socket::{Tagger, Tap};
+pub(super) use lane::{Tagger, Tags, Tap};
 
 use netcliff_host::nic::ethtool::TimeStamps;
 pub use netcliff_packets::clock::Stamps;

@@ -23,7 +23,7 @@ use super::sampler::Sampler;
 use super::start::RealtimeFirstStep;
 use super::tcp_info::TcpSample;
 use super::{
-    Channel, ReceivePath, SendPath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, together, uring,
+    Channel, ReceivePath, SendPath, Settings, Spans, Watch, burst, datagram, ktls, linux, mapped, pace, together,
 };
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
@@ -370,7 +370,7 @@ pub(super) fn mover<'a>(
                 Box::new(ktls::Ktls::new(Box::new(reader), channel.as_fd(), false)?)
             }
             ReceivePath::Mapped => Box::new(mapped::Receiver::new(channel.as_fd(), settings.read_bytes)?),
-            ReceivePath::Uring => Box::new(uring::Receiver::new(channel.as_fd(), settings.read_bytes, stall_ns)?),
+            ReceivePath::Uring => linux::receiver(channel.as_fd(), settings.read_bytes, stall_ns)?,
         },
     })
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Amount, Burst, Channel, DatagramPath, Direction, LARGEST_BLOCK_BYTES, ReceivePath, SendPath, Settings,
-    SocketOptions, sampler, uring,
+    SocketOptions, linux, sampler,
 };
 use netcliff_packets::error::WireError;
 use netcliff_packets::thread::Placement;
@@ -253,8 +253,8 @@ impl FarEndRequest {
         let received = match self.receive {
             ReceivePath::Read | ReceivePath::Truncate | ReceivePath::Ktls => self.read_bytes,
             ReceivePath::Mapped => self.read_bytes.saturating_mul(2),
-            ReceivePath::Uring if matches!(self.carrier, Carrier::Udp(_)) => uring::receive_bytes(self.block_bytes + 1),
-            ReceivePath::Uring => uring::receive_bytes(self.read_bytes.max(1)),
+            ReceivePath::Uring if matches!(self.carrier, Carrier::Udp(_)) => linux::receive_bytes(self.block_bytes + 1),
+            ReceivePath::Uring => linux::receive_bytes(self.read_bytes.max(1)),
         };
         let of_flow = (self.block_bytes as u64).saturating_add(received as u64).saturating_add(datagrams);
         of_flow.saturating_mul(self.flows_of_all())

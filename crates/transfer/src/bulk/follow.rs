@@ -5,12 +5,13 @@ use std::os::fd::BorrowedFd;
 
 pub use super::end::Followed;
 use super::end::{DataPath, End};
+use netcliff_host::system::SocketOption;
 use netcliff_packets::sockopt;
 use netcliff_packets::thread::{Placement, allowed_cpus};
 
 /// Socket options of include/uapi/asm-generic/socket.h.
-const SO_INCOMING_CPU: libc::c_int = 49;
-const SO_INCOMING_NAPI_ID: libc::c_int = 56;
+const SO_INCOMING_CPU: SocketOption = SocketOption::of_linux(libc::SOL_SOCKET, 49);
+const SO_INCOMING_NAPI_ID: SocketOption = SocketOption::of_linux(libc::SOL_SOCKET, 56);
 /// If the kernel knows no CPU for a flow's packets after this many steps, the worker stays where it is.
 const MOST_STEPS: u32 = 10_000;
 
@@ -31,11 +32,11 @@ impl<'a> Following<'a> {
 
     /// Moves the calling thread, once the kernel knows the CPU of the packets.
     fn follow(&mut self) {
-        let incoming = sockopt::int(self.socket, libc::SOL_SOCKET, SO_INCOMING_CPU);
+        let incoming = sockopt::int(self.socket, SO_INCOMING_CPU);
         let Some(incoming_cpu) = incoming.and_then(|cpu| usize::try_from(cpu).ok()) else { return };
         let Some(cpu) = away(&allowed_cpus_of_process(), incoming_cpu, self.distance) else { return };
         if (Placement { cpu: Some(cpu), ..Placement::default() }).enter().is_ok() {
-            let napi = sockopt::int(self.socket, libc::SOL_SOCKET, SO_INCOMING_NAPI_ID);
+            let napi = sockopt::int(self.socket, SO_INCOMING_NAPI_ID);
             let napi_id = napi.and_then(|id| u32::try_from(id).ok()).filter(|id| *id > 0);
             self.followed = Some(Followed { incoming_cpu, napi_id, cpu });
         }

@@ -8,11 +8,12 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use super::end::{DataPath, End};
+use netcliff_host::system::SocketOption;
 use netcliff_packets::error::WireError;
 use netcliff_packets::sockopt;
 
 /// Constants of include/uapi/linux/tcp.h and linux/tls.h.
-const TCP_ULP: libc::c_int = 31;
+const TCP_ULP: SocketOption = SocketOption::of_linux(libc::IPPROTO_TCP, 31);
 const SOL_TLS: libc::c_int = 282;
 const TLS_TX: libc::c_int = 1;
 const TLS_RX: libc::c_int = 2;
@@ -67,7 +68,7 @@ fn turn_on(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
 }
 
 fn protocol(socket: BorrowedFd<'_>) -> io::Result<()> {
-    sockopt::set(socket, libc::IPPROTO_TCP, TCP_ULP, b"tls", "TCP_ULP", "tls").map_err(|e| match e {
+    sockopt::set(socket, TCP_ULP, b"tls", "TCP_ULP", "tls").map_err(|e| match e {
         WireError::System { source, .. } => source,
         other => io::Error::other(format!("TCP_ULP: {other}")),
     })

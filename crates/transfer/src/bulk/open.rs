@@ -12,6 +12,9 @@ use super::SocketOptions;
 use super::options;
 use netcliff_packets::error::WireError;
 
+/// IPPROTO_MPTCP, linux/in.h.
+const MPTCP: libc::c_int = 262;
+
 /// An opened channel. `None` if the other end gave up; that end reports the reason.
 pub(super) type Opened = Result<Option<OwnedFd>, WireError>;
 
@@ -44,8 +47,7 @@ impl Recipe<'_> {
     }
 
     pub(super) fn stream(&self) -> Result<OwnedFd, WireError> {
-        let (protocol, what) =
-            if self.multipath { (libc::IPPROTO_MPTCP, "Multipath TCP") } else { (libc::IPPROTO_TCP, "TCP") };
+        let (protocol, what) = if self.multipath { (MPTCP, "Multipath TCP") } else { (libc::IPPROTO_TCP, "TCP") };
         self.socket(libc::SOCK_STREAM, protocol, what)
     }
 

@@ -6,6 +6,7 @@ use libc::{c_int, c_void, socklen_t};
 use serde::{Deserialize, Serialize};
 
 use super::Channel;
+use netcliff_host::system::{IP_MTU, IPV6_MTU, SO_MAX_PACING_RATE, SocketOption, TCP_CONGESTION};
 use netcliff_packets::error::WireError;
 use netcliff_packets::sockopt::{self, set};
 
@@ -59,15 +60,15 @@ pub struct InForce {
 impl SocketOptions {
     /// Sets the options that must be in force before the connection is made. `stream` is true for TCP.
     pub(super) fn before(&self, socket: BorrowedFd<'_>, stream: bool) -> Result<(), WireError> {
-        let int = |level, name, value: u32, what| set(socket, level, name, &(value as c_int), what, value);
+        let int = |option: (c_int, c_int), value: u32, what| set(socket, option, &(value as c_int), what, value);
         if let Some(bytes) = self.send_buffer_bytes {
-            int(libc::SOL_SOCKET, libc::SO_SNDBUF, bytes, "SO_SNDBUF")?;
+            int((libc::SOL_SOCKET, libc::SO_SNDBUF), bytes, "SO_SNDBUF")?;
         }
         if let Some(bytes) = self.receive_buffer_bytes {
-            int(libc::SOL_SOCKET, libc::SO_RCVBUF, bytes, "SO_RCVBUF")?;
+            int((libc::SOL_SOCKET, libc::SO_RCVBUF), bytes, "SO_RCVBUF")?;
         }
         if let Some(bytes) = self.mss_bytes.filter(|_| stream) {
-            int(libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes, "TCP_MAXSEG")?;
+            int((libc::IPPROTO_TCP, libc::TCP_MAXSEG), bytes, "TCP_MAXSEG")?;
         }
         match &self.congestion {
             Some(name) if stream => congestion(socket, name),
@@ -79,19 +80,19 @@ impl SocketOptions {
     pub(super) fn after(&self, socket: BorrowedFd<'_>, ipv6: bool, stream: bool) -> Result<(), WireError> {
         if stream {
             let value = c_int::from(self.no_delay);
-            set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, &value, "TCP_NODELAY", value)?;
+            set(socket, (libc::IPPROTO_TCP, libc::TCP_NODELAY), &value, "TCP_NODELAY", value)?;
         }
         if let Some(tos) = self.tos {
-            let (level, name, what) = match ipv6 {
-                true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, "IPV6_TCLASS"),
-                false => (libc::IPPROTO_IP, libc::IP_TOS, "IP_TOS"),
+            let (option, what) = match ipv6 {
+                true => ((libc::IPPROTO_IPV6, libc::IPV6_TCLASS), "IPV6_TCLASS"),
+                false => ((libc::IPPROTO_IP, libc::IP_TOS), "IP_TOS"),
             };
-            set(socket, level, name, &c_int::from(tos), what, tos)?;
+            set(socket, option, &c_int::from(tos), what, tos)?;
         }
         // Datagrams are paced by their sender: the kernel would pace them only with the fq qdisc.
         if let Some(bps) = self.pacing_bps.filter(|_| stream && !self.paced_by_sender) {
             let bytes_per_s = bps / 8;
-            set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s, "SO_MAX_PACING_RATE", bytes_per_s)?;
+            set(socket, SO_MAX_PACING_RATE, &bytes_per_s, "SO_MAX_PACING_RATE", bytes_per_s)?;
         }
         Ok(())
     }
@@ -100,14 +101,14 @@ impl SocketOptions {
 /// Sets the time after which a blocked send or receive gives up.
 pub(super) fn stall(socket: BorrowedFd<'_>, ns: u64) -> Result<(), WireError> {
     let time = libc::timeval { tv_sec: (ns / 1_000_000_000) as i64, tv_usec: (ns % 1_000_000_000 / 1000) as i64 };
-    set(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &time, "SO_SNDTIMEO", ns)?;
-    set(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time, "SO_RCVTIMEO", ns)
+    set(socket, (libc::SOL_SOCKET, libc::SO_SNDTIMEO), &time, "SO_SNDTIMEO", ns)?;
+    set(socket, (libc::SOL_SOCKET, libc::SO_RCVTIMEO), &time, "SO_RCVTIMEO", ns)
 }
 
 /// Sets the number of bytes that wakes a receiver.
 pub(super) fn low_water(socket: BorrowedFd<'_>, bytes: u32) -> std::io::Result<()> {
     let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-    set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes, "SO_RCVLOWAT", bytes).map_err(std::io::Error::other)
+    set(socket, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), &bytes, "SO_RCVLOWAT", bytes).map_err(std::io::Error::other)
 }
 
 /// Refuses a congestion control that this kernel does not have. Whether it is allowed is known only in the network
@@ -133,16 +134,11 @@ fn is_available(name: &str) -> bool {
 }
 
 fn congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), WireError> {
+    let failed = |error| WireError::system(format!("set TCP_CONGESTION to {name}"), error);
+    let (level, option) = TCP_CONGESTION.level_and_name().map_err(failed)?;
+    let (bytes, length) = (name.as_ptr().cast::<c_void>(), name.len() as socklen_t);
     // SAFETY: the name's bytes are readable for their length.
-    let refused = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_ptr().cast::<c_void>(),
-            name.len() as socklen_t,
-        )
-    } < 0;
+    let refused = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, bytes, length) } < 0;
     if !refused {
         return Ok(());
     }
@@ -156,39 +152,39 @@ fn congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), WireError> {
             let allowed = list("allowed");
             Err(WireError::setting("congestion", name, format!("without root one of: {allowed}")))
         }
-        _ => Err(WireError::system(format!("set TCP_CONGESTION to {name}"), error)),
+        _ => Err(failed(error)),
     }
 }
 
 /// Reads the options in force at a sender's socket.
 pub(super) fn in_force(socket: BorrowedFd<'_>, channel: &Channel) -> InForce {
     let tcp = matches!(channel, Channel::Tcp { .. });
-    let unsigned = |level, name| sockopt::int(socket, level, name).and_then(|value| u32::try_from(value).ok());
+    let unsigned = |option: SocketOption| sockopt::int(socket, option).and_then(|value| u32::try_from(value).ok());
     let mtu = match channel {
-        Channel::Udp { address, .. } if address.is_ipv6() => Some((libc::IPPROTO_IPV6, libc::IPV6_MTU)),
-        Channel::Udp { .. } => Some((libc::IPPROTO_IP, libc::IP_MTU)),
+        Channel::Udp { address, .. } if address.is_ipv6() => Some(IPV6_MTU),
+        Channel::Udp { .. } => Some(IP_MTU),
         _ => None,
     };
-    let of_tcp = |name| unsigned(libc::IPPROTO_TCP, name).filter(|_| tcp);
+    let of_tcp = |name| unsigned((libc::IPPROTO_TCP, name).into()).filter(|_| tcp);
     InForce {
         congestion: tcp.then(|| congestion_name(socket)).flatten(),
         no_delay: of_tcp(libc::TCP_NODELAY).map(|value| value != 0),
-        send_buffer_bytes: unsigned(libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0),
+        send_buffer_bytes: unsigned((libc::SOL_SOCKET, libc::SO_SNDBUF).into()).unwrap_or(0),
         receive_buffer_bytes: None,
         mss_bytes: of_tcp(libc::TCP_MAXSEG),
-        mtu_bytes: mtu.and_then(|(level, name)| unsigned(level, name)),
+        mtu_bytes: mtu.and_then(unsigned),
     }
 }
 
 /// SO_RCVBUF of a receiver's socket (bytes).
 pub(super) fn receive_buffer(socket: BorrowedFd<'_>) -> Option<u32> {
-    sockopt::int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF).and_then(|value| u32::try_from(value).ok())
+    sockopt::int(socket, (libc::SOL_SOCKET, libc::SO_RCVBUF)).and_then(|value| u32::try_from(value).ok())
 }
 
 fn congestion_name(socket: BorrowedFd<'_>) -> Option<String> {
     // Length of the name: TCP_CA_NAME_MAX.
     let mut name = [0; 16];
-    sockopt::get(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).ok()?;
+    sockopt::get(socket, TCP_CONGESTION, &mut name).ok()?;
     let text: String = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
     (!text.is_empty()).then_some(text)
 }

@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
+use netcliff_host::system::TCP_INFO;
 use netcliff_packets::sockopt;
 
 /// A sender's TCP_INFO. Counts are since the connection was made.
@@ -48,7 +49,7 @@ const NEEDED: usize = 208;
 /// Reads a sample, without its time. `None` if the socket is not TCP or the kernel is older than 4.19.
 pub(super) fn sample(socket: BorrowedFd<'_>) -> Option<TcpSample> {
     let mut bytes = [0; 512];
-    let written = sockopt::get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes).ok()?;
+    let written = sockopt::get(socket, TCP_INFO, &mut bytes).ok()?;
     (written >= NEEDED).then(|| parse(&bytes))
 }
 

@@ -341,7 +341,7 @@ fn a_ring_that_is_let_go_takes_its_receive_back() {
     if !has(Need::Uring) {
         return;
     }
-    let mut ring = uring::Multishot::new(far.as_fd(), 100, 10_000_000).expect("a ring");
+    let mut ring = linux::Multishot::new(far.as_fd(), 100, 10_000_000).expect("a ring");
     // The first wait may return at once because it hands something over; the second waits in vain.
     let outcome = ring.wait(|_| ()).and_then(|()| ring.wait(|_| ()));
     assert_eq!(outcome.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::epoll::EpollFlags;
 use nix::sys::socket;
 
 use super::conduct::{Done, Shared, in_force};
@@ -81,8 +80,7 @@ pub(super) fn serve<'a>(shared: &'a Shared<'_>, ends: Vec<Ready<'a>>) -> Result<
     let mut served = Vec::new();
     for (place, end) in ends.into_iter().enumerate() {
         do_not_block(end.channel)?;
-        let events = if end.sender { EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
-        readiness.add(end.channel.as_fd(), events, place)?;
+        readiness.add(end.channel.as_fd(), end.sender, place)?;
         served.push(Served::new(shared, end, Rc::clone(&ledger))?);
     }
     let mut left = served.len();

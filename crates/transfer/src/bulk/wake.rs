@@ -1,19 +1,16 @@
 //! Waits until one of many channels can move data again, or something is due.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 
+use super::linux::Events;
 use super::pace::SPIN_NS;
+use netcliff_host::system;
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
-
-/// Largest number of channels that one call reports.
-const MOST_EVENTS: usize = 256;
 
 /// How long to sleep if no channel can move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,44 +35,33 @@ impl Wake {
     }
 }
 
-/// An epoll instance over a thread's channels.
-pub(super) struct Readiness {
-    epoll: Epoll,
-    events: Vec<EpollEvent>,
-}
+/// Which of a thread's channels can move again.
+pub(super) struct Readiness(Events);
 
 impl Readiness {
     pub(super) fn new(channels: usize) -> Result<Self, WireError> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
-            .map_err(|e| WireError::system("make an epoll instance for several flows of a thread", e))?;
-        Ok(Self { epoll, events: vec![EpollEvent::empty(); channels.clamp(1, MOST_EVENTS)] })
+        Events::new(channels).map(Self)
     }
 
-    /// Adds a channel. Reports from now on when it can move again.
-    pub(super) fn add(&self, channel: BorrowedFd<'_>, events: EpollFlags, place: usize) -> Result<(), WireError> {
-        let event = EpollEvent::new(events | EpollFlags::EPOLLET, place as u64);
-        self.epoll.add(channel, event).map_err(|e| WireError::system("wait for a flow by epoll", e))
+    /// Adds a channel that is sent to or received from. Reports from now on when it can move again.
+    pub(super) fn add(&self, channel: BorrowedFd<'_>, sender: bool, place: usize) -> Result<(), WireError> {
+        self.0.add(channel, sender, place)
     }
 
     /// Waits until a channel can move or `wake` is reached. Calls `can_move` with the index of each channel that can.
-    pub(super) fn wait(&mut self, wake: Wake, mut can_move: impl FnMut(usize)) -> Result<(), WireError> {
-        let timeout = match wake {
-            Wake::Now => EpollTimeout::ZERO,
+    pub(super) fn wait(&mut self, wake: Wake, can_move: impl FnMut(usize)) -> Result<(), WireError> {
+        let ms = match wake {
+            Wake::Now => 0,
             Wake::By(ns) => {
                 let ms = ns.saturating_sub(clock::monotonic_ns()).div_ceil(1_000_000);
-                EpollTimeout::from(u16::try_from(ms).unwrap_or(u16::MAX))
+                u16::try_from(ms).unwrap_or(u16::MAX)
             }
             Wake::At(ns) => {
                 self.sleep(ns)?;
-                EpollTimeout::ZERO
+                0
             }
         };
-        let reported = match self.epoll.wait(&mut self.events, timeout) {
-            Err(Errno::EINTR) => 0,
-            reported => reported.map_err(|e| WireError::system("wait for several flows by epoll", e))?,
-        };
-        self.events[..reported].iter().for_each(|event| can_move(event.data() as usize));
-        Ok(())
+        self.0.wait(ms, can_move)
     }
 
     /// Sleeps until a channel can move, or until just before `until_ns`: the caller spins for the rest, because a sleep
@@ -85,8 +71,8 @@ impl Readiness {
         if left_ns == 0 {
             return Ok(());
         }
-        let mut any = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
-        match ppoll(&mut any, Some(TimeSpec::from_duration(Duration::from_nanos(left_ns))), None) {
+        let mut any = [PollFd::new(self.0.fd(), PollFlags::POLLIN)];
+        match system::poll_for(&mut any, Duration::from_nanos(left_ns)) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(e) => Err(WireError::system("wait until a block is due", e)),
         }
@@ -95,6 +81,8 @@ impl Readiness {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]
@@ -109,7 +97,7 @@ mod tests {
     fn a_channel_that_can_move_ends_the_sleep_and_nothing_ends_it_in_time() {
         let (near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let mut readiness = Readiness::new(1).expect("an epoll instance");
-        readiness.add(far.as_fd(), EpollFlags::EPOLLIN, 3).expect("it is a socket");
+        readiness.add(far.as_fd(), false, 3).expect("it is a socket");
         let mut reported = Vec::new();
         let begin_ns = clock::monotonic_ns();
         readiness.wait(Wake::By(begin_ns + 2_000_000), |place| reported.push(place)).expect("it waits");

@@ -90,7 +90,7 @@ impl<'a> Flow<'a> {
 
     #[cold]
     fn used(&self) -> Used {
-        let cpu_ns = clock::thread_cpu_ns(nix::unistd::gettid().as_raw()).unwrap_or(0);
+        let cpu_ns = clock::thread_cpu_ns(netcliff_host::system::thread_id()).unwrap_or(0);
         Used { cpu_ns, hardware: self.counters.as_ref().and_then(|counters| counters.read().ok()) }
     }
 

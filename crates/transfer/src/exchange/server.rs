@@ -248,7 +248,7 @@ impl Tally {
 
     /// Runs `work` and counts the CPU time of its thread.
     fn counted(&self, work: impl FnOnce()) {
-        let id = nix::unistd::gettid().as_raw();
+        let id = netcliff_host::system::thread_id();
         let counters = Counters::open().ok();
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).running.push(Thread { id, counters });
         work();

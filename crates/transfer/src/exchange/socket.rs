@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{MsgFlags, SockType, getsockopt, recv, send, setsockopt, sockopt};
-use nix::sys::time::{TimeSpec, TimeVal, TimeValLike};
+use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::settings::Receive;
+use netcliff_host::system::{self, SO_BUSY_POLL};
 use netcliff_packets::error::WireError;
 
 /// Interval at which a waiting end checks whether to stop.
@@ -135,7 +136,7 @@ impl Socket {
     /// Sleeps until bytes arrive (or, with `to_send`, until there is room), for at most `at_most`.
     pub(super) fn sleep(&self, at_most: Duration, to_send: bool) -> io::Result<()> {
         let flags = if to_send { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-        match ppoll(&mut [PollFd::new(self.fd.as_fd(), flags)], Some(TimeSpec::from_duration(at_most)), None) {
+        match system::poll_for(&mut [PollFd::new(self.fd.as_fd(), flags)], at_most) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
@@ -144,20 +145,6 @@ impl Socket {
 
 fn busy_poll(fd: &OwnedFd, us: u32) -> Result<(), WireError> {
     let us = libc::c_int::try_from(us).map_err(|_| WireError::setting("busy poll", us, "at most 2147483647 us"))?;
-    // SAFETY: the descriptor is open, and the value is a c_int of the length given that outlives the call.
-    let done = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_BUSY_POLL,
-            (&raw const us).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if done < 0 {
-        return Err(WireError::last_os(format!(
-            "set SO_BUSY_POLL to {us} us (more than the sysctl net.core.busy_read)"
-        )));
-    }
-    Ok(())
+    let value = format!("{us} us (more than the sysctl net.core.busy_read)");
+    netcliff_packets::sockopt::set(fd.as_fd(), SO_BUSY_POLL, &us, "SO_BUSY_POLL", value)
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use netcliff_host::cpu::{CpuSplit, MeterError};
+use netcliff_host::system;
 use netcliff_packets::run::Timing;
 
 use super::Meter;
@@ -68,16 +69,14 @@ impl Metered {
 
 /// Keeps the calling thread on one CPU and lets it go where it could before when dropped.
 pub(super) struct Pinned {
-    before: Option<nix::sched::CpuSet>,
+    before: Option<Vec<usize>>,
 }
 
 impl Pinned {
     pub(super) fn to(cpu: u32) -> Self {
-        let this = nix::unistd::Pid::from_raw(0);
-        let before = nix::sched::sched_getaffinity(this).ok();
-        let mut only = nix::sched::CpuSet::new();
+        let before = system::cpus_of_thread(0).ok();
         // Best effort: unpinned, the watching thread disturbs a little more.
-        let _ = only.set(cpu as usize).and_then(|()| nix::sched::sched_setaffinity(this, &only));
+        let _ = system::bind_thread(0, &[cpu as usize]);
         Self { before }
     }
 }
@@ -85,7 +84,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), before);
+            let _ = system::bind_thread(0, before);
         }
     }
 }

@@ -19,11 +19,12 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use netcliff_host::system::TCP_USER_TIMEOUT;
+use netcliff_packets::sockopt;
 use netcliff_remote::control::peer;
 use netcliff_remote::pending::{first_of_the_most, source_of};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
@@ -171,7 +172,7 @@ pub async fn serve(
 
 /// The kernel drops a connection whose reader takes nothing for `longest_ms`.
 fn impatient(stream: &TcpStream, longest_ms: u32) {
-    let _ = setsockopt(&stream.as_fd(), sockopt::TcpUserTimeout, &longest_ms);
+    let _ = sockopt::set(stream.as_fd(), TCP_USER_TIMEOUT, &longest_ms, "TCP_USER_TIMEOUT", longest_ms);
 }
 
 /// A connection's place in the table, freed on drop.

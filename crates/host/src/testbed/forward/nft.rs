@@ -1,10 +1,10 @@
 //! nf_tables rules by netlink: the `nft` program need not be there.
 
+use crate::system::NetlinkSocket;
 use netlink_bindings::nftables::{
     Chained, CmpOps, CtKeys, Nfgenmsg, PayloadBase, PushExprListAttrs, PushRuleAttrs, Registers, VerdictCode,
 };
 use netlink_bindings::utils::RequestBuf;
-use netlink_socket2::NetlinkSocket;
 use std::io;
 
 /// First UDP port that the rules refuse: the tester does not use it.

@@ -7,13 +7,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::kmod::{ModuleInitFlags, finit_module};
-use nix::mount::{MsFlags, mount};
-use nix::sys::reboot::{RebootMode, reboot};
-
 use super::image::{MODULES, PARAMETERS};
 use super::{PORT_NAME, PREFIX, Port, ROUTER, ports};
 use crate::rtnl::Rtnl;
+use crate::system;
 
 /// Switch of IPv4 forwarding.
 const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
@@ -42,8 +39,7 @@ pub fn is_first_process() -> bool {
 /// A sentence on what is missing.
 pub fn prepare() -> Result<(File, String), String> {
     for (kind, place) in FILE_SYSTEMS {
-        let mounted = mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>);
-        match mounted {
+        match system::mount_kind(kind, place) {
             Err(error) if !matches!(kind, "tracefs" | "bpf") => return Err(format!("{kind} on {place}: {error}")),
             _ => {}
         }
@@ -76,7 +72,7 @@ fn set_up(port: &Port) -> Result<String, String> {
 /// Ends the guest.
 pub fn power_off() {
     // QEMU is told to end where others would boot again, which needs no ACPI.
-    let _ = reboot(RebootMode::RB_AUTOBOOT);
+    system::reboot();
 }
 
 fn load_modules() -> Result<(), String> {
@@ -87,7 +83,7 @@ fn load_modules() -> Result<(), String> {
     modules.sort();
     for (place, path) in modules.iter().enumerate() {
         let given = if place + 1 == modules.len() { parameters.as_c_str() } else { c"" };
-        let loaded = File::open(path).and_then(|file| Ok(finit_module(&file, given, ModuleInitFlags::empty())?));
+        let loaded = File::open(path).and_then(|file| system::load_module(&file, given));
         loaded.map_err(|error| format!("{} is refused by its kernel: {error}", path.display()))?;
     }
     // The last is the NIC's driver: `012-e1000e.ko`.

@@ -11,15 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 
 use super::kernel::Kernel;
 use super::tap::Wire;
 use super::{Model, PORT_NAME, Port, ROUTER, VmError, VmOptions, ports, step};
+use crate::system;
 
 const QEMU: &str = "qemu-system-x86_64";
 const MEMORY_MIB: u32 = 1024;
@@ -86,7 +84,7 @@ pub(super) fn check(options: &VmOptions) -> Result<(), VmError> {
 pub(super) struct Machine {
     child: Child,
     /// The generator's CPU, where one other is left.
-    shared_cpu: Option<CpuSet>,
+    shared_cpu: Option<Vec<usize>>,
     /// The generator's CPU, where others are left.
     near_cpu: Option<usize>,
     said: Arc<Mutex<VecDeque<String>>>,
@@ -112,17 +110,18 @@ impl Machine {
         // Ctrl-C is for this program, which ends QEMU when it has its figures.
         command.process_group(0);
         let (parent, cpus) = (Pid::this(), cpus_beside(options.sender_cpu));
-        let inherited = [&own[..], &taps].concat();
+        let (bound, inherited) = (cpus.clone(), [&own[..], &taps].concat());
         // SAFETY: only system calls follow the fork, on values made before it.
-        unsafe { command.pre_exec(move || prepare(parent, cpus.as_ref(), &inherited)) };
+        unsafe { command.pre_exec(move || prepare(parent, bound.as_deref(), &inherited)) };
         let mut child = command.spawn().map_err(step(format!("run {}", program(options).display())))?;
         let said = Arc::<Mutex<VecDeque<String>>>::default();
         if let Some(stderr) = child.stderr.take() {
             listen(stderr, "QEMU", Arc::clone(&said));
         }
         listen(console, "guest", Arc::clone(&said));
-        let shared_cpu = cpus.filter(|cpus| count(cpus) == 1).and_then(|cpus| others(&cpus));
-        let near_cpu = cpus.and_then(|cpus| first(&others(&cpus)?));
+        let others = cpus.as_deref().and_then(others);
+        let near_cpu = others.as_ref().and_then(|others| others.first().copied());
+        let shared_cpu = others.filter(|_| cpus.is_some_and(|cpus| cpus.len() == 1));
         Ok((Self { child, shared_cpu, near_cpu, said }, control.into()))
     }
 
@@ -132,13 +131,13 @@ impl Machine {
         let Some(cpus) = &self.shared_cpu else { return };
         // The first thread serves the devices. Where it may not be first in line, the generator is late at times, and tells it.
         let main = self.child.id();
-        let _ = sched_setaffinity(Pid::from_raw(main as i32), cpus);
+        let _ = system::bind_thread(main as i32, cpus);
         // SAFETY: setpriority takes numbers.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, main as _, FIRST_IN_LINE) };
     }
 
     pub(super) fn shared_cpu(&self) -> Option<usize> {
-        first(self.shared_cpu.as_ref()?)
+        self.shared_cpu.as_ref()?.first().copied()
     }
 
     pub(super) fn near_cpu(&self) -> Option<usize> {
@@ -169,7 +168,7 @@ impl Drop for Machine {
 }
 
 fn in_memory(bytes: &[u8]) -> std::io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create(c"netcliff-guest", MFdFlags::MFD_CLOEXEC)?);
+    let mut file = File::from(system::memory_file(c"netcliff-guest")?);
     file.write_all(bytes)?;
     Ok(file.into())
 }
@@ -215,42 +214,26 @@ fn arguments(
 }
 
 /// The CPUs of this process but the generator's; None where that is the only one.
-fn cpus_beside(sender: Option<u32>) -> Option<CpuSet> {
-    let mut cpus = sched_getaffinity(Pid::from_raw(0)).ok()?;
-    let first = first(&cpus)?;
-    cpus.unset(sender.map_or(first, |cpu| cpu as usize)).ok()?;
-    (count(&cpus) > 0).then_some(cpus)
-}
-
-fn members(cpus: &CpuSet) -> impl Iterator<Item = usize> {
-    (0..CpuSet::count()).filter(|cpu| cpus.is_set(*cpu).unwrap_or(false))
-}
-
-fn first(cpus: &CpuSet) -> Option<usize> {
-    members(cpus).next()
-}
-
-fn count(cpus: &CpuSet) -> usize {
-    members(cpus).count()
+fn cpus_beside(sender: Option<u32>) -> Option<Vec<usize>> {
+    let own = system::cpus_of_thread(0).ok()?;
+    let of_sender = sender.map_or(*own.first()?, |cpu| cpu as usize);
+    let cpus: Vec<usize> = own.into_iter().filter(|cpu| *cpu != of_sender).collect();
+    (!cpus.is_empty()).then_some(cpus)
 }
 
 /// The CPUs of this process that are not these.
-fn others(cpus: &CpuSet) -> Option<CpuSet> {
-    let mut own = sched_getaffinity(Pid::from_raw(0)).ok()?;
-    for cpu in members(cpus) {
-        own.unset(cpu).ok()?;
-    }
-    Some(own)
+fn others(cpus: &[usize]) -> Option<Vec<usize>> {
+    Some(system::cpus_of_thread(0).ok()?.into_iter().filter(|cpu| !cpus.contains(cpu)).collect())
 }
 
 /// In QEMU's process, before it is QEMU.
-fn prepare(parent: Pid, cpus: Option<&CpuSet>, inherited: &[RawFd]) -> std::io::Result<()> {
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
+fn prepare(parent: Pid, cpus: Option<&[usize]>, inherited: &[RawFd]) -> std::io::Result<()> {
+    system::end_with_parent(Signal::SIGKILL)?;
     if getppid() != parent {
         return Err(std::io::Error::other("netcliff has gone"));
     }
     if let Some(cpus) = cpus {
-        sched_setaffinity(Pid::from_raw(0), cpus)?;
+        system::bind_thread(0, cpus)?;
     }
     for fd in inherited {
         // SAFETY: a descriptor of this process stays open over exec.

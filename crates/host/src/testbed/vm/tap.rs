@@ -1,15 +1,14 @@
 //! The wire: a tap in a namespace of its own. Both are gone with the last descriptor, whatever ends this process.
 
-use std::fs::{File, OpenOptions, write};
+use std::fs::write;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use nix::sched::{CloneFlags, setns};
-
 use super::super::namespace::Namespace;
 use super::{PREFIX, Port, VmError, step};
 use crate::rtnl::Rtnl;
+use crate::system;
 
 /// Name of this host's end.
 pub(super) const NAME: &str = "vm0";
@@ -30,7 +29,7 @@ impl Wire {
     pub(super) fn make(ports: &[Port], whole_segments: bool) -> Result<Self, VmError> {
         let namespace = Namespace::anonymous("vm")?;
         let one = |port: &Port| {
-            let fd = open(port.tap, whole_segments).map_err(|why| VmError::Tap { why })?;
+            let fd = system::open_tap(port.tap, whole_segments).map_err(|why| VmError::Tap { why })?;
             set_up(port).map_err(step("set up the tap"))?;
             Ok::<_, VmError>(fd)
         };
@@ -69,8 +68,7 @@ impl Wire {
     }
 
     pub(super) fn enter(&self) -> Result<(), VmError> {
-        let entered = setns(self.namespace.net().as_fd(), CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
-        entered.map_err(step("enter the namespace of the guest's wire"))
+        system::enter_network_namespace(self.namespace.net()).map_err(step("enter the namespace of the guest's wire"))
     }
 
     /// What QEMU reads and writes, a descriptor a port.
@@ -80,25 +78,6 @@ impl Wire {
 
     pub(super) fn netns(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.namespace.net().as_raw_fd()).into()
-    }
-}
-
-/// A tap of the calling thread's namespace (Documentation/networking/tuntap.rst).
-fn open(name: &str, whole_segments: bool) -> io::Result<OwnedFd> {
-    let file: File = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
-    // SAFETY: all zero is a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    let header = if whole_segments { libc::IFF_VNET_HDR } else { 0 };
-    let flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as libc::c_short;
-    // SAFETY: the flags are the first bytes of the union, which other systems declare otherwise.
-    unsafe { (&raw mut request.ifr_ifru).cast::<libc::c_short>().write(flags) };
-    // SAFETY: TUNSETIFF reads and writes an ifreq.
-    match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } {
-        0 => Ok(file.into()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -14,9 +14,11 @@ use netcliff_host::xdp::{Facts, Mode, ToSockets, program_name};
 use super::socket::{self, Frames, Queue, SharedUmem};
 use super::{PAGE, SMALL, await_carrier};
 use crate::error::WireError;
-use crate::port::watch::Watch;
-use crate::port::{ReceiveBy, Receiver, Receiving, Stamp};
+use crate::port::{ReceiveBy, Receiver, Receiving, Stamp, watch};
+use crate::transmit::interface::check_link;
 
+/// IEEE 802 "local experimental" EtherType: only private experiments use it.
+const NOBODYS: u16 = 0x88b5;
 /// Number of frames of shared memory over all queues: 33 ms at 1 Mpps, longer than the thread sends between two reads.
 const SLOTS: u32 = 32_768;
 /// Smallest number of frames per queue.
@@ -51,6 +53,17 @@ pub(super) fn is_large(longest: usize) -> bool {
 /// Number of frames of shared memory for each of `queues` queues.
 pub(super) fn slots(queues: u32, frame_bytes: usize) -> u32 {
     (SLOTS / queues.next_power_of_two() * SMALL as u32 / frame_bytes as u32).max(LEAST_SLOTS)
+}
+
+/// Modes in which the program may run, best first. The driver of a virtual link is used on request only, because a
+/// veth's driver receives frames on the CPU of their sender, the device under test.
+fn modes(by: ReceiveBy, is_virtual: bool) -> &'static [Mode] {
+    match by {
+        ReceiveBy::XdpNative => &[Mode::Native],
+        ReceiveBy::XdpGeneric => &[Mode::Generic],
+        _ if is_virtual => &[Mode::Generic],
+        _ => &[Mode::Native, Mode::Generic],
+    }
 }
 
 impl XdpReceiver {
@@ -98,7 +111,7 @@ impl XdpReceiver {
             );
             return Err(WireError::setting("receive queues", count, accepted));
         }
-        let program = attach(interface, &facts, by.modes(facts.kind.is_some()))?;
+        let program = attach(interface, &facts, modes(by, facts.kind.is_some()))?;
         let frame_bytes = if is_large(longest) { PAGE } else { SMALL };
         let mut queues = Vec::new();
         for queue in 0..count {
@@ -299,6 +312,32 @@ fn open_frame(memory: &mut [u8], at: usize, length: usize) -> (Option<Stamp>, &[
     }
     memory.copy_within(at..at + ADDRESSES, at + TAG);
     (stamp, &memory[at + TAG..end])
+}
+
+/// Notices that a port went down or away, for a receiver whose own socket does not report it.
+#[derive(Debug)]
+struct Watch {
+    fd: OwnedFd,
+    interface: String,
+}
+
+impl Watch {
+    /// Starts watching a port.
+    fn new(interface: &str) -> Result<Self, WireError> {
+        let (fd, index) = watch::open(interface)?;
+        watch::bind(&fd, interface, index, NOBODYS)?;
+        Ok(Self { fd, interface: interface.to_owned() })
+    }
+
+    /// Fails while the port has no carrier.
+    fn check_link(&self) -> Result<(), WireError> {
+        check_link(&self.fd, &self.interface)
+    }
+
+    /// Fails if the port went down or was removed.
+    fn check(&self) -> Result<(), WireError> {
+        watch::fault(&self.fd, &self.interface)
+    }
 }
 
 #[cfg(test)]

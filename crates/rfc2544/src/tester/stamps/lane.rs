@@ -1,15 +1,20 @@
 //! The tagged frame of one direction, from sending to its latencies.
 
+mod socket;
+
 use std::time::{Duration, Instant};
 
 use netcliff_host::nic::phc::{DeviceClock, Line, Reading};
 
-use super::socket::{Tagger, Tap, Times};
+use socket::Times;
+
 use super::{Absent, Stamped, Stamps};
 use crate::tester::frame::Templates;
 use crate::tester::run::PortStamps;
 use netcliff_packets::error::WireError;
 use netcliff_packets::transmit::SendOutcome;
+
+pub(in crate::tester) use socket::{Tagger, Tap};
 
 /// Time allowed for the timestamps of a frame to arrive after the trial. Programs that set clocks by them allow drivers
 /// 10 ms.

@@ -8,6 +8,7 @@ use libc::{c_int, c_void, iovec, mmsghdr};
 
 use super::receiver::{Noted, Source};
 use super::{BATCH, DatagramPath, buffers};
+use netcliff_host::system::{self, UDP_GRO};
 use netcliff_packets::error::WireError;
 use netcliff_packets::sockopt;
 
@@ -45,7 +46,7 @@ impl<'a> Calls<'a> {
         let mut control = Vec::new();
         if path.puts_together() {
             let one: c_int = 1;
-            sockopt::set(channel, libc::SOL_UDP, libc::UDP_GRO, &one, "UDP_GRO", 1)?;
+            sockopt::set(channel, UDP_GRO, &one, "UDP_GRO", 1)?;
             control = vec![[0; 4]; messages];
         }
         let mut rows = vec![0; messages * row_bytes];
@@ -72,7 +73,7 @@ impl<'a> Calls<'a> {
         }
         let (messages, most) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
         // SAFETY: the messages point at slices, rows and control rows that live in `self` and were not resized.
-        let got = unsafe { netcliff_packets::messages::receive(fd, messages, most, libc::MSG_WAITFORONE | self.flags) };
+        let got = unsafe { system::receive_messages(fd, messages, most, libc::MSG_WAITFORONE | self.flags) };
         if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
     }
 }
@@ -103,7 +104,7 @@ fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
     // SAFETY: the kernel has filled the control buffer and set its length; a message of this kind holds an int.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(message);
-        if header.is_null() || ((*header).cmsg_level, (*header).cmsg_type) != (libc::SOL_UDP, libc::UDP_GRO) {
+        if header.is_null() || !UDP_GRO.is((*header).cmsg_level, (*header).cmsg_type) {
             return None;
         }
         usize::try_from(libc::CMSG_DATA(header).cast::<c_int>().read_unaligned()).ok()

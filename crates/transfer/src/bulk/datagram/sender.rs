@@ -9,8 +9,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{BATCH, DatagramPath, Datagrams, END_MARK, END_MARKS, UNREACHABLE, buffers, is_unreachable};
 use crate::bulk::end::{DataPath, End};
-use crate::bulk::error_queue;
+use crate::bulk::linux;
 use crate::bulk::pace::Pacer;
+use netcliff_host::system::{self, IP_RECVERR, IPV6_RECVERR, UDP_SEGMENT};
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
 use netcliff_packets::sockopt;
@@ -53,7 +54,7 @@ impl<'a> Sender<'a> {
         let messages = if path == DatagramPath::Single { 1 } else { BATCH.div_ceil(segments) };
         if path.takes_apart() {
             let size = block_bytes as c_int;
-            sockopt::set(channel, libc::SOL_UDP, libc::UDP_SEGMENT, &size, "UDP_SEGMENT", size)?;
+            sockopt::set(channel, UDP_SEGMENT, &size, "UDP_SEGMENT", size)?;
         }
         tell_drops(channel);
         let mut rows = vec![0x5a; messages * segments * block_bytes];
@@ -89,12 +90,7 @@ impl<'a> Sender<'a> {
         } else {
             // SAFETY: the messages point at slices and rows that live in `self` and were not resized.
             unsafe {
-                netcliff_packets::messages::send(
-                    self.channel.as_raw_fd(),
-                    self.messages.as_mut_ptr(),
-                    messages as u32,
-                    flags,
-                )
+                system::send_messages(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, flags)
             }
         };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
@@ -131,7 +127,7 @@ impl<'a> Sender<'a> {
     /// Number of ICMP messages in the error queue about earlier datagrams.
     #[cold]
     fn count_unreachable(&self) -> u64 {
-        error_queue::icmp(self.channel, |number| UNREACHABLE.contains(&number))
+        linux::icmp(self.channel, |number| UNREACHABLE.contains(&number))
     }
 }
 
@@ -160,9 +156,9 @@ fn blocks(channel: BorrowedFd<'_>) -> bool {
 /// ICMP messages in the error queue.
 fn tell_drops(channel: BorrowedFd<'_>) {
     let one: c_int = 1;
-    for (level, name) in [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)] {
+    for option in [IP_RECVERR, IPV6_RECVERR] {
         // A socket accepts only the option of its own address family.
-        let _ = sockopt::set(channel, level, name, &one, "IP_RECVERR", 1);
+        let _ = sockopt::set(channel, option, &one, "IP_RECVERR", 1);
     }
 }
 

@@ -144,7 +144,7 @@ fn a_receiver_by_ring_that_hears_nothing_ends_in_the_stated_time() {
     if !has(Need::Uring) {
         return;
     }
-    let mover = Box::new(uring::Receiver::new(mine.as_fd(), 4096, spans.stall_ns).expect("a ring"));
+    let mover = Box::new(linux::uring::Receiver::new(mine.as_fd(), 4096, spans.stall_ns).expect("a ring"));
     let end = end::receive(mover, mine.as_fd(), &long, &spans, (&meter::Phase::default(), None)).expect("counted");
     assert!(end.failure.is_some_and(|why| why.contains("nothing moved for 0.1 s")));
 }

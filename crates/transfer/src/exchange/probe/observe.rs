@@ -111,7 +111,7 @@ fn look(placement: &Placement, sockets: &Sockets, (stop, now): (&AtomicBool, &At
     let sys = placement.netns.is_none().then(|| Path::new("/sys"));
     let mut shared = SharedQueues::here(sys).ok();
     let mut every = EVERY;
-    let own = nix::unistd::gettid().as_raw();
+    let own = netcliff_host::system::thread_id();
     while !stop.load(Ordering::Relaxed) {
         let before_ns = clock::thread_cpu_ns(own).unwrap_or(0);
         let at_ns = clock::monotonic_ns();

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 
 use super::{MOST_PENDING, Tally};
 use crate::exchange::STAMPED_BYTES;
 use crate::exchange::settings::{Receive, Settings};
 use crate::exchange::socket::{Got, POLL_INTERVAL, Socket};
+use netcliff_host::system;
 use netcliff_packets::clock;
 use netcliff_remote::control::key::{Proven, Purpose, Token};
 use netcliff_remote::far_meter::FAR_METER_BYTES;
@@ -84,9 +84,9 @@ fn wait(tally: &Tally, listener: &TcpListener, pending: &Pending, has_come: bool
     let listens = (!alone).then(|| listener.as_fd());
     let mut fds: Vec<PollFd<'_>> =
         listens.into_iter().chain(pending.fds()).map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-    let timeout = TimeSpec::from_duration(if alone { FIRST_BYTES_TIME } else { POLL_INTERVAL });
+    let at_most = if alone { FIRST_BYTES_TIME } else { POLL_INTERVAL };
     // Ignore an error: the caller tries again.
-    let _ = ppoll(&mut fds, Some(timeout), None);
+    let _ = system::poll_for(&mut fds, at_most);
 }
 
 /// Serves a connection: in this thread if it carries one transaction, otherwise in a thread of its own.

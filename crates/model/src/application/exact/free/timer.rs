@@ -216,14 +216,14 @@ mod tests {
                 };
                 near(waited.area, area, area);
                 near(waited.full_s, full_s, full_s.max(1e-18));
-                for progress in 0..=most {
-                    near(waited.times.get(progress).copied().unwrap_or(0.0), times[progress], timer.timer_s);
+                for (progress, expected_s) in times.iter().enumerate() {
+                    near(waited.times.get(progress).copied().unwrap_or(0.0), *expected_s, timer.timer_s);
                 }
                 for (packets, expected) in ends.iter().enumerate() {
                     let end = waited.ends.iter().find(|end| end.packets == packets);
-                    for progress in 0..=most {
+                    for (progress, expected) in expected.iter().enumerate() {
                         let share = end.and_then(|end| end.progress.get(progress)).copied().unwrap_or(0.0);
-                        near(share, expected[progress], 1.0);
+                        near(share, *expected, 1.0);
                     }
                 }
             }

@@ -10,7 +10,7 @@ use io_uring::{IoUring, cqueue, squeue};
 
 use netcliff_packets::error::WireError;
 
-pub(super) use multishot::{Multishot, Receiver, receive_bytes};
+pub(in crate::bulk) use multishot::{Multishot, Receiver, receive_bytes};
 pub(super) use sender::Sender;
 
 /// Largest number of zero-copy sends without a notification.

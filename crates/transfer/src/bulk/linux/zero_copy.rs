@@ -10,9 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libc::{c_int, c_void};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-pub use super::end::Completions;
-use super::end::{DataPath, End};
 use super::error_queue;
+use crate::bulk::end::{Completions, DataPath, End};
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
 use netcliff_packets::sockopt;
@@ -43,7 +42,7 @@ const UNDER_WAY: u64 = 64;
 impl<'a> ZeroCopy<'a> {
     pub(super) fn new(channel: BorrowedFd<'a>, block: Vec<u8>, stall_ns: u64) -> Result<Self, WireError> {
         let one: c_int = 1;
-        sockopt::set(channel, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &one, "SO_ZEROCOPY", 1)?;
+        sockopt::set(channel, (libc::SOL_SOCKET, libc::SO_ZEROCOPY), &one, "SO_ZEROCOPY", 1)?;
         Ok(Self { channel, block, stall_ns, counts: Completions::default() })
     }
 

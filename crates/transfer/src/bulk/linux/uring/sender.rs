@@ -8,8 +8,7 @@ use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
 
 use super::{MOST_UNDER_WAY, Ring, outcome};
-use crate::bulk::end::{DataPath, End};
-use crate::bulk::zero_copy::Completions;
+use crate::bulk::end::{Completions, DataPath, End};
 use netcliff_packets::error::WireError;
 
 /// Bytes that one system call hands over at most, in whole blocks: the default buffer of a TCP sender holds this.

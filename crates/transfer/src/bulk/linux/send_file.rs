@@ -11,8 +11,8 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::sendfile::sendfile;
 use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs, statfs};
 
-use super::end::DataPath;
-use super::path::block;
+use crate::bulk::aligned::block;
+use crate::bulk::end::DataPath;
 use netcliff_packets::error::WireError;
 
 /// Magic number of ramfs (include/uapi/linux/magic.h).
@@ -139,7 +139,6 @@ impl DataPath for SendFile<'_> {
     }
 }
 
-#[cfg(target_os = "linux")]
 mod cache {
     //! How much of a file is in the page cache.
 
@@ -161,18 +160,6 @@ mod cache {
             unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), answer.as_mut_ptr(), flags) };
         let pages = file.metadata().map_or(0, |about| about.len().div_ceil(PAGE_BYTES));
         if done < 0 || pages == 0 { 0.0 } else { answer[0] as f64 / pages as f64 }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod cache {
-    //! Stands in for cachestat(2), which only Linux has.
-
-    use std::fs::File;
-
-    /// Always 0: not reported.
-    pub(super) fn share(_: &File) -> f64 {
-        0.0
     }
 }
 
