@@ -1,7 +1,7 @@
 // Builds the page into dist/: `node build.mjs [--wasm]`. With --wasm the engine is packed anew from pkg/ (scripts/web.sh makes that).
+import { execFileSync } from "node:child_process";
 import { build } from "esbuild";
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { gzipSync } from "node:zlib";
 
 const out = new URL("./dist/", import.meta.url).pathname;
 const here = new URL("./", import.meta.url).pathname;
@@ -28,9 +28,8 @@ await build({ ...common, entryPoints: ["src/style.css"], outfile: `${out}app.css
 copyFileSync(`${here}src/index.html`, `${out}index.html`);
 
 if (process.argv.includes("--wasm")) {
-  const packed = gzipSync(readFileSync(`${here}pkg/netcliff_bg.wasm`), { level: 9 });
-  // The operating system's mark of gzip's header, so that every machine writes the same.
-  packed[9] = 255;
+  // By gzip(1): versions of Node.js compress differently.
+  const packed = execFileSync("gzip", ["-9nc", `${here}pkg/netcliff_bg.wasm`], { maxBuffer: 1 << 26 });
   if (packed.length > 1 << 20) throw new Error(`the engine is ${packed.length} bytes compressed; at most ${1 << 20}`);
   writeFileSync(`${out}wasm.js`, `globalThis.netcliffWasm="${packed.toString("base64")}";\n`);
 }

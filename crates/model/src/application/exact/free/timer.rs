@@ -7,6 +7,7 @@ use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::uniform::furthest;
+use crate::queue::wide;
 
 /// A constant time, or a count that comes first.
 pub struct Timer {
@@ -57,14 +58,15 @@ impl Timer {
         let mut now = none();
         now[0] = 1.0;
         for jump in 0..=jumps {
-            let add = |sums: &mut Vec<f64>, of: &[f64]| {
+            for (sums, of) in [
+                (&mut ended, &counts.ended),
+                (&mut waited.times, &counts.spent_s),
+                (&mut reached, &counts.reached),
+                (&mut reached_s, &counts.reached_s),
+            ] {
                 let share = of.get(jump).copied().unwrap_or(0.0);
-                sums.iter_mut().zip(&now).for_each(|(sum, weight)| *sum += share * weight);
-            };
-            add(&mut ended, &counts.ended);
-            add(&mut waited.times, &counts.spent_s);
-            add(&mut reached, &counts.reached);
-            add(&mut reached_s, &counts.reached_s);
+                wide::add(sums, &now, share);
+            }
             let mut gained = 0.0;
             for (progress, weight) in now.iter_mut().enumerate() {
                 let done = *weight * (pace.of(progress, width - 1) / rate);
