@@ -135,7 +135,8 @@ impl Points {
 /// The progress of predictions and simulations on stderr: what is done of what is expected, once it takes longer than a reader waits without a word.
 pub struct Progressing {
     what: &'static str,
-    unit: &'static str,
+    /// A unit, and how many of what is counted make one.
+    unit: (&'static str, u64),
     expected: u64,
     done: u64,
     started: std::time::Instant,
@@ -149,11 +150,10 @@ pub const SILENT: Duration = Duration::from_secs(2);
 impl Progressing {
     /// Progress of some work over about `expected` loads.
     pub fn loads(what: &'static str, expected: usize) -> Self {
-        Self::of(what, "loads", expected as u64)
+        Self::of(what, ("loads", 1), expected as u64)
     }
 
-    /// Progress of some work over about `expected` of `unit`.
-    fn of(what: &'static str, unit: &'static str, expected: u64) -> Self {
+    fn of(what: &'static str, unit: (&'static str, u64), expected: u64) -> Self {
         Self { what, unit, expected, done: 0, started: std::time::Instant::now(), said: None, bar: None }
     }
 
@@ -167,8 +167,8 @@ impl Progressing {
             return;
         }
         let left_s = (elapsed.as_secs_f64() * (self.expected - self.done) as f64 / self.done as f64).max(1.0);
-        let Self { what, unit, expected, done, .. } = self;
-        let text = format!("{what}: {done} of about {expected} {unit}, about {left_s:.0} s left");
+        let Self { what, unit: (unit, of), expected, done, .. } = self;
+        let text = format!("{what}: {} of about {} {unit}, about {left_s:.0} s left", *done / *of, *expected / *of);
         if output::has_bars() {
             let bar = self.bar.get_or_insert_with(|| {
                 let bar = output::bar(self.expected);
@@ -207,12 +207,12 @@ const MILLION: u64 = 1_000_000;
 impl ShownSimulation {
     /// Of about `packets`.
     pub fn of(packets: u64) -> Self {
-        Self { progress: Mutex::new(Progressing::of("simulating", "million packets", packets / MILLION)) }
+        Self { progress: Mutex::new(Progressing::of("simulating", ("million packets", MILLION), packets)) }
     }
 
     /// Of as many packets as a precision takes.
     pub fn of_at_most(packets: u64) -> Self {
-        Self { progress: Mutex::new(Progressing::of("simulating", "million packets at most", packets / MILLION)) }
+        Self { progress: Mutex::new(Progressing::of("simulating", ("million packets at most", MILLION), packets)) }
     }
 }
 
@@ -223,7 +223,7 @@ impl Executor for ShownSimulation {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         let part = |part: ReplicationRequest| {
             let filled = part.fill(point, seed);
-            self.progress.lock().unwrap_or_else(PoisonError::into_inner).add(part.packets() / MILLION);
+            self.progress.lock().unwrap_or_else(PoisonError::into_inner).add(part.packets());
             filled
         };
         Some(order.parts(AT_ONCE.max(cpus * order.packets().div_ceil(replications))).map(part).collect())

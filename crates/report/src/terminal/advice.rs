@@ -145,7 +145,7 @@ fn counts(advice: &Advice) -> String {
 fn effort(advice: &Advice) -> String {
     let millions = |packets: u64| format::significant(packets as f64 / 1e6);
     format!(
-        "{} of {} million packets; at least {} replications of {} of those selected from",
+        "{} of {} million packets; {} replications of {} a candidate, a quarter where it is clearly worse",
         millions(advice.packets),
         millions(advice.packets_at_most),
         advice.first_stage,
