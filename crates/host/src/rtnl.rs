@@ -36,7 +36,7 @@ const XDP_UNLESS_THERE_IS_ONE: u32 = 1 << 0;
 const XDP_GENERIC: u32 = 1 << 1;
 const XDP_NATIVE: u32 = 1 << 2;
 /// IFF_LOWER_UP, linux/if.h.
-const IFF_LOWER_UP: u32 = 1 << 16;
+pub(crate) const IFF_LOWER_UP: u32 = 1 << 16;
 
 /// AF_BRIDGE, linux/socket.h.
 const AF_BRIDGE: u8 = 7;

@@ -11,6 +11,44 @@ use libc::c_int;
 mod calls;
 
 pub use calls::*;
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
+pub use shared::*;
+
+/// The calls that Linux and FreeBSD share.
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
+mod shared {
+    use std::ffi::CStr;
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    use nix::unistd::Pid;
+
+    /// The CPUs that a thread (0: the calling one) may run on, ascending.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn cpus_of_thread(thread: libc::pid_t) -> nix::Result<Vec<usize>> {
+        let set = sched_getaffinity(Pid::from_raw(thread))?;
+        Ok((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
+    }
+
+    /// Binds a thread (0: the calling one) to CPUs. Allocates nothing.
+    ///
+    /// # Errors
+    /// The kernel's; EINVAL if no such CPU is online and allowed.
+    pub fn bind_thread(thread: libc::pid_t, cpus: &[usize]) -> nix::Result<()> {
+        let mut set = CpuSet::new();
+        cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
+        sched_setaffinity(Pid::from_raw(thread), &set)
+    }
+
+    /// A file without a name, in memory.
+    pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
+        Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?)
+    }
+}
 
 /// A socket option: level and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

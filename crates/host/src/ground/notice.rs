@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::rtnl::IFF_LOWER_UP;
+
 /// `struct nlmsghdr`, `struct ifinfomsg`, `struct ifaddrmsg` and `struct rtattr` (bytes; include/uapi/linux).
 const HEADER: usize = 16;
 const LINK: usize = 16;
@@ -16,9 +18,8 @@ const ADDRESS_GONE: u16 = 21;
 const IFLA_MTU: u16 = 4;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-/// IFF_UP and IFF_LOWER_UP, linux/if.h.
+/// IFF_UP, linux/if.h.
 const IFF_UP: u32 = 1;
-const IFF_LOWER_UP: u32 = 1 << 16;
 
 /// A change of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]

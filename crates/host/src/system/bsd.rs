@@ -103,7 +103,7 @@ pub(crate) fn mount_kind(_: &str, _: &str) -> nix::Result<()> {
     Err(nix::Error::ENOSYS)
 }
 
-/// No network namespace has a number, because there is none.
+/// Always `None`: BSD has no network namespaces.
 pub(crate) fn namespace_number(_: &Path) -> Option<i32> {
     None
 }
@@ -231,7 +231,7 @@ impl NetlinkSocket {
     }
 }
 
-/// The replies to requests; there are none.
+/// The replies to a request; no value of it exists.
 #[derive(Debug)]
 pub(crate) struct Replies<'s, R>(Infallible, PhantomData<(&'s (), R)>);
 
@@ -291,15 +291,7 @@ impl From<ReplyError> for io::Error {
 
 #[cfg(target_os = "freebsd")]
 mod own {
-    //! What FreeBSD has and OpenBSD lacks.
-
-    use std::ffi::CStr;
-    use std::io;
-    use std::os::fd::OwnedFd;
-
-    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-    use nix::sys::memfd::{MFdFlags, memfd_create};
-    use nix::unistd::Pid;
+    //! What FreeBSD alone has.
 
     use crate::system::SocketOption;
 
@@ -310,30 +302,6 @@ mod own {
     pub fn thread_id() -> libc::pid_t {
         // SAFETY: the call takes nothing and cannot fail.
         unsafe { libc::pthread_getthreadid_np() }
-    }
-
-    /// The CPUs that a thread (0: the calling one) may run on, ascending.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn cpus_of_thread(thread: libc::pid_t) -> nix::Result<Vec<usize>> {
-        let set = sched_getaffinity(Pid::from_raw(thread))?;
-        Ok((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
-    }
-
-    /// Binds a thread (0: the calling one) to CPUs.
-    ///
-    /// # Errors
-    /// The kernel's; EINVAL if no such CPU is online and allowed.
-    pub fn bind_thread(thread: libc::pid_t, cpus: &[usize]) -> nix::Result<()> {
-        let mut set = CpuSet::new();
-        cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
-        sched_setaffinity(Pid::from_raw(thread), &set)
-    }
-
-    /// A file without a name, in memory.
-    pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
-        Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?)
     }
 }
 

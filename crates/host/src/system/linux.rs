@@ -13,8 +13,7 @@ use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::poll::{PollFd, ppoll};
-use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns, unshare};
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::mman::MapFlags;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{
@@ -22,7 +21,6 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 use nix::sys::time::{TimeSpec, TimeVal, TimeValLike as _};
-use nix::unistd::Pid;
 
 use super::SocketOption;
 
@@ -176,25 +174,6 @@ pub fn thread_id() -> libc::pid_t {
     nix::unistd::gettid().as_raw()
 }
 
-/// The CPUs that a thread (0: the calling one) may run on, ascending.
-///
-/// # Errors
-/// The kernel's.
-pub fn cpus_of_thread(thread: libc::pid_t) -> nix::Result<Vec<usize>> {
-    let set = sched_getaffinity(Pid::from_raw(thread))?;
-    Ok((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
-}
-
-/// Binds a thread (0: the calling one) to CPUs. Allocates nothing.
-///
-/// # Errors
-/// The kernel's; EINVAL if no such CPU is online and allowed.
-pub fn bind_thread(thread: libc::pid_t, cpus: &[usize]) -> nix::Result<()> {
-    let mut set = CpuSet::new();
-    cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
-    sched_setaffinity(Pid::from_raw(thread), &set)
-}
-
 /// Gives a thread (0: the calling one) a policy and a real-time priority, by the system call itself: musl's function of this name only
 /// returns ENOSYS, because POSIX has it act on processes, which Linux cannot.
 pub(crate) fn set_policy(thread: libc::pid_t, policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
@@ -241,11 +220,6 @@ pub(crate) fn signal_process(pid: u32, is_it: impl FnOnce() -> bool, signal: lib
 /// A name that one process at a time has in the thread's network namespace: an abstract socket.
 pub(crate) fn claim(name: &str) -> io::Result<UnixListener> {
     UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
-}
-
-/// A file without a name, in memory.
-pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
-    Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?)
 }
 
 /// Sends and receives by an interface only.
