@@ -1,7 +1,7 @@
 //! Progress on stderr: of `find`, with the records it keeps on the way, and of `run`.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use netcliff_core::{Point, Record, units};
@@ -18,8 +18,8 @@ pub struct Progress<'a> {
     bar: ProgressBar,
     terminal: bool,
     stage: String,
-    /// When the time left was last said where no bar is drawn.
-    said: Option<std::time::Instant>,
+    /// When the time left is said, where no bar is drawn.
+    due: Due,
     store: Option<(&'a Store, i64)>,
     /// Records so far.
     pub records: u64,
@@ -39,7 +39,15 @@ impl<'a> Progress<'a> {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(Duration::from_millis(500));
-        Self { bar, terminal, stage: String::new(), said: None, store, records: 0, store_failure: None }
+        Self {
+            bar,
+            terminal,
+            stage: String::new(),
+            due: Due::after(Duration::ZERO),
+            store,
+            records: 0,
+            store_failure: None,
+        }
     }
 
     /// Removes the bar.
@@ -66,8 +74,7 @@ impl Observer for Progress<'_> {
         let left_s = (planned_s - elapsed_s).max(1.0).round();
         let load = units::print_pps((load_pps / 100.0).round() * 100.0);
         self.bar.set_message(format!("{} at {load}, about {left_s:.0} s left", self.stage));
-        if !self.terminal && self.said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
-            self.said = Some(std::time::Instant::now());
+        if !self.terminal && self.due.is_now() {
             output::say_plainly(&format!("netcliff: about {left_s:.0} s left"));
         }
     }
@@ -91,11 +98,41 @@ impl Observer for Progress<'_> {
 pub struct Points {
     bar: ProgressBar,
     terminal: bool,
-    said: std::time::Instant,
+    due: Due,
 }
 
+/// Work that takes no longer says nothing.
+const SILENT: Duration = Duration::from_secs(2);
 /// Interval between progress lines if no bar can be drawn.
 const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// When the next line on how far some work is may be printed.
+pub struct Due {
+    next: Instant,
+    every: Duration,
+}
+
+impl Due {
+    /// The first line after a time, the others by [`SAY_EVERY`].
+    fn after(first: Duration) -> Self {
+        Self { next: Instant::now() + first, every: SAY_EVERY }
+    }
+
+    /// Of work that waits for a stated time: the first line after [`SILENT`], the others half a minute apart.
+    pub fn of_a_watch() -> Self {
+        Self { every: Duration::from_secs(30), ..Self::after(SILENT) }
+    }
+
+    /// True if a line is due. The next one is then an interval later.
+    pub fn is_now(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = now + self.every;
+        }
+        is_due
+    }
+}
 
 impl Points {
     /// Progress over `all` points, of which `had` are done already.
@@ -108,14 +145,13 @@ impl Points {
         bar.set_length(all as u64);
         bar.set_position(had as u64);
         bar.enable_steady_tick(Duration::from_millis(500));
-        Self { bar, terminal, said: std::time::Instant::now() }
+        Self { bar, terminal, due: Due::after(SAY_EVERY) }
     }
 
     /// Counts one more point as done.
     pub fn one_more(&mut self) {
         self.bar.inc(1);
-        if !self.terminal && self.said.elapsed() >= SAY_EVERY {
-            self.said = std::time::Instant::now();
+        if !self.terminal && self.due.is_now() {
             let (had, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
             output::say(format!("netcliff: {had} of {all} points"));
         }
@@ -139,13 +175,10 @@ pub struct Progressing {
     unit: (&'static str, u64),
     expected: u64,
     done: u64,
-    started: std::time::Instant,
-    said: Option<std::time::Instant>,
+    started: Instant,
+    due: Due,
     bar: Option<ProgressBar>,
 }
-
-/// Work that takes no longer says nothing.
-pub const SILENT: Duration = Duration::from_secs(2);
 
 impl Progressing {
     /// Progress of some work over about `expected` loads.
@@ -154,7 +187,7 @@ impl Progressing {
     }
 
     fn of(what: &'static str, unit: (&'static str, u64), expected: u64) -> Self {
-        Self { what, unit, expected, done: 0, started: std::time::Instant::now(), said: None, bar: None }
+        Self { what, unit, expected, done: 0, started: Instant::now(), due: Due::after(SILENT), bar: None }
     }
 
     /// Counts `more` as done.
@@ -180,8 +213,7 @@ impl Progressing {
             bar.set_length(self.expected);
             bar.set_position(self.done);
             bar.set_message(text);
-        } else if self.said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
-            self.said = Some(std::time::Instant::now());
+        } else if self.due.is_now() {
             output::say(format!("netcliff: {text}"));
         }
     }
@@ -218,7 +250,6 @@ impl ShownSimulation {
 
 impl Executor for ShownSimulation {
     fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
-        let replications = order.parts(1).count().max(1) as u64;
         // A part is computed on all CPUs, a replication on each.
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         let part = |part: ReplicationRequest| {
@@ -226,7 +257,7 @@ impl Executor for ShownSimulation {
             self.progress.lock().unwrap_or_else(PoisonError::into_inner).add(part.packets());
             filled
         };
-        Some(order.parts(AT_ONCE.max(cpus * order.packets().div_ceil(replications))).map(part).collect())
+        Some(order.parts(AT_ONCE.max(cpus.saturating_mul(order.packets_each()))).map(part).collect())
     }
 }
 
@@ -235,8 +266,8 @@ pub struct Search {
     bar: ProgressBar,
     terminal: bool,
     prefix: String,
-    /// When something was last said, and how long after it the next is due, where no bar is drawn.
-    said: (std::time::Instant, Duration),
+    /// When the packets are said, where no bar is drawn.
+    due: Due,
 }
 
 impl Search {
@@ -248,7 +279,7 @@ impl Search {
             bar.set_style(style.progress_chars("=> "));
         }
         let prefix = place.map_or(String::new(), |(place, all)| format!("load {place} of {all}: "));
-        Self { bar, terminal, prefix, said: (std::time::Instant::now(), SILENT) }
+        Self { bar, terminal, prefix, due: Due::after(SILENT) }
     }
 
     /// Removes the bar.
@@ -262,7 +293,7 @@ impl netcliff_lab::advise::Observer for Search {
         let text = format!("{}{name}", self.prefix);
         if !self.terminal {
             output::say(format!("netcliff: {text}"));
-            self.said = (std::time::Instant::now(), SILENT);
+            self.due = Due::after(SILENT);
         }
         self.bar.set_message(text);
     }
@@ -270,10 +301,8 @@ impl netcliff_lab::advise::Observer for Search {
     fn packets(&mut self, simulated: u64, at_most: u64) {
         self.bar.set_length(at_most);
         self.bar.set_position(simulated);
-        let (last, due) = self.said;
-        if !self.terminal && last.elapsed() >= due {
+        if !self.terminal && self.due.is_now() {
             output::say(format!("netcliff: {} of at most {} million packets", simulated / MILLION, at_most / MILLION));
-            self.said = (std::time::Instant::now(), SAY_EVERY);
         }
     }
 }

@@ -79,6 +79,11 @@ impl ReplicationRequest {
         Self { numbers, packets, want: Want::Excess { latency, skipped } }
     }
 
+    /// Number of arrivals in each replication of the request.
+    pub fn packets_each(&self) -> u64 {
+        self.packets
+    }
+
     /// Number of arrivals in all replications of the request.
     pub fn packets(&self) -> u64 {
         self.packets.saturating_mul(self.numbers.end - self.numbers.start)

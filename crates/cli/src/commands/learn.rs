@@ -14,14 +14,12 @@ use netcliff_report as report;
 use super::{open_store, refuse_name, stop_on_signal};
 use crate::args::{LearnArgs, StoreArgs};
 use crate::output::{self, command_line};
-use crate::progress::SILENT;
+use crate::progress::Due;
 
 /// Loss fraction that defines the cliff, as in `find`.
 const LOSS: f64 = 1e-4;
 /// How long a command without a cliff learns by itself.
 const SHORT: Duration = Duration::from_secs(15);
-/// Time between lines on how far a watch is (s).
-const TELL_EVERY_S: f64 = 30.0;
 
 /// Watches and shows what was learnt.
 pub fn run(args: &LearnArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -37,10 +35,9 @@ pub fn run(args: &LearnArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         command: command_line(),
     };
     let stop = stop_on_signal()?;
-    let mut next_s = SILENT.as_secs_f64();
+    let mut due = Due::of_a_watch();
     let learned = netcliff_learn::learn(&options, &stop, &mut |progress| {
-        if progress.elapsed_s >= next_s {
-            next_s = progress.elapsed_s + TELL_EVERY_S;
+        if due.is_now() {
             tell(progress);
         }
     })

@@ -16,10 +16,7 @@ use netcliff_report as report;
 use super::{open_store, refuse_name, refuse_unwritable_files, stop_on_signal, write_told};
 use crate::args::{ProfileArgs, StoreArgs};
 use crate::output::{self, command_line};
-use crate::progress::SILENT;
-
-/// Time between lines on how far a profile is (s).
-const TELL_EVERY_S: f64 = 30.0;
+use crate::progress::Due;
 
 /// Samples this host, and shows where a packet's time went.
 pub fn run(args: &ProfileArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -40,10 +37,9 @@ pub fn run(args: &ProfileArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         command: command_line(),
     };
     let stop = stop_on_signal()?;
-    let mut next_s = SILENT.as_secs_f64();
+    let mut due = Due::of_a_watch();
     let (profile, folded) = netcliff_profile::profile(&options, &stop, &mut |progress| {
-        if progress.elapsed_s >= next_s {
-            next_s = progress.elapsed_s + TELL_EVERY_S;
+        if due.is_now() {
             output::say(format!(
                 "netcliff: {:.0} of {:.0} s sampled, {} samples",
                 progress.elapsed_s,
