@@ -15,7 +15,7 @@ import time
 NETCLIFF, COMMAND, NAMES, MANY, LOSS, ROUNDS = sys.argv[1:]
 PAIR = str(pathlib.Path(__file__).with_name("pair.sh"))
 LOW, HIGH = 5e3, 160e3
-WIDTH, RAMP_S, HELD_S = 0.02, 1, 1
+STEP, WIDTH, RAMP_S, HELD_S = 1.1, 0.02, 1, 1
 
 
 def by_netcliff():
@@ -65,8 +65,12 @@ def by_resperf(near):
             if failed is None:
                 return f"resperf did not reach {rate:.0f}/s"
             low, high = (low, rate) if failed else (rate, high)
-            step = 1.1
-            rate = (high * low) ** 0.5 if low > LOW and high < HIGH else low * step if high == HIGH else high / step
+            if low == LOW:
+                rate = high / STEP
+            elif high == HIGH:
+                rate = low * STEP
+            else:
+                rate = (low * high) ** 0.5
         return (low * high) ** 0.5
     finally:
         service.terminate()
@@ -76,18 +80,20 @@ def by_resperf(near):
 
 os.sched_setaffinity(0, {0})
 rows = []
-for number in range(int(ROUNDS)):
+for number in range(1, int(ROUNDS) + 1):
     found = by_netcliff()
     if isinstance(found, str):
-        print(f"{number + 1}: netcliff: {found}", flush=True)
+        print(f"{number}: netcliff: {found}", flush=True)
         continue
-    cliff, near = found["cliff_rps"], found["cliff_rps"]["value"]
-    resperf = by_resperf(near)
-    print(f"{number + 1}: netcliff {near:.0f} ({cliff.get('low', 0):.0f} to {cliff.get('high', 0):.0f}), resperf {resperf}", flush=True)
-    if not isinstance(resperf, str):
-        rows.append((near, resperf))
-if len(rows) > 1:
-    for name, values in zip(("netcliff", "resperf"), zip(*rows)):
+    cliff = found["cliff_rps"]
+    resperf = by_resperf(cliff["value"])
+    print(f"{number}: netcliff {cliff['value']:.0f} ({cliff.get('low', 0):.0f} to {cliff.get('high', 0):.0f}), resperf {resperf}", flush=True)
+    rows.append((cliff["value"], None if isinstance(resperf, str) else resperf))
+for name, values in zip(("netcliff", "resperf"), zip(*rows)):
+    values = [value for value in values if value]
+    if len(values) > 1:
         mean = statistics.mean(values)
-        print(f"{name}: mean {mean:.0f}/s, median {statistics.median(values):.0f}/s, coefficient of variation {100 * statistics.stdev(values) / mean:.1f} %")
-    print("netcliff over resperf:", " ".join(f"{a / b:.3f}" for a, b in rows), f"median {statistics.median(a / b for a, b in rows):.3f}")
+        print(f"{name}: median {statistics.median(values):.0f}/s, coefficient of variation {100 * statistics.stdev(values) / mean:.1f} %")
+ratios = [ours / theirs for ours, theirs in rows if theirs]
+if ratios:
+    print("netcliff over resperf:", " ".join(f"{ratio:.3f}" for ratio in ratios), f"median {statistics.median(ratios):.3f}")

@@ -38,11 +38,6 @@ pub const TRIED_ROUNDS: u32 = 5;
 pub const TRIED_ROUNDS_QUICK: u32 = 3;
 /// Shares of the cliff at which they are measured.
 pub const ROUND_TRIP_SHARES: [f64; 3] = [0.1, 0.5, 0.9];
-/// Length of a trial of the sweep where none is given and no capture is replayed (s): between two trials the machine changes more than a longer one would
-/// average out.
-const SWEEP_S: f64 = 0.5;
-/// Arrivals simulated a load of the sweep, where the cliff may take more.
-const SWEEP_PACKETS: u64 = 1_000_000;
 /// Least length of such a trial (s): two hundred answers.
 pub const ROUND_TRIP_S: f64 = 1.0;
 /// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
@@ -50,6 +45,11 @@ pub const BELOW_SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Loads of the sweep as multiples of the cliff.
 pub const MULTIPLES: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.4];
+/// Length of a trial of the sweep where none is given and no capture is replayed (s): between two trials the machine changes more than a longer one would
+/// average out.
+const SWEEP_S: f64 = 0.5;
+/// Arrivals simulated a load of the sweep, where the cliff may take more.
+const SWEEP_PACKETS: u64 = 1_000_000;
 
 /// Repeats and lengths.
 #[derive(Debug, Clone, PartialEq)]

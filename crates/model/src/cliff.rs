@@ -78,8 +78,8 @@ impl CliffSearch {
     ) -> Result<Cliff, EngineFailure> {
         let mut losses = Losses::of(engine, host, scheme, traffic, loss)?;
         let guide = engine.guide(host).filter(|_| self.near_pps.is_none());
+        let roughly = Self { width: GUIDED_WIDTH * self.width, ..*self };
         if let Some(guide) = guide
-            && let roughly = (Self { width: GUIDED_WIDTH * self.width, ..*self })
             && let Ok(Bound { crossing_pps: near_pps, steep, .. }) =
                 roughly.bound(Losses::of(guide, host, scheme, traffic, loss)?)
         {

@@ -19,11 +19,11 @@ pub struct Timer {
 
 /// What the progress after a number of jumps counts for.
 struct Counts {
-    /// P(the timer ends after so many).
+    /// P(the timer ends after this number).
     ended: Vec<f64>,
-    /// Mean time of the wait after so many (s).
+    /// Mean time of the wait after this number (s).
     spent_s: Vec<f64>,
-    /// P(the count is reached after so many); empty without a count.
+    /// P(the count is reached after this number); empty without a count.
     reached: Vec<f64>,
     /// Mean time until it is, else 0 (s).
     reached_s: Vec<f64>,
@@ -64,8 +64,9 @@ impl Timer {
                 (&mut reached, &counts.reached),
                 (&mut reached_s, &counts.reached_s),
             ] {
-                let share = of.get(jump).copied().unwrap_or(0.0);
-                wide::add(sums, &now, share);
+                if let Some(share) = of.get(jump) {
+                    wide::add(sums, &now, *share);
+                }
             }
             let mut gained = 0.0;
             for (progress, weight) in now.iter_mut().enumerate() {
@@ -76,9 +77,11 @@ impl Timer {
         }
         for level in 1..=levels {
             let is_last = level == levels && counted.is_none();
-            let (ends, stays) = match level - 1 {
-                more if !is_last => (packets.equal.get(more).copied().unwrap_or(0.0), packets.above[more]),
-                more => (more.checked_sub(1).map_or(1.0, |fewer| packets.above[fewer]), packets.excess[more]),
+            let more = level - 1;
+            let (ends, stays) = match more {
+                0 if is_last => (1.0, packets.excess[0]),
+                _ if is_last => (packets.above[more - 1], packets.excess[more]),
+                _ => (packets.equal[more], packets.above[more]),
             };
             let stays_s = stays / self.arrival_pps;
             waited.area += level as f64 * stays_s;
