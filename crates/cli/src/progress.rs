@@ -246,6 +246,11 @@ impl ShownSimulation {
     pub fn of_at_most(packets: u64) -> Self {
         Self { progress: Mutex::new(Progressing::of("simulating", ("million packets at most", MILLION), packets)) }
     }
+
+    /// Counts `packets` as simulated.
+    pub fn add(&self, packets: u64) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).add(packets);
+    }
 }
 
 impl Executor for ShownSimulation {
@@ -254,7 +259,7 @@ impl Executor for ShownSimulation {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         let part = |part: ReplicationRequest| {
             let filled = part.fill(point, seed);
-            self.progress.lock().unwrap_or_else(PoisonError::into_inner).add(part.packets());
+            self.add(part.packets());
             filled
         };
         Some(order.parts(AT_ONCE.max(cpus.saturating_mul(order.packets_each()))).map(part).collect())

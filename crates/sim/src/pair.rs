@@ -65,8 +65,14 @@ impl SimEngine {
     /// Compares two points, which differ in their scheme or in costs that no packet carries, on the same packets. A
     /// figure that one of them lacks is omitted. The effort should be a number of packets for each of the two (more if
     /// replications of that are too short for one of them); of another effort, the largest number of packets is used.
+    /// `done` is called with the number of packets simulated since its last call, from any thread.
     /// Errors: a point is invalid or not supported.
-    pub fn compare(&self, first: &Point, second: &Point) -> Result<Vec<Difference>, EngineFailure> {
+    pub fn compare(
+        &self,
+        first: &Point,
+        second: &Point,
+        done: impl Fn(u64) + Sync,
+    ) -> Result<Vec<Difference>, EngineFailure> {
         for point in [first, second] {
             point.validate()?;
             self.one_queue(point)?;
@@ -77,11 +83,17 @@ impl SimEngine {
             Effort::Packets(packets) => self.longest(first, packets),
             Effort::Exactly(_) | Effort::Precision { .. } => 0,
         };
+        let pair = |clock, number, packets| {
+            [first, second].map(|point| {
+                let records = run(point, clock, self.seed, number, packets);
+                done(packets);
+                records
+            })
+        };
         let mut packets = self.packets_each(packets);
         let (early, warm) = loop {
             let clock = Clock::of(first, packets);
-            let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
-            let early = each(0..self.replications().min(ABREAST), both);
+            let early = each(0..self.replications().min(ABREAST), |number| pair(clock, number, packets));
             let marks = |scheme: usize| early.iter().map(move |records| &records[scheme].marks[..]);
             let found = [0, 1].map(|scheme| warm_up([first, second][scheme], clock, marks(scheme)));
             let warm = found[0].tenths.max(found[1].tenths);
@@ -93,9 +105,8 @@ impl SimEngine {
             packets = longer;
         };
         let clock = Clock::of(first, packets);
-        let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
         let part = |records: [Records; 2]| records.map(|records| Part::of(&records, warm));
-        let late = each(early.len() as u64..self.replications(), |number| part(both(number)));
+        let late = each(early.len() as u64..self.replications(), |number| part(pair(clock, number, packets)));
         let pairs: Vec<[Part; 2]> = early.into_iter().map(part).chain(late).collect();
         let tick_s = clock.seconds(1.0);
         Ok(COMPARED.iter().filter_map(|compared| difference(compared, &pairs, tick_s, self.confidence)).collect())
@@ -147,8 +158,9 @@ mod tests {
     /// of the preset.
     #[test]
     fn the_difference_of_two_chains_is_in_the_interval() {
-        let differences =
-            engine().compare(&point("disable-enable:merged=false"), &point("disable-enable:merged=true")).unwrap();
+        let differences = engine()
+            .compare(&point("disable-enable:merged=false"), &point("disable-enable:merged=true"), |_| ())
+            .unwrap();
         let latency = named(&differences, "latency_s.mean");
         assert!(latency.difference.covers(1.59e-6) && latency.is_significant(), "{latency:?}");
     }
@@ -156,7 +168,7 @@ mod tests {
     /// Common packets give a smaller variance than independent ones: this is why they are used.
     #[test]
     fn common_packets_reduce_the_variance() {
-        let differences = engine().compare(&point("ideal"), &point("disable-enable:merged=false")).unwrap();
+        let differences = engine().compare(&point("ideal"), &point("disable-enable:merged=false"), |_| ()).unwrap();
         for figure in ["latency_s.mean", "cpu.available"] {
             let found = named(&differences, figure);
             assert!(found.variance_reduction.unwrap() > 2.0 && found.is_significant(), "{found:?}");
@@ -167,7 +179,7 @@ mod tests {
     /// A scheme does not differ from itself: the interval is exactly 0.
     #[test]
     fn a_scheme_does_not_differ_from_itself() {
-        for one in engine().compare(&point("napi"), &point("napi")).unwrap() {
+        for one in engine().compare(&point("napi"), &point("napi"), |_| ()).unwrap() {
             assert_eq!((one.difference.value, one.variance_reduction), (0.0, None), "{one:?}");
         }
     }

@@ -170,7 +170,9 @@ fn compare(
     let scheme = args.against.clone().unwrap_or(first.scheme.clone());
     let second = Point { scheme, ..first.clone() };
     second.validate().map_err(output::usage)?;
-    let differences = engine.compare(&first, &second).map_err(explain)?;
+    let shown = ShownSimulation::of(args.packets.saturating_mul(2));
+    let differences = engine.compare(&first, &second, |packets| shown.add(packets)).map_err(explain)?;
+    drop(shown);
     if args.compute.json {
         let compared = Compared { first: &first, second: &second, differences: &differences, provenance };
         output::json_line(&compared)?;

@@ -82,7 +82,7 @@ fn arrivals_at_one_instant_leave_out_what_is_divided_by_time() {
         }
         let point =
             Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: bursts(150_000, 2) };
-        for one in SimEngine::with_packets(1, 1000).compare(&point, &point).unwrap() {
+        for one in SimEngine::with_packets(1, 1000).compare(&point, &point, |_| ()).unwrap() {
             assert!(one.first.value.is_finite() && one.difference.value.is_finite(), "{scheme}: {one:?}");
         }
     }

@@ -96,7 +96,7 @@ fn results_are_the_same_on_any_number_of_threads() {
             let simulation = engine.simulate(&point).unwrap();
             let wanted = crate::Wanted { distributions: true, histogram: true, slice_s: Some(1e-2) };
             let detail = engine.simulate_in_detail(&point, wanted).unwrap().1;
-            let pairs = SimEngine::with_packets(3, 50_000).compare(&point, &self::point("ideal", 0.6)).unwrap();
+            let pairs = SimEngine::with_packets(3, 50_000).compare(&point, &self::point("ideal", 0.6), |_| ()).unwrap();
             let text = serde_json::to_string(&(simulation.outcome, detail, pairs)).unwrap();
             (text, simulation.latency_ns)
         })
