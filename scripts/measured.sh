@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # measured.sh wire|web [--record]: exit 0 where a part of the tree, as it lies there, is what its slow tests last passed with, else 1.
-#   wire  what measures: where it changed, `make test` runs all paced tests (make measure records it, when all of it passed)
+#   wire  what measures: where it changed, `make test` runs all paced tests (which records it, when they passed; make measure, too)
 #   web   the page and what answers it: where it changed, `make test` runs the explorer in browsers (which records it, when that passed)
 # The hashes stand in scripts/measured.txt, which is committed; --record writes one.
 set -euo pipefail
