@@ -80,6 +80,9 @@ pub struct ServiceSummary {
     pub new_connections: bool,
     /// Number of different requests.
     pub requests: u64,
+    /// Gaps between requests: `poisson`, `constant`, or `capture` for those of a capture.
+    #[serde(default)]
+    pub arrivals: String,
     /// Where requests travel, in a line.
     pub testbed: String,
     /// CPU of the requester.

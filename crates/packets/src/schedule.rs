@@ -1,5 +1,7 @@
 //! Intended send times of packets: an endless, seeded stream of offsets. This module reads no clock.
 
+use std::sync::Arc;
+
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -25,15 +27,22 @@ impl netcliff_core::Choice for Arrivals {
 
 /// Offsets from the start of the run in nanoseconds, never decreasing, without end.
 ///
-/// The generator accepts any such iterator; this one implements the two common distributions. Offsets are computed from
-/// the start, so that rounding to nanoseconds does not change the rate.
+/// The generator accepts any such iterator; this one implements the two common distributions and gaps of a recording. Offsets are computed
+/// from the start, so that rounding to nanoseconds does not change the rate.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    arrivals: Arrivals,
+    gaps: Gaps,
     gap_ns: f64,
-    /// Number of packets so far (constant gaps), or the sum of their exponential gaps in units of the mean (Poisson).
+    /// Sum of the gaps so far in units of their mean.
     elapsed: f64,
-    random: Xoshiro256PlusPlus,
+}
+
+#[derive(Debug, Clone)]
+enum Gaps {
+    Constant,
+    Poisson(Xoshiro256PlusPlus),
+    /// Gaps in units of their mean, around and around, and the place of the next one.
+    Recorded(Arc<[f64]>, usize),
 }
 
 impl Schedule {
@@ -43,14 +52,35 @@ impl Schedule {
     /// # Errors
     /// `rate_pps` is not a positive, finite number.
     pub fn new(arrivals: Arrivals, rate_pps: f64, seed: u64, stream: u32) -> Result<Self, WireError> {
+        let gaps = match arrivals {
+            Arrivals::Constant => Gaps::Constant,
+            Arrivals::Poisson => {
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+                (0..stream).for_each(|_| random.long_jump());
+                Gaps::Poisson(random)
+            }
+        };
+        Self::of(gaps, rate_pps)
+    }
+
+    /// A schedule of `rate_pps` packets/s with the gaps of a recording, in units of their mean, around and around. The packet at `first` is
+    /// sent at 0.
+    ///
+    /// # Errors
+    /// `rate_pps` is not a positive, finite number.
+    ///
+    /// # Panics
+    /// There is no gap.
+    pub fn recorded(gaps: Arc<[f64]>, first: usize, rate_pps: f64) -> Result<Self, WireError> {
+        let next = (first + 1) % gaps.len();
+        Self::of(Gaps::Recorded(gaps, next), rate_pps)
+    }
+
+    fn of(gaps: Gaps, rate_pps: f64) -> Result<Self, WireError> {
         if !(rate_pps.is_finite() && rate_pps > 0.0) {
             return Err(WireError::setting("rate_pps", rate_pps, "a positive, finite number of packets/s"));
         }
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        for _ in 0..stream {
-            random.long_jump();
-        }
-        Ok(Self { arrivals, gap_ns: 1e9 / rate_pps, elapsed: 0.0, random })
+        Ok(Self { gaps, gap_ns: 1e9 / rate_pps, elapsed: 0.0 })
     }
 }
 
@@ -59,16 +89,21 @@ impl Iterator for Schedule {
 
     #[inline]
     fn next(&mut self) -> Option<u64> {
-        let gaps = match self.arrivals {
-            Arrivals::Constant => {
-                let gaps = self.elapsed;
+        let before = self.elapsed;
+        let gaps = match &mut self.gaps {
+            Gaps::Constant => {
                 self.elapsed += 1.0;
-                gaps
+                before
             }
-            Arrivals::Poisson => {
-                let gap: f64 = Exp1.sample(&mut self.random);
+            Gaps::Poisson(random) => {
+                let gap: f64 = Exp1.sample(random);
                 self.elapsed += gap;
                 self.elapsed
+            }
+            Gaps::Recorded(gaps, next) => {
+                self.elapsed += gaps[*next];
+                *next = (*next + 1) % gaps.len();
+                before
             }
         };
         Some((gaps * self.gap_ns) as u64)
@@ -119,6 +154,15 @@ mod tests {
         assert!((covariance / 1e-10).abs() < 4.42 / (n as f64).sqrt());
         let again = gaps_s(Schedule::new(Arrivals::Poisson, 1e5, SEED, 1).expect("legal"), n);
         assert_eq!(b, again, "the same seed and stream repeat");
+    }
+
+    #[test]
+    fn recorded_gaps_come_in_their_order_at_the_rate() {
+        let gaps: Arc<[f64]> = [0.5, 0.1, 2.4].into();
+        let times =
+            |first| -> Vec<u64> { Schedule::recorded(Arc::clone(&gaps), first, 1e6).expect("legal").take(7).collect() };
+        assert_eq!(times(0), [0, 100, 2500, 3000, 3100, 5500, 6000]);
+        assert_eq!(times(2), [0, 500, 600, 3000, 3500, 3600, 6000]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: trials ADDRESS:PORT REQUEST CPU SECONDS RATE...".into());
     };
     let to: SocketAddr = to.parse()?;
-    let workload = Workload::read(&request.parse()?, None, None, &to.to_string())?;
+    let workload = Workload::read(&request.parse()?, None, None, to.port(), &to.to_string())?;
     let requester = Requester {
         to,
         connections: if workload.transport == Transport::Udp { 16 } else { 32 },
@@ -34,8 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     requester.ask_once(true)?;
     for (seed, rate) in rates.iter().enumerate() {
         let (rate, arrivals) = match rate.strip_suffix(":constant") {
-            Some(rate) => (rate, Arrivals::Constant),
-            None => (rate.as_str(), Arrivals::Poisson),
+            Some(rate) => (rate, Some(Arrivals::Constant)),
+            None => (rate.as_str(), None),
         };
         let load =
             Load { rate_rps: rate.parse()?, arrivals, warm_up_s: 0.1, window_s: seconds.parse()?, seed: seed as u64 };

@@ -70,7 +70,7 @@ pub struct Options {
     /// After which a request is lost (s).
     pub timeout_s: f64,
     /// Gaps between requests.
-    pub arrivals: Arrivals,
+    pub arrivals: Option<Arrivals>,
     /// Shorter and fewer measurements.
     pub quick: bool,
     /// Length of a trial (s); `None`: by `quick`.
@@ -207,7 +207,10 @@ impl Options {
         match self.target {
             Target::Running(to, _) => Ok(to.port()),
             Target::Start(_) => self.port.or(self.request.protocol.port(self.has_tls())).ok_or_else(|| {
-                FindError::Usage("--request udp: it has no port of its own; give the service's with --port".to_owned())
+                FindError::Usage(format!(
+                    "--request {}: it has no port of its own; give the service's with --port",
+                    self.request
+                ))
             }),
         }
     }
@@ -218,7 +221,7 @@ impl Options {
         let host = self.tls.server_name.clone().unwrap_or_else(|| to.to_string());
         let tls = self.has_tls().then(|| Client::new(&self.tls, self.request.protocol, to.ip()));
         let tls = tls.transpose().map_err(FindError::Usage)?;
-        Ok((Workload::read(&self.request, transport, self.by, &host)?, tls))
+        Ok((Workload::read(&self.request, transport, self.by, to.port(), &host)?, tls))
     }
 }
 
@@ -434,7 +437,7 @@ mod tests {
             loss: 1e-4,
             quantiles,
             timeout_s: 0.2,
-            arrivals: Arrivals::Poisson,
+            arrivals: None,
             quick: true,
             trial_s: None,
             duration_sum_s: None,

@@ -146,6 +146,24 @@ impl Protocol {
         }
     }
 
+    /// The protocol of datagrams to a port: that of the port, else the user's own.
+    pub(crate) fn of_datagrams_to(port: u16) -> Self {
+        [Self::Dns, Self::Memcached]
+            .into_iter()
+            .find(|known| known.port(false) == Some(port))
+            .unwrap_or(Self::Datagram(None))
+    }
+
+    /// A request as it was captured in a datagram. Errors: it is none of this protocol, in words.
+    pub(crate) fn captured(self, bytes: Vec<u8>) -> Result<Message, String> {
+        match self {
+            Self::Dns => dns::captured(bytes),
+            Self::Memcached => memcached::captured(bytes),
+            Self::Datagram(by) => datagram::message(bytes, by),
+            Self::Http | Self::Redis => Err(format!("{} travels by no datagrams", self.name())),
+        }
+    }
+
     /// True if a datagram's answer carries the number of its request, so that many may be under way on one port.
     pub fn numbers_datagrams(self) -> bool {
         !matches!(self, Self::Datagram(None) | Self::Http | Self::Redis)

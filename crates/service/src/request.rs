@@ -1,7 +1,9 @@
 //! [`Workload`]: the requests that a user names with `--request`, ready to be sent.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use netcliff_core::capture::reading;
 use netcliff_host::files;
 
 use crate::protocol::{Match, Message, Protocol, Transport, datagram_request, dns_question, http_request};
@@ -32,6 +34,8 @@ enum Source {
     Line(String),
     /// The protocol's own: keys of a cache, read.
     Keys,
+    /// Datagrams of a capture.
+    Capture(PathBuf),
 }
 
 /// Why there are no requests.
@@ -63,6 +67,14 @@ pub enum RequestError {
         /// What the user wrote.
         spec: String,
     },
+    /// The capture has none, or is none.
+    #[error("--request {spec}: {why}")]
+    Capture {
+        /// What the user wrote.
+        spec: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// The protocol does not travel by it.
     #[error("--transport {transport}: {protocol} does not travel by it; leave --transport out")]
     Transport {
@@ -77,7 +89,7 @@ pub enum RequestError {
 }
 
 const FORM: &str = "expected dns:NAMES.txt, http:/PATH or http:PATHS.txt (https: by TLS), memcached: or memcached:COMMANDS.txt, redis: or \
-                    redis:COMMANDS.txt, udp:HEX or udp:FILE (a request a line)";
+                    redis:COMMANDS.txt, udp:HEX or udp:FILE (a request a line), pcap:FILE (datagrams of a capture)";
 
 impl std::str::FromStr for RequestSpec {
     type Err = String;
@@ -98,6 +110,8 @@ impl std::str::FromStr for RequestSpec {
                 (Protocol::Datagram(None), Source::Line(hex.to_owned()))
             }
             ("udp", _) => (Protocol::Datagram(None), file()),
+            // Which protocol it is, the port says.
+            ("pcap", _) => (Protocol::Datagram(None), Source::Capture(PathBuf::from(rest))),
             _ => return Err(FORM.to_owned()),
         };
         Ok(Self { protocol, tls: name == "https", source, text: text.to_owned() })
@@ -111,7 +125,7 @@ impl std::fmt::Display for RequestSpec {
 }
 
 /// Requests of one protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// The protocol.
     pub protocol: Protocol,
@@ -121,10 +135,12 @@ pub struct Workload {
     pub setup: Vec<Message>,
     /// The requests, sent in this order, again and again.
     pub messages: Vec<Message>,
+    /// Gap before each request of a capture, in units of their mean. `None`: requests have no times of their own.
+    pub gaps: Option<Arc<[f64]>>,
 }
 
 impl Workload {
-    /// Reads the requests to a service; `host`: what HTTP's Host field says.
+    /// Reads the requests to a service on `port`; `host`: what HTTP's Host field says.
     ///
     /// # Errors
     /// The file cannot be read or has no requests, a line is not a request, or the protocol does not travel by `transport`.
@@ -132,9 +148,13 @@ impl Workload {
         spec: &RequestSpec,
         transport: Option<Transport>,
         by: Option<Match>,
+        port: u16,
         host: &str,
     ) -> Result<Self, RequestError> {
         let protocol = match (spec.protocol, by) {
+            (Protocol::Datagram(_), None) if matches!(spec.source, Source::Capture(_)) => {
+                Protocol::of_datagrams_to(port)
+            }
             (Protocol::Datagram(_), by) => Protocol::Datagram(by),
             (_, Some(_)) => return Err(RequestError::Match),
             (protocol, None) => protocol,
@@ -154,7 +174,7 @@ impl Workload {
         let of_line = |place: String, line: &str| {
             message(line).map_err(|why| RequestError::Line { spec: spec.text.clone(), place, why })
         };
-        let (mut setup, mut messages) = (Vec::new(), Vec::new());
+        let (mut setup, mut messages, mut gaps) = (Vec::new(), Vec::new(), None);
         match &spec.source {
             Source::Line(line) => messages.push(of_line(format!("`{line}`"), line)?),
             Source::Keys => {
@@ -169,12 +189,42 @@ impl Workload {
                     messages.push(of_line(format!("{} line {number}", path.display()), &line)?);
                 }
             }
+            Source::Capture(path) => {
+                let wrong = |why: String| RequestError::Capture { spec: spec.text.clone(), why };
+                let (captured, times) = captured(path, port, protocol).map_err(wrong)?;
+                (messages, gaps) = (captured, Some(times));
+            }
         }
         if messages.is_empty() {
             return Err(RequestError::Empty { spec: spec.text.clone() });
         }
-        Ok(Self { protocol, transport, setup, messages })
+        Ok(Self { protocol, transport, setup, messages, gaps })
     }
+}
+
+/// The datagrams to a port in a capture, and the gaps before them in units of their mean; the first has the mean. Errors: in words.
+fn captured(path: &Path, port: u16, protocol: Protocol) -> Result<(Vec<Message>, Arc<[f64]>), String> {
+    let file = files::open(path).map_err(|cause| format!("cannot read it: {cause}"))?;
+    let found = reading::datagrams(file, port, LARGEST_FILE_BYTES as usize)?;
+    let times: Vec<i128> = found.datagrams.iter().map(|datagram| datagram.at_ns).collect();
+    let span_ns = times.last().zip(times.first()).map_or(0, |(last, first)| last - first);
+    if span_ns == 0 {
+        let left_out =
+            if found.left_out == 0 { "" } else { ", but for such as are cut (capture with -s 0) or beyond 64 MiB" };
+        return Err(format!(
+            "expected two or more UDP datagrams to port {port} at different times, found {}{left_out}; --port or --to \
+             names another port",
+            times.len()
+        ));
+    }
+    let mean_ns = span_ns as f64 / (times.len() - 1) as f64;
+    let later = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / mean_ns);
+    let gaps = std::iter::once(1.0).chain(later).collect();
+    let message = |(place, datagram): (usize, reading::CapturedDatagram)| {
+        protocol.captured(datagram.payload).map_err(|why| format!("datagram {} to port {port}: {why}", place + 1))
+    };
+    let messages = found.datagrams.into_iter().enumerate().map(message).collect::<Result<_, _>>()?;
+    Ok((messages, gaps))
 }
 
 /// The lines of a file with their numbers, without empty ones and comments.
@@ -193,7 +243,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Workload, RequestError> {
-        Workload::read(&text.parse().unwrap(), None, None, "127.0.0.1:80")
+        Workload::read(&text.parse().unwrap(), None, None, 80, "127.0.0.1:80")
     }
 
     #[test]
@@ -221,6 +271,47 @@ mod tests {
         assert!(caches.iter().all(|cache| cache.setup.len() == 1000 && cache.messages.len() == 1000));
     }
 
+    /// A pcap of datagrams (port, time in us, payload) between 192.0.2.1 and 192.0.2.2.
+    fn pcap(datagrams: &[(u16, u32, &[u8])]) -> Vec<u8> {
+        let mut file = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
+        file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0]);
+        for (port, at_us, payload) in datagrams {
+            let mut packet = Vec::new();
+            let head = etherparse::PacketBuilder::ipv4([192, 0, 2, 1], [192, 0, 2, 2], 64).udp(5000, *port);
+            head.write(&mut packet, payload).unwrap();
+            let length = packet.len() as u32;
+            file.extend([0, *at_us, length, length].iter().flat_map(|word| word.to_le_bytes()));
+            file.extend(packet);
+        }
+        file
+    }
+
+    #[test]
+    fn a_capture_has_requests_and_their_times() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("own.pcap");
+        let spec: RequestSpec = format!("pcap:{}", file.display()).parse().unwrap();
+        let read = |port, by: Option<&str>| Workload::read(&spec, None, by.map(|by| by.parse().unwrap()), port, "");
+        let question = dns_question("www.example.com A", Transport::Udp).unwrap().bytes;
+        let own = [7, 8, 9];
+        std::fs::write(
+            &file,
+            pcap(&[(53, 0, &question), (7000, 1, &own), (53, 100, &question), (53, 400, &question), (7000, 500, &own)]),
+        )
+        .unwrap();
+        let dns = read(53, None).unwrap();
+        assert_eq!((dns.protocol, dns.transport, dns.messages.len()), (Protocol::Dns, Transport::Udp, 3));
+        assert_eq!(dns.messages[0], dns_question("www.example.com A", Transport::Udp).unwrap());
+        assert_eq!(dns.gaps.unwrap()[..], [1.0, 0.5, 1.5]);
+        let others = read(7000, Some("1:2")).unwrap();
+        assert_eq!((&others.messages[0].bytes[..], others.messages[0].number), (&own[..], Some((1, 2))));
+        assert!(read(7000, Some("2:2")).unwrap_err().to_string().contains("--match"));
+        let error = read(80, None).unwrap_err().to_string();
+        assert!(error.contains("port 80") && error.contains("found 0"), "{error}");
+        std::fs::write(&file, "no capture").unwrap();
+        assert!(read(53, None).unwrap_err().to_string().contains("own.pcap"));
+    }
+
     #[test]
     fn what_cannot_be_is_refused() {
         for text in ["", "dns", "dns:", "smtp:x", "http:"] {
@@ -228,8 +319,8 @@ mod tests {
         }
         let to = "127.0.0.1:80";
         let http: RequestSpec = "http:/".parse().unwrap();
-        let error = Workload::read(&http, Some(Transport::Udp), None, to).unwrap_err().to_string();
+        let error = Workload::read(&http, Some(Transport::Udp), None, 80, to).unwrap_err().to_string();
         assert!(error.contains("--transport udp") && error.contains("http"), "{error}");
-        assert!(Workload::read(&http, None, "0:2".parse().ok(), to).unwrap_err().to_string().contains("--match"));
+        assert!(Workload::read(&http, None, "0:2".parse().ok(), 80, to).unwrap_err().to_string().contains("--match"));
     }
 }

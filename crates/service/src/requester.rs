@@ -102,13 +102,13 @@ pub struct Requester {
 pub struct Load {
     /// Requests a second.
     pub rate_rps: f64,
-    /// Gaps between them.
-    pub arrivals: Arrivals,
+    /// Gaps between them. `None`: those of the workload, Poisson where it has none.
+    pub arrivals: Option<Arrivals>,
     /// Time before the window, with the same load (s).
     pub warm_up_s: f64,
     /// Time in which requests count (s).
     pub window_s: f64,
-    /// Seed of the gaps.
+    /// Seed of the gaps; of a capture, where it begins.
     pub seed: u64,
 }
 
@@ -210,10 +210,10 @@ impl<'a> Trial<'a> {
         let begins_ns = clock::monotonic_ns() + delay_ns;
         let opens_ns = begins_ns + (load.warm_up_s * 1e9) as u64;
         let window = Window { begins_ns, opens_ns, closes_ns: opens_ns + (load.window_s * 1e9) as u64 };
-        let mut schedule = Schedule::new(load.arrivals, load.rate_rps, load.seed, 0)?;
+        let (mut schedule, next_message) = requester.workload.schedule(load)?;
         let next_due_ns = begins_ns + schedule.next().unwrap_or_default();
         let report = Report { window_s: load.window_s, ..Report::default() };
-        Ok(Self { requester, window, schedule, next_due_ns, next_message: 0, report, busy_ns: 0 })
+        Ok(Self { requester, window, schedule, next_due_ns, next_message, report, busy_ns: 0 })
     }
 
     /// The next request if it is due now: when it was due, and its message.
@@ -289,6 +289,30 @@ impl<'a> Trial<'a> {
         let length_ns = self.window.closes_ns - self.window.begins_ns;
         self.report.busy = self.busy_ns as f64 / length_ns.max(1) as f64;
         self.report
+    }
+}
+
+impl Workload {
+    /// What [`Load::arrivals`] means for it: `poisson`, `constant` or `capture`.
+    pub fn arrivals(&self, wanted: Option<Arrivals>) -> &'static str {
+        match (&self.gaps, wanted) {
+            (Some(_), None) => "capture",
+            (_, Some(Arrivals::Constant)) => "constant",
+            (_, Some(Arrivals::Poisson) | None) => "poisson",
+        }
+    }
+
+    /// The times of a load, and the place of the first request. Trials of other seeds see other parts of a capture.
+    fn schedule(&self, load: &Load) -> Result<(Schedule, usize), WireError> {
+        match (&self.gaps, load.arrivals) {
+            (Some(gaps), None) => {
+                let first = (load.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % gaps.len() as u64) as usize;
+                Ok((Schedule::recorded(Arc::clone(gaps), first, load.rate_rps)?, first))
+            }
+            (_, arrivals) => {
+                Ok((Schedule::new(arrivals.unwrap_or(Arrivals::Poisson), load.rate_rps, load.seed, 0)?, 0))
+            }
+        }
     }
 }
 

@@ -55,9 +55,9 @@ pub struct FindArgs {
     /// computes with the same capture.
     #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
     pub traffic: Option<PathBuf>,
-    /// Arrival process of the sender
-    #[arg(long, value_parser = one_of::<Arrivals>(), default_value = "poisson", help_heading = "Load and application")]
-    pub arrivals: Arrivals,
+    /// Arrival process [default: poisson; of --request pcap: the capture's]
+    #[arg(long, value_parser = one_of::<Arrivals>(), help_heading = "Load and application")]
+    pub arrivals: Option<Arrivals>,
     /// CPU time the application spends a packet beyond reading it
     #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Load and application")]
     pub work: f64,

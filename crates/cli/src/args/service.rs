@@ -34,10 +34,12 @@ pub struct ServiceArgs {
     /// The cliff of a service that runs already, at this address: it gets real load
     #[arg(long, value_name = "ADDRESS:PORT", requires = "request", conflicts_with = "interface", help_heading = HEADING, hide_short_help = true)]
     pub to: Option<SocketAddr>,
-    /// What it is asked: dns:NAMES.txt, http:/PATH, http:PATHS.txt (https: by TLS), memcached:, redis:, udp:HEX, udp:FILE
+    /// What it is asked: dns:NAMES.txt, http:/PATH, http:PATHS.txt (https: by TLS), memcached:, redis:, udp:HEX, udp:FILE, pcap:FILE
     ///
     /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE for memcached, a command
-    /// for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of 100 bytes and read them.
+    /// for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of 100 bytes and read them. pcap: sends the UDP datagrams
+    /// to the service's port that a capture has, around and around, with their gaps stretched or pressed to each load: those to port 53 as dns, to
+    /// 11211 as memcached, others as udp.
     #[arg(long, value_name = "REQUESTS", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub request: Option<RequestSpec>,
     /// Port of --service [default: the protocol's]

@@ -17,6 +17,7 @@ use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
 use netcliff_packets::replay::Replay;
+use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::thread::Priority;
 use netcliff_packets::transmit::Method;
 use netcliff_report as report;
@@ -275,7 +276,7 @@ fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<Betw
         quick: args.quick,
         loss: args.loss,
         frame_bytes: capture.map_or(args.size, |capture| mean_bytes(capture)),
-        arrivals: args.arrivals,
+        arrivals: args.arrivals.unwrap_or(Arrivals::Poisson),
         work_s: args.work,
         receive_buffer_bytes: args.socket_buffer,
         repeats: args.repeats,

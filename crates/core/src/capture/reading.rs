@@ -29,6 +29,7 @@ const MOST_BUFFER: usize = 64 << 20;
 const FCS: u32 = 4;
 const SMALLEST_FRAME: u32 = 64;
 const ETHERNET_HEADER: u32 = 14;
+const UDP_HEADER: usize = 8;
 /// The obsolete Packet Block of pcapng, which the parser does not know.
 const PACKET_BLOCK: u32 = 2;
 
@@ -171,6 +172,41 @@ struct Aside {
 /// It is no capture, is damaged (which packet), holds no link type that is read, too many packets, or fewer than two, or no time passes in
 /// it: a sentence without the file's name.
 pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, String> {
+    record(from, Recording { mtu, ..Recording::default() })?.finish(file)
+}
+
+/// One UDP datagram of a capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapturedDatagram {
+    /// Time (ns), of an epoch of the capture's own.
+    pub at_ns: i128,
+    /// Its bytes behind the UDP header.
+    pub payload: Vec<u8>,
+}
+
+/// Whole UDP datagrams to one port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CapturedDatagrams {
+    /// In the order of their times.
+    pub datagrams: Vec<CapturedDatagram>,
+    /// Number that are left out: cut by the capturing program or fragmented, or beyond `at_most` bytes in all.
+    pub left_out: u64,
+}
+
+/// Reads the UDP datagrams to `port` of a capture; `at_most`: bytes that are kept.
+///
+/// # Errors
+/// As of [`read`], but for packets that are fewer than two or of one time.
+pub fn datagrams(from: impl Read + Send, port: u16, at_most: usize) -> Result<CapturedDatagrams, String> {
+    let wanted = Wanted { port, at_most, kept: CapturedDatagrams::default() };
+    let recording = record(from, Recording { mtu: u32::MAX, wanted: Some(wanted), ..Recording::default() })?;
+    let mut kept = recording.wanted.map(|wanted| wanted.kept).unwrap_or_default();
+    kept.datagrams.sort_by_key(|datagram| datagram.at_ns);
+    Ok(kept)
+}
+
+/// Adds the packets of a file to a recording.
+fn record(from: impl Read + Send, mut recording: Recording) -> Result<Recording, String> {
     let Opened { from, head } = opened(from).map_err(|error| format!("cannot be read: {error}"))?;
     let damaged = Arc::new(AtomicBool::new(false));
     let whole = Whole { from, began: false, damaged: Arc::clone(&damaged) };
@@ -178,7 +214,6 @@ pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, Str
         PcapError::ReadError => "cannot be read".to_owned(),
         _ => what_else(&head),
     })?;
-    let mut recording = Recording { mtu, ..Recording::default() };
     let mut room = BUFFER;
     loop {
         let stopped = match reader.next() {
@@ -222,7 +257,7 @@ pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, Str
     if damaged.load(Ordering::Relaxed) {
         recording.aside.cut = Some(DAMAGED);
     }
-    recording.finish(file)
+    Ok(recording)
 }
 
 /// Why the parser gave no block.
@@ -311,6 +346,33 @@ struct Recording {
     /// Number, in the order of the first packets, and packets.
     flows: HashMap<(SocketAddr, SocketAddr), (u32, u64)>,
     aside: Aside,
+    /// Datagrams that are kept, where the caller wants any.
+    wanted: Option<Wanted>,
+}
+
+/// Datagrams to a port, and how many bytes of them are kept at most.
+struct Wanted {
+    port: u16,
+    at_most: usize,
+    kept: CapturedDatagrams,
+}
+
+impl Wanted {
+    /// Keeps the packet's payload if it is a datagram to the port.
+    fn keep(&mut self, at_ns: i128, packet: &LaxSlicedPacket<'_>) {
+        let Some(TransportSlice::Udp(udp)) = &packet.transport else { return };
+        if udp.destination_port() != self.port {
+            return;
+        }
+        let (payload, length) = (udp.payload(), usize::from(udp.length()));
+        match self.at_most.checked_sub(payload.len()) {
+            Some(left) if payload.len() + UDP_HEADER == length => {
+                self.at_most = left;
+                self.kept.datagrams.push(CapturedDatagram { at_ns, payload: payload.to_vec() });
+            }
+            _ => self.kept.left_out += 1,
+        }
+    }
 }
 
 impl Recording {
@@ -413,6 +475,9 @@ impl Recording {
             (false, None) => None,
         };
         let at_ns = units * 1_000_000_000 / interface.units_per_s + i128::from(interface.offset_s) * 1_000_000_000;
+        if let (Some(wanted), Some(sliced)) = (&mut self.wanted, &sliced) {
+            wanted.keep(at_ns, sliced);
+        }
         let flow = sliced.as_ref().and_then(tuple).and_then(|tuple| self.flow(tuple));
         let header = if headed.ethernet { 0 } else { ETHERNET_HEADER };
         let frame = (length.saturating_sub(interface.fcs + headed.strip as u32)).saturating_add(header);

@@ -49,7 +49,7 @@ pub(super) struct Real {
     summary: ServiceSummary,
     rig: Rig,
     stop: Arc<AtomicBool>,
-    arrivals: Arrivals,
+    arrivals: Option<Arrivals>,
     notes: Vec<String>,
     failure: Option<String>,
     /// It ran already.
@@ -83,6 +83,14 @@ impl Real {
             Some(_) => format!("the service where it runs; requester on CPU {}", rig.sender_cpu),
             None => rig.describe_as("requester", "service"),
         };
+        let arrivals = workload.arrivals(options.arrivals);
+        let notes = match arrivals {
+            "poisson" => Vec::new(),
+            "capture" => {
+                vec!["requests came with the capture's gaps, to scale; predictions are for Poisson times".to_owned()]
+            }
+            _ => vec!["requests came with equal gaps; predictions are for Poisson times".to_owned()],
+        };
         let summary = ServiceSummary {
             address: to.to_string(),
             protocol: workload.protocol.name().to_owned(),
@@ -96,6 +104,7 @@ impl Real {
             depth: (!numbered).then_some(depth),
             new_connections: options.new_connections,
             requests: workload.messages.len() as u64,
+            arrivals: arrivals.to_owned(),
             testbed,
             requester_cpu: rig.sender_cpu,
             service_cpus: service_cpus.clone(),
@@ -123,7 +132,7 @@ impl Real {
             rig,
             stop,
             arrivals: options.arrivals,
-            notes: Vec::new(),
+            notes,
             failure: None,
             running: running.is_some(),
         };

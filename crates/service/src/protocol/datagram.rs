@@ -39,7 +39,11 @@ pub(crate) fn request(line: &str, by: Option<Match>) -> Result<Message, String> 
     if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return Err("expected an even number of hexadecimal digits, such as 00010203".to_owned());
     }
-    let bytes: Vec<u8> = digits.chunks(2).map(|two| (two[0] * 16 + two[1]) as u8).collect();
+    message(digits.chunks(2).map(|two| (two[0] * 16 + two[1]) as u8).collect(), by)
+}
+
+/// The request of these bytes. Errors: the number does not fit, in words.
+pub(super) fn message(bytes: Vec<u8>, by: Option<Match>) -> Result<Message, String> {
     if let Some(by) = by.filter(|by| by.offset + by.length > bytes.len()) {
         let (from, to) = (by.offset, by.offset + by.length);
         return Err(format!("--match: bytes {from} to {to} do not fit into a request of {} bytes", bytes.len()));

@@ -49,6 +49,15 @@ pub(crate) fn question(line: &str, transport: Transport) -> Result<Message, Stri
     Ok(Message { bytes, number: Some((if stream { 2 } else { 0 }, 2)), expects: Expects::Usual })
 }
 
+/// A question as it was captured in a datagram; its number is set to 0. Errors: in words.
+pub(super) fn captured(mut bytes: Vec<u8>) -> Result<Message, String> {
+    if bytes.len() < HEAD || bytes[2] & 0x80 != 0 {
+        return Err("it is no question of DNS".to_owned());
+    }
+    bytes[..2].fill(0);
+    Ok(Message { bytes, number: Some((0, 2)), expects: Expects::Usual })
+}
+
 fn encoded(name: &str) -> Result<Vec<u8>, String> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let mut bytes = Vec::new();
@@ -101,6 +110,9 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert!(question(&"a.".repeat(200), Transport::Udp).unwrap_err().contains("255"));
+        for bytes in [vec![0; HEAD - 1], vec![0xff; HEAD]] {
+            assert!(captured(bytes).unwrap_err().contains("no question"));
+        }
     }
 
     #[test]

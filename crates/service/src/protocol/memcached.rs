@@ -24,6 +24,15 @@ pub(crate) fn command(line: &str, transport: Transport) -> Result<Message, Strin
     Ok(Message { bytes: [head, text.as_bytes()].concat(), number: datagram.then_some((0, 2)), expects })
 }
 
+/// A command as it was captured in a datagram; its number is set to 0. Errors: in words.
+pub(super) fn captured(mut bytes: Vec<u8>) -> Result<Message, String> {
+    if bytes.len() <= FRAME.len() || !bytes.ends_with(b"\r\n") {
+        return Err("it is no command of memcached".to_owned());
+    }
+    bytes[..2].fill(0);
+    Ok(Message { bytes, number: Some((0, 2)), expects: Expects::Usual })
+}
+
 /// The first answer of a stream.
 pub(super) fn of_stream(expects: Expects, bytes: &[u8]) -> Parsed {
     let Some(line) = bytes.windows(2).position(|two| two == b"\r\n") else { return Parsed::More };
@@ -70,6 +79,15 @@ mod tests {
         for line in ["get", "delete k", "get a b", "set k", &format!("get {}", "k".repeat(251))] {
             assert!(command(line, Transport::Tcp).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_captured_command_gets_another_number() {
+        let get = command("get k", Transport::Udp).unwrap().bytes;
+        let mut numbered = get.clone();
+        numbered[1] = 9;
+        assert_eq!(captured(numbered).unwrap().bytes, get);
+        assert!(captured(get[..8].to_vec()).unwrap_err().contains("no command"));
     }
 
     #[test]

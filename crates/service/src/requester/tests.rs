@@ -81,7 +81,7 @@ fn http(most: usize, behave: impl Fn(usize) -> Does + Send + Sync + 'static) -> 
 
 fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
     let spec: RequestSpec = spec.parse().unwrap();
-    let workload = Workload::read(&spec, None, by.map(|by| by.parse().unwrap()), &to.to_string()).unwrap();
+    let workload = Workload::read(&spec, None, by.map(|by| by.parse().unwrap()), to.port(), &to.to_string()).unwrap();
     Requester {
         to,
         workload: Arc::new(workload),
@@ -103,7 +103,7 @@ fn shown(report: &Report) -> String {
 }
 
 fn load(rate_rps: f64) -> Load {
-    Load { rate_rps, arrivals: Arrivals::Constant, warm_up_s: 0.05, window_s: 0.4, seed: 1 }
+    Load { rate_rps, arrivals: Some(Arrivals::Constant), warm_up_s: 0.05, window_s: 0.4, seed: 1 }
 }
 
 #[test]
