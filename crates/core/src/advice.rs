@@ -13,40 +13,40 @@ use crate::record::Provenance;
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
-/// The three figures of the Pareto front, by their key: the first two and the last are better when lower, lower, higher.
+/// Keys of the three figures of the Pareto front: latency (lower is better), loss (lower), available CPU (higher).
 pub const FRONT: [&str; 3] = ["latency_p99_s", "loss_fraction", "cpu_available"];
 
-/// How it ended.
+/// How the search for a setting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// One candidate was picked at the confidence asked for.
     Picked,
-    /// The packets allowed did not decide between the candidates that contend.
+    /// The number of packets allowed did not suffice to decide between the candidates left.
     NotDecided,
     /// Every candidate breaks a constraint.
     NoneFeasible,
 }
 
-/// What became of a candidate.
+/// What the search decided about a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CandidateStatus {
     /// It is the pick.
     Picked,
-    /// Not decided: whether it is best, or whether it keeps the constraints.
+    /// Not decided: it may be the best one, or it may break a constraint.
     Contends,
     /// Another one is better.
     Worse,
     /// It breaks a constraint.
     Infeasible,
-    /// No engine answers it.
+    /// No engine supports it.
     Unanswered,
 }
 
-/// Whether a constraint is kept.
+/// Whether a candidate keeps a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -55,11 +55,11 @@ pub enum Standing {
     Met,
     /// It is broken.
     Missed,
-    /// The interval lies on both sides of the bound.
+    /// The confidence interval holds the bound, so that either is possible.
     NotDecided,
 }
 
-/// A constraint with how one candidate stands to it.
+/// A constraint, and whether one candidate keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Judged {
@@ -67,43 +67,44 @@ pub struct Judged {
     pub constraint: Constraint,
     /// Kept or not.
     pub standing: Standing,
-    /// The interval it was judged by, in the figure's unit; None: computed, or not measured.
+    /// Confidence interval that decided it, in the figure's unit. None: computed by the model, or not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
 }
 
-/// One setting that was looked at.
+/// One setting that was compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Candidate {
     /// The setting.
     pub scheme: Scheme,
-    /// Who gave the figures; None: nobody.
+    /// Engine that gave the figures; None if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineKind>,
-    /// What became of it.
+    /// What the search decided about it.
     pub fate: CandidateStatus,
-    /// Why, a sentence.
+    /// Reason for that decision, one sentence.
     pub why: String,
     /// Figures by key, such as `latency_p99_s`.
     pub figures: BTreeMap<String, Figure>,
-    /// How it stands to the constraints.
+    /// Each constraint, and whether this candidate keeps it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Judged>,
     /// Replications simulated.
     pub replications: u64,
     /// True: on the Pareto front of [`FRONT`].
     pub front: bool,
-    /// Shell commands that set it on [`Advice::device`], as root; empty: it works so already. None: not looked up, or not offered.
+    /// Shell commands, to be run as root, that set it on [`Advice::device`]; empty if it is set already. None: not
+    /// looked up, or the device does not offer it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<Vec<String>>,
-    /// Why no setting of Linux, or of the device, makes it so.
+    /// Why neither Linux nor the device can be set so. None: it can, or it was not looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_offered: Option<String>,
 }
 
 impl Candidate {
-    /// A figure, where it was measured.
+    /// A figure by its measure; None if it was not measured.
     pub fn figure(&self, measure: Measure) -> Option<Figure> {
         self.figures.get(measure.key).copied()
     }
@@ -117,41 +118,43 @@ pub struct Advice {
     pub host: Host,
     /// What is offered.
     pub traffic: Traffic,
-    /// What was wanted.
+    /// Figure that the pick should make best.
     pub goal: Goal,
-    /// What had to hold.
+    /// Bounds that the pick must keep.
     pub constraints: Vec<Constraint>,
     /// Probability that the pick is the best, or within `indifference` of it.
     pub confidence: f64,
-    /// Smallest difference worth telling apart, in the goal's unit; None: nothing was simulated.
+    /// Smallest difference that counts, in the goal's unit; None: nothing was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indifference: Option<f64>,
-    /// Candidates further from bound or best than this by the model were not simulated (relative).
+    /// Relative distance: a candidate that the model puts further than this from a bound, or from the best, was not
+    /// simulated.
     pub margin: f64,
-    /// Replications of a candidate before one is selected; those clearly worse after a quarter of them take no more.
+    /// Replications per candidate before one is selected. A candidate that is clearly worse after a quarter of them
+    /// gets no more.
     pub first_stage: u64,
-    /// Arrivals of a replication.
+    /// Arrivals per replication.
     pub packets_each: u64,
-    /// Arrivals simulated.
+    /// Arrivals simulated in all.
     pub packets: u64,
-    /// Arrivals allowed.
+    /// Most arrivals that were allowed.
     pub packets_at_most: u64,
-    /// How it ended.
+    /// How the search ended.
     pub verdict: Verdict,
-    /// The pick; those not decided between; or the one that comes closest to the constraints.
+    /// The pick; without one, the candidates left undecided, or the one that comes closest to the constraints.
     pub advised: Vec<Scheme>,
-    /// Shown to be within the indifference of the pick.
+    /// Schemes shown to differ from the pick by no more than `indifference`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alike: Vec<Scheme>,
-    /// Every candidate: the advised first, then the front, then by the goal.
+    /// All candidates: the advised first, then those of the front, then the others, best first.
     pub candidates: Vec<Candidate>,
     /// What the reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The device that the commands set: an interface of this host. None: [`Advice::PLACEHOLDER`] stands for it.
+    /// Interface of this host that the commands set. None: they name [`Advice::PLACEHOLDER`] in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// How it was produced.
+    /// Version, seed, engines and settings that gave this advice.
     pub provenance: Provenance,
 }
 
@@ -165,20 +168,20 @@ pub struct Overall {
     pub infeasible: usize,
     /// Largest shortfall from the best of a load: of one CPU for CPU shares, else relative to the best.
     pub shortfall: f64,
-    /// The load of that shortfall (pps).
+    /// Offered load with that shortfall (pps).
     pub worst_pps: Option<f64>,
 }
 
 impl Advice {
-    /// What stands for the device in commands where none was named.
+    /// Stands for the interface in commands if none was named.
     pub const PLACEHOLDER: &'static str = "DEV";
 
-    /// The candidate of a scheme.
+    /// The candidate with this scheme.
     pub fn candidate(&self, scheme: &Scheme) -> Option<&Candidate> {
         self.candidates.iter().find(|candidate| candidate.scheme == *scheme)
     }
 
-    /// The pick, where there is one.
+    /// The pick; None if none was picked.
     pub fn pick(&self) -> Option<&Candidate> {
         match self.verdict {
             Verdict::Picked => self.candidate(self.advised.first()?),

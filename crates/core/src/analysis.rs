@@ -10,28 +10,29 @@ pub struct Analysis {
     pub cliff_pps: f64,
     /// The loss fraction that defines the cliff.
     pub loss_target: f64,
-    /// Throughput at twice the cliff over the peak: 1 holds, 0 is receive livelock.
+    /// Delivered rate at twice the cliff, divided by the highest delivered rate: 1 without livelock, 0 in full receive
+    /// livelock.
     pub livelock: f64,
-    /// Step h of the sensitivities: costs are multiplied by e^h and e^-h.
+    /// Step h of the sensitivities, which compare the figures at the cost times e^h and times e^-h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
-    /// By cost, the most telling for the cliff first.
+    /// Sensitivity to each cost, largest effect on the cliff first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitivities: Vec<CostSensitivity>,
 }
 
-/// How three figures move with one cost.
+/// How three figures change with one cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostSensitivity {
-    /// The cost's key of `--set`.
+    /// Key of the cost, as `--set` takes it.
     pub cost: String,
-    /// Percent of change of the cliff a percent of the cost.
+    /// Change of the cliff (percent) if the cost grows by 1 percent.
     pub cliff: f64,
-    /// Percent of change of the mean latency a percent of the cost, at the point's load.
+    /// Change of the mean latency at the point's load (percent) if the cost grows by 1 percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<f64>,
-    /// Change of the CPU's available share a percent of the cost, in percent of one CPU, at the point's load.
+    /// Change of the CPU's available share at the point's load (percent of one CPU) if the cost grows by 1 percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<f64>,
 }

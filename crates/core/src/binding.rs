@@ -4,8 +4,8 @@ use crate::engine::EngineKind;
 use crate::finding::{Finding, SweepPoint};
 use crate::outcome::{CpuShares, Figure, Outcome};
 
-/// One sentence, from the lowest load at or past the cliff that lost more than the target; None where no engine has one. Measured, else
-/// simulated, else by the model, and it says so.
+/// Names the bottleneck in one sentence, from the lowest load at or past the cliff that loses more than the target.
+/// Takes measured points, else simulated, else predicted ones, and says which. None if no engine has such a point.
 pub fn sentence(finding: &Finding) -> Option<String> {
     [EngineKind::Wire, EngineKind::Sim, EngineKind::Model].into_iter().find_map(|engine| {
         let said = of(finding, engine)?;
@@ -24,14 +24,15 @@ fn of(finding: &Finding, engine: EngineKind) -> Option<String> {
     at(losing.load_pps, &losing.outcome, *cliff)
 }
 
-/// One sentence from what is found at a load past the cliff; None where nothing is lost there, or the outcome has no CPU shares.
+/// Names the bottleneck in one sentence, from the outcome at a load past the cliff. None if nothing is lost there, or
+/// the outcome has no CPU shares.
 pub fn at(load_pps: f64, outcome: &Outcome, cliff: Figure) -> Option<String> {
     let (place, share) = place(outcome)?;
     let cpu = outcome.cpu?;
     let available = value(cpu.available);
     let lost =
         format!("past the cliff, at {:.0} kpps, {} of the loss is in the {place}", load_pps / 1e3, percent(share));
-    // With this much work a packet a whole CPU would carry so much.
+    // Rate (pps) that a fully busy CPU would carry at the present work per packet.
     let whole_pps = outcome.throughput_pps?.value / (1.0 - available).max(1e-9);
     let upper_pps = cliff.interval.map_or(cliff.value, |interval| interval.high);
     Some(if whole_pps > upper_pps && available > 0.0 {
@@ -50,7 +51,7 @@ fn loses(point: &SweepPoint, finding: &Finding) -> bool {
     point.sender_kept_up && point.outcome.loss_fraction.is_some_and(|loss| loss.value > finding.loss_target)
 }
 
-/// The queue in which most is lost, and its share of the loss.
+/// Queue that loses most packets, and its share of all losses.
 fn place(outcome: &Outcome) -> Option<(&'static str, f64)> {
     let loss = outcome.loss?;
     let places =

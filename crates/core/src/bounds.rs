@@ -1,12 +1,12 @@
-//! Ranges of the quantities that a point is made of. What lies outside is a slip of the hand, and would take engines out of
-//! the range of doubles, of memory or of patience: it is refused where a host, a scheme or a traffic is checked.
+//! Accepted ranges of the quantities that make up a point. A value outside is a typing error, and would exceed the
+//! range of doubles, the memory or any reasonable run time: checks of hosts, schemes and traffic refuse it.
 
 use crate::error::Invalid;
 use crate::units;
 
 /// The longest time (s): eleven days.
 pub const LONGEST_S: f64 = 1e6;
-/// The shortest time that is not 0 (s).
+/// The shortest time above 0 (s).
 pub const SHORTEST_S: f64 = 1e-18;
 /// The lowest packet rate (pps): one packet in eleven days.
 pub const LOWEST_PPS: f64 = 1e-6;
@@ -16,18 +16,18 @@ pub const HIGHEST_PPS: f64 = 1e13;
 pub const SLOWEST_BPS: f64 = 1.0;
 /// The fastest link (bit/s).
 pub const FASTEST_BPS: f64 = 1e16;
-/// Most slots of a ring, packets of a buffer or of a backlog. Rings of NICs have up to 32768 slots, backlogs
+/// Largest ring, buffer or backlog (packets). Rings of NICs have up to 32768 slots, backlogs
 /// (net.core.netdev_max_backlog) some millions.
 pub const MOST_PACKETS: u64 = 1 << 24;
-/// Most packets of a quota, budget or weight: Linux keeps them as int.
+/// Largest quota, budget or weight (packets): Linux stores them as int.
 pub const MOST_COUNT: u64 = i32::MAX as u64;
 
-/// 0, or a time from [`SHORTEST_S`] to [`LONGEST_S`].
+/// Accepts 0, or a time from [`SHORTEST_S`] to [`LONGEST_S`].
 pub(crate) fn time_or_none(name: &str, seconds: f64) -> Result<(), Invalid> {
     if seconds == 0.0 { Ok(()) } else { within(name, seconds, "0s, or a time from") }
 }
 
-/// A time from [`SHORTEST_S`] to [`LONGEST_S`].
+/// Accepts a time from [`SHORTEST_S`] to [`LONGEST_S`].
 pub(crate) fn time(name: &str, seconds: f64) -> Result<(), Invalid> {
     within(name, seconds, "a time from")
 }
@@ -41,18 +41,18 @@ fn within(name: &str, seconds: f64, what: &str) -> Result<(), Invalid> {
     Err(Invalid::new(name, value, format!("must be {what} 1e-18 s to 1e6 s")))
 }
 
-/// A packet rate from [`LOWEST_PPS`] to [`HIGHEST_PPS`], which `value` is how the user wrote.
+/// Accepts a packet rate from [`LOWEST_PPS`] to [`HIGHEST_PPS`]. `value`: the rate as the user wrote it, for the error.
 pub fn rate(name: &str, pps: f64, value: impl ToString) -> Result<(), Invalid> {
     if (LOWEST_PPS..=HIGHEST_PPS).contains(&pps) {
         return Ok(());
     }
     let value = value.to_string();
-    // Hundreds of zeros tell nobody anything.
+    // A text with hundreds of zeros is shown as a power of ten.
     let value = if value.len() > 40 { format!("{pps:e} pps") } else { value };
     Err(Invalid::new(name, value, "must be from 1e-6 pps to 1e13 pps"))
 }
 
-/// From 1 to [`MOST_PACKETS`].
+/// Accepts 1 to [`MOST_PACKETS`].
 pub(crate) fn packets(name: &str, count: u64, what: &str) -> Result<(), Invalid> {
     if (1..=MOST_PACKETS).contains(&count) {
         return Ok(());
@@ -60,7 +60,7 @@ pub(crate) fn packets(name: &str, count: u64, what: &str) -> Result<(), Invalid>
     Err(Invalid::new(name, count, format!("must be at least 1 and at most {MOST_PACKETS} {what}")))
 }
 
-/// From 1 to [`MOST_COUNT`].
+/// Accepts 1 to [`MOST_COUNT`].
 pub(crate) fn count(name: &str, count: u64) -> Result<(), Invalid> {
     if (1..=MOST_COUNT).contains(&count) {
         return Ok(());
@@ -72,7 +72,7 @@ pub(crate) fn count(name: &str, count: u64) -> Result<(), Invalid> {
 mod tests {
     use super::*;
 
-    /// Each refusal has the value and what is accepted, at a readable length.
+    /// A refusal names the value and the accepted range, in a readable length.
     #[test]
     fn what_is_refused_is_told_with_its_range() {
         for (refused, parts) in [

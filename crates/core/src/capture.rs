@@ -1,4 +1,4 @@
-//! [`Capture`]: packets recorded on a link: when they came, how long they were, which flows they belonged to.
+//! [`Capture`]: packets recorded on a link, with their times, lengths and flows.
 
 #[cfg(feature = "pcap")]
 mod opening;
@@ -10,18 +10,19 @@ use std::net::SocketAddr;
 /// One packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Captured {
-    /// Since the packet before it (ns); the first packet's is the mean of the others, so that a capture can be read around.
+    /// Time since the packet before it (ns). The first packet's is the mean of all others, so that the capture can be
+    /// replayed in a loop.
     pub gap_ns: u64,
     /// Frame, FCS included (bytes).
     pub bytes: u32,
-    /// Its flow's place in [`Capture::flows`]; None without an IP address, or of a flow beyond those that are told apart.
+    /// Index of its flow in [`Capture::flows`]. None: no IP address, or too many flows in the file.
     pub flow: Option<u32>,
 }
 
 /// Packets of one source and destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapturedFlow {
-    /// Source address and port; port 0 without ports.
+    /// Source address and port; port 0 if the protocol has no ports.
     pub source: SocketAddr,
     /// Destination address and port.
     pub destination: SocketAddr,
@@ -32,22 +33,23 @@ pub struct CapturedFlow {
 /// A recording.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Capture {
-    /// Where it was read from.
+    /// Name of the file or stream it was read from.
     pub file: String,
-    /// The packets, in the order of their times; at least two, over more than no time.
+    /// The packets by rising time: at least two, not all at the same time.
     pub packets: Vec<Captured>,
-    /// The flows, the heaviest first; packets without an IP address are in none.
+    /// The flows, most packets first. Packets without an IP address belong to none.
     pub flows: Vec<CapturedFlow>,
     /// SHA-256 of the file, in hexadecimal digits; None if it was not read from one.
     pub sha256: Option<String>,
-    /// What of the file was left out or counted otherwise, a sentence each.
+    /// What was left out or changed when the file was read, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// The largest IP packet of a link where a capture's name gives none (bytes).
+/// MTU that is assumed if the name of a capture gives none (bytes).
 pub const USUAL_MTU: u32 = 1500;
 
-/// The MTU (bytes) that a capture's name ends with, and the name before it: `cap.pcap,mtu=9000`; `None` for an MTU that cannot be.
+/// Splits an MTU (bytes) from the end of a capture's name, as in `cap.pcap,mtu=9000`; returns the name without it, and
+/// the MTU or [`USUAL_MTU`]. `None`: not a possible MTU.
 pub fn named(name: &str) -> Option<(&str, u32)> {
     match name.rsplit_once(",mtu=") {
         None => Some((name, USUAL_MTU)),
@@ -55,7 +57,7 @@ pub fn named(name: &str) -> Option<(&str, u32)> {
     }
 }
 
-/// True for a text that names a capture by its ending: `.pcap`, `.pcapng`, `.cap`, packed or not, with an MTU or not.
+/// True if the name ends as captures do (`.pcap`, `.pcapng`, `.cap`), compressed or not, with an MTU or not.
 pub fn is_name(text: &str) -> bool {
     let text = text.trim().to_ascii_lowercase();
     let file = text.rsplit_once(",mtu=").map_or(text.as_str(), |(file, _)| file);
@@ -64,7 +66,7 @@ pub fn is_name(text: &str) -> bool {
 }
 
 impl Capture {
-    /// Packets a second as recorded.
+    /// Mean packet rate of the recording (pps).
     pub fn rate_pps(&self) -> f64 {
         let nanoseconds: u64 = self.packets.iter().map(|packet| packet.gap_ns).sum();
         self.packets.len() as f64 / (nanoseconds as f64 * 1e-9)

@@ -1,4 +1,4 @@
-//! CPUs of a host over the windows of a test: the same rows wherever one is measured.
+//! CPU use of a host during the windows of a test, in the rows that all kinds of tests store.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,9 @@ impl CpuRow {
         self.user + self.nice + self.system + self.irq + self.softirq
     }
 
-    /// Of each CPU the medians over these rows, a row a repeat, as parts of their sum: the classes' medians may be of different repeats,
-    /// and would not add up to one. In the order of the CPUs.
+    /// One row per CPU, by rising CPU number: the median of each class over these rows, one of each repeat, divided by
+    /// the sum of the medians. Without the division they need not add up to 1, as medians of several classes may come
+    /// from several repeats.
     pub fn medians(rows: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let of = |(cpu, rows): (usize, Vec<Self>)| {
             let middle = |share: fn(&Self) -> f64| median(rows.iter().map(share));
@@ -64,7 +65,7 @@ impl CpuRow {
         by_cpu(rows, |row| row.cpu).into_iter().map(of).collect()
     }
 
-    /// All CPUs added up, in CPUs; its `cpu` is how many they are.
+    /// Sum over the CPUs (in CPUs); `cpu` is the number of CPUs.
     pub fn sum(rows: &[Self]) -> Self {
         let sum = |share: fn(&Self) -> f64| rows.iter().map(share).sum();
         Self {
@@ -79,7 +80,7 @@ impl CpuRow {
         }
     }
 
-    /// The mean CPU; its `cpu` is how many they are.
+    /// Mean over the CPUs; `cpu` is the number of CPUs.
     pub fn mean(rows: &[Self]) -> Self {
         let (sum, count) = (Self::sum(rows), rows.len().max(1) as f64);
         Self {
@@ -94,7 +95,7 @@ impl CpuRow {
         }
     }
 
-    /// The one that is in use most; None of none.
+    /// The row with the largest share in use; None if there are no rows.
     pub fn busiest(rows: &[Self]) -> Option<&Self> {
         rows.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))
     }
@@ -106,7 +107,7 @@ impl CpuRow {
 pub struct ExactRow {
     /// The CPU.
     pub cpu: usize,
-    /// netcliff's threads, without what interrupted them.
+    /// netcliff's threads, without the interrupts during them.
     pub application: f64,
     /// Softirqs: receive, transmit and other.
     pub softirq: f64,
@@ -116,12 +117,12 @@ pub struct ExactRow {
     pub other: f64,
     /// Idle.
     pub idle: f64,
-    /// What the meter itself used.
+    /// eBPF programs of the meter itself.
     pub overhead: f64,
 }
 
 impl ExactRow {
-    /// Of each CPU the medians over these rows, a row a repeat; in the order of the CPUs.
+    /// One row per CPU, by rising CPU number: the median of each share over these rows, one of each repeat.
     pub fn medians(rows: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let of = |(cpu, rows): (usize, Vec<Self>)| {
             let median = |share: fn(&Self) -> f64| median(rows.iter().map(share));
@@ -171,7 +172,7 @@ mod tests {
     }
 
     proptest! {
-        /// The repeats' classes rise and fall against each other; what is printed of a CPU is still all of it.
+        /// Whatever the repeats are, the medians of a CPU add up to all of its time.
         #[test]
         fn medians_of_a_cpu_add_up_to_the_whole(repeats in vec(uniform7(0.0..1.0_f64), 1..6)) {
             let row = |classes: [f64; 7]| {

@@ -1,5 +1,5 @@
-//! [`Detail`]: what a simulation can show beside its figures: how often how many packets wait, how long the CPU is
-//! busy without a break, and what happened when.
+//! [`Detail`]: what a simulation can show besides its figures: distributions of queue lengths, of busy periods and of
+//! latencies, and a time series.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use crate::outcome::{CpuShares, Figure};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Detail {
-    /// Packets in ring and protocol, by share of time; numbers that never occurred are left out.
+    /// Packets in ring and protocol, by share of time. Numbers that never occurred are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ring: Vec<QueueShare>,
-    /// The same for the application's socket.
+    /// Packets in the application's socket, by share of time. Numbers that never occurred are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub socket: Vec<QueueShare>,
     /// Times in which the CPU is busy without a break.
@@ -21,26 +21,27 @@ pub struct Detail {
     /// Latencies of the delivered packets.
     #[serde(default, skip_serializing_if = "LatencyHistogram::is_empty")]
     pub latency_histogram_ns: LatencyHistogram,
-    /// Slices of the first replication, from its start, in order.
+    /// Time series of the first replication: slices from its start, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Slice>,
 }
 
-/// How much of the time so many packets are there.
+/// Share of time during which a number of packets is in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueShare {
-    /// Packets, the one in service included.
+    /// Number of packets, the one in service included.
     pub packets: u64,
     /// Share of time (1).
     pub share: Figure,
 }
 
-/// Maximal times in which the CPU is never available: interrupt, poll, protocol or application follow each other.
+/// Periods in which the CPU is never available: interrupt, poll, protocol and application follow each other without a
+/// break.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BusyPeriods {
-    /// How many end (1/s).
+    /// Busy periods that end (1/s).
     pub per_s: Figure,
     /// Mean length (s); None if none ended: the CPU never rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,7 +82,7 @@ pub struct Slice {
 }
 
 /// Latencies as pairs (largest latency of the cell (ns), packets), rising. The cells are those of HdrHistogram at three
-/// significant digits, the same for every run, so that histograms merge without loss.
+/// significant digits, equal in all runs, so that histograms merge without loss.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -93,7 +94,7 @@ impl LatencyHistogram {
         self.0.is_empty()
     }
 
-    /// Packets in it.
+    /// Number of packets in it.
     pub fn packets(&self) -> u64 {
         self.0.iter().map(|(_, packets)| packets).sum()
     }
@@ -107,7 +108,8 @@ impl LatencyHistogram {
         self.0 = cells.into_iter().collect();
     }
 
-    /// The latency (s) that `share` (0 to 1) of the packets do not exceed, rounded up to its cell; None without packets.
+    /// The latency (s) that a `share` (0 to 1) of the packets does not exceed, rounded up to its cell; None without
+    /// packets.
     pub fn quantile_s(&self, share: f64) -> Option<f64> {
         let wanted = share * self.packets() as f64;
         let mut seen = 0;

@@ -11,9 +11,9 @@ use std::net::IpAddr;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// At the kernel's tracepoint skb:kfree_skb, each with reason and place.
+    /// The kernel's tracepoint skb:kfree_skb, which reports reason and place of each drop.
     Ebpf,
-    /// By the counters that the kernel keeps anyway.
+    /// Counters that the kernel has without tracing.
     #[default]
     Counters,
 }
@@ -28,7 +28,7 @@ impl fmt::Display for Method {
 }
 
 impl Method {
-    /// In a column.
+    /// Name in a column of a table.
     #[must_use]
     pub fn short(self) -> &'static str {
         match self {
@@ -46,76 +46,78 @@ pub struct Drops {
     pub seconds: f64,
     /// How they were counted.
     pub method: Method,
-    /// Which packets count; None: all.
+    /// Filter that selects the packets that count; None: all packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// All drops that the kernel reported, whatever the filter; exact. None where only counters were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<u64>,
-    /// Drops that one that was looked at stands for, mean: 1 below the bound of the sampling. Counts of rows are scaled by it.
+    /// Mean number of drops for each drop that was examined: 1 unless drops were sampled. Counts of rows are multiplied
+    /// by it.
     pub sampling_factor: f64,
-    /// Whose drops these are: `netns blue`, `all network namespaces`; None where that was not looked at.
+    /// Network namespaces that were watched: `netns blue`, `all network namespaces`. None: unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scope: Option<String>,
     /// The rows, most drops first.
     pub rows: Vec<DropRow>,
-    /// With a filter: counters that grew and that eBPF does not see. They are of all packets, as no filter applies to a counter.
+    /// With a filter: counters that grew and whose drops eBPF does not see. They count all packets, as a counter cannot
+    /// be filtered.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub not_filtered: Vec<DropRow>,
-    /// Packets that were freed as their socket or device was closed: no losses, in no sum.
+    /// Packets freed because their socket or device was closed. They are not losses, and no sum includes them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub at_close: Vec<DropRow>,
-    /// What the reasons mean and what to do about them, those of the first rows first.
+    /// Meanings of the reasons, and remedies, in the order of the rows.
     pub advice: Vec<DropAdvice>,
     /// What limits these figures, a sentence each.
     pub limits: Vec<String>,
 }
 
-/// Drops of one reason at one place, and what else was asked to tell them apart by.
+/// Drops of one reason at one place, and of one flow, process or stack if these were to be distinguished.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DropRow {
-    /// The kernel's name of the reason (`UDP_CSUM`); `-` where it gives none.
+    /// The kernel's name of the reason, such as `UDP_CSUM`; `-` if it gives none.
     pub reason: String,
-    /// Where: a function of the kernel with the offset in it, or a counter's name.
+    /// Where they were dropped: a kernel function with the offset in it, or the name of a counter.
     pub place: String,
-    /// How this row was counted.
+    /// How the drops of this row were counted.
     #[serde(default)]
     pub method: Method,
-    /// Network namespace: its name below /run/netns, `host` for the host's own, else a process in it.
+    /// Network namespace: its name in /run/netns, `host` for the host's own, otherwise a process in it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub netns: Option<String>,
     /// The namespace's inode number (/proc/PID/ns/net).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub netns_inode: Option<u64>,
-    /// The packet's interface at the place.
+    /// The packet's interface when it was dropped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub device: Option<String>,
-    /// The socket that it was for.
+    /// The socket that the packet was for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub socket: Option<Socket>,
-    /// The container by its control group: of the socket's process, else of one in the namespace.
+    /// Container, by the control group of the socket's process, or of a process in the namespace.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub container: Option<String>,
-    /// What the packets and the devices show of the cause, where the kernel gives no reason.
+    /// Cause, as far as packets and devices show it, if the kernel gives no reason.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cause: Option<String>,
     /// Drops in the interval.
     pub drops: u64,
-    /// The same by time (drops/s).
+    /// Drops per second of the interval.
     pub per_s: f64,
-    /// Share of all rows.
+    /// Share of the drops of all rows (0 to 1).
     pub share: f64,
-    /// Bytes of the packets; None where only packets are counted.
+    /// Bytes of the dropped packets. None: only packets were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The flow, where asked.
+    /// The flow, if drops were to be distinguished by flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
-    /// Who had the CPU, where asked.
+    /// The task that was running, if drops were to be distinguished by process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
-    /// The kernel's stack, innermost first, where asked.
+    /// The kernel's stack, innermost function first, if drops were to be distinguished by stack.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub stack: Vec<String>,
 }
@@ -124,15 +126,15 @@ pub struct DropRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flow {
-    /// IP's protocol.
+    /// IP protocol number.
     pub protocol: u8,
     /// Source.
     pub source: IpAddr,
-    /// Its port; 0 without ports.
+    /// Source port; 0 if the protocol has no ports.
     pub source_port: u16,
     /// Destination.
     pub destination: IpAddr,
-    /// Its port.
+    /// Destination port; 0 if the protocol has no ports.
     pub destination_port: u16,
 }
 
@@ -161,19 +163,19 @@ fn protocol(out: &mut fmt::Formatter<'_>, number: u8) -> fmt::Result {
     }
 }
 
-/// A socket and who has it.
+/// A socket, and the process that owns it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Socket {
-    /// IP's protocol.
+    /// IP protocol number.
     pub protocol: u8,
-    /// Its own address; unspecified: any.
+    /// Local address; unspecified: any.
     pub address: IpAddr,
-    /// Its own port.
+    /// Local port.
     pub port: u16,
-    /// Its inode number, as in /proc/PID/fd; 0 where it has no file.
+    /// Inode number, as in /proc/PID/fd; 0: no file.
     pub inode: u64,
-    /// A process that has it.
+    /// A process that has it open.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub process: Option<Process>,
 }
@@ -192,27 +194,27 @@ impl fmt::Display for Socket {
     }
 }
 
-/// A task.
+/// A task of the kernel's scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
-    /// Number; 0: the CPU was idle.
+    /// Its number (PID); 0: the CPU was idle.
     pub id: u32,
-    /// Name.
+    /// Its name.
     pub name: String,
 }
 
-/// What a reason means and what helps.
+/// What a drop reason means, and remedies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DropAdvice {
-    /// The reasons that it is about.
+    /// The reasons that it explains.
     pub reason: String,
     /// What happened.
     pub meaning: String,
-    /// What to do, a step each; commands stand in backquotes.
+    /// What to do, one step each, with commands in backquotes.
     pub remedies: Vec<String>,
-    /// The source of that.
+    /// Source of this explanation.
     pub source: String,
 }
 
@@ -220,18 +222,18 @@ pub struct DropAdvice {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Path {
-    /// Its number, from 0 in the order in which packets were first seen.
+    /// Number of the packet, from 0, in the order in which packets were first seen.
     pub packet: u32,
-    /// Its flow; None where it was not IP.
+    /// Its flow; None: not an IP packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
-    /// What touched it, in order of time.
+    /// Places that the packet passed, by time.
     pub steps: Vec<PathStep>,
-    /// True where its end was seen, consumed or dropped.
+    /// True if the trace has its end: consumed or dropped.
     pub ended: bool,
 }
 
-/// A place that touched a packet.
+/// One place that a packet passed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathStep {
@@ -239,7 +241,7 @@ pub struct PathStep {
     pub at_ns: u64,
     /// The tracepoint or function.
     pub place: String,
-    /// CPU.
+    /// The CPU it ran on.
     pub cpu: u32,
     /// The packet's interface here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -247,18 +249,18 @@ pub struct PathStep {
     /// The network namespace of that interface.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub netns: Option<String>,
-    /// Bytes from the packet's data on, headers that were already taken off not included.
+    /// Bytes from the packet's data pointer on: headers already removed do not count.
     pub bytes: u32,
-    /// Why and where it was dropped.
+    /// Reason and place of the drop; None: the packet was not dropped here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<String>,
 }
 
-/// Rows of a sum that are told apart; what more there is goes without flow, socket and process.
+/// Most rows of a sum that are distinguished. Drops of further rows are added without flow, socket, process and stack.
 const MOST_ROWS: usize = 16_384;
 
 impl DropRow {
-    /// A number of all but the counts: rows that count the same have the same.
+    /// Hash of everything but the counts: rows with the same hash are added up.
     fn identity(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let DropRow {
@@ -270,7 +272,7 @@ impl DropRow {
     }
 }
 
-/// Adds rows to those that count the same.
+/// Adds rows to a sum, counting those with the same reason, place, owner and flow as one.
 pub fn add_rows(sum: &mut Vec<DropRow>, rows: impl IntoIterator<Item = DropRow>) {
     let mut places: HashMap<u64, usize> = sum.iter().enumerate().map(|(n, row)| (row.identity(), n)).collect();
     for mut row in rows {
@@ -290,7 +292,7 @@ pub fn add_rows(sum: &mut Vec<DropRow>, rows: impl IntoIterator<Item = DropRow>)
 }
 
 impl Drops {
-    /// Adds a later interval.
+    /// Adds the drops of a later interval.
     pub fn add(&mut self, later: &Drops) {
         let weighted = self.sampling_factor * self.seen.unwrap_or(0) as f64
             + later.sampling_factor * later.seen.unwrap_or(0) as f64;

@@ -11,7 +11,7 @@ use crate::queues::Flows;
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
-/// One question: this host, this scheme, this traffic.
+/// What an engine answers: a host, a scheme and a traffic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
@@ -24,13 +24,13 @@ pub struct Point {
 }
 
 impl Point {
-    /// The same with this offered load.
+    /// The same host, scheme and traffic at another offered load (pps).
     pub fn at_pps(&self, pps: f64) -> Self {
         Self { traffic: self.traffic.at_pps(pps), ..self.clone() }
     }
 
-    /// The SHA-256 digests of the files that were read for this point, by what they were read for: a capture's packets, its
-    /// flows, measured times, lengths of pauses. (Frame sizes are part of the point itself.)
+    /// SHA-256 digests of the files read for this point, by their use: packets of a capture, its flows, measured times,
+    /// lengths of pauses. (Frame sizes are part of the point itself.)
     pub fn digests(&self) -> BTreeMap<String, String> {
         let flows = self.traffic.flows.as_ref().and_then(Flows::capture);
         let pauses = self.host.pause_times.as_ref().and_then(PauseTimes::measured);
@@ -43,7 +43,7 @@ impl Point {
         found.into_iter().filter_map(|(name, digest)| Some((name.to_owned(), digest?.clone()))).collect()
     }
 
-    /// Checks every part and the parts against each other.
+    /// Checks host, scheme and traffic, each alone and together.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.host.validate()?;
         self.scheme.validate(&self.host)?;
@@ -51,7 +51,7 @@ impl Point {
     }
 }
 
-/// Which world answers.
+/// The kinds of engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -94,14 +94,14 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// How faithful the mathematics of the model is to the scheme.
+/// Which of the model's approximations are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Fidelity {
     /// The papers' own approximations as they are printed, misprints included (docs/theory/misprints.md).
     Printed,
     /// The papers' own approximations, corrected where docs/theory/misprints.md says so.
     Paper,
-    /// A chain that is exact for its stated assumptions.
+    /// A Markov chain that is exact under its stated assumptions.
     #[default]
     Exact,
 }
@@ -131,18 +131,18 @@ impl std::str::FromStr for Fidelity {
 
 crate::units::serde_as_text!(Fidelity);
 
-/// Why an engine does not answer a point: the assumption or part it lacks, and what to do instead.
+/// Why an engine cannot answer a point: what it does not support, and what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{engine} does not support this point: {reason}")]
 pub struct Unsupported {
-    /// Who declines.
+    /// The engine.
     pub engine: EngineKind,
-    /// What is lacking, as a sentence.
+    /// What it does not support, one sentence.
     pub reason: String,
 }
 
 impl Unsupported {
-    /// `engine` declines for `reason`.
+    /// `engine` does not support a point, for `reason`.
     pub fn new(engine: EngineKind, reason: impl Into<String>) -> Self {
         Self { engine, reason: reason.into() }
     }
@@ -151,43 +151,44 @@ impl Unsupported {
 /// Why a point has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineFailure {
-    /// The point cannot be: a parameter is out of range.
+    /// A parameter of the point is out of range.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The engine does not do this.
+    /// The engine does not support the point.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
     /// The run was stopped before it had an outcome.
     #[error("stopped before this point was finished")]
     Interrupted,
-    /// The engine found a figure that cannot be: a defect of netcliff, not of the question.
+    /// The engine computed an impossible figure: a defect of netcliff, not of the input.
     #[error("{engine} found {unsound}: this is a defect of netcliff, please report it with the command")]
     Unsound {
-        /// Who found it.
+        /// The engine.
         engine: EngineKind,
-        /// The figure.
+        /// The impossible figure.
         unsound: Unsound,
     },
-    /// The attempt failed (a measurement, mostly).
+    /// The computation or measurement failed.
     #[error("{0}")]
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Turns points into outcomes. Seed, precision and fidelity belong to the engine, not to the point.
+/// Computes or measures the outcome of a point. Seed, precision and fidelity are settings of the engine, not of the
+/// point.
 pub trait Engine {
-    /// Which world this is.
+    /// The kind of this engine.
     fn kind(&self) -> EngineKind;
-    /// Whether the point can be answered; if not, a reason a user can act on.
+    /// Whether the engine supports the point; if not, a reason that a user can act on.
     fn supports(&self, point: &Point) -> Result<(), Unsupported>;
-    /// What the engine finds at the point, as yet unchecked; everybody but an engine asks [`Engine::evaluate`].
+    /// The engine's outcome at the point, unchecked. Only engines implement it; all callers use [`Engine::evaluate`].
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure>;
-    /// An engine of the same world that answers nearly the same in less time, for the steps of a search; its last steps, and what it returns, are this
-    /// engine's. `None` if no engine guides for this host.
+    /// An engine of the same kind with nearly the same answers in less time. A search uses it for its first steps; its
+    /// last steps, and its result, come from this engine. `None` if there is no faster engine for this host.
     fn guide(&self, _host: &Host) -> Option<&dyn Engine> {
         None
     }
-    /// Answers the point. Not for engines to implement: the one door through which outcomes leave, where a figure that cannot
-    /// be (not a number, infinite, out of its range) becomes an error with its name.
+    /// The checked outcome of the point: a figure that is not a number, infinite or out of its range becomes an error
+    /// that names it. Engines do not override this method.
     fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         let outcome = self.answer(point)?;
         match outcome.check() {

@@ -1,4 +1,4 @@
-//! What is wrong with an input, said so that it can be mended.
+//! Errors of input, with the value and what is accepted, so that a user can correct it.
 
 /// A text that could not be read as a quantity, scheme, traffic or key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@
 pub struct ParseError {
     /// What was being read, for instance `time` or `--scheme`.
     pub what: String,
-    /// The offending text, whole.
+    /// The whole text that could not be read.
     pub value: String,
     /// The accepted form, as a clause: `expected a time such as "20us"`.
     pub accepted: String,
@@ -18,7 +18,7 @@ impl ParseError {
         Self { what: what.into(), value: value.into(), accepted: accepted.into() }
     }
 
-    /// The same error with `what` put in front, for a caller that knows the key.
+    /// The same error with `what` before its own subject, for a caller that knows the key.
     #[must_use]
     pub fn within(mut self, what: &str) -> Self {
         self.what = what.to_owned();
@@ -26,7 +26,7 @@ impl ParseError {
     }
 }
 
-/// A value that was read but cannot be: out of its range or at odds with another.
+/// A value that was read but is not possible: out of its range, or in conflict with another value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{parameter} = {value}: {range}")]
 pub struct Invalid {

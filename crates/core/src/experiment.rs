@@ -1,9 +1,9 @@
-//! [`Experiment`]: what to find out and how to draw it, read from TOML.
+//! [`Experiment`]: what an experiment computes or measures, and how it is drawn, read from a TOML file.
 //!
-//! One file format of several kinds, told apart by the key `kind`: [`Grid`] (the default) asks engines about points,
-//! [`Mlfrr`] draws the two formulas of the maximum loss-free receive rate, [`Roofline`] what each part lets through. All
-//! kinds share `title`, `[figure]` and `[[mark]]`, and come to [`Curve`]s on [`Axes`]. [`Transfers`] varies settings of real
-//! transfers by a [`Design`], [`Forwarding`] measures a router in several set-ups.
+//! One file format for several kinds, selected by the key `kind`. [`Grid`] (the default): engines evaluate points.
+//! [`Mlfrr`]: two formulas of the maximum loss-free receive rate. [`Roofline`]: upper bounds by link, bus and CPU.
+//! Their results are [`Curve`]s on [`Axes`]. [`Transfers`]: real transfers with settings varied by a [`Design`].
+//! [`Forwarding`]: a router in several set-ups. All kinds share `title`, `[figure]` and `[[mark]]`.
 
 mod curve;
 mod design;
@@ -40,22 +40,22 @@ pub use transfers::{
 };
 pub use values::{OneOrMore, Rates, Share, Varied};
 
-/// Arrivals that can be asked for a simulated point.
+/// Accepted numbers of arrivals per simulated point.
 pub const PACKETS_RANGE: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000;
 
-/// The key `kind`.
+/// Values of the key `kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum KindTag {
-    /// Points asked of engines.
+    /// Points that engines evaluate.
     #[default]
     Grid,
-    /// The maximum loss-free receive rate by formula.
+    /// The maximum loss-free receive rate, by formula.
     Mlfrr,
     /// Upper bounds by link, bus and CPU.
     Roofline,
-    /// Real transfers, some of their settings varied.
+    /// Real transfers with some settings varied.
     Transfer,
     /// A router's throughput in several set-ups.
     Forwarding,
@@ -64,19 +64,19 @@ pub enum KindTag {
 /// An experiment of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
-    /// Points asked of engines.
+    /// Points that engines evaluate.
     Grid(Box<Grid>),
     /// The maximum loss-free receive rate by formula.
     Mlfrr(Box<Mlfrr>),
     /// Upper bounds by link, bus and CPU.
     Roofline(Box<Roofline>),
-    /// Real transfers, some of their settings varied.
+    /// Real transfers with some settings varied.
     Transfers(Box<Transfers>),
     /// A router's throughput in several set-ups.
     Forwarding(Box<Forwarding>),
 }
 
-/// What every kind has: read first, so that errors of the rest are those of the right kind.
+/// The keys of every kind. They are read first, so that errors in the rest are those of the right kind.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Head {
@@ -85,10 +85,10 @@ struct Head {
 }
 
 impl Experiment {
-    /// Reads an experiment file; `path` is named in errors.
+    /// Reads an experiment from the text of a file; `path` is its name in errors.
     ///
     /// # Errors
-    /// File, line, value and accepted form.
+    /// The error has file, line, value and accepted form.
     pub fn from_toml(path: &str, text: &str) -> Result<Self, FileError> {
         let head: Head = parse_toml(path, text)?;
         let experiment = match head.kind {
@@ -116,7 +116,7 @@ impl Experiment {
         self.marks().map(drop)
     }
 
-    /// What the experiment shows, one line.
+    /// Title of the experiment, one line.
     pub fn title(&self) -> &str {
         match self {
             Self::Grid(grid) => &grid.title,
@@ -127,7 +127,7 @@ impl Experiment {
         }
     }
 
-    /// The work whose figure it is: author, year, title; empty if it is of none.
+    /// The work whose figure it repeats (author, year, title); empty if there is none.
     pub fn paper(&self) -> &str {
         match self {
             Self::Grid(grid) => &grid.paper,
@@ -151,7 +151,7 @@ impl Experiment {
         }
     }
 
-    /// The stated numbers in base units.
+    /// The stated numbers to compare with, in base units.
     ///
     /// # Errors
     /// Never for an experiment that was read by [`Experiment::from_toml`].
@@ -169,7 +169,7 @@ impl Experiment {
         sections.iter().enumerate().map(placed).collect()
     }
 
-    /// A figure that marks may be about, by its key.
+    /// A figure that a mark may name, by its key.
     fn quantity(&self, key: &str) -> Result<Quantity, String> {
         let (name, dimension) = match self {
             Self::Grid(_) => key.parse::<Measure>().map(|measure| (measure.name, measure.dimension)),
@@ -180,7 +180,7 @@ impl Experiment {
         Ok(Quantity { key: key.to_owned(), name: name.to_owned(), dimension })
     }
 
-    /// What is known of the curves before they are had.
+    /// What is known of the curves before the experiment runs.
     fn ruled(&self) -> Result<Ruled, BadValue> {
         match self {
             Self::Grid(grid) => grid.ruled(),
@@ -192,7 +192,7 @@ impl Experiment {
                 let lines = names.map(|name| mark::Line { name, reach, settings: Vec::new() }).collect();
                 Ok(Ruled { lines: Some(lines), ..Ruled::default() })
             }
-            // Their names come with the formulas.
+            // The names of the curves come from the formulas.
             Self::Mlfrr(_) => Ok(Ruled { delivers: true, ..Ruled::default() }),
             Self::Roofline(_) => Ok(Ruled::default()),
         }

@@ -1,10 +1,11 @@
-//! Which packets are meant, in the language of tcpdump's filters: [`Filter`].
+//! [`Filter`]: selects packets by an expression in the language of tcpdump's filters.
 //!
-//! The language is the part of pcap-filter(7) that speaks of addresses, ports, protocols and lengths, with the precedence of that
-//! page: `not` binds closest, `and` and `or` bind alike, from left to right. A filter is compiled to steps with two ways out
-//! ([`Step`]), which the eBPF programs of `netcliff-host` walk over the words of a packet's header (bpf/skb.h), as classic BPF does
-//! over its bytes. Not understood, and refused with the place: names of hosts, networks and services (this crate asks nobody), the link layer's
-//! addresses, VLANs, and expressions on bytes such as `tcp[13]`.
+//! The language is the part of pcap-filter(7) about addresses, ports, protocols and lengths, with the same precedence:
+//! `not` binds closest; `and` and `or` have equal precedence and group from left to right. A filter is compiled to
+//! steps with two exits each ([`Step`]), which the eBPF programs of `netcliff-host` run on the words of a packet's
+//! header (bpf/skb.h), as classic BPF does on its bytes. Not supported, and refused with the position: names of hosts,
+//! networks and services (this crate resolves no names), link-layer addresses, VLANs, and expressions on bytes such as
+//! `tcp[13]`.
 //!
 //! A test in `netcliff-host` (drops/tests/filters.rs) compares generated filters with tcpdump over the same packets.
 
@@ -16,77 +17,77 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-/// Most steps of a filter; the same stands in bpf/skb.h.
+/// Most steps of a filter; equals the constant in bpf/skb.h.
 pub const MOST_STEPS: usize = 64;
-/// Where a step leads to that accepts.
+/// Exit of a step that accepts the packet.
 const ACCEPT: usize = MOST_STEPS;
-/// Where a step leads to that refuses.
+/// Exit of a step that rejects the packet.
 const REFUSE: usize = MOST_STEPS + 1;
 
 /// Words of a packet's header, in the order of bpf/skb.h (`enum word`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Word {
-    /// Of IP: 4 or 6; 5 for ARP and RARP, which have addresses of IPv4; 0 for none of these.
+    /// IP version: 4 or 6; 5 for ARP and RARP, which carry IPv4 addresses; 0 for other packets.
     Version = 0,
-    /// Ethernet's type.
+    /// EtherType.
     EtherType = 1,
-    /// IP's protocol.
+    /// IP protocol number.
     Protocol = 2,
-    /// The source's address: four words, of which IPv4 has the first.
+    /// Source address: four words, of which IPv4 uses the first.
     Source = 3,
-    /// The destination's address.
+    /// Destination address: four words, of which IPv4 uses the first.
     Destination = 7,
-    /// The source's port, [`NO_PORT`] where there is none.
+    /// Source port, or [`NO_PORT`].
     SourcePort = 11,
-    /// The destination's port.
+    /// Destination port, or [`NO_PORT`].
     DestinationPort = 12,
-    /// Length with the link layer's header (bytes).
+    /// Length with the link-layer header (bytes).
     Length = 13,
-    /// The protocol behind IPv6's fragment header; else the same as [`Word::Protocol`].
+    /// Protocol after IPv6's fragment header; without one, equal to [`Word::Protocol`].
     Inner = 14,
 }
 
-/// How many words there are.
+/// Number of words of a header.
 pub const WORDS: usize = 16;
-/// A port that a packet without ports has.
+/// Port number of packets whose protocol has no ports.
 pub const NO_PORT: u32 = 0x1_0000;
 
-/// One step: whether `header[word] & mask` lies within `low..=high`, and where to go on.
+/// One step: tests whether `header[word] & mask` lies in `low..=high`, and names the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Number of the word.
+    /// Index of the word in the header.
     pub word: u8,
-    /// Step after yes; 64: accepted, 65: refused.
+    /// Next step if the test is true; 64: accept, 65: reject.
     pub yes: u8,
-    /// Step after no.
+    /// Next step if the test is false.
     pub no: u8,
-    /// What of the word counts.
+    /// Bits of the word that are compared.
     pub mask: u32,
-    /// Least value.
+    /// Lowest value for which the test is true.
     pub low: u32,
-    /// Greatest value.
+    /// Highest value for which the test is true.
     pub high: u32,
 }
 
-/// A compiled filter. Written as it was given.
+/// A compiled filter. `Display` writes its original text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
     text: String,
     steps: Vec<Step>,
 }
 
-/// Why a filter does not compile, and where.
+/// Why a filter does not compile, and the position of the error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {reason}")]
 pub struct FilterError {
-    /// Column of the word that is wrong, from 1.
+    /// Column where the wrong word begins, from 1.
     pub column: usize,
-    /// What is wrong and what is accepted, as a sentence.
+    /// What is wrong and what is accepted, one sentence.
     pub reason: String,
 }
 
-/// What a filter says.
+/// The expression of a filter as a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     Is { word: u8, mask: u32, low: u32, high: u32 },
@@ -112,7 +113,7 @@ impl Node {
         Node::Or(Box::new(self), Box::new(other))
     }
 
-    /// Appends the steps, last one first: where they begin, as an index of the reversed list.
+    /// Appends the steps in reverse order; returns the index, in the reversed list, of the step where they begin.
     fn emit(&self, yes: usize, no: usize, reversed: &mut Vec<(Node, usize, usize)>) -> usize {
         match self {
             Node::Is { .. } => {
@@ -132,7 +133,7 @@ impl Node {
     }
 
     fn steps(&self) -> Option<Vec<Step>> {
-        // Far apart from any index.
+        // A value that differs from any index of a step.
         const YES: usize = usize::MAX;
         const NO: usize = usize::MAX - 1;
         let mut reversed = Vec::new();
@@ -154,15 +155,15 @@ impl Node {
 }
 
 impl Filter {
-    /// Its steps; the first is where it begins.
+    /// The steps; the first one is the start.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Whether a packet with this header is meant.
+    /// True if the filter accepts a packet with this header.
     pub fn accepts(&self, header: &[u32; WORDS]) -> bool {
         let mut at = 0;
-        // Steps lead on only, so that each is taken once at most.
+        // A step leads only to later steps, so that each runs at most once.
         while let Some(step) = self.steps.get(at) {
             let value = header[usize::from(step.word) % WORDS] & step.mask;
             at = usize::from(if (step.low..=step.high).contains(&value) { step.yes } else { step.no });

@@ -1,4 +1,4 @@
-//! [`Finding`]: the one page of `netcliff find`: a host's cliff predicted, simulated and measured.
+//! [`Finding`]: the result of `netcliff find`: a host's cliff predicted, simulated and measured.
 
 mod anew;
 mod disturbance;
@@ -22,13 +22,13 @@ pub use disturbance::{
 pub use generator::{GeneratorPart, GeneratorSummary};
 pub use missing::{EngineFigure, FigurePath, Missing, WholeFigure};
 
-/// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
+/// One value from each engine. None: it is not available; [`Finding::missing`] gives the reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ByEngine<T> {
     /// Predicted by the model.
     pub model: Option<T>,
-    /// In simulation.
+    /// By simulation.
     pub sim: Option<T>,
     /// Measured.
     pub wire: Option<T>,
@@ -67,7 +67,7 @@ impl<T> ByEngine<T> {
     }
 }
 
-/// What the host is, in words.
+/// Description of the host under test, in words.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostSummary {
@@ -75,13 +75,13 @@ pub struct HostSummary {
     pub cpu: String,
     /// Kernel release and preemption: `Linux 6.18.44`.
     pub kernel: String,
-    /// Testbed: `netns: sender on CPU 0, host under test on CPU 1`.
+    /// Testbed and its CPUs: `netns: sender on CPU 0, host under test on CPU 1`.
     pub testbed: String,
-    /// Driver and reception: `veth, RPS to CPU 1 (process_backlog)`.
+    /// Driver and receive path: `veth, RPS to CPU 1 (process_backlog)`.
     pub driver: String,
-    /// What limits this run, a sentence each: virtual machine, no root, few cores.
+    /// What limits the results of this run, one sentence each: virtual machine, no root, few cores.
     pub limits: Vec<String>,
-    /// The agent whose host it is; absent: it is the host that keeps the finding.
+    /// Agent on the host under test; absent: it is the host that ran `find`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
@@ -90,7 +90,7 @@ pub struct HostSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Key of the host file it sets: `protocol`, `application`, `ring`.
+    /// Key of the host file that holds it: `protocol`, `application`, `ring`.
     pub key: String,
     /// The value with its interval.
     pub figure: Figure,
@@ -100,62 +100,62 @@ pub struct Cost {
     pub how: String,
 }
 
-/// What calibration found.
+/// Result of the calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// Costs and sizes in the order they are shown.
     pub costs: Vec<Cost>,
-    /// The same as a host that model and simulation can use.
+    /// The costs as a host for model and simulation.
     pub host: Host,
-    /// How CPU time was accounted: `ebpf`, `procfs`, `soaker`, with its own overhead in words.
+    /// How CPU time was measured: `ebpf`, `procfs` or `soaker`, with the method's own overhead in words.
     pub cpu_method: String,
-    /// Share of the variance of softirq time that the regression explains, if it was fitted.
+    /// R squared: share of the variance of softirq time that the regression explains. None: no regression was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
-    /// Pairs of costs that do not come out by themselves.
+    /// Pairs of costs that the trials hardly tell apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub correlated: Vec<Correlated>,
 }
 
-/// Two costs that come out together from trial to trial. Where one is lower as the other is higher (below 0), the trials hardly tell them
-/// apart; where both are higher (above 0), it was the CPU's speed.
+/// Two costs whose estimates vary together. Correlation below 0: the trials hardly distinguish them, and one is too
+/// high if the other is too low. Above 0: the CPU's speed changed both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Correlated {
-    /// Key of the one.
+    /// Key of the first cost.
     pub a: String,
-    /// Key of the other.
+    /// Key of the second cost.
     pub b: String,
-    /// Correlation over resamplings of the trials (-1 to 1).
+    /// Correlation of the two estimates over resamplings of the trials (-1 to 1).
     pub correlation: f64,
 }
 
-/// How much of the predicted cliff rests on a cost.
+/// How much the predicted cliff depends on one cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffSensitivity {
     /// Key of the cost.
     pub key: String,
-    /// Relative change of the cliff over that of the cost: -0.4: a cost 1 % higher puts the cliff 0.4 % lower.
+    /// Relative change of the cliff divided by that of the cost. -0.4: a cost 1 % higher puts the cliff 0.4 % lower.
     pub elasticity: f64,
-    /// Standard deviation of the cliff that the cost's own uncertainty makes, as a share of it.
+    /// Standard deviation of the cliff caused by the uncertainty of this cost, as a share of the cliff.
     pub spread: f64,
 }
 
-/// Latencies at one share of the cliff.
+/// Latencies at a load that is a fixed share of the cliff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyAt {
-    /// Share of the measured (or else simulated) cliff: 0.5, 0.9.
+    /// The load as a share of the measured (or else simulated) cliff: 0.5, 0.9.
     pub share: f64,
-    /// That load (pps).
+    /// The load (pps).
     pub load_pps: f64,
     /// Latency (s) by engine.
     pub latency_s: ByEngine<Latency>,
 }
 
-/// A setting worth trying.
+/// A setting that may raise the cliff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Suggestion {
@@ -163,21 +163,21 @@ pub struct Suggestion {
     pub setting: String,
     /// Why it should move the cliff.
     pub why: String,
-    /// Cliff that simulation expects with it (pps), where it was simulated.
+    /// Cliff that simulation predicts with it (pps); None: not simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_cliff_pps: Option<Figure>,
-    /// Cliff with it over the cliff without it, less 1, both by the same engine (simulation where it answers, else the model).
+    /// Relative gain: cliff with it divided by cliff without it, minus 1, both by simulation or else both by the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<Figure>,
-    /// The same for a program; None: it takes more than a value.
+    /// The setting in a form that a program can apply; None: it is more than one value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// What it gave when it was measured (`--try-suggestions`).
+    /// Measured effect (`--try-suggestions`); None: not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
 }
 
-/// A setting that netcliff can make by itself.
+/// A setting that netcliff can apply by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -188,75 +188,76 @@ pub enum Change {
     ReceiveBufferBytes(u64),
 }
 
-/// A suggestion as measured: the host's own cliff with it and without it, in turn.
+/// Measured effect of a suggestion: searches for the cliff alternate between without and with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
-    /// Pairs of searches.
+    /// Number of pairs of searches.
     pub rounds: u32,
     /// The cliff without it, median over the rounds (pps).
     pub without_pps: Figure,
-    /// The cliff with it (pps).
+    /// The cliff with it, median over the rounds (pps).
     pub with_pps: Figure,
-    /// With over without, less 1: mean over the rounds of the logarithm, with its Student interval.
+    /// Relative gain: mean over the rounds of log(with / without), converted to with / without minus 1, with its
+    /// Student interval.
     pub gain: Figure,
 }
 
-/// One engine at one load of the sweep.
+/// Outcome of one engine at one load of the sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepPoint {
-    /// Who answered.
+    /// The engine.
     pub engine: EngineKind,
     /// Intended offered load (pps).
     pub load_pps: f64,
     /// Number of repeats behind the outcome (1 for the model).
     pub repeats: u32,
-    /// False: the sender did not reach the load, so that no loss may be read as the receiver's.
+    /// False: the sender did not reach the load, so that losses say nothing about the receiver.
     pub sender_kept_up: bool,
-    /// What was found.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// A setting of the device that a check changed.
+/// A device setting that a check changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckedSetting {
-    /// Its name, as `--check` has it: `rx-usecs`.
+    /// Its name, as in `--check`: `rx-usecs`.
     pub name: String,
     /// The value before and after the check.
     pub found: String,
-    /// The value given.
+    /// The value that was requested.
     pub requested: String,
-    /// The value in force during the check: drivers round.
+    /// The value during the check, which the driver may have rounded.
     pub effective: String,
 }
 
-/// Another set-up, which calibration did not see: predicted with this calibration, then measured.
+/// A set-up that was not calibrated: predicted with the calibration of this run, then measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetupCheck {
-    /// What differs: `size=512B`, `work=2us`, `backlog=200`.
+    /// What differs from the run: `size=512B`, `work=2us`, `backlog=200`.
     pub name: String,
-    /// The host that was predicted with.
+    /// The host used for the prediction.
     pub host: Host,
-    /// The scheme that was predicted with.
+    /// The scheme used for the prediction.
     pub scheme: Scheme,
     /// Frame size, FCS included (bytes).
     pub frame_bytes: u32,
-    /// The host's own cliff (pps).
+    /// The host's own cliff, without disturbances (pps).
     pub cliff_pps: ByEngine<Figure>,
-    /// The cliff with all disturbances in (pps).
+    /// The cliff with all disturbances included (pps).
     #[serde(default)]
     pub cliff_experienced_pps: ByEngine<Figure>,
-    /// Delivered at 1.5 times the measured cliff (pps).
+    /// Delivered rate at 1.5 times the measured cliff (pps).
     pub delivered_at_1_5_pps: ByEngine<Figure>,
-    /// Delivered at twice the measured cliff (pps).
+    /// Delivered rate at twice the measured cliff (pps).
     pub delivered_at_2_pps: ByEngine<Figure>,
-    /// Settings of the device that were changed.
+    /// Device settings that the check changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<CheckedSetting>,
-    /// Loads below the cliff where settings of the device were changed: interrupts and polls of each engine.
+    /// If device settings were changed: loads below the cliff, with the interrupts and polls of each engine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<SweepPoint>,
     /// What limits the prediction, a sentence each.
@@ -264,20 +265,20 @@ pub struct SetupCheck {
     pub notes: Vec<String>,
 }
 
-/// What "cliff" means in a run: the highest load at which at most `exceed` of the trial time is spent in trials that lose more than
-/// `loss` (a search goal of RFC 9971).
+/// Definition of "cliff" in a run: the highest load at which at most `exceed` of the trial time is spent in trials that
+/// lose more than `loss` (a search goal of RFC 9971).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffDefinition {
-    /// Highest share of packets that a trial may lose without counting against the load.
+    /// Highest share of lost packets in a trial that passes.
     pub loss: f64,
-    /// Highest share of the trial time at the cliff that may be spent in trials that lose more.
+    /// Highest share of the trial time at the cliff that may be spent in trials that do not pass.
     pub exceed: f64,
     /// Length of a trial (s).
     pub trial_s: f64,
-    /// Length of the trials that judge a load (s).
+    /// Total length of the trials that decide on a load (s).
     pub duration_sum_s: f64,
-    /// Distance of a search's bounds over the upper one.
+    /// Distance of a search's final bounds, relative to the upper one.
     pub width: f64,
 }
 
@@ -285,47 +286,51 @@ pub struct CliffDefinition {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffSearches {
-    /// Of the host's own cliff.
+    /// For the host's own cliff, without disturbances.
     pub own: CliffBounds,
-    /// Of the cliff with all disturbances in.
+    /// For the cliff with all disturbances included.
     pub experienced: CliffBounds,
-    /// Trials made, void ones too.
+    /// Trials made, void ones included.
     pub trials: u32,
-    /// Trials that say nothing about the host, by reason.
+    /// Trials that do not count because they say nothing about the host, by reason.
     pub void: Vec<VoidTrials>,
 }
 
-/// Bounds of a cliff over several searches.
+/// Bounds of a cliff from several searches.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffBounds {
-    /// Lower end of the interval over the searches (pps); None: no load tried bounds it.
+    /// Lower end of the confidence interval over the searches (pps); None: none of the loads tried is known to be below
+    /// the cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_pps: Option<f64>,
-    /// Upper end (pps); None: no load that the sender reached bounds it.
+    /// Upper end of the confidence interval (pps); None: none of the loads that the sender reached is known to be above
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_pps: Option<f64>,
-    /// Confidence of the interval; 0: not known, since loads over a wider range than the searches' pass or fail by chance.
+    /// Confidence of the interval. 0: unknown, because loads in a wider range than that of the searches pass or fail by
+    /// chance.
     pub confidence: f64,
     /// The searches in the order they were made.
     pub searches: Vec<SearchBounds>,
 }
 
-/// One search.
+/// Result of one search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SearchBounds {
-    /// Load it began at (pps): dithered, so that searches do not share a grid.
+    /// Load of the first trial (pps), varied at random so that searches do not try the same loads.
     pub start_pps: f64,
-    /// Highest load upheld below every load that failed (pps).
+    /// Highest load that passed, below all loads that failed (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_pps: Option<f64>,
     /// Lowest load that failed (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_pps: Option<f64>,
-    /// How it ended, as in `rfc2544`: `regular`, `above-sender`, `out-of-time`, ...
+    /// Why it ended, as in `rfc2544`: `regular`, `above-sender`, `out-of-time`, ...
     pub end: String,
-    /// Service demand in its trials, median (s): its cliff times this is a figure without the machine's speed.
+    /// Median service demand in its trials (CPU seconds per packet). Cliff times demand does not depend on the
+    /// machine's speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_s: Option<f64>,
 }
@@ -336,25 +341,25 @@ pub struct SearchBounds {
 pub struct VoidTrials {
     /// The reason in words.
     pub why: String,
-    /// How many.
+    /// Number of such trials.
     pub trials: u32,
 }
 
-/// Whether the host's CPU may halt between packets, and what the other way gives.
+/// Whether the host's CPU may halt between packets, and the effect of the other mode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleModes {
-    /// That of the run: `awake` (a loop that gives way to all else keeps the CPU from halting) or `as-configured`.
+    /// Mode of the run: `awake` (a loop that yields to everything else keeps the CPU from halting) or `as-configured`.
     pub mode: String,
-    /// A trial the run's way; None: none was measured.
+    /// A trial in the run's mode; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub this: Option<IdleTrial>,
-    /// One the other way, at the same load right after; None: none was measured.
+    /// A trial in the other mode, at the same load right after it; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<IdleTrial>,
 }
 
-/// One trial with the CPU halting or not.
+/// One trial in one of the two idle modes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleTrial {
@@ -372,151 +377,155 @@ pub struct IdleTrial {
     pub max_s: Option<f64>,
 }
 
-/// A measured load of the sweep on the wrong side of the measured cliff.
+/// A measured load of the sweep that contradicts the measured cliff: it failed below the cliff or passed above it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Contradiction {
     /// The load (pps).
     pub load_pps: f64,
-    /// What it lost.
+    /// Share of packets lost.
     pub loss: f64,
-    /// Why it does not fit, as far as the run's own measurements tell.
+    /// Why it contradicts, as far as the measurements of the run show.
     pub cause: String,
 }
 
-/// What is asked of the host under test.
+/// Configuration of the host under test and of the load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setup {
     /// Scheme the kernel runs.
     pub scheme: Scheme,
-    /// Traffic without a load of its own (its rate is the cliff's).
+    /// Traffic. Its load has no meaning, as the cliff is searched.
     pub traffic: Traffic,
-    /// Application work a packet beyond reading it (s).
+    /// Work of the application per packet, besides reading it (s).
     pub application_work_s: f64,
-    /// Socket receive buffer asked for (bytes).
+    /// Socket receive buffer that was requested (bytes).
     pub socket_buffer_bytes: u64,
     /// Repeats of each load of the sweep.
     pub repeats: u32,
-    /// Length of a trial of the sweep (s); that of a search is in `definition`.
+    /// Length of a trial of the sweep (s); `definition` has that of a search.
     pub trial_s: f64,
-    /// True for `--quick`.
+    /// True: shorter run (`--quick`).
     pub quick: bool,
 }
 
-/// The one page.
+/// The result of `netcliff find`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What the host is.
+    /// Description of the host under test.
     pub host: HostSummary,
     /// The configuration.
     pub setup: Setup,
-    /// What its packets cost; None: calibration failed, see `missing`.
+    /// Cost of its packets; None: calibration failed, see `missing`.
     pub calibration: Option<Calibration>,
-    /// The load generator alone.
+    /// The load generators.
     pub generator: GeneratorSummary,
-    /// What the interface under test counted, where the load came from another host.
+    /// Counters of the interface under test; only if another host sent the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceAccount>,
-    /// How latency is taken, where the load came from another host.
+    /// How latency was measured; only if another host sent the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_method: Option<String>,
     /// Loss fraction that defines the cliff.
     pub loss_target: f64,
-    /// What a cliff is in this run; None in findings of versions that did not say.
+    /// Definition of the cliff; None in findings of versions that did not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<CliffDefinition>,
     /// The host's own cliff (pps): highest offered load with loss at or below the target, without disturbances from outside.
     pub cliff_pps: ByEngine<Figure>,
-    /// What model and simulation gave for it with the costs as calibrated (pps), where the CPU's speed was another when the cliff was
-    /// measured and `cliff_pps` is for that speed.
+    /// Cliff by model and simulation with the costs as calibrated (pps). Present if the CPU's speed was different when
+    /// the cliff was measured: `cliff_pps` is then for that speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_as_calibrated_pps: Option<ByEngine<Figure>>,
-    /// What model and simulation gave for a host that nothing disturbs (pps); `cliff_pps` has what disturbances leave behind.
+    /// Cliff by model and simulation for a host without disturbances (pps); `cliff_pps` includes the disturbances that
+    /// no trial is free of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_undisturbed_pps: Option<ByEngine<Figure>>,
-    /// The calibrated host at the speed of the searches, which model and simulation are for; None: as calibrated.
+    /// The calibrated host, at the CPU's speed during the searches, for which model and simulation predict. None: as
+    /// calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched_host: Option<Host>,
-    /// The same with all disturbances in (pps).
+    /// The cliff with all disturbances included (pps).
     #[serde(default)]
     pub cliff_experienced_pps: ByEngine<Figure>,
-    /// What the predicted cliff rests on, the most telling cost first.
+    /// Costs that the predicted cliff depends on, the largest effect first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitivity: Vec<CliffSensitivity>,
     /// The searches behind the measured cliffs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searches: Option<CliffSearches>,
-    /// Whether the host's CPU may halt; None in findings of versions that let it as configured.
+    /// Idle mode of the host's CPU. None in findings of versions before `--idle`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleModes>,
-    /// What disturbed the run from outside.
+    /// Disturbances of the run from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// How fast the host's CPU was.
+    /// Speed of the host's CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<Speed>,
-    /// How that changed over the run.
+    /// Change of that speed over the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
-    /// Where the time of the run went; None in findings of versions that did not say.
+    /// How the time of the run was spent; None in findings of versions that did not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_spent: Option<TimeSpent>,
     /// Measured loads of the sweep that contradict the measured cliff, each with its cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
-    /// Highest delivered load (pps).
+    /// Highest delivered rate (pps).
     pub peak_pps: ByEngine<Figure>,
-    /// Delivered load at twice the cliff over the peak: 1 flat, 0 livelock.
+    /// Delivered rate at twice the cliff divided by the peak: 1 without livelock, 0 in full livelock.
     pub livelock: ByEngine<Figure>,
-    /// True if the measured one is of the ledger's trial: no trial of the sweep at that load counts.
+    /// True: the measured `livelock` is of the trial with the ledger, because no trial of the sweep at that load
+    /// counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub livelock_by_ledger: bool,
     /// Latencies at 50 % and 90 % of the cliff.
     pub latency: Vec<LatencyAt>,
-    /// Round trips at 10, 50 and 90 % of the cliff, where the load came from another host.
+    /// Round trips at 10, 50 and 90 % of the cliff; only if another host sent the load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub round_trips: Vec<RoundTripsAt>,
-    /// Pauses of the host's CPU that lose nothing, by load.
+    /// Longest pauses of the host's CPU that lose no packets, by load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pause_budget: Vec<PauseBudget>,
-    /// CPU split of the host under test's CPU at the cliff.
+    /// Shares of CPU time at the cliff, for the CPU under test.
     pub cpu_at_cliff: ByEngine<CpuShares>,
-    /// CPU split at twice the cliff: why it falls there.
+    /// Shares of CPU time at twice the cliff, which explain the delivered rate there.
     pub cpu_at_twice: ByEngine<CpuShares>,
-    /// How the measured split was brought to the rows of the engines, and what it has beside them.
+    /// How the measured shares were converted to those of the engines, and what they contain besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_measured: Option<CpuMeasured>,
     /// Where packets were lost at twice the cliff.
     pub loss_at_twice: ByEngine<Loss>,
-    /// Where every packet of a trial past the cliff went; None: not measured.
+    /// Ledger of a trial past the cliff, with the fate of every packet; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<TrialLedger>,
-    /// The bottleneck, one sentence.
+    /// Sentence that names the bottleneck.
     pub binding: Option<String>,
-    /// The most promising settings to try.
+    /// Settings that may raise the cliff, the most promising first.
     pub suggestions: Vec<Suggestion>,
     /// Figures that could not be measured, and why.
     pub missing: Vec<Missing>,
-    /// One outcome an engine and load, by engine and rising load.
+    /// Outcomes by engine and rising load.
     pub sweep: Vec<SweepPoint>,
-    /// Other set-ups, predicted with this calibration and measured.
+    /// Other set-ups, predicted with this calibration and then measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<SetupCheck>,
-    /// Everything that explains a difference to another host or run.
+    /// Properties of host and software that explain a difference to another host or run.
     pub fingerprint: Fingerprint,
-    /// How it was produced.
+    /// Version, seed, engines and settings of the run.
     pub provenance: Provenance,
-    /// True: stopped early; what is there was measured.
+    /// True: the run was stopped early; all values present were measured.
     pub partial: bool,
 }
 
-/// Distance from twice the cliff within which the ledger's trial is at twice the cliff (share).
+/// Relative distance from twice the cliff up to which the ledger's trial counts as one at twice the cliff.
 const NEAR_TWICE: f64 = 0.1;
 
 impl Finding {
-    /// Share of the measured peak that the ledger's trial delivered; None: that trial was not at twice the measured cliff.
+    /// Delivered rate of the ledger's trial divided by the measured peak; None: that trial was not at twice the
+    /// measured cliff.
     pub fn delivered_in_ledger(&self) -> Option<Figure> {
         let (trial, cliff, peak) = (self.ledger.as_ref()?, self.cliff_pps.wire?, self.peak_pps.wire?);
         let near = (trial.load_pps / (2.0 * cliff.value) - 1.0).abs() <= NEAR_TWICE;
@@ -525,7 +534,7 @@ impl Finding {
         (near && share.is_finite()).then(|| Figure::exact(share))
     }
 
-    /// A finding without figures of such a host and question.
+    /// A finding with this configuration and without any figures.
     pub fn blank(setup: Setup, loss_target: f64) -> Self {
         Self {
             host: HostSummary::default(),
@@ -579,91 +588,93 @@ impl Finding {
     }
 }
 
-/// What was moved between the rows of the measured split, and what it has beside them.
+/// How the measured shares of CPU time were converted to those of model and simulation, and what they contain besides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuMeasured {
-    /// Time of each interrupt that was moved to the interrupt row from the application or idle time it hit (s).
+    /// CPU time per interrupt (s) that was moved to the interrupt share from the application or idle time it
+    /// interrupted.
     pub hidden_s: f64,
-    /// Time of each interrupt that was moved there from the softirq it hit (s); None: a finding of before 27 November 2026.
+    /// CPU time per interrupt (s) that was moved to the interrupt share from the softirq it interrupted. None in
+    /// findings before 27 November 2026.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_softirq_s: Option<f64>,
-    /// Time of each poll that was moved to the poll row from NET_RX softirqs (s).
+    /// CPU time per poll (s) that was moved to the poll share from NET_RX softirqs.
     pub poll_s: f64,
-    /// By rising load.
+    /// Time that model and simulation do not have, by rising load.
     pub besides: Vec<CpuBesides>,
 }
 
-/// Shares of one CPU that no row of model and simulation has.
+/// Shares of one CPU that model and simulation do not have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuBesides {
     /// Offered load (pps).
     pub load_pps: f64,
-    /// Other tasks, other softirqs than NET_RX, behind a NIC also the interrupts of the timer and of other CPUs.
+    /// Other tasks and softirqs other than NET_RX; with a NIC also the interrupts of timers and of other CPUs.
     pub other: Figure,
-    /// The meter itself, contained in the other rows; None: not measured.
+    /// The meter itself, whose time is contained in the other shares; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<Figure>,
 }
 
 impl CpuMeasured {
-    /// At one load.
+    /// The shares at this load; None: not measured there.
     pub fn at(&self, load_pps: f64) -> Option<&CpuBesides> {
         self.besides.iter().find(|besides| (besides.load_pps / load_pps - 1.0).abs() < 1e-6)
     }
 }
 
-/// What the device under test counted while trials ran.
+/// Counters of the device under test during trials.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceAccount {
-    /// The device.
+    /// The interface.
     pub interface: String,
-    /// Packets of all trials that it received.
+    /// Packets received in all trials.
     pub received: u64,
-    /// The driver's counters of loss that rose, by ethtool's names.
+    /// The driver's loss counters that increased, named as by ethtool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<DeviceLoss>,
-    /// Its interrupts, one entry a vector that rose.
+    /// Its interrupt vectors that increased.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vectors: Vec<DeviceVector>,
 }
 
-/// One counter of loss.
+/// A loss counter of the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceLoss {
     /// Its name: `rx_missed_errors`.
     pub counter: String,
-    /// By how much it rose.
+    /// Increase of the counter (packets).
     pub packets: u64,
-    /// What it means: `no room`, `waited for a buffer`, `dropped by XDP`, `beyond the cloud's allowance` or `other`.
+    /// Meaning: `no room`, `waited for a buffer`, `dropped by XDP`, `beyond the cloud's allowance` or `other`.
     pub cause: String,
 }
 
-/// One interrupt of the device.
+/// One interrupt vector of the device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceVector {
     /// Its number in /proc/interrupts.
     pub irq: u32,
-    /// How often it came while trials ran, their time before and after the measured window included.
+    /// Number of interrupts during trials, including the time before and after the measured window.
     pub interrupts: u64,
 }
 
-/// Round trips at one load, in a trial of their own: from the intended send time of a frame to the kernel's receive timestamp of the application's answer, both by
-/// the clock of the host that sends.
+/// Round trips at one load, from a trial of their own: from the intended send time of a frame to the kernel's receive
+/// timestamp of the application's answer, both on the clock of the sending host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoundTripsAt {
-    /// Share of the measured (or else simulated) cliff: 0.1, 0.5, 0.9.
+    /// The load as a share of the measured (or else simulated) cliff: 0.1, 0.5, 0.9.
     pub share: f64,
-    /// That load (pps).
+    /// The load (pps).
     pub load_pps: f64,
     /// Answers that the application sent, warm-up included.
     pub answers: u64,
-    /// Those to frames of the measured window that arrived: the sample.
+    /// Number of round trips: answers to frames of the measured window that arrived.
     pub samples: u64,
     /// Shortest (s).
     pub min_s: f64,
@@ -677,13 +688,13 @@ pub struct RoundTripsAt {
     pub max_s: f64,
 }
 
-/// Where the time of a run went (s). The three add up to the time of its stages.
+/// How the time of a run was spent (s). The three parts add up to the time of its stages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeSpent {
-    /// The windows of trials, which count.
+    /// Measured windows of trials.
     pub measured_s: f64,
-    /// The rest of trials: set-up, warm-up, cool-down, and the wait for the last packets.
+    /// Other parts of trials: set-up, warm-up, cool-down, and the wait for the last packets.
     pub waited_s: f64,
     /// Everything else: model, simulation, fits.
     pub computed_s: f64,
@@ -691,13 +702,13 @@ pub struct TimeSpent {
     pub stages: Vec<StageTime>,
 }
 
-/// Where the time of a stage went (s).
+/// How the time of a stage was spent (s).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageTime {
-    /// The stage, as progress names it.
+    /// Name of the stage, as in the progress display.
     pub stage: String,
-    /// Its trials.
+    /// Number of its trials.
     pub trials: u32,
     /// As in [`TimeSpent`].
     pub measured_s: f64,
@@ -708,7 +719,7 @@ pub struct StageTime {
 }
 
 impl TimeSpent {
-    /// Adds up stages.
+    /// Sums over the stages.
     pub fn of(stages: Vec<StageTime>) -> Self {
         let sum = |of: fn(&StageTime) -> f64| stages.iter().map(of).sum();
         Self {

@@ -1,4 +1,4 @@
-//! [`Headroom`]: how near a host is now to the cliff that `netcliff find` measured on it.
+//! [`Headroom`]: how close a host's present load is to the cliff that `netcliff find` measured on it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,40 +6,41 @@ use crate::engine::EngineKind;
 use crate::outcome::{Figure, Latency};
 use crate::watch::{ConntrackMoment, LinkFilling, LossMoment, ProgramMoment, QuotaMoment};
 
-/// What the share of a CPU is taken from: the largest of the three.
+/// Which of three ratios is the largest, and so gives the CPU's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Nearest {
-    /// Its packets/s over those at the cliff.
+    /// Packet rate divided by the packet rate at the cliff.
     Packets,
-    /// Its time in interrupts and softirqs over that at the cliff: packets that cost more than the calibrated ones.
+    /// Time in interrupts and softirqs divided by that at the cliff: packets cost more than the calibrated ones.
     Softirq,
-    /// Its time that is not idle, or the time of the busiest thread of a program with sockets there: nothing is left for the programs that
-    /// read the packets.
+    /// Time that is not idle, or the time of the busiest thread of a program with sockets there: the programs that read
+    /// the packets have no time left.
     Programs,
 }
 
-/// A CPU's load against the cliff.
+/// Load of a CPU relative to the cliff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuHeadroom {
-    /// Number.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Packets that it processed (packets/s).
     pub packets_per_s: f64,
     /// Share of its time in interrupts and softirqs.
     pub softirq: f64,
-    /// Share of its time that is not idle; niced programs, which give way to others, count as idle.
+    /// Share of its time that is not idle. Niced programs count as idle, as they yield to others.
     #[serde(default)]
     pub busy: f64,
-    /// Its load over that at the cliff, or over all that it can do: 1 is the limit.
+    /// Its load relative to the cliff or to its capacity: 1 is the limit.
     pub share: f64,
-    /// What that is taken from.
+    /// The ratio that `share` is.
     pub by: Nearest,
     /// Packets dropped at its backlog (packets/s).
     pub dropped_per_s: f64,
-    /// Latency of the calibrated packets at this many packets/s by the model (s); absent without packets, or where the model has no answer.
+    /// Latency of the calibrated packets at this packet rate, by the model (s); absent without packets, or if the model
+    /// cannot compute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_s: Option<Latency>,
 }
@@ -49,16 +50,16 @@ pub struct CpuHeadroom {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
-    /// What an interface can carry.
+    /// Capacity of an interface.
     Link(LinkFilling),
-    /// CPU time that a cgroup may use.
+    /// CPU quota of a cgroup.
     Quota(QuotaMoment),
-    /// Connections that the kernel tracks.
+    /// Size of the connection tracking table.
     Conntrack(ConntrackMoment),
 }
 
 impl Bound {
-    /// Its load over the limit.
+    /// Load divided by the limit.
     pub fn share(&self) -> f64 {
         match self {
             Self::Link(link) => link.share(),
@@ -68,7 +69,7 @@ impl Bound {
     }
 }
 
-/// A receive queue's load against the cliff of one CPU.
+/// Load of a receive queue relative to the cliff of one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueHeadroom {
@@ -76,11 +77,11 @@ pub struct QueueHeadroom {
     pub interface: String,
     /// Number of the receive queue.
     pub queue: u32,
-    /// Packets/s.
+    /// Packets received (packets/s).
     pub packets_per_s: f64,
-    /// Packets/s over those at the cliff.
+    /// Packet rate divided by the packet rate at the cliff.
     pub share: f64,
-    /// The CPU that took its interrupt most; absent: not known.
+    /// The CPU that handled most of its interrupts; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
     /// Lost at the queue (packets/s); absent: not counted.
@@ -88,71 +89,74 @@ pub struct QueueHeadroom {
     pub dropped_per_s: Option<f64>,
 }
 
-/// A host's load against its calibrated cliff.
+/// Load of a host relative to its calibrated cliff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Headroom {
     /// Time over which the load was counted (s).
     pub seconds: f64,
-    /// Number of the `find` run in the store that the cliff is of; absent: of a file or of given costs.
+    /// Number, in the store, of the `find` run that gave the cliff; absent: the cliff is from a file or from given
+    /// costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<i64>,
-    /// What the cliff is of: `find run 3`, a file or a preset.
+    /// Source of the cliff: `find run 3`, a file or a preset.
     #[serde(default)]
     pub cliff_of: String,
-    /// Why it is that one and not the newest; absent: it is the newest, or was named.
+    /// Why not the newest run was used; absent: it is the newest, or the user named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_why: Option<String>,
-    /// False: something speaks against relying on the cliff, see `cautions`.
+    /// False: the cliff may not apply to the present host, see `cautions`.
     #[serde(default)]
     pub cliff_valid: bool,
-    /// When that began, seconds since the epoch (UTC).
+    /// Start of the calibration, seconds since the epoch (UTC).
     pub calibrated_unix_s: f64,
-    /// Time since then (s); absent: given costs have no date, or it lies in the future.
+    /// Age of the calibration (s); absent: it has no date, or a date in the future.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<f64>,
     /// The cliff of one CPU (pps).
     pub cliff_pps: Figure,
-    /// Who answered for it: `wire` where it was measured.
+    /// Engine that gave the cliff: `wire` if it was measured.
     pub engine: EngineKind,
-    /// Frames that it is of (bytes with FCS); absent: of several sizes.
+    /// Frame length that the cliff is for, FCS included (bytes); absent: several lengths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_bytes: Option<u32>,
-    /// Share of the CPU in interrupts and softirqs at the cliff; absent: not measured, so that packets alone are counted.
+    /// Share of the CPU in interrupts and softirqs at the cliff; absent: not measured, so that only packets are
+    /// compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_at_cliff: Option<f64>,
-    /// The largest share of a CPU or of one of `bounds`: 0.62 is "at 62 % of its cliff".
+    /// The largest share of any CPU or of `bounds`: 0.62 means 62 % of the limit.
     pub share: f64,
     /// Number of the CPU with the largest share.
     pub cpu: u32,
-    /// Links, CPU quotas and connection tracking, the nearest to its limit first.
+    /// Links, CPU quotas and connection tracking, the one closest to its limit first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// Every CPU.
     pub cpus: Vec<CpuHeadroom>,
-    /// Receive queues, where drivers count them.
+    /// Receive queues whose packets the driver counts.
     pub queues: Vec<QueueHeadroom>,
-    /// Lost by sockets, protocols, the kernel or a NIC meanwhile (packets/s): any loss means the limit was passed, whatever the share says.
+    /// Packets lost by sockets, protocols, the kernel or a NIC (packets/s). Any loss means that a limit was passed,
+    /// whatever `share` is.
     pub lost_per_s: f64,
-    /// What was lost where, a sentence each.
+    /// Where packets were lost, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
-    /// Frames that devices dropped and that are no loss of any service, a sentence each.
+    /// Frames that devices dropped, but that no service on this host has lost, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unclaimed: Vec<String>,
-    /// The losses of sockets and protocols as values.
+    /// Losses of sockets and protocols as numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<LossMoment>,
-    /// The programs with most CPU time, at most three a CPU.
+    /// Programs with the most CPU time, at most three per CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramMoment>,
-    /// What speaks against relying on this, a sentence each.
+    /// Reasons not to rely on this result, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<String>,
 }
 
 impl Headroom {
-    /// The bound that is nearer to its limit than every CPU, or as near; `None` where a CPU is nearer.
+    /// The bound that is closest to its limit, if no CPU is closer; otherwise `None`.
     pub fn nearest_bound(&self) -> Option<&Bound> {
         let of_cpus = self.cpus.iter().map(|cpu| cpu.share).fold(0.0, f64::max);
         self.bounds.first().filter(|bound| bound.share() > 0.0 && bound.share() >= of_cpus)

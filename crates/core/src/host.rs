@@ -1,4 +1,4 @@
-//! [`Host`]: what one CPU's receive path costs and how much it can hold.
+//! [`Host`]: the costs of one CPU's receive path, and the sizes of its queues.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use key::{Choice, Kind, Packets, Period, Ratio, Slots, Text, Time};
 key::keys! {
 /// Costs (s) and sizes (packets) of a host with one CPU for its packets (docs/theory/host.md).
 ///
-/// Written in TOML with one key a field, as for `--set`: `interrupt = "3.73us"`, `ring = 1024`.
+/// In TOML each field has the key that `--set` takes: `interrupt = "3.73us"`, `ring = 1024`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -39,26 +39,28 @@ pub struct Host {
     #[serde(rename = "interrupt", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub interrupt_s: f64 = 0.0 => Time("interrupt"),
-    /// Mean time of an interrupt that finds NAPI polling already, as only NICs that do not mask have them (those that QEMU emulates); where
-    /// `interrupt_resume` is given, also of one that comes as NAPI unmasks (s). None: as `interrupt`.
+    /// Mean time of an interrupt that finds NAPI polling already (s). Such interrupts come only from NICs that do not
+    /// mask them (those that QEMU emulates). With `interrupt_resume` also the time of an interrupt that comes when NAPI
+    /// unmasks. None: equal to `interrupt`.
     #[serde(rename = "interrupt_polling", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub interrupt_polling_s: Option<f64> = None => Time("interrupt_polling"),
-    /// Of `interrupt` and `mask`, what the application that was hit pays only when it goes on (cold caches, leaving a virtual machine), and what came meanwhile
-    /// does not wait for (s). `napi` in the simulator; elsewhere it is paid before the poll. None: nothing.
+    /// Part of `interrupt` and `mask` that the interrupted application pays when it continues, as for cold caches or
+    /// leaving a virtual machine (s); packets that arrive during the poll do not wait for it. Only `napi` in the
+    /// simulator; elsewhere it is paid before the poll. None: no such part.
     #[serde(rename = "interrupt_resume", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub interrupt_resume_s: Option<f64> = None => Time("interrupt_resume"),
-    /// From the cause of an interrupt to its handler (s); the CPU does other work meanwhile (in a virtual machine,
-    /// what the hypervisor takes to deliver it).
+    /// Time from the cause of an interrupt to its handler (s); the CPU does other work until then. In a virtual machine
+    /// it is the hypervisor's time to deliver the interrupt.
     #[serde(rename = "interrupt_latency", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub interrupt_latency_s: f64 = 0.0 => Time("interrupt_latency"),
-    /// Protocol processing a packet, without the per-byte part (s).
+    /// Protocol processing per packet, without the part per byte (s).
     #[serde(rename = "protocol", with = "units::time_s")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub protocol_s: f64 = 0.0 => Time("protocol"),
-    /// Protocol processing a byte of frame (s).
+    /// Protocol processing per byte of the frame (s).
     #[serde(rename = "per_byte", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub per_byte_s: f64 = 0.0 => Time("per_byte"),
@@ -70,81 +72,83 @@ pub struct Host {
     #[serde(rename = "poll", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub poll_s: f64 = 0.0 => Time("poll"),
-    /// t_a: the application's time a packet (s); None: no application is modelled.
+    /// t_a: the application's time per packet (s); None: no application is modelled.
     #[serde(rename = "application", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub application_s: Option<f64> = None => Time("application"),
-    /// Several applications that share the CPU, each with a socket; None: one.
+    /// Several applications that share the CPU, each with its own socket; None: one application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications: Option<Applications> = None => Text("applications"),
-    /// t_sw: from a blocked application, or from another application, to a running one, on the application's account (s).
+    /// t_sw: switch from a blocked application, or from another one, to a running one (s); it counts as the
+    /// application's time.
     #[serde(rename = "context_switch", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub context_switch_s: f64 = 0.0 => Time("context_switch"),
-    /// What protocol processing spends to wake a blocked application (s).
+    /// Time that protocol processing spends to wake a blocked application (s).
     #[serde(rename = "wakeup", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub wakeup_s: f64 = 0.0 => Time("wakeup"),
-    /// What protocol processing of a packet costs more when the socket buffer is full than when it is empty, linear
-    /// between: packets that wait long have left the caches (s).
+    /// Additional protocol time of a packet when the socket buffer is full, because packets that wait long have left
+    /// the caches (s). Proportional to the buffer's filling.
     #[serde(rename = "cold_protocol", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub cold_protocol_s: f64 = 0.0 => Time("cold_protocol"),
-    /// The same for the application's time a packet (s).
+    /// Additional application time of a packet when the socket buffer is full (s). Proportional to the buffer's
+    /// filling.
     #[serde(rename = "cold_application", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub cold_application_s: f64 = 0.0 => Time("cold_application"),
-    /// Protocol time of a packet that finds the socket buffer full over that of a delivered one, 0 to [`MOST_DROP_COST`]: above 1 where the
-    /// queue between the CPUs is contended when most is dropped.
+    /// Protocol time of a packet that is dropped at a full socket buffer, divided by that of a delivered one: 0 to
+    /// [`MOST_DROP_COST`]. Above 1 if CPUs contend for the socket's queue while most packets are dropped.
     #[serde(default = "defaults::socket_drop_cost")]
     pub socket_drop_cost: f64 = 1.0 => Ratio("socket_drop_cost"),
     /// B: slots of the receive ring or backlog, the packet in service included.
     #[serde(default = "defaults::ring")]
     pub ring: u64 = 1024 => Slots("ring"),
-    /// Packets the application's socket holds.
+    /// Packets that the application's socket holds.
     #[serde(default = "defaults::socket_buffer")]
     pub socket_buffer: u64 = 256 => Packets("socket_buffer"),
-    /// Period of the scheduler's tick, at which waiting threads and pending softirqs get the CPU (s).
+    /// Period of the scheduler's tick (s). At ticks, waiting threads and pending softirqs get the CPU.
     #[serde(rename = "tick", with = "units::time_s", default = "defaults::tick_s")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub tick_s: f64 = 4e-3 => Period("tick"),
-    /// Distribution of the times above, of which they are the means; timers and tick excepted.
+    /// Distribution of the times above, which are its means; timers and the tick are constant.
     #[serde(default = "defaults::service")]
     pub service: Service = Service::Exponential => Text("service"),
-    /// R: mean length of the pauses in which the CPU is taken away (s); None: of none, or of those that `pause_times` measured.
+    /// R: mean length of pauses, in which the CPU is taken away (s). None: no pauses, or those of `pause_times`.
     #[serde(rename = "pause", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub pause_s: Option<f64> = None => Period("pause", |host| host.pause_s.or_else(|| Some(host.pauses()?.mean_s))),
-    /// U: mean time between the end of one pause and the start of the next, by the clock, exponential (s).
+    /// U: mean time from the end of a pause to the start of the next (s), exponentially distributed.
     #[serde(rename = "pause_every", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub pause_every_s: Option<f64> = None => Period("pause_every"),
     /// Distribution of the lengths of pauses; None: exponential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_times: Option<PauseTimes> = None => Text("pause_times"),
-    /// Receive queues with a core each, of which the costs above are one's; None: one queue and one core.
+    /// Receive queues, each with a core of its own to which the costs above apply; None: one queue and one core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues> = None => Text("queues"),
-    /// Packets in the ring at which the sender is told to stop (802.3 pause); None: no flow control.
+    /// Packets in the ring at which the sender is stopped (802.3 pause frame); None: no flow control.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xoff: Option<u64> = None => Packets("xoff"),
-    /// Packets in the ring at which a stopped sender may go on; None: half of `xoff`.
+    /// Packets in the ring at which a stopped sender may continue; None: half of `xoff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xon: Option<u64> = None => Packets("xon", |host| host.xon_packets().map(|packets| packets as f64)),
-    /// Packets a stopped sender holds back, beyond which it drops; None: [`Host::SENDER_QUEUE`].
+    /// Packets that a stopped sender queues before it drops; None: [`Host::SENDER_QUEUE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_queue: Option<u64> = None => Packets("sender_queue", |host| Some(host.sender_queue_packets() as f64)),
-    /// What one transmit completion costs, at the protocol's level (s); None: nothing is sent.
+    /// Cost of one transmit completion, at the priority of protocol processing (s); None: nothing is sent.
     #[serde(rename = "transmit", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub transmit_s: Option<f64> = None => Time("transmit"),
-    /// How much is sent; None: as much as is delivered.
+    /// Number of packets sent; None: as many as are delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_load: Option<TransmitLoad> = None => Choice("transmit_load"),
-    /// Whether completions go before or after received packets; None: before.
+    /// Whether transmit completions are processed before or after received packets; None: before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_priority: Option<TransmitPriority> = None => Choice("transmit_priority"),
-    /// Slots of the transmit ring, each held until its completion is done; None: [`Host::TRANSMIT_RING`].
+    /// Slots of the transmit ring, each occupied until its completion is processed; None: [`Host::TRANSMIT_RING`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_ring: Option<u64> = None => Slots("transmit_ring", |host| Some(host.transmit_ring_slots() as f64)),
 }
@@ -170,17 +174,17 @@ mod optional_time_s {
 /// Largest `socket_drop_cost`.
 pub const MOST_DROP_COST: f64 = 10.0;
 
-/// The keys of [`KEYS`] whose value is no figure, in the order that the page's engine prints (`about`), which is built apart.
+/// Keys whose value is not a number, in the order in which the explorer's engine prints them (`about`).
 pub const TEXT_KEYS: &[&str] =
     &["service", "pause_times", "applications", "queues", "transmit_load", "transmit_priority"];
 
-/// The key of this name; None: there is no such key.
+/// The key with this name; None if there is none.
 fn named(name: &str) -> Option<&'static Key> {
     TABLE.iter().find(|key| key.name == name)
 }
 
 impl Host {
-    /// A preset by name, None if there is no such preset.
+    /// The preset with this name; None if there is none.
     pub fn preset(name: &str) -> Option<Self> {
         Preset::named(name).map(|preset| preset.host)
     }
@@ -216,20 +220,20 @@ impl Host {
         Ok(host)
     }
 
-    /// What `--set` has to be given to make this host of `other`: `KEY=VALUE` for each key whose value differs. Distributions that were
-    /// read from a file are named by it.
+    /// `KEY=VALUE` for each key whose value differs from that of `other`: with these, `--set` makes this host from
+    /// `other`. A distribution that was read from a file is given by the file's name.
     pub fn changes_from(&self, other: &Self) -> Vec<String> {
         let theirs = other.texts();
         let differing = self.texts().into_iter().filter(|(key, text)| theirs.get(key) != Some(text));
         differing.map(|(key, text)| format!("{key}={text}")).collect()
     }
 
-    /// The value of a key of [`KEYS`] as a text for `--set`; None: the host has none, or there is no such key.
+    /// The value of a key of [`KEYS`] as text for `--set`; None: the host has no such value, or there is no such key.
     pub fn text(&self, key: &str) -> Option<String> {
         self.texts().remove(key)
     }
 
-    /// The values that this host has, by their keys.
+    /// The host's values by key, without those that are None.
     fn texts(&self) -> BTreeMap<String, String> {
         let text = |value: toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let values = toml::Table::try_from(self).unwrap_or_default().into_iter().filter(|(key, _)| key != "name");
@@ -245,13 +249,13 @@ impl Host {
         (key.set)(self, value).map_err(|error| error.within(&format!("--set {name}")))
     }
 
-    /// The figure behind a key of [`KEYS`] (s, packets or a share); None for the keys of [`TEXT_KEYS`], what is not
-    /// modelled, and what is no key.
+    /// The number behind a key of [`KEYS`] (s, packets or a ratio). None for [`TEXT_KEYS`], for values that the host
+    /// does not have, and for unknown keys.
     pub fn get(&self, key: &str) -> Option<f64> {
         (named(key)?.figure)(self)
     }
 
-    /// Checks every figure against its range.
+    /// Checks the range of each value, and values that depend on each other.
     pub fn validate(&self) -> Result<(), Invalid> {
         TABLE.iter().try_for_each(|key| (key.check)(self))?;
         if self.protocol_s + self.per_byte_s <= 0.0 {

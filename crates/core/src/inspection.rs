@@ -1,16 +1,16 @@
-//! What `netcliff inspect` says of a host, for people and programs: [`Sheet`] (sections of facts) and [`Remark`]
-//! (what looks wrong, why, and the command that would change it).
+//! Result of `netcliff inspect`: [`Sheet`] (sections of facts about a host) and [`Remark`] (what looks wrong, why, and
+//! the command that would change it).
 
 use serde::{Deserialize, Serialize};
 
-/// What settings are wanted for.
+/// What settings are optimised for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
-    /// Short waits.
+    /// Short waiting times.
     Latency,
-    /// CPU left for others.
+    /// CPU time left for other programs.
     Cpu,
     /// Packets and bytes delivered.
     Throughput,
@@ -40,16 +40,16 @@ impl std::fmt::Display for Objective {
     }
 }
 
-/// How much a remark matters; the order is that of the page.
+/// How much a remark matters, in the order of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Packets are lost, or most of the speed is.
+    /// Packets are lost, or most of the possible rate is.
     Fault,
     /// Speed, latency or CPU is wasted under load.
     Warning,
-    /// Worth knowing; may be meant so.
+    /// Worth knowing; may be intended.
     Note,
 }
 
@@ -63,7 +63,7 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// One thing that looks wrong.
+/// Something that looks wrong on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remark {
@@ -71,20 +71,20 @@ pub struct Remark {
     pub rule: String,
     /// How much it matters.
     pub severity: Severity,
-    /// The interface it is about; None: the host.
+    /// The interface that it is about; None: the whole host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// What was seen, with its figures.
+    /// What was observed, with its numbers.
     pub evidence: String,
     /// Why it matters.
     pub why: String,
-    /// Where that is written.
+    /// Documentation that says so.
     pub source: String,
-    /// Shell commands that would change it, as root; empty where only hands can.
+    /// Shell commands that would change it, to be run as root; empty if no command can.
     pub commands: Vec<String>,
 }
 
-/// A heading and what is said under it.
+/// A section of the page: heading and facts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Section {
@@ -92,20 +92,20 @@ pub struct Section {
     pub heading: String,
     /// True for an interface, false for the host and its stack.
     pub is_interface: bool,
-    /// Names and what is said of each.
+    /// (name, value) of each fact.
     pub facts: Vec<(String, String)>,
 }
 
-/// The page about a host.
+/// The page about one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sheet {
-    /// Along the path of a packet.
+    /// Sections in the order of a packet's path.
     pub sections: Vec<Section>,
-    /// What looks wrong, worst first.
+    /// Remarks, the most severe first.
     pub remarks: Vec<Remark>,
     /// What could not be read, with the reason.
     pub not_had: Vec<String>,
-    /// False where only root could have read the rest.
+    /// False: not root, so that some facts could not be read.
     pub is_root: bool,
 }

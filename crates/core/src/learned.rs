@@ -1,4 +1,5 @@
-//! [`Learned`]: what `netcliff learn` found by watching a host at work: costs, arrivals, and which part gives out first.
+//! [`Learned`]: result of `netcliff learn`, which watches a host at work: costs, arrivals, and which part overloads
+//! first.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,70 +10,71 @@ use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
-/// What a part is.
+/// Kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PartKind {
-    /// A CPU that takes packets, or that the program runs on.
+    /// A CPU that receives packets, or that the program runs on.
     Cpu,
-    /// A thread of the program, which cannot have more than one CPU.
+    /// A thread of the program, which cannot use more than one CPU.
     Thread,
-    /// A socket of the program, which fills while the program does not read.
+    /// A socket of the program, which fills if the program reads too slowly.
     Socket,
 }
 
-/// A part of the host that more of this traffic would use up.
+/// A part of the host that more of this traffic would overload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LearnedPart {
-    /// What it is.
+    /// Its kind.
     pub kind: PartKind,
-    /// `CPU 1`, `thread 17 of nsd (pid 12)`, `udp 0.0.0.0:53`.
+    /// Its name: `CPU 1`, `thread 17 of nsd (pid 12)`, `udp 0.0.0.0:53`.
     pub name: String,
-    /// Number of the CPU; absent: no single one.
+    /// Number of its CPU; absent: more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Packets that it took (packets/s), mean of the watch.
+    /// Mean packet rate that it handled (packets/s).
     pub packets_per_s: f64,
-    /// Packets/s at which it gives out if this mix comes faster; absent: `why`.
+    /// Packet rate at which it overloads with this mix of packets; absent: see `why`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_pps: Option<Figure>,
-    /// Load over that at the cliff, mean of the watch; absent: no cliff is known.
+    /// Mean load divided by the load at the cliff; absent: its cliff is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Figure>,
-    /// The same in the busiest slice.
+    /// Load divided by the load at the cliff, in the busiest slice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_highest: Option<f64>,
-    /// Its time that was used, as a share of one CPU, mean of the watch.
+    /// Mean of the time that it was busy, as a share of one CPU.
     pub busy: f64,
-    /// Of that, interrupts and softirqs.
+    /// Part of `busy` spent in interrupts and softirqs.
     pub softirq: f64,
-    /// Of that, the program.
+    /// Part of `busy` spent in the program.
     pub program: f64,
-    /// Of that, what does not grow with the load.
+    /// Part of `busy` that does not grow with the load.
     pub fixed: f64,
-    /// What a packet costs there.
+    /// Costs of a packet in this part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<Cost>,
-    /// Why there is no cliff, or what limits it, a sentence.
+    /// Why it has no cliff, or what limits the cliff, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// The index of dispersion for counts at one time scale: variance over mean of the packets in intervals of that length; 1 for Poisson arrivals.
+/// The index of dispersion for counts at one time scale: variance divided by mean of the number of packets in intervals
+/// of that length; 1 for Poisson arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dispersion {
     /// Length of the intervals (s).
     pub scale_s: f64,
-    /// Variance over mean.
+    /// Variance divided by mean.
     pub index: f64,
-    /// Intervals.
+    /// Number of intervals.
     pub intervals: u64,
 }
 
-/// Packets of a receive queue as a share of all.
+/// Share of a receive queue in all packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueLoad {
@@ -80,35 +82,35 @@ pub struct QueueLoad {
     pub interface: String,
     /// Number of the queue.
     pub queue: u32,
-    /// Its packets over those of all queues.
+    /// Packets of this queue divided by packets of all queues.
     pub share: f64,
 }
 
-/// What came.
+/// Traffic during the watch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LearnedTraffic {
-    /// Received by the watched interfaces (packets/s), mean.
+    /// Mean rate received by the watched interfaces (packets/s).
     pub packets_per_s: f64,
-    /// The same in the slice with the least.
+    /// Received rate in the slice with the fewest packets (packets/s).
     pub lowest_pps: f64,
-    /// The same in the slice with most.
+    /// Received rate in the slice with the most packets (packets/s).
     pub highest_pps: f64,
-    /// When that was, seconds since the epoch (UTC).
+    /// Time of the slice with the most packets, seconds since the epoch (UTC).
     pub highest_unix_s: f64,
-    /// Mean size as the driver counts it (bytes); absent without packets.
+    /// Mean packet size as the driver counts it (bytes); absent without packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_bytes: Option<f64>,
-    /// Sent (packets/s), mean.
+    /// Mean sent rate (packets/s).
     pub sent_pps: f64,
-    /// Burstiness by time scale, the shortest first.
+    /// Burstiness by time scale, the shortest scale first.
     pub dispersion: Vec<Dispersion>,
-    /// Shares of receive queues, where drivers count them.
+    /// Shares of receive queues whose packets the driver counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueLoad>,
 }
 
-/// How it was watched, and what that cost.
+/// How the host was watched, and what the watching cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watched {
@@ -120,88 +122,91 @@ pub struct Watched {
     pub seconds: f64,
     /// Length of a slice (s).
     pub slice_s: f64,
-    /// Slices.
+    /// Number of slices.
     pub slices: u64,
-    /// Slices with exact CPU time, from which the costs are.
+    /// Number of slices with exact CPU times; the costs come from these.
     pub metered: u64,
-    /// Slices left out because something else disturbed them.
+    /// Number of slices left out because of disturbances.
     pub disturbed: u64,
-    /// How CPU time was accounted, in words.
+    /// How CPU time was measured, in words.
     pub method: String,
-    /// CPU time of this program, as a share of one CPU.
+    /// CPU time of netcliff, as a share of one CPU.
     pub own_cpu: f64,
-    /// CPU time of the meter's programs in the kernel, as a share of one CPU; absent: it has none, or it is not known.
+    /// CPU time of the meter's eBPF programs, as a share of one CPU; absent: the meter has none, or it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter_cpu: Option<f64>,
 }
 
 impl Watched {
-    /// All that watching cost, as a share of one CPU.
+    /// CPU time that watching cost in all, as a share of one CPU.
     pub fn overhead(&self) -> f64 {
         self.own_cpu + self.meter_cpu.unwrap_or(0.0)
     }
 }
 
-/// What `netcliff learn` found.
+/// The result of `netcliff learn`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Learned {
-    /// `learn`.
+    /// Always `learn`.
     pub kind: String,
-    /// What the host is.
+    /// Description of the host.
     pub host: HostSummary,
     /// How it was watched.
     pub watched: Watched,
-    /// What came.
+    /// Traffic during the watch.
     pub traffic: LearnedTraffic,
-    /// The parts, the one that gives out first in front; those without a cliff last.
+    /// The parts, the first one to overload first; those without a cliff last.
     pub parts: Vec<LearnedPart>,
-    /// Costs of the receive CPU that gives out first, as a host for model and simulation; absent: `missing` has why.
+    /// Costs of the receive CPU that overloads first, as a host for model and simulation; absent: see `missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// The scheme that it runs.
+    /// The scheme that the host uses.
     pub scheme: Scheme,
-    /// Traffic of the mean size; its rate is the mean of the watch.
+    /// The traffic as input for model and simulation: frames of the mean size, at the mean rate.
     pub as_traffic: Traffic,
     /// Loss fraction that defines the cliff.
     pub loss_target: f64,
-    /// Lost during the watch, a sentence each.
+    /// Losses during the watch, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
-    /// Costs that this traffic cannot separate, and figures that could not be measured, each with what wider traffic would separate.
+    /// Costs that this traffic does not determine separately, and figures that could not be measured; each with the
+    /// traffic that would help.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
-    /// What speaks against relying on it, a sentence each.
+    /// Reasons not to rely on this result, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<String>,
-    /// Everything that explains a difference to another host or run.
+    /// Properties of host and software that explain a difference to another host or run.
     pub fingerprint: Fingerprint,
-    /// How it was produced.
+    /// Version, seed and settings of the run.
     pub provenance: Provenance,
-    /// True: stopped before its time.
+    /// True: stopped before the requested time.
     pub partial: bool,
 }
 
 impl Learned {
-    /// The part that gives out first; `None` if no part has a cliff.
+    /// The part that overloads first; `None` if no part has a cliff.
     pub fn first(&self) -> Option<&LearnedPart> {
         self.parts.first().filter(|part| part.cliff_pps.is_some())
     }
 
-    /// The receive CPU that gives out first, of those with a cliff.
+    /// The receive CPU that overloads first; `None` if none has a cliff.
     pub fn first_cpu(&self) -> Option<&LearnedPart> {
         self.parts.iter().find(|part| part.kind == PartKind::Cpu && part.cliff_pps.is_some())
     }
 
-    /// The traffic's rate at which the first part gives out (packets/s of the watched interfaces); `None` if no part has a cliff.
+    /// Rate of the traffic (packets/s of the watched interfaces) at which the first part overloads; `None` if no part
+    /// has a cliff.
     pub fn cliff_pps(&self) -> Option<Figure> {
         let first = self.first()?;
         let per_part = (first.packets_per_s > 0.0).then(|| self.traffic.packets_per_s / first.packets_per_s)?;
         Some(first.cliff_pps?.scaled(per_part))
     }
 
-    /// The record as a finding, for commands that compute with one: costs, and the cliff of the first receive CPU by the model. Nothing in it was
-    /// measured with a load, so that it never is a host's calibration by itself. `None` if it has no costs.
+    /// The result as a finding, for commands that need one: the costs, and the cliff by the model of the first receive
+    /// CPU. No load was sent to measure it, so that it is never chosen as the calibration of a host. `None` if it has
+    /// no costs.
     pub fn finding(&self) -> Option<Finding> {
         let calibration = self.calibration.clone()?;
         let setup = Setup {
@@ -226,7 +231,7 @@ impl Learned {
         };
         if let Some((part, cliff)) = self.first_cpu().and_then(|part| Some((part, part.cliff_pps?))) {
             finding.cliff_pps.model = Some(cliff);
-            // In proportion to the load: packets that share a poll make it less.
+            // Softirq time in proportion to the load, an upper bound: at higher load more packets share a poll.
             let share = part.share.map_or(0.0, |share| share.value);
             if share > 0.0 {
                 let softirq = (part.softirq / share).min(1.0);
@@ -305,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Half of the traffic comes to the CPU that gives out first: the traffic's cliff is twice that CPU's.
+    /// Half of the traffic comes to the CPU that overloads first: the traffic's cliff is twice that CPU's.
     #[test]
     fn the_traffic_s_cliff_is_that_of_the_first_part_by_its_share() {
         let learned = example();

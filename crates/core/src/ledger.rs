@@ -1,19 +1,20 @@
-//! Where the packets of a trial went: [`Ledger`].
+//! [`Ledger`]: what became of the packets of a trial.
 //!
-//! sent = delivered + dropped by place and reason + still inside + unexplained. The last is what the others leave, so that the sum
-//! always holds; it is zero where every packet is accounted for, and negative where something was counted twice or belonged to others.
+//! sent = delivered + dropped by place and reason + still inside + unexplained. `unexplained` is the rest, so that the
+//! sum always holds. It is 0 if every packet is accounted for, and negative if packets were counted twice or belonged
+//! to others.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where on its way a packet was, in the order of the way.
+/// Where a packet was dropped, in the order of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// The sending program or its socket.
     Sender,
-    /// A queueing discipline, or a filter of tc.
+    /// A queueing discipline, or a tc filter.
     Qdisc,
     /// A device, its ring or its driver.
     Nic,
@@ -23,18 +24,19 @@ pub enum Place {
     Backlog,
     /// netfilter or connection tracking.
     Netfilter,
-    /// IP: header, route, TTL, neighbour.
+    /// IP: header, route, TTL or neighbour.
     Ip,
-    /// UDP or TCP: checksum, no socket.
+    /// UDP or TCP: checksum, or no socket.
     Transport,
     /// The receiving socket.
     Socket,
-    /// Another function of the kernel.
+    /// Another kernel function.
     Kernel,
 }
 
 impl Place {
-    /// Where a kernel's reason (without `SKB_DROP_REASON_`) or, where that says nothing, its function (`ip_rcv_core`) lies.
+    /// The place that a kernel's drop reason (without `SKB_DROP_REASON_`) stands for or, if the reason says nothing,
+    /// the function that dropped (`ip_rcv_core`).
     pub fn of(reason: &str, function: &str) -> Place {
         let begins = |word: &str, with: &[&str]| with.iter().any(|prefix| word.starts_with(prefix));
         match reason {
@@ -82,7 +84,7 @@ impl Place {
         }
     }
 
-    /// In words.
+    /// Its name in words.
     pub fn name(self) -> &'static str {
         match self {
             Place::Sender => "sender",
@@ -105,21 +107,21 @@ impl fmt::Display for Place {
     }
 }
 
-/// Packets that ended at one place for one reason.
+/// Packets dropped at one place for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LedgerRow {
-    /// Where.
+    /// Where they were dropped.
     pub place: Place,
-    /// Why: the kernel's name of the reason, or what the counter counts.
+    /// The kernel's name of the reason, or what the counter counts.
     pub reason: String,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// What counted them: a function of the kernel, or a counter's name.
+    /// Source of the count: a kernel function, or the name of a counter.
     pub source: String,
 }
 
-/// Where the packets of a trial went.
+/// What became of the packets of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ledger {
@@ -127,21 +129,23 @@ pub struct Ledger {
     pub sent: u64,
     /// Packets that the receiving program read.
     pub delivered: u64,
-    /// Packets that were dropped, by place and reason, along the way.
+    /// Packets that were dropped, by place and reason, in the order of the path.
     pub dropped: Vec<LedgerRow>,
     /// Packets that were in a queue when the trial ended.
     pub inside: u64,
-    /// What is left: 0 where every packet is accounted for, negative where more was counted than was sent.
+    /// Rest of the sum: 0 if every packet is accounted for, negative if more packets were counted than sent.
     pub unexplained: i64,
-    /// Counters that grew during the trial. They count the same drops once more, those of others included, and are no part of the sum.
+    /// Counters that increased during the trial. They count the same drops again, and those of other traffic; they are
+    /// not part of the sum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<LedgerRow>,
     /// How the drops were counted, in words.
     pub method: String,
-    /// CPU time that counting a drop of this host took (ns, mean of one in 17), without the call of the eBPF program; None: not measured.
+    /// CPU time that counting one drop took on this host (ns), mean of every 17th drop, without the call of the eBPF
+    /// program; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing_ns: Option<u64>,
-    /// What limits the ledger, a sentence each.
+    /// What limits the ledger, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
 }
@@ -149,28 +153,29 @@ pub struct Ledger {
 /// Reason of drops that the kernel counted, but for which it did not run the tracer's program.
 pub const NOT_SHOWN: &str = "not shown to the tracer";
 
-/// A trial's load with its ledger.
+/// Offered load of a trial, and its ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrialLedger {
     /// Offered load (pps).
     pub load_pps: f64,
-    /// Where its packets went: the keys of `Ledger` stand beside `load_pps`.
+    /// What became of its packets. In JSON the keys of `Ledger` stand next to `load_pps`.
     #[serde(flatten)]
     pub ledger: Ledger,
 }
 
 impl Ledger {
-    /// Balances: what is neither delivered nor dropped nor inside is unexplained. Rows of the same place, reason and source become one;
-    /// empty ones are left out.
+    /// A ledger of these rows; packets neither delivered nor dropped nor inside count as unexplained. Rows with the
+    /// same place, reason and source are merged, and rows of 0 packets left out.
     pub fn balance(sent: u64, delivered: u64, inside: u64, rows: impl IntoIterator<Item = LedgerRow>) -> Ledger {
         let dropped = together(rows);
         let known: u64 = delivered + inside + dropped.iter().map(|row| row.packets).sum::<u64>();
         Ledger { sent, delivered, dropped, inside, unexplained: sent as i64 - known as i64, ..Ledger::default() }
     }
 
-    /// `drops` of this host, each of up to `packets_each` packets (segments of a large one), were counted by the kernel, but not shown to the tracer.
-    /// Where they suffice for all that is unexplained it is taken to be among them, as the row [`NOT_SHOWN`]; else it stays. The limits say which.
+    /// Adds `drops` of this host, of up to `packets_each` packets each (segments of a large packet), that the kernel
+    /// counted without showing them to the tracer. If they suffice for all unexplained packets, these become a row
+    /// [`NOT_SHOWN`]; otherwise they stay unexplained. `limits` says which.
     #[must_use]
     pub fn with_not_shown(mut self, drops: u64, packets_each: u64, source: &str) -> Ledger {
         let unexplained = u64::try_from(self.unexplained).unwrap_or(0);
@@ -197,17 +202,17 @@ impl Ledger {
         self
     }
 
-    /// Of those that were dropped, how many [`NOT_SHOWN`].
+    /// Number of dropped packets with the reason [`NOT_SHOWN`].
     pub fn not_shown_packets(&self) -> u64 {
         self.dropped.iter().filter(|row| row.reason == NOT_SHOWN).map(|row| row.packets).sum()
     }
 
-    /// All that were dropped.
+    /// Number of dropped packets.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().map(|row| row.packets).sum()
     }
 
-    /// Two trials as one.
+    /// The sum of two ledgers.
     #[must_use]
     pub fn and(self, other: Ledger) -> Ledger {
         let rows = self.dropped.into_iter().chain(other.dropped);
@@ -301,7 +306,7 @@ mod tests {
         let too_few = short().with_not_shown(3, 1, "perf");
         assert_eq!((too_few.unexplained, too_few.dropped_packets()), (4, 6));
         assert!(too_few.limits[0].contains("may be among the unexplained"), "{too_few:?}");
-        // Each of up to two segments.
+        // Up to two segments per drop.
         let segments = short().with_not_shown(2, 2, "perf");
         assert_eq!((segments.unexplained, segments.not_shown_packets()), (0, 4));
         for whole in [short().with_not_shown(0, 1, "perf"), Ledger::balance(9, 9, 0, []).with_not_shown(5, 1, "perf")] {

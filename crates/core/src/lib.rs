@@ -1,8 +1,8 @@
-//! The vocabulary of netcliff: what a host, a scheme, a traffic and an outcome are, and how they are written.
+//! The types that all of netcliff uses: host, scheme, traffic and outcome, with their texts.
 //!
-//! Nothing here reads a file, a clock or a random number: text and numbers come in as arguments. Start with
-//! [`Point`] (what is asked), [`Outcome`] (what an engine answers) and [`Engine`] (who answers); the meaning of
-//! every word is in `docs/theory` and follows the receive path of one CPU: interrupt > protocol > application.
+//! This crate reads no file, clock or random number: text and numbers come in as arguments. Start with [`Point`] (host,
+//! scheme and traffic), [`Outcome`] (the result) and [`Engine`] (computes or measures it). docs/theory defines the
+//! terms along the receive path of one CPU: interrupt > protocol > application.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -10,37 +10,37 @@
 //! | [`bounds`] | ranges of the quantities of a point |
 //! | [`host`] | [`Host`]: costs and sizes |
 //! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
-//! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what bounds a host beside its CPU |
+//! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what limits a host besides its CPU |
 //! | [`traffic`] | [`Traffic`]: arrivals x frame sizes x load |
-//! | [`outcome`] | [`Outcome`]: what was found, every figure optional |
-//! | [`engine`] | [`Engine`], [`Point`]: the one trait that joins model, simulation and wire |
-//! | [`precision`] | [`Aims`], [`Precision`]: which figures a simulation is to know how well |
+//! | [`outcome`] | [`Outcome`]: the figures of a point, each optional |
+//! | [`engine`] | [`Engine`], [`Point`]: the trait that model, simulation and measurement implement |
+//! | [`precision`] | [`Aims`], [`Precision`]: how precise a simulation's figures have to be |
 //! | [`measure`] | [`Measure`]: a figure of an outcome by name |
-//! | [`experiment`] | [`Experiment`]: what to draw and who answers, from TOML |
-//! | [`inspection`] | what a host is, what looks wrong with it, for people |
+//! | [`experiment`] | [`Experiment`]: what to compute, by which engines, and how to draw it, from TOML |
+//! | [`inspection`] | facts about a host, and what looks wrong with it |
 //! | [`tuning`] | what `netcliff tune` proposes |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
-//! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
-//! | [`drops`], [`filter`] | what `netcliff drops` shows of an interval; which packets are meant |
-//! | [`learned`] | [`Learned`]: what watching a host at work found |
-//! | [`profile`] | [`Profile`]: where a packet's time goes, by stage |
-//! | [`ledger`] | [`ledger::Ledger`]: where the packets of a trial went |
-//! | [`mod@watch`] | what `netcliff watch` shows of a moment, and its bottleneck |
-//! | [`note`], [`warning`] | what the reader of an outcome must know; what works but is probably a mistake |
+//! | [`finding`] | [`Finding`]: the result of `netcliff find` |
+//! | [`drops`], [`filter`] | result of `netcliff drops` for an interval; expressions that select packets |
+//! | [`learned`] | [`Learned`]: costs and cliff of a host that was watched at work |
+//! | [`profile`] | [`Profile`]: CPU time of a packet by stage |
+//! | [`ledger`] | [`ledger::Ledger`]: what became of the packets of a trial |
+//! | [`mod@watch`] | result of `netcliff watch` for an interval, and its bottleneck |
+//! | [`note`], [`warning`] | what limits an outcome; values that are possible but probably mistakes |
 //! | [`wide`] | loops compiled for wider vectors, selected at run time |
-//! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
+//! | [`detail`], [`difference`] | distributions and time series of a simulation; two schemes on the same packets |
 //! | [`switching`] | when the hybrid scheme switches between interrupts and polling |
-//! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
+//! | [`net_dim`] | how Linux's dynamic interrupt moderation chooses among its profiles |
 //! | [`capture`] | [`Capture`]: recorded packets |
-//! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and which core works for which |
-//! | [`quote`] | text as words of a shell, values of udev and of INI files |
-//! | [`objective`] | [`Goal`], [`Constraint`]: what settings are wanted for |
+//! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and the core of each queue |
+//! | [`quote`] | quoting for a shell, udev rules and INI files |
+//! | [`objective`] | [`Goal`], [`Constraint`]: what settings are optimised for |
 //! | [`advice`] | [`Advice`]: the settings that `netcliff advise` found |
-//! | [`cpus`] | [`cpus::CpuRow`]: a host's CPUs over the windows of a test |
-//! | [`stream`] | [`stream::StreamReport`]: what transfers cost, and the formulas of the wire |
+//! | [`cpus`] | [`cpus::CpuRow`]: use of a host's CPUs during a test |
+//! | [`stream`] | [`stream::StreamReport`]: the cost of transfers, and formulas of rates on the wire |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
-//! | [`binding`] | the bottleneck at the cliff, in words |
-//! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
+//! | [`binding`] | the bottleneck at the cliff, as a sentence |
+//! | [`record`] | [`Record`]: an outcome with its [`record::Provenance`] and [`Fingerprint`] |
 //!
 //! ```
 //! use netcliff_core::{Host, Point, Scheme, Traffic};
@@ -51,13 +51,13 @@
 //! point.validate()?;
 //! assert_eq!(point.traffic.rate_pps(), Some(100e3));
 //!
-//! // What is refused is named, with what is accepted.
+//! // A refusal names the value and what is accepted.
 //! let refused = "napi:wait=32".parse::<Scheme>().unwrap_err().to_string();
 //! assert!(refused.contains("wait") && refused.contains("weight"), "{refused}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// The same bits on every platform: see core::math.
+// Results must have the same bits on every platform: see core::math.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod advice;

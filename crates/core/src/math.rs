@@ -1,8 +1,9 @@
-//! Elementary functions that give the same bits on every platform.
+//! Elementary functions with the same bits on every platform.
 //!
-//! The standard library's call the C library, and glibc, musl and WebAssembly's differ in last places. Addition, multiplication, division
-//! and square root are rounded alike everywhere (IEEE 754) and need no replacement; nor does `powi`, a product in a fixed order.
-//! The workspace's `clippy.toml` names the standard library's, and core, model and sim forbid them.
+//! The standard library calls the C library, and glibc, musl and WebAssembly differ in the last digits. Addition,
+//! multiplication, division and square root are rounded equally everywhere (IEEE 754) and need no replacement, nor does
+//! `powi`, a product in a fixed order. core, model and sim forbid the standard library's functions (`clippy.toml` of
+//! the workspace).
 
 mod student;
 
@@ -15,7 +16,7 @@ pub use libm::{atan2, cos, erfc, exp, expm1 as exp_m1, hypot, log1p as ln_1p, po
 /// Natural logarithm.
 #[inline]
 pub fn ln(x: f64) -> f64 {
-    // Zero, subnormal and negative numbers, infinity and NaN take the long way.
+    // Zero, subnormal and negative numbers, infinity and NaN need the complete function.
     if x.is_normal() && x > 0.0 { ln_of_normal(x) } else { libm::log(x) }
 }
 
@@ -46,14 +47,15 @@ pub fn ln_of_normal(x: f64) -> f64 {
 mod tests;
 
 mod split_mix {
-    //! SplitMix64, for seeds and for draws of which few are made.
+    //! SplitMix64, for seeds and for small numbers of draws.
 
-    /// Pseudo-random numbers that are the same everywhere: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), from a seed.
+    /// Pseudo-random numbers that are equal on all platforms: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), from a
+    /// seed.
     #[derive(Debug, Clone)]
     pub struct SplitMix64(pub u64);
 
     impl SplitMix64 {
-        /// The next number, uniform over all 64 bits.
+        /// The next number, uniform over all 64-bit values.
         #[inline]
         pub fn draw(&mut self) -> u64 {
             self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -62,7 +64,7 @@ mod split_mix {
             mixed ^ (mixed >> 31)
         }
 
-        /// The next number, uniform in (0, 1), of 53 bits.
+        /// The next number, uniform in (0, 1), with 53 random bits.
         pub fn uniform(&mut self) -> f64 {
             ((self.draw() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
         }
@@ -72,7 +74,7 @@ mod split_mix {
     mod tests {
         use super::*;
 
-        /// The first numbers of the reference implementation (Vigna, splitmix64.c) from the seed 1234567.
+        /// The first numbers of the reference implementation (Vigna, splitmix64.c) with seed 1234567.
         #[test]
         fn numbers_are_those_of_the_reference() {
             let mut numbers = SplitMix64(1_234_567);

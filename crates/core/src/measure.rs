@@ -1,33 +1,33 @@
-//! [`Measure`]: a figure of an outcome by its name, and [`Dimension`]: what such a number counts.
+//! [`Measure`]: a figure of an outcome by its name, and [`Dimension`]: the kind of unit a number has.
 
 use crate::error::ParseError;
 use crate::outcome::{Figure, Latency, Outcome};
 use crate::units;
 
-/// What a number counts, and so how it is written.
+/// Kind of a number, which determines its unit and text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
-    /// Packets a second.
+    /// Packets per second.
     Pps,
-    /// Bits a second.
+    /// Bits per second.
     Bps,
     /// Seconds.
     Seconds,
-    /// A share of one.
+    /// A share, 1 being the whole.
     Share,
-    /// Events a second.
+    /// Events per second.
     PerSecond,
     /// Bytes.
     Bytes,
-    /// A bare number.
+    /// A number without a unit.
     Number,
 }
 
 impl Dimension {
-    /// Reads a number of this dimension, with its unit where it has one.
+    /// Reads a number of this dimension, with its unit if the dimension has one.
     ///
     /// # Errors
-    /// The text with the accepted form.
+    /// The text that cannot be read, with the accepted form.
     pub fn parse(self, text: &str) -> Result<f64, ParseError> {
         match self {
             Self::Pps => units::parse_pps(text),
@@ -45,25 +45,25 @@ impl Dimension {
     }
 }
 
-/// A figure of an [`Outcome`]: its name in CSV and in experiment files, its name for people, where it is.
+/// A figure of an [`Outcome`]: its key in CSV and experiment files, its name on screens, and how to find it.
 #[derive(Clone, Copy)]
 pub struct Measure {
-    /// The name with its unit, as in CSV: `throughput_pps`, `latency_p99_s`.
+    /// Key with its unit, as in CSV: `throughput_pps`, `latency_p99_s`.
     pub key: &'static str,
-    /// The name for people, without a unit.
+    /// Name on screens, without a unit.
     pub name: &'static str,
-    /// What it counts.
+    /// Its dimension.
     pub dimension: Dimension,
     get: fn(&Outcome) -> Option<Figure>,
 }
 
 impl Measure {
-    /// The figure, where the outcome has it.
+    /// The figure in this outcome; None if the outcome does not have it.
     pub fn of(&self, outcome: &Outcome) -> Option<Figure> {
         (self.get)(outcome)
     }
 
-    /// Whether it is a quantile of latency.
+    /// True for a quantile of latency.
     pub fn is_quantile(&self) -> bool {
         self.key.starts_with("latency_p")
     }
@@ -116,7 +116,7 @@ const fn measure(
 /// Packets delivered (pps).
 pub const THROUGHPUT: Measure = measure("throughput_pps", "throughput", Dimension::Pps, |o| o.throughput_pps);
 
-/// Every figure of an outcome, in the order of CSV's columns.
+/// All figures of an outcome, in the order of the CSV's columns.
 pub const ALL: &[Measure] = &[
     measure("offered_pps", "offered load", Dimension::Pps, |o| o.offered_pps),
     THROUGHPUT,

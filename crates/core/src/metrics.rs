@@ -1,11 +1,11 @@
-//! [`Counters`]: what a host has counted since it was booted, as monitoring reads it.
+//! [`Counters`]: counters of a host since boot, as monitoring systems read them.
 
 use std::collections::BTreeMap;
 
-/// A CPU since boot.
+/// Counters of a CPU since boot.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CpuCounters {
-    /// Number.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Time by mode (s): `user`, `system`, `irq`, `softirq`, `steal`, `idle`.
     pub seconds: Vec<(&'static str, f64)>,
@@ -17,55 +17,56 @@ pub struct CpuCounters {
     pub dropped_backlog: u64,
     /// Packets dropped by the flow limit.
     pub dropped_flow_limit: u64,
-    /// Softirq rounds that ended with work left.
+    /// Softirq rounds that ended with work left (time_squeeze).
     pub squeezed: u64,
-    /// Packets in the backlog now; None: the kernel (before 5.14) does not tell.
+    /// Packets now in the backlog; None: the kernel (before 5.14) does not report it.
     pub backlog: Option<u64>,
 }
 
-/// An interface since it was made.
+/// Counters of an interface since it was created.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterfaceCounters {
     /// Name.
     pub name: String,
-    /// Packets received, sent.
+    /// Packets: [received, sent].
     pub packets: [u64; 2],
-    /// Bytes received, sent.
+    /// Bytes: [received, sent].
     pub bytes: [u64; 2],
-    /// Lost at the receive ring.
+    /// Packets lost at the receive ring.
     pub dropped_ring: u64,
-    /// Dropped by the stack or the driver after or before the ring: received, sent.
+    /// Packets dropped by stack or driver, besides those of the ring: [received, sent].
     pub dropped: [u64; 2],
-    /// Dropped at its queueing disciplines, on the way out.
+    /// Packets dropped at its queueing disciplines when sending.
     pub dropped_qdisc: u64,
-    /// Receive queues: number, packets, drops where the driver counts them.
+    /// Receive queues: (number, packets, drops if the driver counts them).
     pub queues: Vec<(u32, u64, Option<u64>)>,
 }
 
-/// An agent since it was started.
+/// Counters of an agent since it was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentCounters {
-    /// Clients now.
+    /// Clients connected now.
     pub clients: u64,
-    /// The most at once.
+    /// Most clients that were connected at once.
     pub most_clients: u64,
-    /// Tests that began, by kind.
+    /// Tests started, by kind.
     pub started: BTreeMap<String, u64>,
-    /// Tests that ended.
+    /// Tests ended.
     pub ended: u64,
-    /// Connections that were refused or ended by an error.
+    /// Connections that were refused, or ended by an error.
     pub refused: u64,
 }
 
-/// A host.
+/// Counters of a host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counters {
-    /// By CPU.
+    /// One entry per CPU.
     pub cpus: Vec<CpuCounters>,
-    /// By interface.
+    /// One entry per interface.
     pub interfaces: Vec<InterfaceCounters>,
-    /// What sockets and protocols lost for want of room, by reason: `udp_receive_buffer`, `listen_queue`, ..
+    /// Packets or connections that sockets and protocols dropped because a queue was full, by reason:
+    /// `udp_receive_buffer`, `listen_queue`, ..
     pub sockets_lost: Vec<(&'static str, u64)>,
-    /// Datagrams of IPv4 dropped for a bad checksum; None: not counted.
+    /// IPv4 UDP datagrams dropped for a wrong checksum; None: not counted.
     pub udp_checksum: Option<u64>,
 }

@@ -1,32 +1,33 @@
-//! [`Walk`]: how lib/dim walks along its profiles (Linux: lib/dim/dim.c, net_dim.c), without what it measures. Names are
-//! the kernel's.
+//! [`Walk`]: how lib/dim moves between its profiles (Linux: lib/dim/dim.c, net_dim.c), without its measurements. Names
+//! are the kernel's.
 
 use crate::scheme::DimProfile;
 
 /// Events between two decisions (DIM_NEVENTS).
 pub const EVENTS: u64 = 64;
-/// Entries of a profile.
+/// Entries of a profile (NET_DIM_PARAMS_NUM_PROFILES).
 pub const PROFILES: usize = 5;
-/// Percent by which a figure must differ to count: more than this, in whole percent (IS_SIGNIFICANT_DIFF).
+/// Difference above which two values count as different, in whole percent (IS_SIGNIFICANT_DIFF).
 pub const SIGNIFICANT_PERCENT: u64 = 10;
 
-/// NET_DIM_RX_EQE_PROFILES: usecs, frames.
+/// NET_DIM_RX_EQE_PROFILES: (usecs, frames).
 const EQE: [(u64, u64); PROFILES] = [(1, 256), (8, 256), (64, 256), (128, 256), (256, 256)];
-/// NET_DIM_RX_CQE_PROFILES.
+/// NET_DIM_RX_CQE_PROFILES: (usecs, frames).
 const CQE: [(u64, u64); PROFILES] = [(2, 256), (8, 128), (16, 64), (32, 64), (64, 64)];
 
-/// Timer (s) and frames of a profile's entry, 0 to 4. The timer counts from the first packet with EQE, from the last with CQE.
+/// Timer (s) and frames of a profile's entry, 0 to 4. The timer starts at the first packet with EQE, at the last packet
+/// with CQE.
 pub fn entry(profile: DimProfile, index: usize) -> (f64, u64) {
     let (usecs, frames) = if profile == DimProfile::Eqe { EQE[index] } else { CQE[index] };
     (usecs as f64 * 1e-6, frames)
 }
 
-/// A measurement against the one before it.
+/// Result of comparing a measurement with the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
-    /// More bytes, or else more packets, or else fewer events.
+    /// More bytes; with equal bytes more packets; with equal packets fewer events.
     Better,
-    /// The opposite.
+    /// The opposite of `Better`.
     Worse,
     /// No significant difference.
     Same,
@@ -47,7 +48,7 @@ enum Step {
     OnEdge,
 }
 
-/// struct dim without its samples.
+/// The kernel's struct dim without its samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Walk {
     index: usize,
@@ -58,33 +59,33 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Parked at `index`, as a zeroed struct dim is.
+    /// Initial state: parked on top at `index`, as a zeroed struct dim.
     pub fn parked(index: usize) -> Self {
         Self { index, tune: Tune::ParkingOnTop, steps_right: 0, steps_left: 0, tired: 0 }
     }
 
-    /// The entry of the profile that holds.
+    /// Index of the profile's present entry.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Parked where it was best: stays until a measurement differs.
+    /// True in DIM_PARKING_ON_TOP: it found a best entry and stays until a measurement differs.
     pub fn is_on_top(&self) -> bool {
         self.tune == Tune::ParkingOnTop
     }
 
-    /// Parked for want of a best: stays for so many measurements.
+    /// True in DIM_PARKING_TIRED: it found no best entry and stays for a number of measurements.
     pub fn is_tired(&self) -> bool {
         self.tune == Tune::ParkingTired
     }
 
-    /// Steps since it last parked.
+    /// Steps since it last parked; while parked tired, measurements left until it moves again.
     pub fn steps(&self) -> u32 {
         self.tired
     }
 
-    /// net_dim_decision on a measurement; `compare` is asked unless it is tired. True if the measurement is the one that the
-    /// next is compared with.
+    /// net_dim_decision for one measurement. `compare` compares it with the previous one; it is not called while parked
+    /// tired. Returns true if the next measurement is to be compared with this one.
     pub fn decide(&mut self, compare: impl FnOnce() -> Compared) -> bool {
         let before = self.tune;
         match self.tune {
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn ten_steps_without_a_top_are_tiring() {
-        // Ever worse: it turns at every measurement and never makes two steps one way.
+        // Always worse: it turns at every measurement and never makes two steps in one direction.
         let mut dim = Walk::parked(2);
         let tired = (0..20).position(|_| {
             dim.decide(|| Compared::Worse);

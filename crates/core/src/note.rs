@@ -1,12 +1,12 @@
-//! [`Note`]: what the reader of an outcome must know, as data. `Display` renders its sentence, and so does JSON.
+//! [`Note`]: what a reader of an outcome must know, as data. `Display` and JSON give its sentence.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::queues::Role;
 use crate::units::{print_pps, print_share, print_short_time_s, print_time_s};
 
-/// Declares an enum of sentences. A row is a variant with its data and the sentence that `Display` renders from it, which
-/// documents the variant too.
+/// Declares an enum of sentences. A row is a variant with its data and the sentence that `Display` makes of it, which
+/// is also the variant's documentation.
 #[macro_export]
 macro_rules! sentences {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
@@ -28,7 +28,7 @@ macro_rules! sentences {
 }
 
 sentences! {
-    /// A note. Two are equal when their sentences are: one read from a file is [`Note::Read`], whatever it was written as.
+    /// A note. Two notes are equal if their sentences are: a note that was read from a file is always [`Note::Read`].
     #[derive(Debug, Clone)]
     pub enum Note {
         Read(sentence: String) => "{sentence}";
@@ -42,7 +42,7 @@ sentences! {
             "core {core} binds, with {work} of queue {queue}; the busiest queue gets {imbalance:.3} times the mean share",
             work = match role { Role::Receive => "reception", Role::Transmit => "transmit completions" };
 
-        // The model: how far off, and what is left out.
+        // Of the model: size of its error, and what it neglects.
         Approximate(bounds: Bounds) => "{bounds}";
         Unchecked(of: &'static str, ring: Option<u64>, socket: Option<u64>) =>
             "{of}: {larger} packets is more than any that was checked: how far off the figures are is not known, simulate \
@@ -101,7 +101,7 @@ sentences! {
             "hybrid: {per_s:.3e} switches to polling a second, an approximation (each part in equilibrium at once, samples of {window} \
              packets lognormal and independent)";
 
-        // The model, with an application.
+        // Of the model with an application.
         ToApplication =>
             "application: latency ends when it takes the packet from its socket; quantiles and packets_in_system are not computed with \
              an application";
@@ -179,7 +179,7 @@ sentences! {
 }
 
 sentences! {
-    /// A near-impossible parameter with its value.
+    /// A value that is possible but probably a mistake.
     #[derive(Debug, Clone, PartialEq)]
     pub enum Warning {
         ShortPeriod(period_s: f64, service_s: f64) =>
@@ -238,7 +238,7 @@ impl<'de> Deserialize<'de> for Note {
     }
 }
 
-/// A sentence.
+/// A note, as a sentence.
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for Note {
     fn inline_schema() -> bool {
@@ -254,23 +254,24 @@ impl schemars::JsonSchema for Note {
     }
 }
 
-/// Error bounds of an approximation.
+/// Bounds of an approximation's error, (lowest, highest).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Its name, with which its notes begin.
+    /// Name of the approximation, with which its notes begin.
     pub name: &'static str,
-    /// The model's loss less the simulator's, as a share of the offered packets (1); what is delivered is as much lower.
+    /// The model's loss fraction minus the simulator's; the delivered share is lower by the same amount.
     pub loss: (f64, f64),
-    /// The model's mean latency over the simulator's (1), up to [`Bounds::MOST_LOSS`].
+    /// The model's mean latency divided by the simulator's, for losses up to [`Bounds::MOST_LOSS`].
     pub mean_latency: (f64, f64),
-    /// The model's interrupts a second over the simulator's (1).
+    /// The model's interrupt rate divided by the simulator's.
     pub interrupts: (f64, f64),
-    /// The model's available CPU less the simulator's, of one CPU (1).
+    /// The model's available CPU minus the simulator's, as shares of one CPU.
     pub available: (f64, f64),
 }
 
 impl Bounds {
-    /// Loss beyond which no bound of the mean latency is claimed: few packets get through, by what the chains leave out.
+    /// Loss fraction above which no bound of the mean latency is stated: few packets are delivered, and effects that
+    /// the chains neglect decide which.
     pub const MOST_LOSS: f64 = 0.9;
 }
 
@@ -291,16 +292,18 @@ impl std::fmt::Display for Bounds {
     }
 }
 
-/// A figure that missed the precision asked for.
+/// A figure that missed the requested precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Missed {
     /// Its name.
     pub name: &'static str,
-    /// Half width of its interval, as a share of the value; of one CPU where `of_cpu`. `None`: it has no interval.
+    /// Half width of its interval, relative to the value or, if `of_cpu`, as a share of one CPU. `None`: it has no
+    /// interval.
     pub half_width: Option<f64>,
-    /// Whether it is a share of one CPU.
+    /// True for a share of one CPU.
     pub of_cpu: bool,
-    /// Half width below which no quantile of a histogram gets, where that is what prevents it.
+    /// Smallest half width that a quantile of the histogram can have; `None` unless this is why the precision was
+    /// missed.
     pub never_below: Option<f64>,
 }
 
@@ -318,37 +321,37 @@ impl std::fmt::Display for Missed {
     }
 }
 
-/// What replications lack.
+/// Why the replications do not give reliable figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Lack {
-    /// Time: in this number of them, all arrivals after the warm-up have one instant (they lie within a burst of a capture).
+    /// Time: in this number of replications all arrivals after the warm-up have the same time (they are in one burst of
+    /// a capture).
     Time(usize),
-    /// A steady state: the warm-up does not end in their first half.
+    /// A steady state: the warm-up does not end within the first half of the replications.
     Steady,
-    /// Length: they are too few autocorrelation times long.
+    /// Length: the replications last too few autocorrelation times.
     Stretches,
-    /// Pauses of the CPU: too few of them are expected in each replication (this number).
+    /// Pauses of the CPU: the number of pauses expected per replication, which is too small.
     Pauses(f64),
-    /// Room: packets stay inside for too long. This share of their times is outside the window.
+    /// A complete view of latencies: this share of the packets' time inside the host lies outside the measured window.
     Stay(f64),
-    /// Balance: the two sides of Little's law differ by this share of the mean latency, which is more than its
-    /// interval.
+    /// Balance: the two sides of Little's law differ by this share of the mean latency, which exceeds its interval.
     Balance(f64),
 }
 
-/// Replications of a simulation.
+/// Number and length of the replications of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct Replications {
-    /// Number of them.
+    /// Number of replications.
     pub count: usize,
-    /// Packets of each.
+    /// Packets per replication.
     pub packets_each: u64,
-    /// Length of the longest after the warm-up (s).
+    /// Length of the longest replication after its warm-up (s).
     pub lasting_s: f64,
 }
 
 impl Lack {
-    /// Whether no figure of the replications is reliable. Otherwise only the times of packets are not.
+    /// True if no figure of the replications is reliable; false if only the packets' latencies are not.
     pub fn concerns_all(self) -> bool {
         matches!(self, Self::Time(_) | Self::Steady | Self::Stretches | Self::Pauses(_))
     }

@@ -1,10 +1,11 @@
-//! [`Goal`] and [`Constraint`]: what settings are wanted for, as text: `minimise latency_p99_s`, `loss<=1e-4`.
+//! [`Goal`] and [`Constraint`]: what settings are optimised for, read from text: `minimise latency_p99_s`,
+//! `loss<=1e-4`.
 
 use crate::error::ParseError;
 use crate::measure::{ALL, Dimension, Measure};
 use crate::units;
 
-/// Short names of the figures that people ask for most.
+/// Short names of the most used figures.
 const SHORT: [(&str, &str); 10] = [
     ("mean", "latency_mean_s"),
     ("p50", "latency_p50_s"),
@@ -18,10 +19,10 @@ const SHORT: [(&str, &str); 10] = [
     ("interrupts", "interrupts_per_s"),
 ];
 
-/// A figure by its name or its short name.
+/// Reads a figure by its key or its short name.
 ///
 /// # Errors
-/// The text with every name there is.
+/// The text that cannot be read, with all accepted names.
 pub fn figure(text: &str) -> Result<Measure, ParseError> {
     let text = text.trim();
     let key = SHORT.iter().find(|(short, _)| *short == text).map_or(text, |(_, key)| key);
@@ -31,12 +32,12 @@ pub fn figure(text: &str) -> Result<Measure, ParseError> {
     })
 }
 
-/// The figure that settings are to make small or large.
+/// The figure that settings should make as small or as large as possible.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
     /// The figure.
     pub measure: Measure,
-    /// True: large is good.
+    /// True: larger is better.
     pub maximise: bool,
 }
 
@@ -81,17 +82,18 @@ pub struct Constraint {
 }
 
 impl Constraint {
-    /// True if `value` is within the bound.
+    /// True if `value` keeps the bound.
     pub fn met_by(&self, value: f64) -> bool {
         if self.at_least { value >= self.bound } else { value <= self.bound }
     }
 
-    /// How many times the bound a value is on the wrong side: 1 at the bound, below 1 within it.
+    /// Ratio of value and bound, inverted for lower bounds: 1 at the bound, below 1 if the bound is kept, 2 if it is
+    /// missed by a factor of 2.
     pub fn excess(&self, value: f64) -> f64 {
         if self.at_least { self.bound / value } else { value / self.bound }
     }
 
-    /// Why no value, or every value, is within the bound.
+    /// Why no value, or every value, keeps the bound; None if some do.
     fn pointless(&self) -> Option<&'static str> {
         let share = self.measure.dimension == Dimension::Share;
         match self.at_least {

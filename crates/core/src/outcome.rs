@@ -1,4 +1,5 @@
-//! [`Outcome`]: what an engine found at one point. Every figure is optional: absent means "not measured", never zero.
+//! [`Outcome`]: what an engine computed or measured at one point. All figures are optional: absent means "not
+//! measured", never zero.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,7 +11,7 @@ mod soundness;
 
 pub use soundness::Unsound;
 
-/// Where a sampled figure's true value lies, with this confidence.
+/// Confidence interval of a figure's true value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
@@ -22,12 +23,12 @@ pub struct Interval {
     pub confidence: f64,
 }
 
-/// A number; with its interval where it was sampled. In JSON a plain number or {value, low, high, confidence}.
+/// A number, and its confidence interval if it was sampled. In JSON a plain number or {value, low, high, confidence}.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
     /// The value, in the unit of the field that holds it.
     pub value: f64,
-    /// None where the value was computed, not sampled.
+    /// None if the value was computed, not sampled.
     pub interval: Option<Interval>,
 }
 
@@ -47,7 +48,7 @@ impl Figure {
         Self { value, interval: Some(Interval { low, high, confidence }) }
     }
 
-    /// True if `truth` lies in the interval (or equals an exact value to a part in 1e12).
+    /// True if `truth` lies in the interval or, without one, equals the value up to a relative 1e-12.
     pub fn covers(&self, truth: f64) -> bool {
         match self.interval {
             Some(interval) => (interval.low..=interval.high).contains(&truth),
@@ -55,26 +56,27 @@ impl Figure {
         }
     }
 
-    /// Half width over value; 0 for a computed value.
+    /// Half width of the interval divided by the value; 0 for a computed value.
     pub fn relative_half_width(&self) -> f64 {
         self.interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0 / self.value.abs())
     }
 
-    /// Of a quantity that cannot be below 0: nor can its interval. A symmetric one reaches there where few repeats differ much.
+    /// The interval limited to 0 and above, for quantities that cannot be negative. Few repeats that differ much give
+    /// intervals below 0.
     #[must_use]
     pub fn not_negative(self) -> Self {
         let interval = self.interval.map(|ends| Interval { low: ends.low.max(0.0), ..ends });
         Self { interval, ..self }
     }
 
-    /// Of a share: nor can its interval reach beyond 1.
+    /// The interval limited to 0 to 1, for shares.
     #[must_use]
     pub fn as_share(self) -> Self {
         let interval = self.interval.map(|ends| Interval { low: ends.low.max(0.0), high: ends.high.min(1.0), ..ends });
         Self { interval, ..self }
     }
 
-    /// The figure in other terms: value and ends through `other`, which must not decrease, so that low stays low.
+    /// Applies `other`, which must not decrease, to the value and to both ends.
     #[must_use]
     pub fn mapped(&self, other: impl Fn(f64) -> f64) -> Self {
         let interval = self.interval.map(|i| Interval { low: other(i.low), high: other(i.high), ..i });
@@ -102,7 +104,7 @@ enum FigureText {
     Sampled { value: f64, low: f64, high: f64, confidence: f64 },
 }
 
-/// A number, or what was sampled with its interval.
+/// A number, or a sampled value with its interval.
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for Figure {
     fn schema_name() -> std::borrow::Cow<'static, str> {
@@ -116,7 +118,7 @@ impl schemars::JsonSchema for Figure {
 
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        // JSON has no infinity: an interval without an end would be written as one that nobody can read again.
+        // JSON has no infinity: an interval with an infinite end is left out.
         match self.interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite()) {
             None => FigureText::Plain(self.value),
             Some(Interval { low, high, confidence }) => {
@@ -138,9 +140,9 @@ impl<'de> Deserialize<'de> for Figure {
     }
 }
 
-/// Latency from arrival in memory to the end of protocol processing, or, where an application is modelled or
-/// measured, to the moment when the application takes the packet from its socket (s): its work on the packet
-/// follows. [`Outcome::latency_to`] says which; [`Latency::done_mean`] goes on to the end of that work.
+/// Latency from a packet's arrival in memory to the end of protocol processing (s). If an application is modelled or
+/// measured: to the time when it takes the packet from its socket; its work follows. [`Outcome::latency_to`] says
+/// which; [`Latency::done_mean`] includes the application's work.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
@@ -159,15 +161,15 @@ pub struct Latency {
     /// 99.9th percentile (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999: Option<Figure>,
-    /// Largest seen (s).
+    /// Largest observed (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Figure>,
-    /// Mean to the end of the application's work on the packet (s), where an application is simulated.
+    /// Mean until the application has finished its work on the packet (s); only if an application is simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_mean: Option<Figure>,
 }
 
-/// Where the CPU's time went, as shares of one CPU; together 1 where all are present.
+/// Shares of one CPU's time; their sum is 1 if all are present.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuShares {
@@ -183,10 +185,10 @@ pub struct CpuShares {
     /// The application, its context switches included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<Figure>,
-    /// Taken away in pauses, whatever the CPU had to do; None where the host has no pauses.
+    /// Pauses, in which the CPU was taken away; None if the host has no pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Figure>,
-    /// What is left for anything else.
+    /// Time available for anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<Figure>,
 }
@@ -201,19 +203,19 @@ pub struct Loss {
     /// At the application's socket buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<Figure>,
-    /// At the sender: offered by the schedule, never sent.
+    /// At the sender: scheduled but never sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Figure>,
 }
 
-/// What became of the transmissions of a host that sends.
+/// Transmissions of a host that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Transmitted {
-    /// Completions done (pps).
+    /// Transmit completions processed (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_pps: Option<Figure>,
-    /// Share of the transmissions that found no free slot in the transmit ring.
+    /// Share of the transmissions that were dropped because the transmit ring was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_fraction: Option<Figure>,
     /// Mean time from the end of a transmission to the end of its completion's processing (s).
@@ -221,97 +223,98 @@ pub struct Transmitted {
     pub waiting_s: Option<Figure>,
 }
 
-/// What one of several applications got.
+/// Figures of one of several applications.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApplicationOutcome {
-    /// Which, from 0.
+    /// Number of the application, from 0.
     pub application: u32,
-    /// Packets offered that are for it (pps).
+    /// Offered packets for this application (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_pps: Option<Figure>,
-    /// Packets it consumed (pps).
+    /// Packets that it consumed (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_pps: Option<Figure>,
-    /// Frame bits it consumed (FCS included) (bit/s).
+    /// Frame bits that it consumed, FCS included (bit/s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<Figure>,
-    /// Lost packets as fractions of those that are for it, by place.
+    /// Lost packets as fractions of the packets for this application, by place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
     /// Mean latency of the packets it consumed (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_latency_s: Option<Figure>,
-    /// Share of the CPU that it had, switches to it included.
+    /// Its share of the CPU, including context switches to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Figure>,
 }
 
-/// What was found at one point. With an application, throughput counts what it consumed.
+/// Figures of one point. With an application, throughput counts the packets that it consumed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outcome {
-    /// Load that was really offered (pps); absent when it is the point's own.
+    /// Load that was actually offered (pps); absent if it equals the point's load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_pps: Option<Figure>,
-    /// Packets delivered: by protocol processing, or to the application where there is one (pps).
+    /// Packets delivered (pps): by protocol processing or, if there is one, to the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_pps: Option<Figure>,
-    /// Frame bits delivered (FCS included) (bit/s).
+    /// Frame bits delivered, FCS included (bit/s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<Figure>,
-    /// Share of the offered packets that were lost anywhere.
+    /// Share of the offered packets that were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_fraction: Option<Figure>,
-    /// The same by place.
+    /// Lost packets as shares of the offered ones, by place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
     /// Latency (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_s: Option<Latency>,
-    /// Where the latency ends: `protocol` (its end) or `application` (that takes the packet).
+    /// End of the latency: `protocol` (end of protocol processing) or `application` (it takes the packet).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_to: Option<String>,
-    /// CPU split.
+    /// Shares of the CPU's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuShares>,
-    /// How the CPU split was measured: `exact` or `approximate` (computed), `simulated`, `ebpf`, `procfs`, `soaker`.
+    /// How the CPU's shares were obtained: `exact` or `approximate` (computed), `simulated`, `ebpf`, `procfs`,
+    /// `soaker`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_method: Option<String>,
-    /// Interrupts a second.
+    /// Interrupts per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts_per_s: Option<Figure>,
-    /// Polls a second.
+    /// Polls per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_per_s: Option<Figure>,
-    /// Packets a poll, on average.
+    /// Mean number of packets per poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_poll: Option<Figure>,
-    /// Mean number of packets in the host: in ring, protocol, socket and application (the one it works on included). With several
-    /// queues those of all receive vectors; what waits for its transmission or the completion of that, or at the sender, is not
-    /// counted.
+    /// Mean number of packets in the host: in ring, protocol processing, socket and application (including the packet
+    /// that it works on). With several queues the sum over all receive vectors. Packets that wait for transmission, for
+    /// its completion or at the sender do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_in_system: Option<Figure>,
-    /// What became of what the host sends, where it sends.
+    /// Transmissions; absent if the host sends nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmitted: Option<Transmitted>,
-    /// What became of the precision asked for, if one was.
+    /// Requested and reached precision; absent if none was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<crate::precision::Precision>,
-    /// What each of several applications got.
+    /// Figures of each of several applications.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<ApplicationOutcome>,
-    /// What each interrupt vector of a host with several queues does.
+    /// Figures of each interrupt vector of a host with several queues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueOutcome>,
-    /// What the reader must know: assumptions that fail, figures that could not be measured and why.
+    /// What a reader must know: assumptions that fail, figures that could not be measured and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
 }
 
 impl Outcome {
-    /// Error bounds that its notes state: of approximations of approximations those of the outer one, noted last. `None` if it
-    /// is exact, or its notes state none.
+    /// Error bounds stated in the notes. If an approximation uses another one, both state bounds, and those of the
+    /// outer one, noted last, count. `None` if the outcome is exact or its notes state no bounds.
     pub fn bounds(&self) -> Option<&Bounds> {
         self.notes.iter().rev().find_map(|note| match note {
             Note::Approximate(bounds) => Some(bounds),
@@ -332,7 +335,7 @@ mod tests {
         assert_eq!(text, r#"{"value":2.0,"low":1.5,"high":2.5,"confidence":0.95}"#);
         assert_eq!(serde_json::from_str::<Figure>(&text).unwrap(), sampled);
         assert!(serde_json::from_str::<Figure>("\"x\"").is_err());
-        // What has no end is written so that it can be read again.
+        // An interval with an infinite end is written so that it can be read again.
         let open = serde_json::to_string(&Figure::between(2.0, 1.0, f64::INFINITY, 0.95)).unwrap();
         assert_eq!(serde_json::from_str::<Figure>(&open).unwrap(), Figure::exact(2.0));
     }

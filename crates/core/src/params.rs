@@ -1,9 +1,9 @@
-//! Reads `NAME:key=value,...`, the form shared by schemes, arrivals and services, and refuses what it does not know.
+//! Parses `NAME:key=value,...`, the form of schemes, arrivals and services, and refuses unknown keys.
 
 use crate::error::ParseError;
 use crate::units;
 
-/// The keys and values after a name; each is taken once, what is left over is an error.
+/// Keys and values after the name. Each is taken once; a key that is left at the end is an error.
 #[derive(Debug)]
 pub struct Params<'a> {
     what: &'static str,
@@ -28,19 +28,19 @@ impl<'a> Params<'a> {
         Ok((name, Self { what, text, left, known: Vec::new() }))
     }
 
-    /// True where `key` is given and not taken yet.
+    /// True if `key` was given and not yet taken.
     pub fn has(&self, key: &str) -> bool {
         self.left.iter().any(|(name, _)| *name == key)
     }
 
-    /// The text of `key`, if given.
+    /// Takes the text of `key`; None if it was not given.
     pub fn take(&mut self, key: &'static str) -> Option<&'a str> {
         self.known.push(key);
         let place = self.left.iter().position(|(name, _)| *name == key)?;
         Some(self.left.remove(place).1)
     }
 
-    /// The value of `key` by `parse`, if given.
+    /// Takes the value of `key`, read by `parse`; None if it was not given.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
@@ -50,22 +50,22 @@ impl<'a> Params<'a> {
         self.take(key).map(|value| parse(value).map_err(|error| error.within(&name))).transpose()
     }
 
-    /// A time in seconds.
+    /// Takes a time (s).
     pub fn time_s(&mut self, key: &'static str) -> Result<Option<f64>, ParseError> {
         self.read(key, units::parse_time_s)
     }
 
-    /// A packet rate.
+    /// Takes a packet rate (pps).
     pub fn pps(&mut self, key: &'static str) -> Result<Option<f64>, ParseError> {
         self.read(key, units::parse_pps)
     }
 
-    /// A whole number.
+    /// Takes a whole number.
     pub fn count(&mut self, key: &'static str) -> Result<Option<u64>, ParseError> {
         self.read(key, |value| units::parse_count(key, value))
     }
 
-    /// A whole number that fits 32 bits.
+    /// Takes a whole number of at most 32 bits.
     pub fn count_u32(&mut self, key: &'static str) -> Result<Option<u32>, ParseError> {
         self.read(key, |value| {
             let count = units::parse_count(key, value)?;
@@ -73,17 +73,17 @@ impl<'a> Params<'a> {
         })
     }
 
-    /// A plain positive or zero number.
+    /// Takes a number without a unit, 0 or more.
     pub fn number(&mut self, key: &'static str) -> Result<Option<f64>, ParseError> {
         self.read(key, units::parse_share)
     }
 
-    /// A flag.
+    /// Takes `true` or `false`.
     pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, ParseError> {
         self.read(key, |value| units::parse_flag(key, value))
     }
 
-    /// Ends the reading: what was not taken is unknown, and said so with what is known.
+    /// Ends the reading: a key that was not taken is an error that lists the known keys.
     pub fn finish(self) -> Result<(), ParseError> {
         match self.left.first() {
             None => Ok(()),
@@ -95,7 +95,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Writes `name:key=value,...`, leaving out what is None.
+/// Writes `name:key=value,...` without the keys whose value is None.
 pub(crate) fn print(name: &str, pairs: &[(&str, Option<String>)]) -> String {
     let given: Vec<String> =
         pairs.iter().filter_map(|(key, value)| value.as_ref().map(|value| format!("{key}={value}"))).collect();

@@ -1,5 +1,5 @@
-//! The parts of a host that bound what it can take, beside its CPU: [`Bus`], [`Memory`], and the [`Offload`]s that
-//! change what a frame costs.
+//! Parts of a host other than the CPU that limit its rate: [`Bus`] and [`Memory`]; and [`Offload`]s, which change the
+//! cost of a frame.
 
 pub mod bus;
 
@@ -7,7 +7,7 @@ use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;
 
-/// A parallel bus that all transfers share, one direction at a time.
+/// A parallel bus, shared by all transfers in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ParallelBus {
     /// Name on the command line.
@@ -16,15 +16,14 @@ pub struct ParallelBus {
     pub width_bits: u32,
     /// Clock (Hz).
     pub clock_hz: f64,
-    /// Bytes moved in one transaction at most, unless the user says otherwise.
+    /// Default of the most bytes moved in one transaction.
     pub burst_bytes: u32,
-    /// Clocks a transaction spends on address, attributes, target response and turn-around, unless the user says
-    /// otherwise.
+    /// Default of the clocks that a transaction spends on address, attributes, target response and turn-around.
     pub overhead_clocks: u32,
 }
 
-/// PCI Local Bus 2.2 and PCI-X 1.0. The overhead is that of a burst write that nobody delays: address, first data
-/// after one to three clocks of device select, turn-around; PCI-X adds attribute and response phases.
+/// PCI Local Bus 2.2 and PCI-X 1.0. The overhead is that of an undelayed burst write: address, first data after one to
+/// three clocks of device select, turn-around; PCI-X adds attribute and response phases.
 pub const PARALLEL: [ParallelBus; 4] = [
     ParallelBus { name: "pci-32/33", width_bits: 32, clock_hz: 33.333e6, burst_bytes: 256, overhead_clocks: 5 },
     ParallelBus { name: "pci-64/66", width_bits: 64, clock_hz: 66.667e6, burst_bytes: 256, overhead_clocks: 5 },
@@ -35,32 +34,33 @@ pub const PARALLEL: [ParallelBus; 4] = [
 /// PCI Express.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pcie {
-    /// 1 to 6.
+    /// PCIe generation, 1 to 6.
     pub generation: u32,
-    /// 1, 2, 4, 8, 16 or 32.
+    /// Number of lanes: 1, 2, 4, 8, 16 or 32.
     pub lanes: u32,
     /// Max payload size: data bytes of one write or completion.
     pub mps_bytes: u32,
-    /// Max read request size: bytes asked for by one request.
+    /// Max read request size: data bytes requested at once.
     pub mrrs_bytes: u32,
-    /// Descriptors moved by one transfer.
+    /// Descriptors moved together in one transfer.
     pub batch: u32,
 }
 
-/// What is between the NIC and memory.
+/// The bus between NIC and memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bus {
-    /// Nothing that binds (veth, an integrated NIC).
+    /// No bus that limits the rate (veth, an integrated NIC).
     None,
     /// PCI or PCI-X.
     Parallel(ParallelBus),
     /// PCI Express.
     Pcie(Pcie),
-    /// A bus of which only the bandwidth is known, such as the AXI of a system on a chip (byte/s, both directions together).
+    /// A bus of which only the bandwidth is known, such as the AXI of a system on a chip (byte/s, sum of both
+    /// directions).
     Bandwidth(f64),
 }
 
-/// What `axi` is: 1 GB/s, as Slinkin's controller has it.
+/// Bandwidth that `axi` stands for: 1 GB/s, as in Slinkin's controller.
 const AXI_BYTES_PER_S: f64 = 1e9;
 
 const LANES: [u32; 6] = [1, 2, 4, 8, 16, 32];
@@ -76,10 +76,10 @@ impl Bus {
         Ok(bus)
     }
 
-    /// Checks every figure against its range.
+    /// Checks every number against its range.
     ///
     /// # Errors
-    /// The parameter, its value and its range.
+    /// A value out of its range, with its parameter and range.
     pub fn validate(&self) -> Result<(), Invalid> {
         match self {
             Self::None => Ok(()),
@@ -189,16 +189,16 @@ impl std::fmt::Display for Bus {
 
 crate::units::serde_as_text!(Bus);
 
-/// The memory that frames cross.
+/// The memory that frames pass through.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Memory {
-    /// What it moves, reads and writes together (byte/s).
+    /// Bandwidth, reads and writes together (byte/s).
     pub bytes_per_s: f64,
-    /// Times the CPU copies each byte between the NIC's buffer and the application's.
+    /// Number of copies that the CPU makes of each byte between the NIC's buffer and the application's.
     pub copies: u32,
 }
 
-/// A feature that changes what a frame costs.
+/// An offload, which changes the cost of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Offload {
     /// The NIC computes checksums.
@@ -207,14 +207,14 @@ pub enum Offload {
     Tso,
     /// Large or generic receive offload: the receiver's stack handles merged segments.
     Gro,
-    /// MTU 9000.
+    /// Jumbo frames: MTU 9000.
     Jumbo,
-    /// No copy between NIC and application.
+    /// Zero copy: no copy between NIC and application.
     ZeroCopy,
 }
 
 impl Offload {
-    /// All of them.
+    /// All offloads.
     pub const ALL: [Self; 5] = [Self::Checksum, Self::Tso, Self::Gro, Self::Jumbo, Self::ZeroCopy];
 
     /// The name on the command line.

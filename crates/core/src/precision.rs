@@ -1,4 +1,4 @@
-//! [`Aims`]: the figures whose precision a simulation is asked for, and [`Precision`]: what it reached.
+//! [`Aims`]: figures that a simulation must know to a given precision, and [`Precision`]: the precision it reached.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::error::ParseError;
 use crate::measure::{self, Measure};
 use crate::outcome::Outcome;
 
-/// Short names and the figures (keys of [`Measure`]) they stand for.
+/// Short names, and the figures (keys of [`Measure`]) that each stands for.
 const SHORT: &[(&str, &[&str])] = &[
     ("throughput", &["throughput_pps"]),
     ("goodput", &["goodput_bps"]),
@@ -31,13 +31,13 @@ impl Default for Aims {
     }
 }
 
-/// The bits of a name, by the place of its figures in [`measure::ALL`].
+/// Bit mask of a name's figures, by their index in [`measure::ALL`].
 fn bits(name: &str) -> Option<u32> {
     let one = [name];
     let keys = SHORT.iter().find(|(short, _)| *short == name).map_or(&one[..], |(_, keys)| keys);
     keys.iter().try_fold(0, |sum, key| {
         let place = measure::ALL.iter().position(|measure| measure.key == *key)?;
-        // A largest value has no interval: it is not known better for being sampled longer.
+        // A maximum has no interval, and longer simulation does not make it more precise.
         (*key != "latency_max_s").then_some(sum | 1 << place)
     })
 }
@@ -81,39 +81,40 @@ impl std::fmt::Display for Aims {
 
 crate::units::serde_as_text!(Aims);
 
-/// What became of a precision that was asked for.
+/// Result of a requested precision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Precision {
-    /// Half width asked for: of the value, for shares of the CPU of one CPU.
+    /// Requested half width: relative to the value, or for CPU shares as a share of one CPU.
     pub asked: f64,
-    /// All figures reached it.
+    /// True if all figures reached it.
     pub reached: bool,
-    /// Arrivals behind the outcome, warm-up included.
+    /// Arrivals simulated, warm-up included.
     pub packets: u64,
-    /// Replications they came in.
+    /// Number of replications.
     pub replications: u64,
-    /// Figure by figure; those that the outcome does not have are left out.
+    /// The figures one by one, without those that the outcome does not have.
     pub figures: Vec<Attained>,
 }
 
-/// How well a figure is known.
+/// Precision of one figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attained {
-    /// Which.
+    /// The figure.
     pub figure: Measure,
-    /// Half width of its interval, as [`Precision::asked`]; None: its value is 0 or nothing bounds it.
+    /// Half width of its interval, in the terms of [`Precision::asked`]; None: its value is 0, or it has no finite
+    /// interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_width: Option<f64>,
-    /// Within what was asked for, and fit to be claimed.
+    /// True if the half width is at most the requested one and the figure is reliable.
     pub reached: bool,
 }
 
 impl Attained {
-    /// How well `outcome` knows `figure`, against `asked` (above 0): reached where the half width is at most asked/(1+asked)
-    /// of the estimate, so that it is at most `asked` of the true value wherever that lies in the interval. None where it has
-    /// no such figure.
+    /// Precision of `figure` in `outcome`, compared with `asked` (above 0). It is reached if the half width is at most
+    /// asked/(1+asked) of the estimate, and so at most `asked` of the true value anywhere in the interval. None if the
+    /// outcome does not have the figure.
     pub fn of(figure: &Measure, outcome: &Outcome, asked: f64) -> Option<Self> {
         let found = figure.of(outcome)?;
         let half = found.interval.map_or(0.0, |ends| (ends.high - ends.low) / 2.0);
@@ -124,7 +125,7 @@ impl Attained {
     }
 }
 
-/// The half width over the estimate that warrants `asked` of the true value.
+/// Half width relative to the estimate that guarantees `asked` relative to the true value.
 pub fn goal(asked: f64) -> f64 {
     asked / (1.0 + asked)
 }
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!((cpu.len(), cpu[0].half_width), (2, Some(0.0)));
         assert!((cpu[1].half_width.unwrap() - 0.005).abs() < 1e-12);
         assert!(cpu.iter().all(|share| share.reached));
-        // No loss was seen: how small it is remains open.
+        // No loss was observed: its true size remains unknown.
         assert_eq!((of("loss")[0].half_width, of("loss")[0].reached), (None, false));
         assert!(of("p99").is_empty());
     }

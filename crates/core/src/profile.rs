@@ -1,4 +1,4 @@
-//! [`Profile`]: where the time of a packet goes, by stage of its path, as `netcliff profile` sampled it.
+//! [`Profile`]: CPU time of a packet by stage of its path, as sampled by `netcliff profile`.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::record::{Fingerprint, Provenance};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Interrupt, poll and driver.
+    /// Interrupt handling, polling and driver.
     Interrupt,
-    /// Programs of XDP and tc.
+    /// XDP and tc programs.
     Xdp,
     /// Allocation of buffers.
     Allocation,
@@ -21,38 +21,38 @@ pub enum Stage {
     Refill,
     /// Generic receive offload.
     Gro,
-    /// IP and what is below it: routing, neighbours, bridges, tunnels, checksums.
+    /// IP and layers below it: routing, neighbours, bridges, tunnels, checksums.
     Ip,
     /// Netfilter.
     Netfilter,
     /// TCP and UDP.
     Transport,
-    /// Queue of the socket, and waking its program.
+    /// Socket queue, and waking the program.
     Socket,
     /// Copying between kernel and program.
     Copy,
     /// Release of buffers.
     Release,
-    /// Queueing disciplines and the sending half of drivers.
+    /// Queueing disciplines, and the driver's transmit part.
     Transmit,
-    /// Entry to system calls, their arguments and descriptors, waiting for several sockets.
+    /// System call entry, arguments, file descriptors, and waiting for several sockets.
     Syscall,
-    /// Switching from task to task.
+    /// Context switches.
     Switch,
     /// Waiting for locks.
     Locks,
     /// The program itself.
     Application,
-    /// Programs at tracepoints, and sampling.
+    /// eBPF programs at tracepoints, and sampling itself.
     Tracing,
     /// Timers, RCU, scheduler, memory, files.
     Other,
-    /// Kernel functions that the table of stages does not know.
+    /// Kernel functions that are not in the table of stages.
     Unknown,
 }
 
 impl Stage {
-    /// All, in the order of a packet that is received.
+    /// All stages, in the order of a received packet's path.
     pub const ALL: [Self; 19] = [
         Self::Interrupt,
         Self::Xdp,
@@ -100,12 +100,12 @@ impl Stage {
         }
     }
 
-    /// The stage of a key; `None` if no stage has it.
+    /// The stage with this key; `None` if there is none.
     pub fn of_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.key() == key)
     }
 
-    /// Its name for people.
+    /// Its name on screens.
     pub fn title(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupt and driver",
@@ -130,192 +130,193 @@ impl Stage {
         }
     }
 
-    /// Whether a task that spends time there works for the network.
+    /// True if a task that spends time there works for the network.
     pub fn is_network(self) -> bool {
         use Stage::{Gro, Ip, Netfilter, Socket, Transmit, Transport, Xdp};
         matches!(self, Xdp | Gro | Ip | Netfilter | Transport | Socket | Transmit)
     }
 }
 
-/// A function with its share of a stage's time.
+/// A function, and its share of a stage's time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FunctionShare {
-    /// `ip_rcv`, with its module where it is of one: `nf_hook_slow [nf_tables]`.
+    /// Name of the function, and of its module if it is in one: `ip_rcv`, `nf_hook_slow [nf_tables]`.
     pub function: String,
-    /// Of the time of the stage.
+    /// Share of the time of the stage.
     pub share: f64,
 }
 
-/// What one stage took.
+/// CPU time of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageRow {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// CPU time a packet (s); absent without packets.
+    /// CPU time per packet (s); absent without packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_packet_s: Option<Figure>,
-    /// Of the time of the account.
+    /// Share of the CPU time of all counted stages.
     pub share: Figure,
-    /// CPU time, as a share of one CPU; more than 1 where several CPUs work.
+    /// CPU time as a share of one CPU; above 1 if several CPUs work on it.
     pub cpu: f64,
-    /// Samples in it.
+    /// Number of samples.
     pub samples: u64,
-    /// Of its time, what functions take that have no row themselves and are called by one that has.
+    /// Share of its time in functions that are not in the table of stages, but whose caller is.
     #[serde(default)]
     pub by_caller: f64,
-    /// CPU time a packet by slice of time (s), of slices with packets.
+    /// CPU time per packet (s) in each slice of time with packets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_slice_s: Vec<f64>,
-    /// The innermost functions, the one that takes most in front.
+    /// The innermost functions, largest share first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionShare>,
 }
 
-/// Samples of one stack, for flame graphs.
+/// Samples with the same stack, for flame graphs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Folded {
-    /// The program, then the kernel's functions from the outermost.
+    /// The program, then the kernel's functions, outermost first.
     pub stack: Vec<String>,
     /// Its stage.
     pub stage: Stage,
-    /// Whether it is part of the account.
+    /// True if the samples count in the stages.
     pub counted: bool,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
     /// CPU time (s).
     pub seconds: f64,
 }
 
-/// A program that ran.
+/// A program that ran during the profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramRow {
-    /// Its name; `name (pid 12)` where the process was named.
+    /// Its name; `name (pid 12)` if the process was given by number.
     pub name: String,
-    /// CPU time, without the interrupts and softirqs that hit it, as a share of one CPU.
+    /// Its CPU time as a share of one CPU, without the interrupts and softirqs that interrupted it.
     pub cpu: f64,
-    /// Of that, in its own code.
+    /// Part of `cpu` spent in its own code (user mode).
     pub user: f64,
-    /// Whether it is part of the account.
+    /// True if its samples count in the stages.
     pub counted: bool,
 }
 
-/// CPU time by class, each as a share of one CPU, summed over the CPUs. Together with `idle` it is the number of CPUs.
+/// CPU time by class, each as a share of one CPU and summed over the CPUs. Together with `idle` the sum is the number
+/// of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfileClasses {
-    /// Interrupts and softirqs, whatever they hit, with ksoftirqd and NAPI threads.
+    /// Interrupts and softirqs, whichever task they interrupted, with ksoftirqd and NAPI threads.
     pub softirq: f64,
-    /// Programs of the account, in their own code and in system calls.
+    /// Programs that count in the stages: their own code and their system calls.
     pub application: f64,
     /// Other programs and kernel threads.
     pub others: f64,
     /// netcliff itself.
     pub own: f64,
-    /// Nothing to do.
+    /// Idle time.
     pub idle: f64,
 }
 
-/// The meter of CPU time over the same window, to hold the samples against.
+/// CPU time of the same window by another meter, to check the samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfileMeter {
     /// `ebpf` or `procfs`.
     pub method: String,
-    /// Interrupts and softirqs by the meter, as a share of one CPU.
+    /// Time in interrupts and softirqs by the meter, as a share of one CPU.
     pub softirq: f64,
-    /// Tasks by the meter, all of them, as a share of one CPU.
+    /// Time of all tasks by the meter, as a share of one CPU.
     pub tasks: f64,
-    /// Interrupts, softirqs and tasks by samples over the same by the meter, less 1.
+    /// Time of interrupts, softirqs and tasks by samples, divided by the meter's, minus 1.
     pub difference: f64,
 }
 
-/// What was counted in the window.
+/// Packets counted during the profile.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilePackets {
-    /// Interfaces whose counters these are.
+    /// Interfaces that were counted.
     pub interfaces: Vec<String>,
-    /// Received.
+    /// Packets received.
     pub received: u64,
-    /// Sent.
+    /// Packets sent.
     pub sent: u64,
-    /// Of these the ones by which time is divided: `received`, or `sent` where next to nothing was received.
+    /// Packets by which CPU time is divided: `received`, or `sent` if almost none were received.
     pub divisor: String,
-    /// Those a second.
+    /// Rate of these packets (packets/s).
     pub per_s: f64,
 }
 
-/// How samples were taken.
+/// How samples were taken, and what sampling cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sampled {
-    /// CPUs.
+    /// CPUs that were sampled.
     pub cpus: Vec<u32>,
-    /// Length (s).
+    /// Length of the profile (s).
     pub seconds: f64,
-    /// Slices of time, over which intervals are.
+    /// Number of time slices, from which confidence intervals are computed.
     pub slices: u64,
-    /// Event: `cpu-clock`, or `cycles` with times by the CPU clock.
+    /// Event that triggers samples: `cpu-clock`, or `cycles` with times from the CPU clock.
     pub event: String,
-    /// Samples a second on each CPU.
+    /// Samples per second on each CPU.
     pub rate_hz: f64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Samples that the kernel could not hand over.
+    /// Samples that the kernel lost because its buffer was full.
     pub lost: u64,
-    /// CPU time of a sample in the kernel (s), by the kernel's own tracepoints; absent: `missing` has why.
+    /// CPU time of one sample in the kernel (s), by the kernel's own tracepoints; absent: see `missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_s: Option<f64>,
     /// CPU time of the thread that reads the samples, as a share of one CPU.
     pub own_cpu: f64,
-    /// Whole names of the table of stages that this kernel has.
+    /// Number of full function names of the table of stages that this kernel has.
     pub names_known: u64,
-    /// Whole names of the table of stages.
+    /// Number of full function names in the table of stages.
     pub names: u64,
 }
 
 impl Sampled {
-    /// What sampling cost, as a share of the CPUs' time; `None`: the cost of a sample was not measured.
+    /// CPU time that sampling cost, as a share of the CPUs' time; `None`: the cost of a sample was not measured.
     pub fn overhead(&self) -> Option<f64> {
         let cpus = self.cpus.len().max(1) as f64;
         Some(self.sample_s? * self.rate_hz + self.own_cpu / cpus)
     }
 }
 
-/// Waiting for one lock.
+/// Contention of one lock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockRow {
     /// Kind: `spinlock`, `mutex`, `rwsem read`, ...
     pub kind: String,
-    /// The function that wants it.
+    /// The function that takes the lock.
     pub function: String,
-    /// Address of the lock, by which two locks of one kind differ.
+    /// Address of the lock, which distinguishes locks of one kind.
     pub address: String,
-    /// Programs that waited, the one that waited longest in front.
+    /// Programs that waited for it, longest time first.
     pub waiters: Vec<String>,
-    /// Waits.
+    /// Number of waits.
     pub waits: u64,
-    /// Time waited (s), summed.
+    /// Total time waited (s).
     pub total_s: f64,
     /// Longest wait (s).
     pub longest_s: f64,
 }
 
-/// Contention of locks, by the tracepoints lock:contention_begin and contention_end.
+/// Lock contention, by the tracepoints lock:contention_begin and contention_end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockContention {
-    /// The locks that were waited for longest.
+    /// The locks with the longest total waits.
     pub rows: Vec<LockRow>,
-    /// Waits, of all.
+    /// Number of waits for all locks.
     pub waits: u64,
-    /// Time waited (s), of all.
+    /// Total time waited for all locks (s).
     pub total_s: f64,
-    /// Events that the kernel could not hand over.
+    /// Events that the kernel lost because its buffer was full.
     pub lost: u64,
 }
 
@@ -323,58 +324,59 @@ pub struct LockContention {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profile {
-    /// `profile`.
+    /// Always `profile`.
     pub kind: String,
-    /// The load that netcliff made in the window, in words; absent where traffic was not its own.
+    /// Load that netcliff itself sent during the profile, in words; absent: the traffic was not netcliff's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<String>,
-    /// What the host is.
+    /// Description of the host.
     pub host: HostSummary,
-    /// How samples were taken, and what that cost.
+    /// How samples were taken, and what sampling cost.
     pub sampled: Sampled,
-    /// Packets of the window.
+    /// Packets counted during the profile.
     pub packets: ProfilePackets,
-    /// The account: CPU time a packet (s); absent without packets.
+    /// CPU time per packet (s), sum of all counted stages; absent without packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_packet_s: Option<Figure>,
-    /// Stages with samples, in the order of a packet that is received.
+    /// Stages that have samples, in the order of a received packet's path.
     pub stages: Vec<StageRow>,
     /// CPU time by class.
     pub classes: ProfileClasses,
-    /// Programs, the one that takes most in front.
+    /// Programs, largest CPU time first.
     pub programs: Vec<ProgramRow>,
-    /// The meter over the same window.
+    /// CPU time of the same window by another meter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<ProfileMeter>,
-    /// Contention of locks, where it was watched.
+    /// Lock contention, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locks: Option<LockContention>,
-    /// What could not be measured, each with why.
+    /// What could not be measured, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
-    /// What speaks against relying on it, a sentence each.
+    /// Reasons not to rely on this result, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<String>,
-    /// Everything that explains a difference to another host or run.
+    /// Properties of host and software that explain a difference to another host or run.
     pub fingerprint: Fingerprint,
-    /// How it was produced.
+    /// Version and settings of the run.
     pub provenance: Provenance,
-    /// True: stopped before its time.
+    /// True: stopped before the requested time.
     pub partial: bool,
 }
 
 impl Profile {
-    /// A stage's row; `None`: it has no sample.
+    /// A stage's row; `None` if it has no samples.
     pub fn stage(&self, stage: Stage) -> Option<&StageRow> {
         self.stages.iter().find(|row| row.stage == stage)
     }
 
-    /// Of the account's time, what the table of stages does not know.
+    /// Share of the counted CPU time in functions that are not in the table of stages, and whose callers are not
+    /// either.
     pub fn unknown(&self) -> f64 {
         self.stage(Stage::Unknown).map_or(0.0, |row| row.share.value)
     }
 
-    /// Of the account's time, what functions take that have a stage by their caller only.
+    /// Share of the counted CPU time in functions whose stage is known only from their caller.
     pub fn by_caller(&self) -> f64 {
         self.stages.iter().map(|row| row.share.value * row.by_caller).sum()
     }

@@ -3,10 +3,10 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`rss`] | the Toeplitz hash and the 128-entry table |
-//! | [`flows`] | flows, how heavy each is, and the shares of the queues |
-//! | `layout` | which interrupt vector works on which core, and what it costs there |
-//! | [`apart`] | cores of transmit completions that are not their queue's own |
+//! | [`rss`] | the Toeplitz hash and the indirection table of 128 entries |
+//! | [`flows`] | flows, their weights, and the share of each queue |
+//! | `layout` | the core of each interrupt vector, and its costs there |
+//! | [`apart`] | cores for transmit completions other than their queue's own |
 //! | [`total`] | the host's outcome from those of its vectors |
 
 pub mod apart;
@@ -23,52 +23,53 @@ pub use flows::Flows;
 pub use layout::{Together, busiest, evaluate, shares};
 pub use total::{QueueOutcome, Role, binding, imbalance};
 
-/// More queues than any NIC has are a slip.
+/// Most receive queues; no NIC has more.
 pub const MOST_QUEUES: u32 = 4096;
-/// More than this is no cache miss but a mistake.
+/// Largest factor of `remote`, `cold` and `smt`; cache misses do not explain more.
 const LARGEST_FACTOR: f64 = 100.0;
 
-/// Which core works for a queue (Gasparakis and Waskiewicz 2010, figures 6 to 8).
+/// Which cores work for a queue (Gasparakis and Waskiewicz 2010, figures 6 to 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Map {
-    /// Cache-coherent pairing: a queue's reception and transmit completions on one core of its own.
+    /// Cache-coherent pairing: reception and transmit completions of a queue on one core of its own.
     #[default]
     Pairing,
-    /// Interrupt spread: reception on one core, transmit completions on another; both with cold caches. Without
-    /// [`Queues::on`] each has a core of its own.
+    /// Interrupt spread: reception on one core, transmit completions on another, both with cold caches. Each has a core
+    /// of its own unless [`Queues::on`] says otherwise.
     Spread,
-    /// SMT-aware: reception on a physical core, transmit completions on its sibling; warm, but each slows the other.
+    /// SMT-aware: reception on a physical core, transmit completions on its sibling thread. Caches are warm, but each
+    /// slows the other.
     Smt,
 }
 
-/// Receive queues, where they work and what that costs.
+/// Receive queues, their cores, and the costs there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queues {
-    /// Receive queues.
+    /// Number of receive queues.
     pub count: u32,
-    /// The indirection table's entries, repeated to 128; empty: entry n is queue n mod count.
+    /// Entries of the indirection table, repeated up to 128; empty: entry n is queue n mod count.
     pub table: Vec<u32>,
-    /// Share of the offered packets that each queue gets, together 1; empty: as flows and table say.
+    /// Share of the offered packets for each queue, with sum 1; empty: as flows and indirection table give.
     pub shares: Vec<f64>,
-    /// Which core works for a queue.
+    /// Which cores work for a queue.
     pub map: Map,
-    /// The core of each queue, which queues may share; empty: a core each. With [`Map::Spread`] the core of each
-    /// reception, and completions go to these cores, too ([`apart::completions`]). Not with [`Map::Smt`].
+    /// Core of each queue's reception; several queues may share one. Empty: one core each. With [`Map::Spread`]
+    /// transmit completions go to these cores as well ([`apart::completions`]). Not allowed with [`Map::Smt`].
     pub on: Vec<u32>,
-    /// CPU time to complete the transmission of a forwarded packet (s); None: the host forwards nothing.
+    /// CPU time of a forwarded packet's transmit completion (s); None: the host forwards nothing.
     pub transmit_s: Option<f64>,
-    /// NUMA nodes, over which the cores lie in equal blocks; the NIC is at the first.
+    /// Number of NUMA nodes. Each has an equal block of cores; the NIC is at the first.
     pub nodes: u32,
-    /// Protocol and transmit times on a node that is not the NIC's, over those on its own.
+    /// Factor of protocol and transmit times on a node other than the NIC's.
     pub remote: f64,
-    /// Protocol and transmit times with cold caches ([`Map::Spread`]), over those with warm ones.
+    /// Factor of protocol and transmit times with cold caches ([`Map::Spread`]).
     pub cold: f64,
-    /// All times while the SMT sibling is busy, over those while it is not.
+    /// Factor of all times while the SMT sibling is busy.
     pub smt: f64,
 }
 
 impl Queues {
-    /// So many queues with equal shares, each with a core of its own.
+    /// `count` queues with equal shares, each with a core of its own.
     pub fn even(count: u32) -> Self {
         Self {
             count,
@@ -84,7 +85,7 @@ impl Queues {
         }
     }
 
-    /// Queues with these shares of the load.
+    /// Queues with these shares of the offered packets.
     pub fn with_shares(shares: Vec<f64>) -> Self {
         Self { shares, ..Self::even(0) }.counted()
     }
@@ -94,7 +95,8 @@ impl Queues {
         Self { count, ..self }
     }
 
-    /// Cores that work for these queues (physical ones for [`Map::Smt`]), those below the highest in [`Queues::on`] included.
+    /// Number of cores that work for these queues (physical cores with [`Map::Smt`]), counting all cores up to the
+    /// highest in [`Queues::on`].
     pub fn cores(&self) -> u32 {
         if let Some(highest) = self.on.iter().max() {
             return highest + 1;
@@ -108,7 +110,7 @@ impl Queues {
         completes_here || self.used_cores().len() < self.on.len()
     }
 
-    /// The cores of [`Queues::on`], each once, ascending.
+    /// The cores in [`Queues::on`], ascending, without duplicates.
     pub(crate) fn used_cores(&self) -> Vec<u32> {
         let mut cores = self.on.clone();
         cores.sort_unstable();
@@ -116,7 +118,7 @@ impl Queues {
         cores
     }
 
-    /// Checks every figure against its range.
+    /// Checks every number against its range.
     pub fn validate(&self) -> Result<(), Invalid> {
         if !(1..=MOST_QUEUES).contains(&self.count) {
             return Err(Invalid::new("queues", self.count, format!("must be from 1 to {MOST_QUEUES}")));
@@ -183,7 +185,7 @@ impl Queues {
     }
 }
 
-/// Shares are taken as they are if their sum is this near 1.
+/// Accepted difference of the sum of shares from 1.
 const ROUNDING: f64 = 1e-9;
 
 fn valid_shares(shares: &[f64], count: u32) -> Result<(), Invalid> {

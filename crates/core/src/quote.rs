@@ -1,15 +1,16 @@
-//! Text that others read as a language: one function for each, [`shell`], [`udev`], [`ini`], and [`one_line`] for comments.
+//! Quoting of text for other languages: [`shell`], [`udev`], [`ini`], and [`one_line`] for comments.
 //!
-//! Names of interfaces, of interrupts and what stands in files from elsewhere may hold anything. Where a language has no
-//! quoting that all its readers agree on, a text that would need it is refused (None) rather than written.
+//! Names of interfaces and interrupts, and texts from files, may contain any character. If a language has no quoting
+//! that all its readers understand, a text that would need quoting is refused (None).
 
 use std::borrow::Cow;
 
-/// What a control character becomes: it would end a line, steer a terminal, or paste as a key.
+/// Replaces a control character, which would end a line, control a terminal, or act as a key when pasted.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Whether a character would not be seen as itself: control characters, which end a line or steer a terminal, what XML does not allow, and
-/// those of Unicode's category Cf that turn the direction of what follows or take no room, so that a text looks like another (CVE-2021-42574).
+/// True for a character that is not displayed as itself: control characters, which end a line or control a terminal;
+/// characters that XML does not allow; and characters of Unicode's category Cf that change the direction of text or
+/// have no width, so that a text looks like another one (CVE-2021-42574).
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -17,8 +18,8 @@ pub fn is_unseen(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The text on one line, fit for a comment of any of these languages: characters that are not seen become U+FFFD, and a backslash
-/// at the end, which would join the next line, is not the last character.
+/// The text on one line, safe as a comment in any of these languages: undisplayed characters become U+FFFD, and a
+/// backslash at the end, which would join the next line, is followed by another character.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unseen) && !text.ends_with('\\') {
         return Cow::Borrowed(text);
@@ -30,12 +31,12 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// [`one_line`] with no more than fits into a message.
+/// [`one_line`], cut to a length that fits into a message.
 pub fn in_short(text: &str) -> String {
     cut(text, 120)
 }
 
-/// [`one_line`] with no more than so many characters.
+/// [`one_line`], cut to `most` characters.
 pub fn cut(text: &str, most: usize) -> String {
     let line = one_line(text);
     match line.char_indices().nth(most) {
@@ -44,33 +45,33 @@ pub fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// One word for a POSIX shell, in scripts as on a terminal: quoted where it has to be. A control character, which has no
-/// quoting that a terminal leaves alone, becomes U+FFFD, so that the command names what is not there and fails.
+/// One word for a POSIX shell, in scripts and on a terminal, quoted if necessary. A control character, which cannot be
+/// quoted safely for a terminal, becomes U+FFFD: the command then names something that does not exist, and fails.
 pub fn shell(word: &str) -> Cow<'_, str> {
     let safe: String = one_line_word(word);
-    // Without a NUL, which is a control character, it cannot fail.
+    // Quoting fails only for NUL, a control character that has been replaced.
     let quoted = shlex::try_quote(&safe).map(Cow::into_owned).unwrap_or_default();
     if quoted == word { Cow::Borrowed(word) } else { Cow::Owned(quoted) }
 }
 
-/// Words for a POSIX shell, each [`shell`]-quoted, with spaces between.
+/// Words for a POSIX shell, each quoted by [`shell`], separated by spaces.
 pub fn shell_words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(shell).collect::<Vec<_>>().join(" ")
 }
 
-/// As [`one_line`], without the rule for comments.
+/// As [`one_line`], but the last character may be a backslash.
 fn one_line_word(word: &str) -> String {
     word.chars().map(|c| if c.is_control() { REPLACEMENT } else { c }).collect()
 }
 
-/// The value of a udev rule, between its quotes; None where udev would read more than the text: its quotes and
-/// substitutions (`"`, `\`, `$`, `%`), the patterns of its matches (`*`, `?`, `[`, `|`), the words and quotes of a RUN.
+/// The value of a udev rule, without quotes. None if it contains characters that udev interprets: quotes and
+/// substitutions (`"`, `\`, `$`, `%`), patterns (`*`, `?`, `[`, `|`), or separators of the words of RUN.
 pub fn udev(text: &str) -> Option<&str> {
     only(text, "._@:,/+-")
 }
 
-/// A section, key or value of an INI file as tuned and sysctl.d read it; None where a reader would make more of it:
-/// comments, delimiters, patterns, tuned's variables and functions (`${f:exec:...}`).
+/// A section, key or value of an INI file, as tuned and sysctl.d read it. None if it contains characters that a reader
+/// interprets: comments, delimiters, patterns, tuned's variables and functions (`${f:exec:...}`).
 pub fn ini(text: &str) -> Option<&str> {
     only(text, "._@:,/+- ").filter(|text| text.trim() == *text)
 }
@@ -96,7 +97,7 @@ mod tests {
         assert_eq!(one_line("a\nid\\"), "a\u{fffd}id\\.");
     }
 
-    /// Characters that turn a line's direction, or take no room, would make a text look like another.
+    /// Characters that change the direction of text, or have no width, would make a text look like another one.
     #[test]
     fn what_is_not_seen_is_replaced() {
         let unseen =
@@ -131,7 +132,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a reader of the shell's grammar sees it; crates/host/tests asks a shell itself.
+        /// Parsed by the shell's grammar; crates/host/tests runs a real shell.
         #[test]
         fn words_come_back(words in proptest::collection::vec(".{0,12}", 1..5)) {
             let clean: Vec<String> = words.iter().map(|word| one_line_word(word)).collect();

@@ -1,4 +1,4 @@
-//! [`Record`]: an outcome with all that is needed to believe and to repeat it.
+//! [`Record`]: an outcome with everything that is needed to check and to repeat it.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{EngineKind, Point};
 use crate::outcome::Outcome;
 
-/// Everything that explains a measured difference, as ordered facts: `kernel.release` -> `6.18.44`.
+/// Properties of host and software that explain differences between measurements, by name: `kernel.release` ->
+/// `6.18.44`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Fingerprint {
-    /// Fact by dotted name.
+    /// Value of each property, by its dotted name.
     pub facts: BTreeMap<String, String>,
 }
 
 impl Fingerprint {
-    /// The facts that differ: (name, here, there), None where one side lacks it.
+    /// Properties that differ: (name, value here, value in `other`); None if one of them lacks it.
     pub fn diff<'a>(&'a self, other: &'a Self) -> Vec<(&'a str, Option<&'a str>, Option<&'a str>)> {
         let mut names: Vec<&str> = self.facts.keys().chain(other.facts.keys()).map(String::as_str).collect();
         names.sort_unstable();
@@ -30,7 +31,7 @@ impl Fingerprint {
             .collect()
     }
 
-    /// A short stable identifier of the facts (FNV-1a, 64 bits, hex).
+    /// A short stable identifier of the properties (FNV-1a, 64 bits, hex).
     pub fn id(&self) -> String {
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         for (name, value) in &self.facts {
@@ -42,41 +43,41 @@ impl Fingerprint {
     }
 }
 
-/// Where an outcome comes from.
+/// How an outcome was produced.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Provenance {
     /// netcliff's version.
     pub version: String,
-    /// Seed, derived or given.
+    /// Seed, given or derived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// The command line, as typed.
     pub command: String,
-    /// Start, seconds since the epoch (UTC).
+    /// Start time, seconds since the epoch (UTC).
     pub started_unix_s: f64,
-    /// Length of the work (s).
+    /// Duration (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_s: Option<f64>,
     /// Identifier of the host's fingerprint; None for a computed outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint_id: Option<String>,
-    /// What else an engine says of how it worked: fidelity, generator, reader.
+    /// Other settings of the engine: fidelity, generator, reader.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
 
-/// Point + engine + outcome + provenance: one line of `--json`, one row of the store.
+/// Point, engine, outcome and provenance: one line of `--json`, one row of the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// The configuration.
     pub point: Point,
-    /// Who answered.
+    /// The engine.
     pub engine: EngineKind,
-    /// What was found.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How it was found.
+    /// How the outcome was produced.
     pub provenance: Provenance,
 }
 

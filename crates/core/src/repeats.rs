@@ -1,37 +1,38 @@
-//! [`Repeats`]: how often a configuration is measured, and [`Known`]: how well that makes a figure known.
+//! [`Repeats`]: number of repeats of a configuration, and [`Known`]: the precision that they give a figure.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units;
 
-/// The least repeats that a precision is judged by: with fewer the width of the interval is itself too uncertain.
+/// Smallest number of repeats at which a precision is judged: with fewer, the width of the interval is too uncertain.
 pub const LEAST_FOR_PRECISION: u32 = 5;
-/// The most repeats that can be asked for.
+/// Largest number of repeats that can be requested.
 pub const MOST: u32 = 1000;
-/// With a precision, the most repeats for each of the least ones unless told otherwise.
+/// With a precision: default of the most repeats, as a multiple of the least.
 const MOST_FOR_EACH: u32 = 5;
 
-/// How often a configuration is measured.
+/// Number of repeats of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Repeats {
-    /// So often at least.
+    /// Smallest number of repeats.
     pub least: u32,
-    /// So often at most; the same without a precision.
+    /// Largest number of repeats; equals `least` without a precision.
     pub most: u32,
-    /// Relative half width of the 95 % interval of the mean that ends the repeats before.
+    /// Relative half width of the mean's 95 % interval at which the repeats end early.
     pub precision: Option<f64>,
 }
 
 impl Repeats {
-    /// So many, whatever they bring.
+    /// Exactly this number of repeats.
     pub fn exactly(repeats: u32) -> Self {
         Self { least: repeats, most: repeats, precision: None }
     }
 
-    /// At least `least`, then on until the mean is known to `precision`, at most `most` (5 times `least` if None).
+    /// At least `least` repeats, then more until the mean is known to `precision`, at most `most` (5 times `least` if
+    /// None).
     ///
     /// # Errors
-    /// The value that cannot be, with what is accepted.
+    /// The impossible value, with what is accepted.
     pub fn new(least: u32, precision: Option<f64>, most: Option<u32>) -> Result<Self, String> {
         if !(1..=MOST).contains(&least) {
             return Err(format!("{least} repeats: expected 1 to {MOST}"));
@@ -57,7 +58,8 @@ impl Repeats {
         Ok(Self { least, most, precision: Some(precision) })
     }
 
-    /// True where a repeat is to be made after `made` that know the mean to `half_width` (relative; None: to nothing yet).
+    /// True if another repeat is needed after `made` repeats whose mean is known to `half_width` (relative; None: not
+    /// known yet).
     pub fn wants(&self, made: u32, half_width: Option<f64>) -> bool {
         let precise = self.precision.is_some_and(|precision| half_width.is_some_and(|width| width <= precision));
         made < self.least || (made < self.most && !precise)
@@ -75,26 +77,26 @@ impl std::fmt::Display for Repeats {
     }
 }
 
-/// How well the mean of the repeats of a configuration is known.
+/// Precision of the mean over the repeats of a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Known {
-    /// The figure, by its name in JSON.
+    /// The figure, by its key in JSON.
     pub figure: String,
-    /// Half width of its mean's interval over the mean; None: fewer than two repeats, or a mean of 0.
+    /// Half width of the mean's interval divided by the mean; None: fewer than two repeats, or a mean of 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_width: Option<f64>,
     /// Confidence of the interval.
     pub confidence: f64,
-    /// Repeats behind it.
+    /// Number of repeats.
     pub repeats: u32,
-    /// Half width asked for.
+    /// Requested half width; None if none was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<f64>,
 }
 
 impl Known {
-    /// In words, where a precision was asked for and not reached.
+    /// Describes a requested precision that was not reached; None if it was reached or not requested.
     pub fn shortfall(&self) -> Option<String> {
         let asked = self.asked.filter(|asked| self.half_width.is_none_or(|width| width > *asked))?;
         let width = self.half_width.map_or("nothing".to_owned(), |width| format!("{:.2} %", width * 100.0));

@@ -1,6 +1,6 @@
-//! [`Scheme`]: how a packet in memory gets the CPU's attention (docs/theory/host.md), one variant a scheme.
+//! [`Scheme`]: how a packet in memory gets the CPU's attention (docs/theory/host.md); one variant per scheme.
 //!
-//! Written `NAME[:key=value,...]`, printed in the same form with every key that matters.
+//! Text form: `NAME[:key=value,...]`, printed with every key that matters.
 
 mod parameter;
 mod text;
@@ -15,88 +15,92 @@ pub(crate) use text::written;
 
 use parameter::{Count, Flag, Kind, Name, Number, Rate, Time};
 
-/// Defaults of the paper where a parameter is left out: T_poll = 20 us, Q = 3.
+/// Defaults of Salah, El-Badawi and Khalid (2007): T_poll = 20 us, Q = 3.
 const PERIOD_S: f64 = 20e-6;
 const QUOTA: u64 = 3;
 
-/// One interrupt-handling scheme with its parameters.
+/// An interrupt-handling scheme with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scheme {
-    /// No interrupt cost.
+    /// No costs of interrupts.
     Ideal,
-    /// Every arrival interrupts unless an ISR runs.
+    /// Every arrival raises an interrupt unless the handler (ISR) runs.
     Interrupt {
-        /// True: a packet dropped at a full ring still interrupts (the paper's, and the default; throughput falls towards zero).
+        /// True: a packet dropped at a full ring also raises an interrupt (as in the paper, and the default; throughput
+        /// falls towards zero).
         drops_interrupt: bool,
     },
-    /// The first packet interrupts, the rest is served with interrupts masked until the ring is empty.
+    /// The first packet raises an interrupt; further ones are served with interrupts masked until the ring is empty.
     DisableEnable {
-        /// True: mask, ISR and first packet are one exponential stage (the paper's chain).
+        /// True: mask, handler and first packet are one exponential stage (the paper's chain).
         merged: bool,
     },
-    /// A timer polls, up to `quota` packets a cycle.
+    /// A timer polls; each cycle takes up to `quota` packets.
     Polling {
-        /// T_poll (s).
+        /// T_poll: time between polls (s).
         period_s: f64,
-        /// Q: at most this many packets a cycle.
+        /// Q: most packets per cycle.
         quota: u64,
     },
-    /// The paper's NAPI: interrupt, mask, poll at once; over quota the next poll waits for a tick.
+    /// NAPI as in Salah, El-Badawi and Khalid (2007): interrupt, mask, poll at once; after a full quota the next poll
+    /// waits for a tick.
     Napi2007(Napi2007),
-    /// FreeBSD's polling, whose quota adapts.
+    /// FreeBSD's device polling with its adaptive quota.
     FreebsdPolling(FreebsdPolling),
-    /// Polling by soft timers.
+    /// Polling by soft timers (Aron and Druschel 2000).
     SoftTimers(SoftTimers),
     /// Linux NAPI.
     Napi(Napi),
-    /// Interrupts moderated by count, timers or a minimum gap.
+    /// Interrupts delayed by packet count, timers or a minimum gap.
     Coalesce(Coalesce),
-    /// Disable-enable below a switching rate, polling above it.
+    /// Disable-enable below a packet rate, polling above it.
     Hybrid(Hybrid),
-    /// Linux's adaptive moderation, lib/dim.
+    /// Linux's adaptive interrupt moderation (lib/dim).
     Dim(Dim),
 }
 
 parameter::parameters! {
-/// The paper's NAPI (its figure 5).
+/// NAPI as in figure 5 of Salah, El-Badawi and Khalid (2007).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Napi2007 {
     /// T_poll: time between polls (s).
     pub period_s: f64 = PERIOD_S => Time("period", always),
-    /// Q: at most this many packets a poll.
+    /// Q: most packets per poll.
     pub quota: u64 = QUOTA => Count("quota", always),
-    /// True: a tick that falls into the poll under way (or into the interrupt before it) is remembered, and the next poll follows directly on a
-    /// poll that used its quota. False: that tick is lost, and the next poll waits for the tick after it.
+    /// True: a tick during a poll (or during the interrupt before it) is remembered, and the next poll directly follows
+    /// a poll that used its quota. False: that tick is lost, and the next poll waits for the following tick.
     pub remember: bool = false => Flag("remember", changed),
 }
 }
 
 parameter::parameters! {
-/// FreeBSD's device polling (sys/kern/kern_poll.c): a tick costs the poll's overhead and has a cycle of up to the quota, which adapts after it: one
-/// more if the cycle took less of its period than the kernel may have, else one less, and an eighth less for each tick that fell into it.
+/// FreeBSD's device polling (sys/kern/kern_poll.c). A tick costs the poll's overhead and starts a cycle of up to a
+/// quota. Afterwards the quota adapts: plus one if the cycle took less of its period than the kernel's share, otherwise
+/// minus one; and minus an eighth for each tick that fell into the cycle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FreebsdPolling {
     /// Time between ticks, 1/hz (s).
     pub period_s: f64 = 1e-3 => Time("period", always),
-    /// Most packets a cycle (kern.polling.burst_max).
+    /// Most packets per cycle (kern.polling.burst_max).
     pub burst_max: u64 = 150 => Count("burst_max", always),
-    /// Share of the CPU meant for applications, a whole percentage below 100 (kern.polling.user_frac).
+    /// Share of the CPU reserved for applications, a whole percentage below 100 (kern.polling.user_frac).
     pub user_frac: f64 = 0.5 => Number("user_frac", always),
 }
 }
 
 parameter::parameters! {
-/// Polling by soft timers (Aron and Druschel, ACM TOCS 18(3), 2000): a poll that is due waits for the next state in which the kernel runs anyway, at a
-/// fraction of a timer interrupt's cost; the end of protocol work is one, others come at random.
+/// Polling by soft timers (Aron and Druschel, ACM TOCS 18(3), 2000). A poll that is due waits until the kernel runs for
+/// another reason, and costs a fraction of a timer interrupt. The end of protocol work is one such time; others occur
+/// at random.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SoftTimers {
-    /// From one poll until the next is due (s).
+    /// Time from a poll until the next one is due (s).
     pub period_s: f64 = PERIOD_S => Time("period", always),
-    /// Q: at most this many packets a poll.
+    /// Q: most packets per poll.
     pub quota: u64 = QUOTA => Count("quota", always),
-    /// Mean time from when a poll is due to the next state of the kernel (system call, interrupt, idle loop) (s).
+    /// Mean time from when a poll is due until the kernel runs (system call, interrupt, idle loop) (s).
     pub trigger_s: f64 = 10e-6 => Time("trigger", always),
-    /// Hardware timer that polls so long after the last poll, at the poll's whole overhead (s).
+    /// Time after the last poll at which a hardware timer polls, with the full overhead (s).
     pub backup_s: f64 = 1e-3 => Time("backup", always),
     /// Overhead of a soft poll as a share of the host's `poll`.
     pub cost: f64 = 0.1 => Number("cost", always),
@@ -104,91 +108,100 @@ pub struct SoftTimers {
 }
 
 parameter::parameters! {
-/// Linux NAPI (net/core/dev.c and kernel/softirq.c, 6.5 to 6.18): a round of softirqs polls once, up to `weight`; a full poll raises the
-/// next round, up to ten of them, then ksoftirqd.
+/// Linux NAPI (net/core/dev.c and kernel/softirq.c, 6.5 to 6.18). A softirq round polls once and takes up to `weight`
+/// packets; a full poll starts the next round, up to ten in a row, then ksoftirqd.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Napi {
-    /// Largest number of packets a poll takes (dev_weight, 64).
+    /// Most packets per poll (dev_weight, 64).
     pub weight: u64 = 64 => Count("weight", always),
-    /// Packets after which a round takes no further instance (netdev_budget, 300). With one instance next to nothing depends on it.
+    /// Packets after which a round polls no further instance (netdev_budget, 300). With one instance it has almost no
+    /// effect.
     pub budget: u64 = 300 => Count("budget", always),
-    /// Time after which a round takes no further instance (netdev_budget_usecs) (s). As `budget`.
+    /// Time after which a round polls no further instance (netdev_budget_usecs) (s). With one instance it has almost no
+    /// effect.
     pub budget_time_s: f64 = 2e-3 => Time("budget_time", always),
-    /// True: process_backlog: the input queue moves whole to the process queue once that is empty, and only
-    /// the input queue is bounded (netdev_max_backlog), as RPS and plain veth do.
+    /// True: receive by process_backlog, as RPS and plain veth do. The whole input queue moves to the process queue
+    /// when that is empty, and only the input queue is limited (netdev_max_backlog).
     pub backlog: bool = false => Flag("backlog", changed),
-    /// True: polling always runs in a thread that shares the CPU with the application.
+    /// True: polling always runs in a kernel thread, which shares the CPU with the application.
     pub threaded: bool = false => Flag("threaded", changed),
-    /// True: softirqs wait for ksoftirqd while that is awake, and so for its turn beside the application, as in kernels from 4.9 to 6.4
-    /// (`ksoftirqd_running` in kernel/softirq.c, until d15121be7485).
+    /// True: while ksoftirqd is awake, softirqs wait for it, and it takes turns with the application, as in kernels
+    /// from 4.9 to 6.4 (`ksoftirqd_running` in kernel/softirq.c, until d15121be7485).
     pub ksoftirqd: bool = false => Flag("ksoftirqd", changed),
-    /// Packets that a device's poll gathers before the protocols have them, at the most (net.core.gro_normal_batch, 8): what is left is
-    /// handed on when the poll completes, after its last look at the ring (`gro_normal_one`, `napi_complete_done`). 1: each at once.
+    /// Most packets that a device's poll collects before it passes them to the protocols (net.core.gro_normal_batch,
+    /// 8). The rest is passed on when the poll completes, after it last looked at the ring (`gro_normal_one`,
+    /// `napi_complete_done`). 1: each packet at once.
     pub gro_normal_batch: u64 = 1 => Count("gro_normal_batch", changed),
-    /// Empty polls in a row after which interrupts are unmasked again (napi_defer_hard_irqs).
+    /// Number of consecutive empty polls after which interrupts are unmasked (napi_defer_hard_irqs).
     pub defer_hard_irqs: u32 = 0 => Count("defer_hard_irqs", changed),
-    /// Delay of the next poll while deferring (gro_flush_timeout) (s).
+    /// Delay of the next poll while interrupts are deferred (gro_flush_timeout) (s).
     pub gro_flush_timeout_s: f64 = 0.0 => Time("gro_flush_timeout", changed),
-    /// True: the application polls the device itself when it finds its socket empty.
+    /// True: the application itself polls the device when its socket is empty.
     pub busy_poll: bool = false => Flag("busy_poll", changed),
     /// How long interrupts stay suspended while the application polls (irq_suspend_timeout) (s).
     pub irq_suspend_timeout_s: f64 = 0.0 => Time("irq_suspend_timeout", changed),
     #[parameters]
-    /// What the NIC does before it interrupts.
+    /// Interrupt moderation of the NIC.
     pub moderation: Moderation,
 }
 }
 
 parameter::parameters! {
-/// A NIC's moderation of the receive interrupt that starts NAPI; what is None or zero is off, and with no count or timer each packet
-/// is a reason to interrupt.
+/// A NIC's moderation of the receive interrupt that starts NAPI. None or zero turns a value off. Without a count and
+/// timers, every packet is a reason to interrupt.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moderation {
-    /// An interrupt when so many packets are counted (rx-frames).
+    /// Packets after which the NIC interrupts (rx-frames).
     pub frames: Option<u64> = None => Count("rx_frames", always),
-    /// An interrupt so long after the first packet that is not announced (an absolute timer; rx-usecs where it is one) (s).
+    /// Time from the first packet since the last interrupt to the interrupt (absolute timer; rx-usecs of some drivers)
+    /// (s).
     pub absolute_timer_s: Option<f64> = None => Time("rx_usecs", always),
-    /// An interrupt so long after the last packet (s).
+    /// Time from the last packet to the interrupt (s).
     pub packet_timer_s: Option<f64> = None => Time("packet_timer", always),
-    /// At most one interrupt in so long, counted from its assertion (ITR, EITR; rx-usecs of Intel's drivers) (s).
+    /// Shortest time between two interrupts, counted from the assertion of the first (ITR, EITR; rx-usecs of Intel's
+    /// drivers) (s).
     pub min_gap_s: Option<f64> = None => Time("min_gap", always),
     #[unwritten]
-    /// What an emulated NIC does otherwise.
+    /// Deviations of an emulated NIC from hardware.
     pub quirk: Quirk,
 }
 }
 
-/// How an emulated NIC departs from the hardware that it is modelled on. The testbed of a guest reads it from the name of the guest's machine and hands
-/// it to the simulator; no user writes it, and no scheme is printed with it. Records, and agents among themselves, have it in a scheme's text
-/// ([`Scheme::record`]).
+/// Deviations of an emulated NIC from the hardware it models. The testbed of a guest derives them from the guest's
+/// machine type and passes them to the simulator. Users cannot set them, and they are not printed with a scheme. Only
+/// records, and messages between agents, contain them ([`Scheme::record`]).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Quirk {
-    /// How the gap between two interrupts is kept.
+    /// How the gap between two interrupts works.
     pub gap: Gap,
-    /// How late the end of the gap comes, and the least from there to the next interrupt, where who keeps it also moves the packets
-    /// ([`Gap::Echo`]) (s).
+    /// With [`Gap::Echo`]: delay (s) of the end of the gap, because the thread that ends it also moves the packets; the
+    /// next interrupt follows after at least as long.
     pub gap_late_s: Option<f64>,
 }
 
-/// How a NIC keeps the gap between two interrupts.
+/// How a NIC ensures a gap between two interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gap {
-    /// Each interrupt starts one.
+    /// Each interrupt starts a gap.
     #[default]
     Each,
-    /// The end of each gap interrupts, packet or not, masked or not, and starts none, so that the next may follow at once; unmasking
-    /// interrupts also for packets that came since the last cause and that polls have taken. QEMU's e1000e with MSI-X up to 10.0
-    /// (hw/net/e1000e_core.c, `e1000e_intrmgr_on_msix_throttling_timer`, whose flag of a waiting interrupt is never cleared, and
+    /// The end of each gap interrupts, whether a packet waits or not and also while masked. This interrupt starts no
+    /// gap, so that the next may follow at once. Unmasking also interrupts for packets that came since the last
+    /// interrupt's cause and that polls have already taken. QEMU's e1000e with MSI-X up to 10.0 (hw/net/e1000e_core.c:
+    /// `e1000e_intrmgr_on_msix_throttling_timer`, whose flag of a waiting interrupt is never cleared, and
     /// `e1000e_msix_notify_one`).
     Direct,
-    /// An interrupt that waited starts none; the end of each gap interrupts, packet or not; the interrupt is not masked while NAPI polls.
-    /// QEMU's igb from 8.0 to 10.0 (hw/net/igb_core.c, `igb_intrmgr_on_msix_throttling_timer`, `igb_msix_notify`).
+    /// An interrupt that waited for the end of a gap starts none. The end of each gap interrupts, whether a packet
+    /// waits or not. The interrupt is not masked while NAPI polls. QEMU's igb from 8.0 to 10.0 (hw/net/igb_core.c,
+    /// `igb_intrmgr_on_msix_throttling_timer`, `igb_msix_notify`).
     Echo,
-    /// Each interrupt starts one. A packet that comes after the handler has read its cause is remembered: unmasking interrupts for it, after the gap, also where a
-    /// poll has taken it. QEMU's e1000e without MSI-X (hw/net/e1000e_core.c, `e1000e_send_msi`: the cause stays in ICR).
+    /// Each interrupt starts a gap. A packet that comes after the handler has read the cause is remembered: unmasking
+    /// interrupts for it, after the gap, even if a poll has already taken it. QEMU's e1000e without MSI-X
+    /// (hw/net/e1000e_core.c, `e1000e_send_msi`: the cause stays in ICR).
     Latched,
-    /// It keeps none. A packet that comes while the interrupt is masked is remembered as with [`Gap::Latched`], and the interrupt for it leaves it unmasked until the
-    /// next packet. QEMU's vmxnet3 (hw/net/vmxnet3.c, `vmxnet3_trigger_interrupt`, `vmxnet3_on_interrupt_mask_changed`).
+    /// No gap. A packet that comes while the interrupt is masked is remembered as with [`Gap::Latched`], and the
+    /// interrupt stays unmasked after it until the next packet. QEMU's vmxnet3 (hw/net/vmxnet3.c,
+    /// `vmxnet3_trigger_interrupt`, `vmxnet3_on_interrupt_mask_changed`).
     Reopened,
 }
 
@@ -199,10 +212,10 @@ impl From<Gap> for Quirk {
 }
 
 impl Gap {
-    /// All of them.
+    /// All kinds of gaps.
     pub const ALL: [Self; 5] = [Self::Each, Self::Direct, Self::Echo, Self::Latched, Self::Reopened];
 
-    /// As records write it.
+    /// Its name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Each => "each",
@@ -215,47 +228,49 @@ impl Gap {
 }
 
 parameter::parameters! {
-/// Interrupt coalescing; what is None or zero is off.
+/// Interrupt coalescing. None or zero turns a value off.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coalesce {
-    /// tau: an interrupt when so many frames are counted.
+    /// tau: frames after which the NIC interrupts.
     pub frames: Option<u64> = None => Count("frames", always),
-    /// T_abs: an interrupt so long after the first packet since the last interrupt (s).
+    /// T_abs: time from the first packet since the last interrupt to the interrupt (s).
     pub absolute_timer_s: Option<f64> = None => Time("usecs", always),
-    /// True: the timer of `usecs` runs free: it ticks every `usecs` whatever comes, and a tick interrupts if packets came since the last
-    /// interrupt. False: the first packet starts it.
+    /// True: the timer of `usecs` runs freely: it ticks every `usecs`, and a tick interrupts if packets came since the
+    /// last interrupt. False: the first packet starts the timer.
     pub free_timer: bool = false => Flag("free_timer", changed),
-    /// T_pkt: an interrupt so long after the last packet (s).
+    /// T_pkt: time from the last packet to the interrupt (s).
     pub packet_timer_s: Option<f64> = None => Time("packet_timer", always),
-    /// At most one interrupt in so long (interrupt throttle) (s).
+    /// Shortest time between two interrupts (interrupt throttling) (s).
     pub min_gap_s: Option<f64> = None => Time("min_gap", always),
-    /// True: no interrupt until the ring is empty; false: interrupts preempt protocol work (the paper's).
+    /// True: no interrupts until the ring is empty; false: interrupts preempt protocol work (as in the paper).
     pub masked: bool = false => Flag("masked", changed),
-    /// True: packets dropped at a full ring count and interrupt. False, the default: a NIC announces what it has written to memory.
+    /// True: packets dropped at a full ring count and interrupt. False (default): the NIC signals only packets that it
+    /// has written to memory.
     pub drops_interrupt: bool = false => Flag("drops_interrupt", changed),
 }
 }
 
 parameter::parameters! {
-/// The paper's proposal: disable-enable at low load, polling at high load, with hysteresis.
+/// The hybrid scheme of Salah, El-Badawi and Khalid (2007): disable-enable at low load, polling at high load, with
+/// hysteresis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hybrid {
-    /// T_poll of the polling part (s).
+    /// T_poll: time between polls in the polling part (s).
     pub period_s: f64 = PERIOD_S => Time("period", always),
-    /// Q of the polling part.
+    /// Q: most packets per poll in the polling part.
     pub quota: u64 = QUOTA => Count("quota", always),
-    /// Measured rate above which polling starts (pps); None: from eq. (13).
+    /// Measured rate above which polling starts (pps); None: by eq. (13) of the paper.
     pub up_pps: Option<f64> = None => Rate("up", always),
     /// Measured rate below which disable-enable resumes (pps); None: a tenth below `up_pps`.
     pub down_pps: Option<f64> = None => Rate("down", always),
-    /// Weight of a new sample in the moving average of rate and frame size.
+    /// Weight of a new sample in the moving averages of rate and frame size.
     pub ewma: f64 = 0.1 => Number("ewma", always),
-    /// As for [`Scheme::DisableEnable`].
+    /// True: mask, handler and first packet are one exponential stage, as in [`Scheme::DisableEnable`].
     pub merged: bool = false => Flag("merged", changed),
 }
 }
 
-/// Which of lib/dim's tables is walked.
+/// Which table of lib/dim is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DimProfile {
     /// Timer from the first event: usecs {1, 8, 64, 128, 256}.
@@ -266,12 +281,12 @@ pub enum DimProfile {
 }
 
 parameter::parameters! {
-/// Linux's dynamic interrupt moderation.
+/// Linux's dynamic interrupt moderation (lib/dim).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dim {
-    /// Table of usecs and frames.
+    /// Which table of usecs and frames is used.
     pub profile: DimProfile = DimProfile::Eqe => Name("profile", always),
-    /// Index at the start, 0 to 4.
+    /// Index in the table at the start, 0 to 4.
     pub start: u32 = 1 => Count("start", always),
 }
 }
@@ -294,7 +309,7 @@ impl Scheme {
         }
     }
 
-    /// Checks the parameters against their ranges and against `host`.
+    /// Checks the parameters' ranges, alone and together with `host`.
     pub fn validate(&self, host: &Host) -> Result<(), Invalid> {
         match self {
             Self::Ideal | Self::Interrupt { .. } | Self::DisableEnable { .. } => Ok(()),
@@ -327,7 +342,7 @@ fn poll_range(host: &Host, period_s: f64, quota: u64) -> Result<(), Invalid> {
 }
 
 impl FreebsdPolling {
-    /// The applications' share (whole percent).
+    /// The applications' share of the CPU (whole percent).
     pub fn user_percent(&self) -> u64 {
         (100.0 * self.user_frac).round() as u64
     }
@@ -389,7 +404,7 @@ impl Napi {
 }
 
 impl Moderation {
-    /// True if the NIC holds interrupts back at all, or interrupts more often than for the packets that it has.
+    /// True if the NIC delays interrupts, or raises more than its packets need.
     pub fn is_on(&self) -> bool {
         let on = |timer: Option<f64>| timer.is_some_and(|seconds| seconds > 0.0);
         matches!(self.quirk.gap, Gap::Latched | Gap::Reopened)
@@ -398,7 +413,7 @@ impl Moderation {
             || on(self.min_gap_s)
     }
 
-    /// True if a timer announces what the count does not.
+    /// True if a timer interrupts for packets that do not reach the count.
     fn has_timer(&self) -> bool {
         [self.absolute_timer_s, self.packet_timer_s].into_iter().flatten().any(|seconds| seconds > 0.0)
     }
@@ -476,7 +491,7 @@ impl Coalesce {
         Ok(())
     }
 
-    /// Period of the timer that runs free (s). `None` if packets start the timer, or it is off.
+    /// Period of the free-running timer (s). `None` if packets start the timer, or it is off.
     pub fn free_period_s(&self) -> Option<f64> {
         self.absolute_timer_s.filter(|seconds| self.free_timer && *seconds > 0.0)
     }

@@ -1,4 +1,5 @@
-//! [`ServiceFinding`]: what `netcliff find --service` finds: the load that a user's own service answers as promised.
+//! [`ServiceFinding`]: result of `netcliff find --service`: the highest load at which a user's own service keeps its
+//! promise.
 
 use std::fmt;
 
@@ -8,102 +9,102 @@ use crate::outcome::Figure;
 use crate::record::{Fingerprint, Provenance};
 use crate::units;
 
-/// The record of a run, as `--json` prints it and the store keeps it.
+/// The result, as `--json` prints it and the store stores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceFinding {
-    /// `service`.
+    /// Always `service`.
     pub kind: String,
-    /// The service and how it is reached.
+    /// The service, and how requests reach it.
     pub service: ServiceSummary,
-    /// What it has to keep.
+    /// The promise that it must keep.
     pub promise: Promise,
-    /// The configuration, by name.
+    /// The configuration: (name, value).
     pub asked: Vec<(String, String)>,
-    /// Highest load that keeps the promise, measured (requests/s); absent: `missing` says why.
+    /// Highest measured load at which the promise is kept (requests/s); absent: see `missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_rps: Option<Figure>,
-    /// True: no higher load was judged, so the cliff is a lower limit.
+    /// True: no higher load was judged, so that the cliff is a lower limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_limit: bool,
-    /// The searches behind the cliff.
+    /// The searches for the cliff.
     pub searches: Vec<ServiceSearch>,
-    /// The cliff that follows from the costs of a request, with how it was computed; absent: `missing` says why.
+    /// The cliff computed from the costs of a request; absent: see `missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<ServicePrediction>,
-    /// CPU time that a request takes of the service's CPUs, by part.
+    /// CPU time of a request on the service's CPUs, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<ServiceCost>,
-    /// What gives out first, with what was seen of it.
+    /// What overloads first; absent: not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<ServiceBottleneck>,
-    /// The requester at the cliff.
+    /// Load of the requester at the cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<RequesterSummary>,
-    /// Every trial, in the order they were made.
+    /// All trials, in the order in which they were made.
     pub trials: Vec<ServiceTrial>,
     /// How the set-up limits the result, a sentence each.
     pub limits: Vec<String>,
-    /// What else a reader must know, a sentence each.
+    /// What else a reader must know, one sentence each.
     pub notes: Vec<String>,
-    /// What could not be measured and why, a sentence each.
+    /// What could not be measured, and why, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Why it ended early, if it did.
+    /// Why the run ended early; absent: it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// Everything that explains a difference to another run.
+    /// Properties of host and software that explain a difference to another run.
     pub fingerprint: Fingerprint,
-    /// How it was produced.
+    /// Version, seed and settings of the run.
     pub provenance: Provenance,
 }
 
-/// A service and how it is reached.
+/// A service, and how requests reach it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceSummary {
-    /// The command that starts it; absent: it ran already.
+    /// The command that starts it; absent: it was already running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Address and port that requests go to.
+    /// Address and port of the service.
     pub address: String,
     /// `dns`, `http`, `memcached`, `redis` or `udp`.
     pub protocol: String,
     /// `tcp` or `udp`.
     pub transport: String,
-    /// Number of connections or, over UDP, of source ports.
+    /// Number of connections; over UDP the number of source ports.
     pub connections: u32,
-    /// Requests under way on a connection at most; absent: any number.
+    /// Most outstanding requests per connection; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// True: a connection for each request.
+    /// True: a new connection for each request.
     pub new_connections: bool,
     /// Number of different requests.
     pub requests: u64,
     /// Gaps between requests: `poisson`, `constant`, or `capture` for those of a capture.
     #[serde(default)]
     pub arrivals: String,
-    /// Where requests travel, in a line.
+    /// Path of the requests, in one line.
     pub testbed: String,
-    /// CPU of the requester.
+    /// CPU that the requester runs on.
     pub requester_cpu: u32,
-    /// CPUs of the service; empty: those that it chooses.
+    /// CPUs that the service runs on; empty: it is not restricted.
     pub service_cpus: Vec<u32>,
-    /// Processes that it had when it was ready; absent: they are not known.
+    /// Number of its processes when it was ready; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u32>,
-    /// Threads that these had.
+    /// Number of their threads; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
 }
 
-/// A quantile of the response time and its limit.
+/// A limit for a quantile of the response time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuantileLimit {
-    /// Share of the requests that are answered in time, above 0 and below 1.
+    /// Share of the requests that must be answered within the limit, above 0 and below 1.
     pub quantile: f64,
-    /// Their longest response time, from when a request was due (s).
+    /// The limit (s), from when a request was due.
     pub within_s: f64,
 }
 
@@ -113,13 +114,13 @@ impl fmt::Display for QuantileLimit {
     }
 }
 
-/// What a load has to keep to count as carried.
+/// Conditions that a load must keep to count as carried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Promise {
-    /// Largest share of requests that are not answered, or wrongly, or after the timeout.
+    /// Largest share of requests that are unanswered, answered wrongly, or answered after the timeout.
     pub loss: f64,
-    /// Time after which a request counts as lost, from when it was due (s).
+    /// Time after which a request counts as lost (s), from when it was due.
     pub timeout_s: f64,
     /// Limits of response times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -138,36 +139,36 @@ impl fmt::Display for Promise {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceSearch {
-    /// Highest load that kept the promise below every load that did not (requests/s).
+    /// Highest load that kept the promise, below all loads that broke it (requests/s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_rps: Option<f64>,
-    /// Lowest load that did not (requests/s).
+    /// Lowest load that broke the promise (requests/s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_rps: Option<f64>,
-    /// How it ended, as searches of `rfc2544` do (RFC 9971).
+    /// How the search ended, as in `rfc2544` (RFC 9971).
     pub end: String,
-    /// Valid trials.
+    /// Number of valid trials.
     pub trials: u32,
-    /// Trials that do not count, since the requester was late.
+    /// Number of trials that do not count because the requester was late.
     pub void_trials: u32,
 }
 
-/// Why a trial was made.
+/// Purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialPurpose {
-    /// To find the order of magnitude.
+    /// Find the order of magnitude of the cliff.
     Scale,
-    /// To measure what a request costs.
+    /// Measure the cost of a request.
     Calibration,
-    /// To find the cliff.
+    /// Search the cliff.
     Search,
-    /// To see what gives out past the cliff.
+    /// Find what overloads past the cliff.
     Bottleneck,
 }
 
-/// Response times, from when a request was due to its whole answer (s).
+/// Response times, from when a request was due to the end of its answer (s).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResponseTimes {
@@ -185,46 +186,46 @@ pub struct ResponseTimes {
     pub max_s: f64,
 }
 
-/// One trial: requests at one rate for a time.
+/// One trial: requests at a constant rate during a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceTrial {
-    /// Why it was made.
+    /// Purpose of the trial.
     pub purpose: TrialPurpose,
     /// Intended load (requests/s).
     pub rate_rps: f64,
-    /// Length of the window in which requests count (s).
+    /// Length of the measured window (s).
     pub window_s: f64,
-    /// Requests that were due in it.
+    /// Requests due in the window.
     pub requests: u64,
-    /// Of these, answered rightly and within the timeout.
+    /// Of these, answered correctly and within the timeout.
     pub answers: u64,
     /// Of these, answered after the timeout.
     pub late_answers: u64,
-    /// Of these, answered wrongly: an error of the service, or an answer of another form.
+    /// Of these, answered wrongly: with an error of the service, or in an unexpected form.
     pub wrong_answers: u64,
-    /// Of these, not answered.
+    /// Of these, unanswered.
     pub unanswered: u64,
-    /// Times of the answers; absent without answers.
+    /// Response times; absent without answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<ResponseTimes>,
     /// True: the promise was kept.
     pub kept: bool,
-    /// Why it does not count, a sentence; absent: it does.
+    /// Why the trial does not count, one sentence; absent: it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
-    /// 99th percentile of how late the requester took up requests (s).
+    /// 99th percentile of the delay with which the requester handled due requests (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_p99_s: Option<f64>,
-    /// Share of the time that the requester worked.
+    /// Share of the time that the requester was busy.
     pub requester_busy: f64,
-    /// Share of the service's CPUs that was idle; absent: not metered.
+    /// Share of the time that the service's CPUs were idle; absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<f64>,
 }
 
 impl ServiceTrial {
-    /// Share of the requests that were not answered rightly in time; 0 without requests.
+    /// Share of the requests without a correct answer in time; 0 without requests.
     pub fn loss(&self) -> f64 {
         let lost = self.requests.saturating_sub(self.answers);
         if self.requests == 0 { 0.0 } else { lost as f64 / self.requests as f64 }
@@ -237,44 +238,44 @@ impl ServiceTrial {
 pub struct ServicePrediction {
     /// Highest load that would keep the promise (requests/s).
     pub cliff_rps: Figure,
-    /// Load at which the busiest CPU has no time left, whatever is promised (requests/s).
+    /// Load at which the busiest CPU has no idle time, whatever the promise (requests/s).
     pub capacity_rps: Figure,
-    /// How it was computed, a sentence.
+    /// How the cliff was computed, one sentence.
     pub how: String,
 }
 
-/// CPU time by part.
+/// CPU time of one part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceCost {
     /// `interrupt`, `softirq`, `system`, `user` or `other`.
     pub part: String,
-    /// What grows with the load, a request (s).
+    /// CPU time per request (s), which grows with the load.
     pub request_s: Figure,
-    /// What does not grow, as a share of a CPU.
+    /// CPU time that does not grow with the load, as a share of one CPU.
     pub constant: f64,
 }
 
-/// What gives out first.
+/// What overloads first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Gives {
-    /// The service's CPUs have no time left.
+    /// The service's CPUs have no idle time.
     Cpu,
-    /// Other programs have most of a CPU of the service.
+    /// Other programs use most of one of the service's CPUs.
     OtherPrograms,
-    /// One thread of the service has no time left, while a CPU has.
+    /// One thread of the service is always busy, while its CPUs have idle time.
     Thread,
-    /// A socket's receive buffer overflows, while CPUs and threads have time.
+    /// A socket's receive buffer overflows, while CPUs and threads have idle time.
     SocketBuffer,
-    /// The queue of connections that wait to be accepted overflows.
+    /// The queue of connections waiting to be accepted overflows.
     AcceptQueue,
-    /// The queue between network and protocols overflows.
+    /// The backlog between network and protocols overflows.
     Backlog,
     /// None of these: the service waits for something else.
     Elsewhere,
-    /// The requester: it cannot ask faster.
+    /// The requester, which cannot send faster.
     Requester,
 }
 
@@ -293,25 +294,25 @@ impl fmt::Display for Gives {
     }
 }
 
-/// What gives out first, and how that shows.
+/// What overloads first, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceBottleneck {
-    /// What.
+    /// What overloads.
     pub gives: Gives,
-    /// What was seen past the cliff, a sentence.
+    /// Evidence past the cliff, one sentence.
     pub seen: String,
 }
 
-/// The requester at the cliff.
+/// Load of the requester at the cliff.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequesterSummary {
-    /// Share of the time that it worked.
+    /// Share of the time that it was busy.
     pub busy: f64,
-    /// The load at which it would work all the time, by that (requests/s).
+    /// Extrapolated load at which it would always be busy (requests/s).
     pub ceiling_rps: f64,
-    /// 99th percentile of how late it took up requests (s); absent: it took up none.
+    /// 99th percentile of the delay with which it handled due requests (s); absent: there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_p99_s: Option<f64>,
 }

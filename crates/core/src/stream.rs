@@ -1,5 +1,5 @@
-//! What `netcliff stream` found: one row a block size, each figure the median of its repeats with the least and the
-//! greatest, and the formulas that turn counts into figures.
+//! Result of `netcliff stream`: one row per block size, each figure the median of its repeats with minimum and maximum;
+//! and formulas that turn counts into figures.
 
 mod frames;
 mod many;
@@ -19,20 +19,20 @@ pub use row::{
 };
 pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
-/// Median, least and greatest of repeats.
+/// Median, minimum and maximum over repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
-    /// The median; the mean of the middle two of an even number.
+    /// The median; of an even number the mean of the middle two.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of the finite ones of these values; None if there are none.
+    /// Spread of those values that are finite; None if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -44,21 +44,20 @@ impl Spread {
     }
 }
 
-/// CPU time of one end of one repeat (s).
+/// CPU time of one end in one repeat (s).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuTimes {
-    /// In user mode (s).
+    /// CPU time in user mode (s).
     pub user_s: f64,
-    /// In kernel mode (s).
+    /// CPU time in kernel mode (s).
     pub system_s: f64,
-    /// Wall time (s).
+    /// Elapsed time (s).
     pub wall_s: f64,
 }
 
-/// Kernel share of the CPU as the 2003 study of TCP tools has it (section 5.6.3): the mean over repeats of
-/// `sys / (sys + user) * percent`, where percent is CPU time over wall time; here 0 to 1. None without a repeat that
-/// used any CPU.
+/// Kernel share of the CPU as in the 2003 study of TCP tools (section 5.6.3): mean over repeats of `sys / (sys + user)
+/// * percent`, where percent is CPU time divided by elapsed time; here 0 to 1. None if no repeat used any CPU time.
 pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
     let shares: Vec<f64> = repeats
         .iter()
@@ -71,32 +70,32 @@ pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
     (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
 }
 
-/// A stream's answer.
+/// The result of `netcliff stream`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamReport {
-    /// The configuration, by name.
+    /// The configuration: (name, value).
     pub asked: Vec<(String, String)>,
-    /// What the kernel had in force at the sender's socket, by name.
+    /// Settings in force at the sender's socket, as the kernel reports them: (name, value).
     pub in_force: Vec<(String, String)>,
-    /// Whose clock `goodput_bps` is by: `receiver` or `sender`.
+    /// End whose clock `goodput_bps` uses: `receiver` or `sender`.
     pub clock: String,
-    /// A row a block size.
+    /// One row per block size.
     pub rows: Vec<StreamRow>,
-    /// What was requested and refused, with the reason.
+    /// Settings that were requested but not possible, with the reason.
     pub not_had: Vec<String>,
-    /// What makes figures mean less.
+    /// What limits the figures.
     pub warnings: Vec<String>,
-    /// How each kind of CPU figure was measured.
+    /// How each kind of CPU figure was measured: (kind, method).
     pub cpu_methods: Vec<(String, String)>,
-    /// What explains a difference to another run.
+    /// Properties of host and software that explain a difference to another run.
     pub fingerprint: Fingerprint,
-    /// The same of the far end's host, where it is another.
+    /// Fingerprint of the far end's host; absent if it is this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_fingerprint: Option<Fingerprint>,
-    /// How it was produced.
+    /// Version and settings of the run.
     pub provenance: Provenance,
-    /// True if it was stopped or cut short.
+    /// True if it was stopped, or cut short by an error.
     pub partial: bool,
 }
 

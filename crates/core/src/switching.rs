@@ -1,21 +1,23 @@
-//! The decision of the hybrid scheme: a measured rate and frame size in, a switch out. The simulator's `hybrid` and `netcliff tune adapt` on a real
-//! device decide by the same functions; each has its own windows.
+//! The decision of the hybrid scheme: from a measured packet rate and frame size to interrupts or polling. The
+//! simulator's `hybrid`, and `netcliff tune adapt` on a real device, use these functions, each with its own measuring
+//! windows.
 //!
-//! Rates are in any unit of packets per time, if the times have the same one.
+//! Rates may be in any unit of packets per time, if the times use the same unit.
 
-/// The part of the hybrid that runs.
+/// The two modes of the hybrid scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// Packets interrupt.
+    /// Interrupts, by disable-enable.
     Interrupt,
-    /// Packets are polled.
+    /// Polling.
     Poll,
 }
 
-/// Rate at which interrupt-per-packet saturates, eq. (13) of Salah, El-Badawi and Khalid (2007): (r/2)(sqrt(1 + 4 mu/r) - 1) for packets that take
-/// `service` = 1/mu and interrupts that take `interrupt` = 1/r, in a form that also holds for interrupts that take no time.
+/// Packet rate at which interrupt-per-packet saturates, eq. (13) of Salah, El-Badawi and Khalid (2007): (r/2)(sqrt(1 +
+/// 4 mu/r) - 1), where packets take `service` = 1/mu and interrupts `interrupt` = 1/r. The form used here also holds
+/// for interrupts that take no time.
 pub fn saturation(service: f64, interrupt: f64) -> f64 {
     2.0 / (service * (1.0 + (1.0 + 4.0 * interrupt / service).sqrt()))
 }
@@ -24,30 +26,30 @@ pub fn saturation(service: f64, interrupt: f64) -> f64 {
 #[derive(Debug, Clone, Copy)]
 pub struct Averages {
     weight: f64,
-    /// Rate and size; `None` before the first window.
+    /// (rate, frame size); `None` before the first window.
     values: Option<(f64, f64)>,
 }
 
 impl Averages {
-    /// Nothing measured; a new window counts `weight`, above 0 and at most 1.
+    /// Averages without measurements; a new window has the `weight`, above 0 and at most 1.
     pub fn new(weight: f64) -> Self {
         Self { weight, values: None }
     }
 
-    /// Takes a window of `packets` in `time` with frames of `bytes` on average; returns rate and size as they are then.
+    /// Adds a window with a packet `rate` and mean frame size `bytes`; returns the new averages (rate, frame size).
     pub fn window(&mut self, rate: f64, bytes: f64) -> (f64, f64) {
         let (old_rate, old_bytes) = self.values.unwrap_or((rate, bytes));
         let blend = |old: f64, new: f64| old + self.weight * (new - old);
         *self.values.insert((blend(old_rate, rate), blend(old_bytes, bytes)))
     }
 
-    /// Rate and size; `None` before the first window.
+    /// (rate, frame size); `None` before the first window.
     pub fn values(&self) -> Option<(f64, f64)> {
         self.values
     }
 }
 
-/// The part that a rate asks for; `None` between the two thresholds, where the present part stays.
+/// The mode for a packet rate; `None` between the two thresholds, where the present mode continues.
 pub fn verdict(rate: f64, up: f64, down: f64) -> Option<Part> {
     if rate > up {
         Some(Part::Poll)
@@ -58,7 +60,7 @@ pub fn verdict(rate: f64, up: f64, down: f64) -> Option<Part> {
     }
 }
 
-/// The lower threshold where only the upper one is given: a tenth below it.
+/// Default of the lower threshold: a tenth below the upper one.
 pub fn down_of(up: f64) -> f64 {
     0.9 * up
 }
@@ -67,7 +69,8 @@ pub fn down_of(up: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The paper's cliffs: 127 kpps of 64-byte frames, 116 kpps of 557 bytes on average; the service rate where interrupts take no time.
+    /// The paper's cliffs: 127 kpps for 64-byte frames, 116 kpps for a mean of 557 bytes; the service rate if
+    /// interrupts take no time.
     #[test]
     fn the_papers_cliffs() {
         for (service_s, interrupt_s, kpps) in

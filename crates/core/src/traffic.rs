@@ -1,4 +1,4 @@
-//! [`Traffic`]: arrivals x frame sizes x offered load (docs/theory/statistics.md: captures, heavy tails).
+//! [`Traffic`]: arrival process, frame sizes and offered load (docs/theory/statistics.md: captures, heavy tails).
 
 mod arrivals;
 mod sizes;
@@ -19,13 +19,13 @@ pub use sizes::{FRAME_RANGE_BYTES, FrameSizes};
 
 /// Preamble, start delimiter and minimum gap that each frame adds on the wire (bytes).
 pub const WIRE_OVERHEAD_BYTES: f64 = 20.0;
-/// Frame check sequence: part of a frame's size, and not of what Linux counts (bytes).
+/// Frame check sequence: part of a frame's size, but not of the sizes that Linux counts (bytes).
 pub const FCS_BYTES: f64 = 4.0;
 
-/// The link's speed where none is named (bit/s).
+/// Default of the link speed (bit/s).
 pub const USUAL_LINK_BPS: f64 = 1e9;
 
-/// Arrivals, sizes and load offered to a host over a link.
+/// Packets offered to a host over a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -38,11 +38,13 @@ pub struct Traffic {
     pub size: FrameSizes,
     /// Offered load.
     pub rate: Load,
-    /// Link speed (bit/s): bounds the load where the user names it, and is the base of shares of line rate and ON/OFF sources.
+    /// Link speed (bit/s). It limits the load if the user gives it, and is the base of ON/OFF sources and of loads
+    /// given as shares of the line rate.
     #[serde(rename = "link", with = "link_text", default = "gigabit")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub link_bps: f64,
-    /// Flows that the packets belong to, by which a host with several queues spreads them; None: so many that they do not matter.
+    /// Flows of the packets, by which a host with several queues distributes them. None: enough flows that all queues
+    /// get their share of the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
 }
@@ -75,7 +77,7 @@ impl Traffic {
         Self { arrivals: poisson(), size: smallest(), rate: Load::Pps(pps), link_bps: gigabit(), flows: None }
     }
 
-    /// lambda: offered packets per second; None while a size file has not been read.
+    /// lambda: offered packets per second; None if a file of sizes has not been read.
     pub fn rate_pps(&self) -> Option<f64> {
         match self.rate {
             Load::Pps(pps) => Some(pps),
@@ -84,17 +86,17 @@ impl Traffic {
         }
     }
 
-    /// Line rate of these frames: link / (8 x (frame + preamble + gap)) (pps).
+    /// Line rate for these frames (pps): link speed / (8 x (frame + preamble + gap)).
     pub fn line_rate_pps(&self) -> Option<f64> {
         Some(self.link_bps / (8.0 * (self.size.mean_bytes()? + WIRE_OVERHEAD_BYTES)))
     }
 
-    /// Refuses a load that the link cannot carry: each frame takes its own bytes, preamble and gap.
+    /// Refuses a load that the link cannot carry: each frame occupies its own bytes, preamble and gap.
     ///
-    /// `named` is true where the user named the link. A link that nobody named bounds only loads that are shares of it.
+    /// `named`: the user gave the link speed. The default link speed limits only loads given as shares of it.
     pub fn fits_link(&self, named: bool) -> Result<(), Invalid> {
         let (Some(pps), Some(line_pps)) = (self.rate_pps(), self.line_rate_pps()) else { return Ok(()) };
-        // A load at the line rate, written with few digits, is no load above it.
+        // A load at the line rate, rounded to few digits, counts as within it.
         if pps <= line_pps * 1.001 || !(named || matches!(self.rate, Load::LineShare(_))) {
             return Ok(());
         }
@@ -111,13 +113,13 @@ impl Traffic {
         ))
     }
 
-    /// The same traffic at another packet rate.
+    /// The same traffic with another packet rate.
     #[must_use]
     pub fn at_pps(&self, pps: f64) -> Self {
         Self { rate: Load::Pps(pps), ..self.clone() }
     }
 
-    /// The captures that arrivals and flows are read from.
+    /// The captures that arrivals and flows are from.
     pub fn captures(&self) -> impl Iterator<Item = &Capture> {
         let arrivals = match &self.arrivals {
             Arrivals::Trace { capture, .. } => capture.as_deref(),
@@ -130,7 +132,7 @@ impl Traffic {
         arrivals.into_iter().chain(flows)
     }
 
-    /// What must be known of the captures that this traffic was read from, each with its file's name.
+    /// Notes of the captures that this traffic is from, each with the name of its file.
     pub fn capture_notes(&self) -> Vec<String> {
         let sizes = match &self.size {
             FrameSizes::Captured(of) => Some((&of.file, &of.notes)),
@@ -148,7 +150,7 @@ impl Traffic {
         notes
     }
 
-    /// Checks every figure against its range.
+    /// Checks every number against its range.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.size.validate()?;
         if !(bounds::SLOWEST_BPS..=bounds::FASTEST_BPS).contains(&self.link_bps) {
@@ -157,7 +159,7 @@ impl Traffic {
         }
         match self.rate_pps() {
             Some(pps) => bounds::rate("rate", pps, self.rate)?,
-            // Frame sizes not read yet: the load's own number is all there is.
+            // Frame sizes have not been read: only the load's own number can be checked.
             None if self.rate.amount().is_finite() && self.rate.amount() > 0.0 => {}
             None => return Err(Invalid::new("rate", self.rate, "must be above 0")),
         }
@@ -169,12 +171,12 @@ impl Traffic {
 }
 
 mod load {
-    //! [`Load`]: how much is offered.
+    //! [`Load`]: the offered load.
 
     use crate::error::ParseError;
     use crate::units;
 
-    /// How much is offered.
+    /// Offered load.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub enum Load {
         /// Packets per second.
@@ -189,7 +191,7 @@ mod load {
         type Err = ParseError;
 
         fn from_str(text: &str) -> Result<Self, ParseError> {
-            // "100M" may be Mpps or, as iperf3 has it, Mbit/s; no link is loaded by kbit/s.
+            // "100M" is ambiguous: Mpps, or Mbit/s as in iperf3. "k" is not, as no load is in kbit/s.
             let load = if text.trim().ends_with("pps") || text.trim().ends_with('k') {
                 units::parse_pps(text).map(Self::Pps)
             } else if text.trim().ends_with('%') {
@@ -219,7 +221,7 @@ mod load {
     crate::units::serde_as_text!(Load);
 
     impl Load {
-        /// The bare number, in the load's own unit.
+        /// The load's number, in its own unit.
         pub fn amount(&self) -> f64 {
             match self {
                 Self::Pps(amount) | Self::Bps(amount) | Self::LineShare(amount) => *amount,

@@ -1,4 +1,4 @@
-//! What `netcliff tune` proposes, for people and programs: [`Proposal`].
+//! [`Proposal`]: a setting that `netcliff tune` proposes.
 
 use std::collections::BTreeMap;
 
@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::inspection::Objective;
 
-/// One setting that would serve the objective.
+/// A setting that would serve the objective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proposal {
-    /// What is to be set.
+    /// Name of the setting.
     pub name: String,
     /// The value in force.
     pub old: String,
     /// The value proposed.
     pub new: String,
-    /// Why.
+    /// Why it serves the objective.
     pub reason: String,
-    /// Where that is written.
+    /// Documentation that says so.
     pub source: String,
-    /// The shell command that does it, as root.
+    /// The shell command that sets it, to be run as root.
     pub command: String,
-    /// What it is expected to change, from model or simulation with this host's costs, or that no engine knows it; None: not
-    /// calibrated.
+    /// Effect that model or simulation predicts with this host's costs, or that no engine can predict it; None: the
+    /// host has not been calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 }
 
-/// A plan for people.
+/// A plan of settings, for rendering.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanSheet {
-    /// What it is for.
+    /// Objective of the plan.
     pub objective: Objective,
-    /// In the order in which they are set.
+    /// Proposals, in the order in which they are applied.
     pub proposals: Vec<Proposal>,
-    /// What the plan does not do, and why.
+    /// What the plan does not change, and why.
     pub notes: Vec<String>,
 }
 
@@ -50,9 +50,9 @@ pub fn describe_rss_table(table: &[u32]) -> String {
     format!("{} entries, {each} for {queues}", table.len())
 }
 
-/// A setting's value for a line of text: a table that would not fit in words.
+/// A setting's value for a line of text: a long table is described in words.
 pub fn in_short(value: &str) -> String {
-    /// More than a line holds well.
+    /// Longest table that is shown as it is (entries).
     const LONG: usize = 16;
     let table: Option<Vec<u32>> = value.split(',').map(|entry| entry.parse().ok()).collect();
     table.filter(|table| table.len() > LONG).map_or_else(|| value.to_owned(), |table| describe_rss_table(&table))

@@ -1,11 +1,11 @@
-//! Quantities with units. Text scales by moving the decimal point, never by multiplying, so that
-//! `parse(print(x)) == x` to the last bit.
+//! Quantities with units. Parsing and printing move the decimal point and never multiply, so that `parse(print(x)) ==
+//! x` exactly.
 //!
-//! Rates are base 10 (k = 1000); memory is KiB, MiB, GiB. Numbers are finite and not negative.
+//! Rates use powers of 10 (k = 1000), memory uses KiB, MiB and GiB. Numbers are finite and not negative.
 
 use crate::error::ParseError;
 
-/// serde through `Display` and `FromStr`, for types that people write as text.
+/// Implements serde by `Display` and `FromStr`, for types that people write as text.
 macro_rules! serde_as_text {
     ($type:ty) => {
         impl serde::Serialize for $type {
@@ -32,11 +32,11 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
-/// A kind of quantity: its name, an example, and its units as powers of ten, the base unit first.
+/// A kind of quantity: name, example, and units as powers of ten, the base unit first.
 struct Kind {
     what: &'static str,
     example: &'static str,
-    /// (suffix, power of ten, printed): suffixes that are only accepted are not printed.
+    /// (suffix, power of ten, true if it is also used for printing).
     units: &'static [(&'static str, i32, bool)],
 }
 
@@ -52,7 +52,7 @@ const TIME: Kind = Kind {
         ("μs", -6, false),
     ],
 };
-/// Times that are no power of ten seconds; accepted, and printed in seconds.
+/// Units of time that are not powers of ten seconds; accepted, but printed in seconds.
 const LONG_TIMES: &[(&str, f64)] = &[("min", 60.0), ("h", 3600.0)];
 const PACKET_RATE: Kind = Kind {
     what: "packet rate",
@@ -62,7 +62,7 @@ const PACKET_RATE: Kind = Kind {
         ("kpps", 3, true),
         ("Mpps", 6, true),
         ("Gpps", 9, true),
-        // Of packets, a prefix alone leaves nothing open.
+        // For packet rates a prefix without a unit is unambiguous.
         ("k", 3, false),
         ("M", 6, false),
     ],
@@ -96,7 +96,7 @@ impl Kind {
     fn parse(&self, text: &str) -> Result<f64, ParseError> {
         let (number, suffix) = split_suffix(text.trim());
         let unit = self.units.iter().find(|(name, ..)| *name == suffix);
-        // A bare zero needs no unit: zero of anything is zero.
+        // Zero needs no unit.
         let power = match unit {
             Some((_, power, _)) => *power,
             None if suffix.is_empty() && number.parse() == Ok(0.0) => 0,
@@ -105,7 +105,7 @@ impl Kind {
         scaled(number, power).ok_or_else(|| self.error(text))
     }
 
-    /// The shortest text that parses back to `value`, in the unit that leaves 1 to 999 before the point.
+    /// The shortest text that parses to `value`, with the unit that gives 1 to 999 before the decimal point.
     fn print(&self, value: f64) -> String {
         let Some((digits, exponent)) = decimal(value) else { return format!("0{}", self.units[0].0) };
         let mut printed: Vec<_> = self.units.iter().filter(|u| u.2).collect();
@@ -116,7 +116,7 @@ impl Kind {
     }
 }
 
-/// Splits "3.73 us" into "3.73" and "us"; an exponent belongs to the number.
+/// Splits "3.73 us" into "3.73" and "us"; an exponent counts to the number.
 fn split_suffix(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -137,7 +137,7 @@ fn split_suffix(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// The decimal `number` times ten to the `power`, correctly rounded; None unless finite and plain.
+/// The decimal `number` times ten to the `power`, correctly rounded; None if it is not a finite number without sign.
 fn scaled(number: &str, power: i32) -> Option<f64> {
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -186,7 +186,7 @@ pub fn print_time_s(seconds: f64) -> String {
     TIME.print(seconds)
 }
 
-/// Prints a time given in seconds for a sentence, in at most four digits: what was computed or measured has no more to say.
+/// Prints a time given in seconds for a sentence, with at most four digits.
 pub fn print_short_time_s(seconds: f64) -> String {
     print_time_s(format!("{seconds:.3e}").parse().unwrap_or(seconds))
 }
@@ -196,12 +196,12 @@ pub fn parse_pps(text: &str) -> Result<f64, ParseError> {
     PACKET_RATE.parse(text)
 }
 
-/// A figure to three significant digits; 0 and what is not finite stay as they are.
+/// Rounds to three significant digits; 0 and infinite values stay unchanged.
 pub fn three_digits(figure: f64) -> f64 {
     if figure == 0.0 || !figure.is_finite() {
         return figure;
     }
-    // By its decimal digits: multiplying by a power of ten would leave 300.00000000000006.
+    // By decimal digits: multiplying by a power of ten would give 300.00000000000006.
     format!("{figure:.2e}").parse().unwrap_or(figure)
 }
 
@@ -257,7 +257,7 @@ pub fn print_bytes(bytes: u64) -> String {
     format!("{}{suffix}", bytes / factor)
 }
 
-/// Reads a share: `"40%"` is 0.4; a plain number is taken as it is.
+/// Reads a share: `"40%"` is 0.4; a number without `%` is the share itself.
 pub fn parse_share(text: &str) -> Result<f64, ParseError> {
     let error = || ParseError::new("share", text, "expected a percentage such as \"40%\" or a number such as \"0.4\"");
     let (number, suffix) = split_suffix(text.trim());
@@ -276,7 +276,7 @@ pub fn print_share(share: f64) -> String {
     }
 }
 
-/// Reads a whole number with the name of what it counts, for a message that says so.
+/// Reads a whole number; `what` names the quantity in the error.
 pub fn parse_count(what: &str, text: &str) -> Result<u64, ParseError> {
     text.trim()
         .replace('_', "")

@@ -1,50 +1,52 @@
-//! The verdict of a trial, for `find`, `rfc2544` and experiments: when it says nothing about the device (RFC 9971 calls it void), why, and how often it
-//! is repeated.
+//! Verdict of a trial, for `find`, `rfc2544` and experiments: when it says nothing about the device (void in RFC 9971),
+//! why, and how often a void trial is repeated.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Share of the frames that must leave in time for the load to count as offered.
+/// Share of the frames that must be sent in time for the load to count as offered.
 pub const KEPT_UP_SHARE: f64 = 0.999;
-/// From here on a frame is late \[ns\]: at 1 Mpps 100 frames then follow at once, a tenth of the default backlog.
+/// Delay from which a frame counts as late \[ns\]: at 1 Mpps 100 frames then follow at once, a tenth of the default
+/// backlog.
 pub const LATE_NS: u64 = 100_000;
 
-/// How often a void trial is repeated before its load counts as beyond the sender.
+/// Repeats of a void trial before its load counts as too high for the sender.
 pub const REPEATS: u32 = 2;
-/// How often a void trial shorter than [`SHORT_S`] is repeated: one stall of the tester's CPU may void several in turn, and they cost little.
+/// Repeats of a void trial shorter than [`SHORT_S`]: one stall of the tester's CPU may void several trials in a row,
+/// and they are cheap.
 const SHORT_REPEATS: u32 = 6;
-/// \[s\]
+/// Length below which a trial counts as short \[s\].
 const SHORT_S: f64 = 1.0;
 
-/// How often a void trial of `duration_s` is repeated.
+/// Number of repeats of a void trial that lasts `duration_s`.
 pub fn repeats(duration_s: f64) -> u32 {
     if duration_s < SHORT_S { SHORT_REPEATS } else { REPEATS }
 }
 
-/// Why a trial is void, with what was counted.
+/// Why a trial is void, with its counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum Void {
-    /// Frames did not leave in time.
+    /// The sender did not send all frames in time.
     SenderTooSlow {
-        /// Frames a second that left, of the slowest direction.
+        /// Frames sent per second, in the slower direction.
         reached_pps: f64,
     },
-    /// Frames were lost, but no more than left late, and bunched for it: the sender may have lost them.
+    /// Frames were lost, but no more than were sent late: their bursts may have caused the loss.
     SenderUneven {
-        /// Frames that left later than [`LATE_NS`].
+        /// Frames sent later than [`LATE_NS`].
         late: u64,
     },
     /// The sink's own queues overflowed.
     SinkTooSlow {
-        /// Frames the sink's ring had no room for.
+        /// Frames dropped because the sink's ring was full.
         missed: u64,
     },
 }
 
 impl Void {
-    /// The reason, without numbers.
+    /// The reason without counts.
     pub fn reason(&self) -> VoidReason {
         match self {
             Self::SenderTooSlow { .. } => VoidReason::SenderTooSlow,
@@ -54,21 +56,21 @@ impl Void {
     }
 }
 
-/// Why a trial is void; `Display` is the sentence that users read.
+/// Why a trial is void; `Display` gives a sentence for users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VoidReason {
     /// The sender fell behind the load.
     SenderTooSlow,
-    /// The sender was delayed, and caught up: its bursts may have caused the loss.
+    /// The sender was delayed and caught up: its bursts may have caused the loss.
     SenderUneven,
-    /// The sink did not receive everything that arrived.
+    /// The sink did not receive all frames that arrived.
     SinkTooSlow,
-    /// Pauses of a CPU left less than half of it.
+    /// Pauses of a CPU left less than half of the trial.
     Disturbed,
 }
 
 impl VoidReason {
-    /// The sentence where what sends is not called the sender but `sender`.
+    /// The sentence, with `sender` as the name of the sender.
     pub fn of(self, sender: &str) -> String {
         match self {
             Self::SenderTooSlow => format!("the {sender} fell behind"),
@@ -85,25 +87,25 @@ impl fmt::Display for VoidReason {
     }
 }
 
-/// What sender and sink counted in a trial.
+/// Counts of sender and sink in a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TesterCounts {
-    /// Share of the scheduled frames that left in time.
+    /// Share of the scheduled frames that were sent in time.
     pub offered_share: f64,
-    /// Frames a second that left.
+    /// Frames sent per second.
     pub reached_pps: f64,
-    /// Frames sent that did not come.
+    /// Frames sent but not received.
     pub lost: u64,
-    /// Frames that left later than [`LATE_NS`].
+    /// Frames sent later than [`LATE_NS`].
     pub late: u64,
-    /// Frames the sink's ring had no room for.
+    /// Frames dropped because the sink's ring was full.
     pub missed: u64,
 }
 
 impl TesterCounts {
-    /// Void: the sink missed frames, the sender offered less than [`KEPT_UP_SHARE`] of the load, or the loss, where there is one, does not exceed the
-    /// frames sent late. `None`: the loss is the device's. A device whose CPU was `saturated` all the time would have dropped the same frames however
-    /// evenly they had come, so late frames do not void its trial.
+    /// Why the trial is void: the sink missed frames; the sender offered less than [`KEPT_UP_SHARE`] of the load; or
+    /// frames were lost, but no more than were sent late. `None`: the loss is the device's. Late frames do not void a
+    /// trial in which the device's CPU was `saturated`: it would have dropped the same frames anyway.
     pub fn void(&self, saturated: bool) -> Option<Void> {
         if self.missed > 0 {
             return Some(Void::SinkTooSlow { missed: self.missed });

@@ -1,6 +1,7 @@
-//! What is possible but probably a mistake: parameters that work and make a scheme behave unlike itself.
+//! Values that are possible but probably a mistake: with them a scheme works, but not as intended.
 //!
-//! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines add these to the outcome's notes.
+//! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines add these warnings to the notes of an
+//! outcome.
 
 use crate::engine::Point;
 use crate::host::{Host, Preset};
@@ -10,7 +11,7 @@ use crate::scheme::{Coalesce, Napi, Scheme};
 pub use crate::note::Warning;
 
 impl Point {
-    /// A note for each near-impossible parameter; empty for a sound point.
+    /// One note per suspicious parameter; empty if there is none.
     pub fn warnings(&self) -> Vec<Note> {
         let Self { host, scheme, traffic } = self;
         let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
@@ -57,7 +58,7 @@ fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<Warning
     found
 }
 
-/// Only the shape of measured times is taken.
+/// Warns that only the distribution of measured times is used, not their mean.
 fn measured(host: &Host, service_s: f64) -> Option<Warning> {
     let mean_s = host.service.measured()?.mean_s();
     let differs = (mean_s / service_s - 1.0).abs() > 0.1;

@@ -1,35 +1,36 @@
-//! What `netcliff watch` shows of a moment: [`Moment`], and the bottleneck, in words: [`Moment::bottleneck`].
+//! [`Moment`]: result of `netcliff watch` for one interval, and its bottleneck as a sentence ([`Moment::bottleneck`]).
 
 use serde::{Deserialize, Serialize};
 
 use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
 
-/// Share of a CPU from which it is called full. The rest goes to timers and to the granularity of the kernel's ticks.
+/// Share of a CPU from which it counts as full. The rest covers timers and the coarseness of the kernel's ticks.
 const FULL: f64 = 0.9;
-/// Share of the link from which it is called full.
+/// Share of the link from which it counts as full.
 const LINK_FULL: f64 = 0.95;
-/// Share that the hypervisor may take before it is told.
+/// Share of a CPU from which the hypervisor's part is reported.
 const STOLEN: f64 = 0.1;
 
-/// A host between two readings.
+/// Activity of a host between two readings of its counters.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moment {
     /// Time between the readings (s).
     pub seconds: f64,
-    /// By CPU.
+    /// One entry per CPU.
     pub cpus: Vec<CpuMoment>,
-    /// By interrupt of an interface.
+    /// One entry per interrupt of an interface.
     pub interrupts: Vec<InterruptMoment>,
-    /// By interface.
+    /// One entry per interface.
     pub interfaces: Vec<InterfaceMoment>,
-    /// The programs with most CPU time: at most three a CPU, by CPU, the greatest first.
+    /// Programs with the most CPU time, at most three per CPU: by CPU, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramMoment>,
-    /// What sockets and protocols of the network namespace lost; rings and backlogs are with interfaces and CPUs.
+    /// Losses of sockets and protocols in the network namespace. Losses of rings and backlogs are in `interfaces` and
+    /// `cpus`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<LossMoment>,
-    /// Cgroups with a limit of CPU time whose programs ran, the nearest to it first.
+    /// Cgroups with a CPU quota whose programs ran, the one closest to its quota first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaMoment>,
     /// Connection tracking of the network namespace; absent: the kernel has none.
@@ -37,49 +38,49 @@ pub struct Moment {
     pub conntrack: Option<ConntrackMoment>,
 }
 
-/// The table of connection tracking.
+/// The connection tracking table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConntrackMoment {
-    /// Connections in it.
+    /// Number of connections in it.
     pub entries: u64,
-    /// The most that it holds (`net.netfilter.nf_conntrack_max`).
+    /// Size of the table (`net.netfilter.nf_conntrack_max`).
     pub most: u64,
 }
 
 impl ConntrackMoment {
-    /// Entries over the most; 0 where there is no limit.
+    /// Connections divided by the size; 0 without a limit.
     pub fn share(&self) -> f64 {
         if self.most == 0 { 0.0 } else { self.entries as f64 / self.most as f64 }
     }
 
-    /// `connection tracking has 900 of 1000 entries`.
+    /// For instance `connection tracking has 900 of 1000 entries`.
     pub fn sentence(&self) -> String {
         format!("connection tracking has {} of {} entries", self.entries, self.most)
     }
 }
 
-/// A cgroup whose programs may use only so much CPU time (`cpu.max`).
+/// A cgroup with a CPU quota (`cpu.max`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuotaMoment {
-    /// Its path below the mount of cgroups.
+    /// Its path below the cgroup mount.
     pub group: String,
-    /// CPU time that it may use (CPUs).
+    /// CPU time it may use (CPUs).
     pub cpus: f64,
-    /// CPU time that its programs used (CPUs).
+    /// CPU time its programs used (CPUs).
     pub used: f64,
-    /// Share of its periods in which its programs had to wait for the next one.
+    /// Share of its periods in which its programs had to wait for the next period.
     pub throttled: f64,
 }
 
 impl QuotaMoment {
-    /// The larger of the time used over the time allowed, and the share of periods in which the programs had to wait; 1 is the limit.
+    /// The larger of time used / time allowed and `throttled`; 1 is the limit.
     pub fn share(&self) -> f64 {
         (self.used / self.cpus).max(self.throttled).min(1.0)
     }
 
-    /// `cgroup /box: 0.48 of 0.50 CPUs used, its programs wait in 90 % of the periods`.
+    /// For instance `cgroup /box: 0.48 of 0.50 CPUs used, its programs wait in 90 % of the periods`.
     pub fn sentence(&self) -> String {
         let Self { group, cpus, used, throttled } = self;
         let waits = match throttled {
@@ -90,24 +91,25 @@ impl QuotaMoment {
     }
 }
 
-/// A program on a CPU. A thread counts on the CPU that it ran on last.
+/// A program on a CPU. A thread counts on the CPU where it ran last.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramMoment {
     /// The CPU.
     pub cpu: u32,
-    /// Number of the process.
+    /// Process ID.
     pub pid: u32,
-    /// Its name, as the kernel has it.
+    /// The process's name in the kernel.
     pub name: String,
-    /// CPU time of its threads there, as a share of one CPU.
+    /// CPU time of its threads on this CPU, as a share of one CPU.
     pub share: f64,
-    /// CPU time of its busiest thread there; 1 is the most that a thread can have.
+    /// CPU time of its busiest thread on this CPU; at most 1.
     pub busiest_thread: f64,
-    /// Its sockets of TCP and UDP, the listening ones first, at most three: `udp 0.0.0.0:53`. Absent: not looked up, or not allowed.
+    /// Its TCP and UDP sockets, listening ones first, at most three: `udp 0.0.0.0:53`. Absent: not looked up, or not
+    /// permitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sockets: Option<Vec<String>>,
-    /// Sockets beyond those.
+    /// Number of further sockets.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_sockets: u64,
     /// True: it is in another network namespace than the one that is watched.
@@ -120,17 +122,17 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl ProgramMoment {
-    /// True: it has sockets of TCP or UDP in the network namespace that is watched.
+    /// True if it has TCP or UDP sockets in the network namespace that is watched.
     pub fn serves(&self) -> bool {
         !self.elsewhere && self.sockets.as_ref().is_some_and(|sockets| !sockets.is_empty())
     }
 
-    /// `dnsmasq (pid 123, udp 0.0.0.0:53): 94 % of CPU 1`.
+    /// For instance `dnsmasq (pid 123, udp 0.0.0.0:53): 94 % of CPU 1`.
     pub fn sentence(&self) -> String {
         format!("{}: {:.0} % of CPU {}", self.title(), 100.0 * self.share, self.cpu)
     }
 
-    /// `dnsmasq (pid 123, udp 0.0.0.0:53)`.
+    /// For instance `dnsmasq (pid 123, udp 0.0.0.0:53)`.
     pub fn title(&self) -> String {
         let sockets = match &self.sockets {
             _ if self.elsewhere => ", in another network namespace".to_owned(),
@@ -143,27 +145,27 @@ impl ProgramMoment {
     }
 }
 
-/// Packets, or connections, that sockets or a protocol lost for want of room.
+/// Packets or connections that sockets or a protocol lost because a queue was full.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LossMoment {
-    /// The reason that the metrics have: `udp_receive_buffer`, `udp_memory`, `listen_queue`, `tcp_backlog`, `tcp_receive_buffer`,
-    /// `ip_discards` or `device`.
+    /// The reason, as in the metrics: `udp_receive_buffer`, `udp_memory`, `listen_queue`, `tcp_backlog`,
+    /// `tcp_receive_buffer`, `ip_discards` or `device`.
     pub reason: String,
-    /// What that is.
+    /// The reason in words.
     pub words: String,
-    /// The network namespace, where it is not the one that is watched.
+    /// The network namespace; absent: the one that is watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Lost a second.
+    /// Losses per second.
     pub per_s: f64,
-    /// The sockets that lost most, at most three; empty where none is known.
+    /// The sockets with the largest losses, at most three; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sockets: Vec<SocketLoss>,
 }
 
 impl LossMoment {
-    /// `receive buffers of UDP sockets: 31000 a second: udp 0.0.0.0:53 of dnsmasq (pid 123), 31000`.
+    /// For instance `receive buffers of UDP sockets: 31000 a second: udp 0.0.0.0:53 of dnsmasq (pid 123), 31000`.
     pub fn sentence(&self) -> String {
         let each: Vec<String> = self.sockets.iter().map(SocketLoss::title).collect();
         let who = if each.is_empty() { String::new() } else { format!(" ({})", each.join("; ")) };
@@ -178,12 +180,12 @@ impl LossMoment {
 pub struct SocketLoss {
     /// Protocol and address: `udp 0.0.0.0:53`.
     pub socket: String,
-    /// Lost a second.
+    /// Losses per second.
     pub per_s: f64,
-    /// The process that has it; absent: not found, or not allowed to look.
+    /// ID of its process; absent: not found, or not permitted to look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Its name.
+    /// Name of its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
 }
@@ -198,20 +200,20 @@ impl SocketLoss {
     }
 }
 
-/// A rate for a sentence: whole, or with a digit below 10.
+/// A rate for a sentence: a whole number, or with one decimal below 10.
 fn rounded(per_s: f64) -> String {
     if per_s < 10.0 { format!("{:.1}", per_s.max(0.1)) } else { format!("{per_s:.0}") }
 }
 
-/// A CPU; times as shares of what was counted on it.
+/// Activity of a CPU; times are shares of the time counted on it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuMoment {
-    /// Number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// User mode, niced included.
+    /// User mode, niced programs included.
     pub user: f64,
-    /// Part of it that is niced: programs that give way to others.
+    /// Part of `user` of niced programs, which yield to others.
     #[serde(default)]
     pub niced: f64,
     /// Kernel mode.
@@ -226,74 +228,74 @@ pub struct CpuMoment {
     pub idle: f64,
     /// Packets processed (packets/s).
     pub packets_per_s: f64,
-    /// Packets in a receive softirq, mean; None: there was none.
+    /// Mean number of packets per receive softirq; None: there was no softirq.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets_per_softirq: Option<f64>,
     /// Packets dropped at the backlog (packets/s).
     pub dropped_per_s: f64,
-    /// Softirq rounds cut short (rounds/s).
+    /// Softirq rounds that ended with work left (rounds/s).
     pub squeezed_per_s: f64,
 }
 
 impl CpuMoment {
-    /// All but idle and steal.
+    /// Share of the time that it was busy: all but idle and steal.
     pub fn busy(&self) -> f64 {
         self.user + self.system + self.irq + self.softirq
     }
 }
 
-/// An interrupt.
+/// Activity of an interrupt.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterruptMoment {
-    /// Whose it is.
+    /// The interface it belongs to.
     pub interface: String,
-    /// Number.
+    /// Number of the interrupt.
     pub number: u32,
-    /// As the driver named it.
+    /// Its name, given by the driver.
     pub name: String,
-    /// Times it was taken (interrupts/s).
+    /// Interrupts per second.
     pub per_s: f64,
-    /// The CPU that took it most; None: it was not taken.
+    /// The CPU that handled most of them; None: there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
 }
 
-/// An interface.
+/// Activity of an interface.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterfaceMoment {
-    /// Name.
+    /// Name of the interface.
     pub name: String,
-    /// The network namespace that it is in, where that is not the one of who watches.
+    /// Its network namespace; absent: that of the watching process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Received (packets/s).
+    /// Packets received (packets/s).
     pub rx_pps: f64,
-    /// Received (bit/s of frames as the driver counts them).
+    /// Bits received (bit/s), of frames as the driver counts them.
     pub rx_bps: f64,
-    /// Sent (packets/s).
+    /// Packets sent (packets/s).
     pub tx_pps: f64,
-    /// Sent (bit/s).
+    /// Bits sent (bit/s), of frames as the driver counts them.
     pub tx_bps: f64,
-    /// Lost at the ring (packets/s).
+    /// Packets lost at the receive ring (packets/s).
     pub ring_lost_per_s: f64,
-    /// Dropped by the stack or the driver, both directions (packets/s).
+    /// Packets dropped by stack or driver, both directions (packets/s).
     pub dropped_per_s: f64,
-    /// Part of these that came and that the driver did not drop (packets/s): of protocols that nothing here takes, such as LLDP, or without
-    /// room at the backlog, which counts there.
+    /// Part of `dropped_per_s` that was received and that the driver did not drop (packets/s): frames of protocols
+    /// without a receiver here, such as LLDP, and frames dropped at a full backlog, which also counts them.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub unclaimed_per_s: f64,
-    /// Lost at its queueing disciplines, on the way out (packets/s).
+    /// Packets dropped at its queueing disciplines when sending (packets/s).
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub qdisc_lost_per_s: f64,
-    /// Link speed (bit/s); absent: not reported, or a virtual link, which has none.
+    /// Link speed (bit/s); absent: not reported, or a virtual link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_bps: Option<f64>,
-    /// Rate that a token bucket (tc-tbf) holds it to on the way out (bit/s); absent: there is none.
+    /// Rate limit of a token bucket (tc-tbf) when sending (bit/s); absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_bps: Option<f64>,
-    /// By queue, where the driver counts so.
+    /// Activity of each queue, if the driver counts by queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueMoment>,
 }
@@ -303,12 +305,13 @@ fn is_nothing(rate: &f64) -> bool {
 }
 
 impl InterfaceMoment {
-    /// Lost by the driver or on the way out (packets/s).
+    /// Packets lost by the driver, or when sending (packets/s).
     fn lost_per_s(&self) -> f64 {
         (self.dropped_per_s - self.unclaimed_per_s).max(0.0)
     }
 
-    /// What it carries of what it can, one direction each: received and sent over the link's speed, and sent over the rate that it is held to.
+    /// Load relative to capacity: received and sent rate relative to the link speed, and sent rate relative to the rate
+    /// limit.
     pub fn fillings(&self) -> impl Iterator<Item = LinkFilling> + '_ {
         let of_link = |sent, bytes_bps: f64, pps: f64| {
             let bps = bytes_bps + 8.0 * (FCS_BYTES + WIRE_OVERHEAD_BYTES) * pps;
@@ -326,57 +329,58 @@ impl InterfaceMoment {
         link.into_iter().flatten().chain(held)
     }
 
-    /// The name, behind that of its namespace where it is in another: `nc-17-snd/veth0`.
+    /// Its name, after that of its namespace if it is in another one: `nc-17-snd/veth0`.
     pub fn whole_name(&self) -> String {
         self.namespace.as_ref().map_or_else(|| self.name.clone(), |space| format!("{space}/{}", self.name))
     }
 
-    /// Its receive queues, where the driver counts by queue.
+    /// Its receive queues; empty if the driver does not count by queue.
     pub fn receive_queues(&self) -> impl Iterator<Item = &QueueMoment> {
         self.queues.iter().filter(|queue| queue.receive)
     }
 }
 
-/// What an interface carries in one direction, of what it can.
+/// Load and capacity of an interface in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkFilling {
-    /// Interface.
+    /// Name of the interface.
     pub interface: String,
     /// True: what it sends; false: what it receives.
     pub sent: bool,
-    /// True: the limit is a token bucket's (tc-tbf); false: the link's speed.
+    /// True: the limit is that of a token bucket (tc-tbf); false: the link speed.
     pub held: bool,
-    /// What it carries (bit/s): of a link with check sequence, preamble and gap.
+    /// Load (bit/s); for a link with check sequence, preamble and gap.
     pub bps: f64,
-    /// What it can carry (bit/s).
+    /// Capacity (bit/s).
     pub limit_bps: f64,
 }
 
 impl LinkFilling {
-    /// What it carries over what it can.
+    /// Load divided by capacity.
     pub fn share(&self) -> f64 {
         self.bps / self.limit_bps
     }
 }
 
-/// A queue.
+/// Activity of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueMoment {
-    /// Number within its kind.
+    /// Number of the queue; receive and transmit queues are numbered separately.
     pub queue: u32,
-    /// Receives.
+    /// True: a receive queue; false: a transmit queue.
     pub receive: bool,
-    /// Packets/s.
+    /// Packets per second.
     pub packets_per_s: f64,
-    /// Lost at the queue (packets/s); None: not counted.
+    /// Packets lost at the queue (packets/s); None: not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_per_s: Option<f64>,
 }
 
 impl Moment {
-    /// Lost at rings, backlogs, devices, sockets and protocols (packets/s): each loss once. A connection that no accept queue took is one.
+    /// Losses at rings, backlogs, devices, sockets and protocols (packets/s), each counted once. A connection that no
+    /// accept queue took counts as one.
     pub fn lost_per_s(&self) -> f64 {
         let rings: f64 = self.interfaces.iter().map(|one| one.ring_lost_per_s + one.qdisc_lost_per_s).sum();
         let sockets: f64 = self.losses.iter().map(|loss| loss.per_s).sum();
@@ -387,13 +391,14 @@ impl Moment {
         self.cpus.iter().map(|cpu| cpu.dropped_per_s).sum()
     }
 
-    /// Lost at devices (packets/s), without what backlogs lost: a pair of veth counts such a packet at its sending end, too.
+    /// Packets lost at devices (packets/s), without those lost at backlogs: a veth pair also counts these at its
+    /// sending end.
     fn devices_lost_per_s(&self) -> f64 {
         let devices: f64 = self.interfaces.iter().map(InterfaceMoment::lost_per_s).sum();
         (devices - self.backlogs_lost_per_s()).max(0.0)
     }
 
-    /// What is lost now and where, a sentence each; empty if nothing is.
+    /// What is lost and where, one sentence each; empty if nothing is.
     pub fn lost(&self) -> Vec<String> {
         let rings = self.interfaces.iter().filter(|one| one.ring_lost_per_s > 0.0);
         let rings = rings.map(|one| format!("ring of {}: {} a second", one.whole_name(), rounded(one.ring_lost_per_s)));
@@ -411,10 +416,10 @@ impl Moment {
         sockets.chain(rings).chain(qdiscs).chain(backlogs).chain(devices).collect()
     }
 
-    /// Frames that devices dropped and that are no loss of any service, a sentence each.
+    /// Frames that devices dropped without a loss to any service, one sentence each.
     pub fn unclaimed(&self) -> Vec<String> {
         let all: f64 = self.interfaces.iter().map(|one| one.unclaimed_per_s).sum();
-        // What backlogs lost is among them.
+        // Packets dropped at backlogs are included in the devices' counts.
         let of_protocols = all > self.backlogs_lost_per_s();
         let devices = self.interfaces.iter().filter(|one| of_protocols && one.unclaimed_per_s > 0.0);
         let sentence = |one: &InterfaceMoment| {
@@ -427,12 +432,12 @@ impl Moment {
         devices.map(sentence).collect()
     }
 
-    /// The programs of a CPU, the one with most of its time first.
+    /// The programs on a CPU, largest share first.
     pub fn programs_of(&self, cpu: u32) -> impl Iterator<Item = &ProgramMoment> {
         self.programs.iter().filter(move |program| program.cpu == cpu)
     }
 
-    /// The bottleneck, as a sentence: losses first, then what is full.
+    /// The bottleneck as a sentence: losses first, then what is full.
     pub fn bottleneck(&self) -> String {
         self.losses().or_else(|| self.full()).unwrap_or_else(|| match self.busiest() {
             Some(cpu) => format!(
@@ -523,7 +528,7 @@ impl Moment {
         }
         let thread = self.programs.iter().filter(|program| program.serves() && program.busiest_thread >= FULL);
         let thread = thread.max_by(|a, b| a.busiest_thread.total_cmp(&b.busiest_thread));
-        // Of several full CPUs that of a program with sockets here says more.
+        // Of several full CPUs, one that runs a program with sockets here says more.
         let serves = |cpu: &&&CpuMoment| self.programs_of(cpu.cpu).next().is_some_and(ProgramMoment::serves);
         let full: Vec<&CpuMoment> = self.cpus.iter().filter(|cpu| cpu.busy() >= FULL).collect();
         match full.iter().find(serves).or(full.first()) {
@@ -570,7 +575,7 @@ mod tests {
         }
     }
 
-    /// 31 000 a second that dnsmasq's socket lost.
+    /// dnsmasq's socket lost 31 000 packets per second.
     fn at_the_socket() -> LossMoment {
         let socket =
             SocketLoss { socket: "udp 0.0.0.0:53".into(), per_s: 31e3, pid: Some(7), program: Some("dnsmasq".into()) };
@@ -589,7 +594,7 @@ mod tests {
         {
             assert!(said.contains(word), "{said}");
         }
-        // The kernel counts a packet that the backlog refused at its device, too.
+        // The kernel also counts a packet dropped at the backlog at its device.
         moment.cpus[0].dropped_per_s = 40.0;
         moment.interfaces[0].dropped_per_s = 50.0;
         assert!((moment.lost_per_s() - 31_050.0).abs() < 1e-6, "{}", moment.lost_per_s());
@@ -598,7 +603,8 @@ mod tests {
         assert_eq!(moment.lost().len(), 2, "{:?}", moment.lost());
     }
 
-    /// LLDP and spanning tree come to every port: no service loses by them. What leaves, and what the driver drops, is lost.
+    /// LLDP and spanning tree frames come to every port: no service loses by them. Packets dropped by the driver or
+    /// when sending are losses.
     #[test]
     fn frames_that_nobody_takes_are_no_loss() {
         let mut moment = moment();
@@ -608,7 +614,7 @@ mod tests {
         assert!(moment.unclaimed()[0].starts_with("device eth0: 20 frames a second"), "{:?}", moment.unclaimed());
         moment.interfaces[0].dropped_per_s = 25.0;
         assert_eq!((moment.lost_per_s(), moment.lost()[0].as_str()), (5.0, "device eth0: 5.0 a second"));
-        // What the backlog refused is among what the device dropped.
+        // Packets dropped at the backlog are included in those dropped by the device.
         moment.cpus[0].dropped_per_s = 20.0;
         assert!(moment.unclaimed().is_empty(), "{:?}", moment.unclaimed());
     }
@@ -624,7 +630,7 @@ mod tests {
             said.contains("CPU 1 is full") && said.contains("dnsmasq (pid 7, udp 0.0.0.0:53): 94 % of CPU 1"),
             "{said}"
         );
-        // One thread that moves between two half idle CPUs.
+        // One thread that moves between two half-idle CPUs.
         let cpu = |cpu| CpuMoment { cpu, user: 0.5, idle: 0.5, ..CpuMoment::default() };
         moment.cpus = vec![cpu(0), cpu(1)];
         let said = moment.bottleneck();
@@ -643,7 +649,7 @@ mod tests {
             (|m| m.cpus[1].dropped_per_s = 7.0, "backlog of CPU 1 loses 7"),
             (|m| m.cpus[0].softirq = 0.95, "CPU 0 spends 95 % on interrupts"),
             (|m| m.interfaces[0].tx_bps = 0.97e9, "link of eth0 is full"),
-            // 60 bytes a frame, 84 on the wire.
+            // A frame has 60 bytes, and 84 on the wire.
             (|m| (m.interfaces[0].rx_bps, m.interfaces[0].rx_pps) = (0.69e9, 1.44e6), "link of eth0 is full"),
             (
                 |m| (m.interfaces[0].held_bps, m.interfaces[0].tx_bps) = (Some(2e7), 1.99e7),

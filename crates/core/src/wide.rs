@@ -1,13 +1,14 @@
-//! Loops compiled for wider vectors, selected at run time: the simulator's random numbers and the model's chains. Rust never fuses
-//! multiplication and addition by itself, and sums keep their order, so every version gives the same bits; tests of both compare them.
+//! Loops compiled for wider vectors, selected at run time: the simulator's random numbers and the model's chains. All
+//! versions give the same bits (tests of both compare them), because Rust never fuses multiplication and addition, and
+//! sums keep their order.
 
-/// The vector instructions to use, of those that this machine has.
+/// The vector instructions to use, among those that this machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Width(Set);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Set {
-    /// The instructions of every machine of the target.
+    /// Instructions that every machine of the target has.
     Base,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -15,7 +16,7 @@ enum Set {
     Avx512,
 }
 
-/// Work that benefits from wide vectors. `run` and the functions that it calls in its loops must be `#[inline(always)]`.
+/// Work that benefits from wide vectors. `run`, and functions that its loops call, must be `#[inline(always)]`.
 pub trait Work {
     /// The result.
     type Output;
@@ -24,10 +25,10 @@ pub trait Work {
 }
 
 impl Width {
-    /// The instructions of every machine of the target.
+    /// Instructions that every machine of the target has.
     pub const BASE: Self = Self(Set::Base);
 
-    /// The widest of this machine.
+    /// The widest instructions of this machine.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -44,7 +45,7 @@ impl Width {
         Self::BASE
     }
 
-    /// All of this machine, the narrowest first.
+    /// All instruction sets of this machine, narrowest vectors first.
     pub fn all() -> Vec<Self> {
         let mut widths = vec![Self::BASE];
         #[cfg(target_arch = "x86_64")]

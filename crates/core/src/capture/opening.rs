@@ -1,22 +1,22 @@
-//! [`opened`]: the bytes of a capture, unpacked and in a form that the parser reads; and what another file is.
+//! [`opened`]: decompresses a capture and converts it to a form that the parser reads; names other kinds of files.
 
 use std::io::{self, Cursor, Read};
 
-/// The most that is read of what a file unpacks to (bytes).
+/// Most bytes that are read from a compressed file after decompression.
 #[cfg(feature = "packed")]
 const MOST_UNPACKED: u64 = 64 << 30;
-/// First bytes by which a file is known.
+/// Number of first bytes by which the kind of a file is recognised.
 const HEAD: u64 = 16;
 /// "Modified" pcap of A. Kuznetzov's patch, big-endian: its records have 8 bytes more, which the parser reads in little-endian files only.
 const MODIFIED_BIG_ENDIAN: [u8; 4] = [0xa1, 0xb2, 0xcd, 0x34];
 
-/// A capture's bytes, and its first ones by themselves.
+/// A capture's bytes, and a copy of the first of them.
 pub(super) struct Opened<'a> {
     pub from: Box<dyn Read + Send + 'a>,
     pub head: Vec<u8>,
 }
 
-/// The bytes of a capture, unpacked where they are packed.
+/// Opens a capture, decompressing it if need be.
 pub(super) fn opened<'a>(from: impl Read + Send + 'a) -> io::Result<Opened<'a>> {
     let mut from = unpacked(from)?;
     let mut head = Vec::new();
@@ -71,7 +71,7 @@ mod frames {
             Self { from, decoder: FrameDecoder::new() }
         }
 
-        /// Begins the next frame; false at the end of the file.
+        /// Begins the next frame. False at the end of the file.
         fn next(&mut self) -> io::Result<bool> {
             while !self.from.fill_buf()?.is_empty() {
                 match self.decoder.init(&mut self.from) {
@@ -108,14 +108,14 @@ mod frames {
     }
 }
 
-/// Big-endian "modified" pcap as plain big-endian pcap with microseconds.
+/// Converts big-endian "modified" pcap to plain big-endian pcap with microseconds while it is read.
 struct Modified<R> {
     from: R,
-    /// Set behind the file's header.
+    /// True once the file's header has been read.
     began: bool,
-    /// A header that is handed out next.
+    /// The converted header that is read next.
     header: Cursor<Vec<u8>>,
-    /// Bytes of the record behind it, which pass as they are.
+    /// Bytes of the packet after that header, still to be copied unchanged.
     data: u64,
 }
 
@@ -127,7 +127,8 @@ impl<R: Read> Modified<R> {
 
 impl<R: Read> Read for Modified<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        /// Of the file, and of each record: 16 bytes as in plain pcap, then interface, protocol and kind of packet.
+        /// Length of the file's header, and of each record's header: 16 bytes as in plain pcap, then interface,
+        /// protocol and packet type.
         const HEADER: u64 = 24;
         loop {
             let read = self.header.read(buffer)?;
@@ -150,7 +151,7 @@ impl<R: Read> Read for Modified<R> {
                     self.data = u64::from(u32::from_be_bytes([a, b, c, d]));
                     header.truncate(16);
                 }
-                // Cut: less than any header, so that the parser sees it.
+                // Cut off: shorter than any header, so that the parser reports it.
                 _ => header.truncate(8),
             }
             (self.began, self.header) = (true, Cursor::new(header));
@@ -158,7 +159,7 @@ impl<R: Read> Read for Modified<R> {
     }
 }
 
-/// Files that are taken for captures: first bytes, what it is, and what to do.
+/// Files often mistaken for captures: first bytes, kind of file, what to do.
 const OTHERS: &[(&[u8], &str, &str)] = &[
     (b"BZh", "packed by bzip2", "unpack it first: bunzip2 -k FILE"),
     (b"\xfd7zXZ\0", "packed by xz", "unpack it first: xz -dk FILE"),
@@ -186,7 +187,7 @@ const OTHERS: &[(&[u8], &str, &str)] = &[
 const CONVERT: &str = "convert it: editcap -F pcapng FILE NEW.pcapng";
 const TEXT: &str = "write packets, not text: tcpdump -w FILE, tshark -w FILE";
 
-/// What a file is that is no capture, by its first bytes, and what to do.
+/// Names the kind of a file that is not a capture, by its first bytes, and says what to do.
 pub(super) fn what_else(head: &[u8]) -> String {
     let none = "is neither pcap nor pcapng";
     if head.is_empty() {
@@ -203,7 +204,7 @@ pub(super) fn what_else(head: &[u8]) -> String {
     if head.iter().all(text) { format!("{none} but text; {TEXT}") } else { none.to_owned() }
 }
 
-/// A record of ERF: a time (8 bytes), type, flags, length of the record, losses, length on the wire.
+/// True for an ERF record: time (8 bytes), type, flags, record length, loss counter, wire length.
 fn is_erf(head: &[u8]) -> bool {
     let [.., kind, _, high, low, _, _, wire_high, wire_low] = head else { return false };
     let (record, wire) = (u16::from_be_bytes([*high, *low]), u16::from_be_bytes([*wire_high, *wire_low]));

@@ -1,9 +1,10 @@
-//! [`read`]: packets of pcap and pcapng, plain or compressed (gzip, zstd), whatever their byte order, resolution of time and kinds of blocks.
+//! [`read`]: packets of pcap and pcapng files, plain or compressed (gzip, zstd), of any byte order and time resolution.
 //!
-//! What is counted is the frame on an Ethernet wire. Captures lack the 4 bytes of FCS (unless the file says that it has them), and frames
-//! that were captured as they were sent lack the padding to 64 bytes: both are added. Packets of other links get an Ethernet header in
-//! place of their link's. A packet that was cut counts with its full length. A buffer longer than the link's MTU, captured before
-//! segmentation or after GRO, is cut into the frames that it was on the wire. What is not read is counted, by kind, in [`Capture::notes`].
+//! Lengths are those of the frame on an Ethernet wire. Captures lack the 4 bytes of FCS (unless the file says
+//! otherwise), and frames captured when they were sent lack the padding to 64 bytes: both are added. Packets of other
+//! link types get an Ethernet header in place of their own. A packet that the capture truncated counts with its full
+//! length. A buffer longer than the link's MTU, captured before segmentation or after GRO, is split into the frames
+//! that were on the wire. Packets that are not read are counted by kind in [`Capture::notes`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
@@ -19,47 +20,47 @@ use pcap_parser::{PcapBlockOwned, PcapError};
 use super::opening::{Opened, opened, what_else};
 use super::{Capture, Captured, CapturedFlow};
 
-/// Packets that are read: more is more than a simulation needs, and 24 bytes of memory each.
+/// Most packets that are read, 24 bytes of memory each: more than a simulation needs.
 const MOST_PACKETS: usize = 20_000_000;
-/// Most flows that are distinguished; packets of further ones count as packets only.
+/// Most flows that are distinguished. Packets of further flows count, without a flow.
 const MOST_FLOWS: usize = 1_000_000;
-/// Size of the buffer for a block (bytes): first, and at most.
+/// Size of the parser's buffer for one block (bytes) at the start; it doubles as needed, up to `MOST_BUFFER`.
 const BUFFER: usize = 1 << 20;
 const MOST_BUFFER: usize = 64 << 20;
 const FCS: u32 = 4;
 const SMALLEST_FRAME: u32 = 64;
 const ETHERNET_HEADER: u32 = 14;
 const UDP_HEADER: usize = 8;
-/// The obsolete Packet Block of pcapng, which the parser does not know.
+/// Type of pcapng's obsolete Packet Block, which the parser does not know.
 const PACKET_BLOCK: u32 = 2;
 
-/// Why a file is not read to its end.
+/// Why reading stopped before the end of the file.
 const CUT: &str = "the file ends in the middle of the next one";
 const DAMAGED: &str =
     "the rest of the file cannot be unpacked further: it is cut, damaged or no part of the packed file";
 const APPENDED: &str = "another capture's header follows, as `cat` joins files; join captures by mergecap -w";
 const ZEROS: &str = "zeros follow, as a crash leaves them";
-/// First words of a pcap file: of microseconds, nanoseconds and Kuznetzov's, in either byte order.
+/// First 32-bit word of a pcap file: with microseconds, with nanoseconds and Kuznetzov's, in either byte order.
 const MAGIC: [u32; 6] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34, 0x34cd_b2a1];
-/// The second word, version 2.4.
+/// Second 32-bit word of a pcap file: version 2.4, in either byte order.
 const VERSION: [u32; 4] = [0x0002_0004, 0x0004_0002, 0x0200_0400, 0x0400_0200];
-/// The option of an interface with the length of its FCS.
+/// pcapng's interface option that gives the length of the FCS.
 const IF_FCSLEN: OptionCode = OptionCode(13);
-/// Packets lost since the one before.
+/// pcapng's packet option: packets lost since the packet before.
 const EPB_DROPCOUNT: OptionCode = OptionCode(4);
-/// Packets that the interface and the capturing system lost.
+/// pcapng's interface statistics: packets that the interface, and the operating system, dropped.
 const ISB_IFDROP: OptionCode = OptionCode(5);
 const ISB_OSDROP: OptionCode = OptionCode(7);
 
-/// Where a packet came from: what its times and its first bytes mean.
+/// How to read the packets of one interface: time units, FCS and link type.
 #[derive(Clone, Copy)]
 struct Interface {
     link: Link,
-    /// Units of time a second.
+    /// Units of time per second.
     units_per_s: i128,
-    /// Seconds to add.
+    /// Offset added to each time (s).
     offset_s: i64,
-    /// FCS that each packet ends with (bytes).
+    /// FCS bytes at the end of each packet; 0 if the capture lacks it.
     fcs: u32,
 }
 
@@ -67,17 +68,17 @@ struct Interface {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Link(i32);
 
-/// A packet's link header, and what is behind it.
+/// How a packet's link header is read.
 struct Headed {
-    /// Bytes of the header that are in no Ethernet frame.
+    /// Bytes of that header that no Ethernet frame has.
     strip: usize,
-    /// Whether an Ethernet header stands behind it.
+    /// True if an Ethernet header follows it.
     ethernet: bool,
     behind: Option<EtherType>,
 }
 
 impl Link {
-    /// Its name, where it is one that captures often have and that is not read.
+    /// Name of a common link type that is not read; empty for others.
     fn name(self) -> &'static str {
         match self.0 {
             7 => " (ARCNET)",
@@ -112,7 +113,7 @@ impl Link {
         }
     }
 
-    /// The packet's header; `None` for a link type that is not read.
+    /// Reads the packet's link header. `None` for a link type that is not read.
     fn headed(self, data: &[u8]) -> Option<Headed> {
         let word = |at: usize| Some(u16::from_be_bytes([*data.get(at)?, *data.get(at + 1)?]));
         let of_ip = |at: usize| match data.get(at).map(|byte| byte >> 4) {
@@ -128,18 +129,18 @@ impl Link {
         let at = |strip, behind| Some(Headed { strip, ethernet: false, behind });
         match self.0 {
             1 => Some(Headed { strip: 0, ethernet: true, behind: None }),
-            // Raw IP by its numbers on various systems, IPv4, IPv6.
+            // Raw IP, under the numbers of several systems; IPv4; IPv6.
             12 | 14 | 101 | 228 | 229 => at(0, of_ip(0)),
-            // BSD's loopback: a family in either byte order.
+            // BSD loopback: 4 bytes with the address family, in either byte order.
             0 | 108 => at(4, of_ip(4)),
-            // PPP: address and control may be left out, and protocols compressed to a byte.
+            // PPP: address and control bytes may be missing, and the protocol may be compressed to one byte.
             9 | 50 => match (data.first(), data.get(1)) {
                 (Some(0xff), Some(0x03)) => at(4, of_ppp(word(2))),
                 (Some(0x0f | 0x8f), Some(0x00)) => at(4, word(2).map(EtherType)),
                 (Some(byte), _) if byte & 1 == 1 => at(1, of_ppp(Some(u16::from(*byte)))),
                 _ => at(2, of_ppp(word(0))),
             },
-            // PPPoE's session header stays: it is in the Ethernet frame.
+            // The PPPoE session header counts: it is part of the Ethernet frame.
             51 => at(0, None),
             104 => at(4, word(2).map(EtherType)),
             113 => at(16, word(14).map(EtherType)),
@@ -149,28 +150,28 @@ impl Link {
     }
 }
 
-/// What of a file is not read as it stands.
+/// What was left out or changed when a file was read.
 #[derive(Default)]
 struct Aside {
-    /// Packets by link types that are not read.
+    /// Packets of each link type that is not read.
     links: BTreeMap<Link, u64>,
-    /// Packets without a time.
+    /// Packets of Simple Packet Blocks, which have no time.
     simple: u64,
-    /// Buffers longer than the MTU, and the frames they were.
+    /// Buffers longer than the MTU, and the number of frames they were on the wire.
     long: (u64, u64),
-    /// Packets that the capturing program lost, by section and interface.
+    /// Packets that were dropped during the capture, by section and interface.
     lost: BTreeMap<(u32, u32), u64>,
-    /// The same, as packets themselves say it.
+    /// Packets dropped during the capture, by the counts in the packets themselves.
     lost_between: u64,
-    /// Why the file ends before its end.
+    /// Why reading stopped before the end of the file. `None`: it was read to the end.
     cut: Option<&'static str>,
 }
 
 /// Reads a capture named `file` from its bytes; `mtu` is the largest IP packet of its link (bytes).
 ///
 /// # Errors
-/// It is no capture, is damaged (which packet), holds no link type that is read, too many packets, or fewer than two, or no time passes in
-/// it: a sentence without the file's name.
+/// One sentence without the file's name: it is not a capture; it is damaged (and at which packet); none of its link
+/// types is read; it has too many packets, or fewer than two; or all its packets have one time.
 pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, String> {
     record(from, Recording { mtu, ..Recording::default() })?.finish(file)
 }
@@ -247,7 +248,7 @@ fn record(from: impl Read + Send, mut recording: Recording) -> Result<Recording,
         if goes_on {
             continue;
         }
-        // What tcpdump leaves when it is killed, or a full disk: all but the last packet is there.
+        // tcpdump leaves this when it is killed or the disk is full: all packets but the last are whole.
         if recording.packets.is_empty() {
             return Err(recording.damaged(if damaged.load(Ordering::Relaxed) { DAMAGED } else { CUT }));
         }
@@ -260,23 +261,24 @@ fn record(from: impl Read + Send, mut recording: Recording) -> Result<Recording,
     Ok(recording)
 }
 
-/// Why the parser gave no block.
+/// Why the parser returned no block.
 enum Stopped {
-    /// It wants to be filled.
+    /// The buffer has to be filled.
     Incomplete,
     /// The file is over.
     Ended,
-    /// Its buffer is shorter than the block.
+    /// The buffer is shorter than the block.
     Narrow,
-    /// The block is none.
+    /// The block is malformed.
     Invalid,
 }
 
-/// Fills what it is given: decoders hand out less at a time, and the parser asks once for a header. What cannot be read further ends there.
+/// Reads until the given buffer is full or the input ends: the parser reads a header at once, but decoders return fewer
+/// bytes per call. An input error counts as the end.
 struct Whole<R> {
     from: R,
     began: bool,
-    /// Set where it ended by an error.
+    /// True if an error ended the input.
     damaged: Arc<AtomicBool>,
 }
 
@@ -296,15 +298,15 @@ impl<R: Read> Read for Whole<R> {
     }
 }
 
-/// Units a second of a pcapng interface: a power of ten, or with the highest bit set of two (the parser's own reading knows
-/// only the former). None beyond 10^18 and 2^63, finer than any clock.
+/// Time units per second of a pcapng interface: 10^n, or 2^n if the highest bit of `if_tsresol` is set (the parser
+/// itself knows only the former). None beyond 10^18 and 2^63, finer than any clock.
 fn units_per_s(if_tsresol: u8) -> Option<i128> {
     let (base, most): (i128, u8) = if if_tsresol & 0x80 == 0 { (10, 18) } else { (2, 63) };
     let exponent = if_tsresol & 0x7f;
     (exponent <= most).then(|| base.pow(u32::from(exponent)))
 }
 
-/// FCS of an interface's packets (bytes): `if_fcslen`, which some write in bits.
+/// FCS length of an interface's packets (bytes), from `if_fcslen`; some programs write bits there.
 fn fcs_of(description: &InterfaceDescriptionBlock<'_>) -> u32 {
     let value = description.options.iter().find(|option| option.code == IF_FCSLEN);
     match value.and_then(|option| option.value().first().copied()) {
@@ -314,20 +316,20 @@ fn fcs_of(description: &InterfaceDescriptionBlock<'_>) -> u32 {
     }
 }
 
-/// An option that is a number of 64 bits; `None` where it is absent.
+/// Value of a 64-bit option; `None` if it is absent.
 fn option_number(options: &[PcapNGOption<'_>], code: OptionCode, big_endian: bool) -> Option<u64> {
     let option = options.iter().find(|option| option.code == code)?;
     let bytes: [u8; 8] = option.value().get(..8)?.try_into().ok()?;
     Some(if big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
 }
 
-/// An obsolete Packet Block: interface, time, length, data.
+/// Reads an obsolete Packet Block: interface, time, original length, data.
 fn packet_block<'a>(block: &'a UnknownBlock<'_>, big_endian: bool) -> Option<(u32, i128, u32, &'a [u8])> {
     let word = |at: usize| {
         let bytes: [u8; 4] = block.data.get(at..at + 4)?.try_into().ok()?;
         Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     };
-    // Two numbers of 16 bits: the interface comes first in the file.
+    // Interface and drop count are 16 bits each, the interface first in the file.
     let interface = if big_endian { word(0)? >> 16 } else { word(0)? & 0xffff };
     let units = i128::from(u64::from(word(4)?) << 32 | u64::from(word(8)?));
     let data = block.data.get(20..)?;
@@ -339,11 +341,11 @@ struct Recording {
     mtu: u32,
     interfaces: Vec<Interface>,
     big_endian: bool,
-    /// Sections of pcapng that have begun.
+    /// Number of pcapng sections so far.
     sections: u32,
-    /// (time (ns), frame bytes, number of its flow).
+    /// (time (ns), frame bytes, index of its flow) of each packet.
     packets: Vec<(i128, u32, Option<u32>)>,
-    /// Number, in the order of the first packets, and packets.
+    /// For each flow its index, in the order of first packets, and its packets.
     flows: HashMap<(SocketAddr, SocketAddr), (u32, u64)>,
     aside: Aside,
     /// Datagrams that are kept, where the caller wants any.
@@ -384,7 +386,8 @@ impl Recording {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 let units_per_s = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
-                // Above the type: whether each packet ends with an FCS, and of how many 16-bit words (libpcap, pcap-common.h).
+                // Upper bits of the link type: whether packets end with an FCS, and its length in 16-bit words
+                // (libpcap, pcap-common.h).
                 let network = header.network.0 as u32;
                 let fcs = if network & 0x0400_0000 != 0 { 2 * (network >> 28) } else { 0 };
                 let link = Link((network & 0x03ff_ffff) as i32);
@@ -401,7 +404,7 @@ impl Recording {
                     _ => {
                         let units = i128::from(packet.ts_sec) * interface.units_per_s + i128::from(packet.ts_usec);
                         let data = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
-                        // Some old files have the two lengths in the other order.
+                        // Some old files have the two lengths in exchanged order.
                         self.packet(interface, units, packet.origlen.max(packet.caplen), data)?;
                     }
                 }
@@ -425,7 +428,7 @@ impl Recording {
             PcapBlockOwned::NG(Block::InterfaceStatistics(statistics)) => {
                 let of = |code| option_number(&statistics.options, code, self.big_endian).unwrap_or(0);
                 let lost = of(ISB_IFDROP).saturating_add(of(ISB_OSDROP));
-                // Counts since the capture began: the last of an interface has them all.
+                // These counters start with the capture: the last block of an interface has the total.
                 self.aside.lost.insert((self.sections, statistics.if_id), lost);
                 Ok(())
             }
@@ -445,12 +448,13 @@ impl Recording {
                 };
                 self.packet(self.interface(interface)?, units, length, data)
             }
-            // Statistics, names, secrets, journals: no packets.
+            // Statistics, names, secrets and journals hold no packets.
             PcapBlockOwned::NG(_) => Ok(()),
         }
     }
 
-    /// The parser reads types as little-endian, whatever the section's order.
+    /// True for an obsolete Packet Block. The parser reads block types as little-endian, whatever the section's byte
+    /// order.
     fn is_packet_block(&self, block_type: u32) -> bool {
         block_type == if self.big_endian { PACKET_BLOCK.swap_bytes() } else { PACKET_BLOCK }
             || block_type == PACKET_BLOCK
@@ -487,7 +491,7 @@ impl Recording {
             self.aside.long.0 += 1;
             self.aside.long.1 += u64::from(frames);
         }
-        // A flow's packets are its frames.
+        // A split buffer counts in its flow as several packets.
         if let Some((_, packets)) = flow.and_then(|number| Some((number, u64::from(frames.checked_sub(1)?))))
             && let Some(tuple) = sliced.as_ref().and_then(tuple)
             && let Some(entry) = self.flows.get_mut(&tuple)
@@ -505,7 +509,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The number of a flow, with one packet more; `None` beyond those that are distinguished.
+    /// Counts one packet to a flow and returns the flow's index; `None` for flows beyond the limit.
     fn flow(&mut self, tuple: (SocketAddr, SocketAddr)) -> Option<u32> {
         let next = self.flows.len() as u32;
         if self.flows.len() >= MOST_FLOWS && !self.flows.contains_key(&tuple) {
@@ -516,7 +520,8 @@ impl Recording {
         Some(*number)
     }
 
-    /// Several interfaces need not write in order: packets are sorted by time, which keeps equal times in their order.
+    /// Sorts the packets by time, because several interfaces need not be written in order, and sorts the flows. Packets
+    /// with equal times stay in the file's order.
     fn finish(mut self, file: &str) -> Result<Capture, String> {
         self.packets.sort_by_key(|(at_ns, ..)| *at_ns);
         let (Some(first), Some(last)) = (self.packets.first(), self.packets.last()) else {
@@ -531,7 +536,7 @@ impl Recording {
             ));
         }
         let mean_ns = span_ns / (self.packets.len() as u64 - 1);
-        // The gaps add up to no more than a clock holds.
+        // The sum of all gaps must fit in 64 bits of nanoseconds.
         if span_ns.checked_add(mean_ns.max(1)).is_none() {
             return Err("spans more than 584 years".to_owned());
         }
@@ -559,14 +564,14 @@ impl Recording {
 }
 
 impl Aside {
-    /// The link types that are not read: `3 packets of link type 105 (IEEE 802.11)`.
+    /// Packets that were not read, for instance `3 packets of link type 105 (IEEE 802.11)`.
     fn unread(&self) -> Vec<String> {
         let of =
             |(link, packets): (&Link, &u64)| format!("{} of link type {}{}", counted(*packets), link.0, link.name());
         self.links.iter().map(of).collect()
     }
 
-    /// Why a file has no packet that is read.
+    /// Why no packet of the file could be read.
     fn nothing(&self) -> String {
         if !self.links.is_empty() {
             let read = "Ethernet, Linux cooked (SLL, SLL2), BSD loopback, raw IP, PPP and PPPoE are read";
@@ -579,7 +584,7 @@ impl Aside {
         "holds no packet".to_owned()
     }
 
-    /// What a reader must know, a sentence each.
+    /// What was left out or changed, one sentence each.
     fn notes(&self, packets: usize, mtu: u32) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.links.is_empty() {
@@ -614,20 +619,21 @@ fn counted(packets: u64) -> String {
     if packets == 1 { "1 packet".to_owned() } else { format!("{packets} packets") }
 }
 
-/// A captured buffer that was several frames on the wire.
+/// How a captured buffer was split into frames on the wire.
 struct Long {
     frames: u32,
-    /// Headers that each frame has, the link's included (bytes).
+    /// Headers of each frame, link header included (bytes).
     headers: u32,
-    /// What each but the last has besides (bytes).
+    /// Payload of each frame but the last (bytes).
     part: u32,
-    /// What the last one has (bytes).
+    /// Payload of the last frame (bytes).
     rest: u32,
 }
 
 impl Long {
-    /// TCP is segmented; other packets are fragmented, at multiples of 8 bytes (RFC 791). `frame` is the length without FCS, `link` the
-    /// Ethernet header that the capture lacks. `None` for a packet that fits the MTU, or is no IP packet.
+    /// Splits a packet that exceeds the MTU: TCP is segmented, other packets are fragmented at multiples of 8 bytes
+    /// (RFC 791). `frame`: its length without FCS; `link`: length of the Ethernet header that the capture lacks. `None`
+    /// if the packet fits the MTU or is not IP.
     fn of(sliced: &LaxSlicedPacket<'_>, data: &[u8], link: u32, frame: u32, mtu: u32) -> Option<Self> {
         let (ip, ip_header) = match sliced.net.as_ref()? {
             LaxNetSlice::Ipv4(ip) => (ip.header().slice().as_ptr(), ip.header().slice().len() as u32),
@@ -648,13 +654,13 @@ impl Long {
         Some(Self { frames, headers: before + headers, part, rest: payload - (frames - 1) * part })
     }
 
-    /// The length of one of the frames, without FCS.
+    /// Length of the frame with this index, without FCS.
     fn bytes(&self, place: u32) -> u32 {
         self.headers + if place + 1 < self.frames { self.part } else { self.rest }
     }
 }
 
-/// Source and destination; ports are 0 where there are none, as in fragments.
+/// Source and destination; port 0 if the packet has no ports, as a fragment.
 fn tuple(packet: &LaxSlicedPacket<'_>) -> Option<(SocketAddr, SocketAddr)> {
     let (source, destination): (std::net::IpAddr, std::net::IpAddr) = match packet.net.as_ref()? {
         LaxNetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),

@@ -1,17 +1,17 @@
-//! What an experiment comes to: curves.
+//! Curves: the results of an experiment.
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{EngineKind, Fidelity};
 use crate::outcome::Figure;
 
-/// An engine with what it is told beyond the point.
+/// An engine, and its settings that distinguish curves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answerer {
-    /// Which world.
+    /// The kind of engine.
     pub engine: EngineKind,
-    /// The model's fidelity; None for the others.
+    /// The model's fidelity; None for other engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fidelity: Option<Fidelity>,
 }
@@ -30,9 +30,9 @@ impl std::fmt::Display for Answerer {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dot {
-    /// Place on the x axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// Value, with its interval where it was sampled.
+    /// Value, with its confidence interval if it was sampled.
     pub y: Figure,
 }
 
@@ -40,20 +40,21 @@ pub struct Dot {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Curve {
-    /// What varies between curves: scheme, host, traffic.
+    /// What distinguishes it from other curves: scheme, host, traffic.
     pub name: String,
-    /// Who answered; None for a formula.
+    /// The engine that gave the values; None for a formula.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answerer: Option<Answerer>,
-    /// By rising x.
+    /// The points, by rising x.
     pub dots: Vec<Dot>,
 }
 
-/// Curves that differ by more are not the same: above what a simulation to 2 % leaves between two runs.
+/// Relative difference above which two curves count as apart: larger than the difference between two simulation runs to
+/// 2 %.
 const APART: f64 = 0.05;
 
 impl Curve {
-    /// The curve at `x`, on the straight line between its neighbours; None outside.
+    /// Value at `x`, interpolated linearly; None outside the curve.
     pub fn at(&self, x: f64) -> Option<f64> {
         let after = self.dots.iter().position(|dot| dot.x >= x)?;
         let right = self.dots[after];
@@ -65,13 +66,14 @@ impl Curve {
         Some(left.y.value + share * (right.y.value - left.y.value))
     }
 
-    /// The interval of the point at `x`; None where there is no point or it was not sampled.
+    /// The interval of the point at `x`; None if there is no point at `x` or it was not sampled.
     pub fn interval_at(&self, x: f64) -> Option<(f64, f64)> {
         let ends = self.dots.iter().find(|dot| dot.x == x)?.y.interval?;
         Some((ends.low, ends.high))
     }
 
-    /// The middle of the step over which it is steepest; None for fewer than two points.
+    /// x of the steepest part: the middle between the two neighbouring points with the largest slope. None for fewer
+    /// than two points.
     pub fn steepest(&self) -> Option<f64> {
         let steps = self.dots.windows(2).filter(|pair| pair[1].x > pair[0].x);
         let slope = |pair: &[Dot]| ((pair[1].y.value - pair[0].y.value) / (pair[1].x - pair[0].x)).abs();
@@ -79,8 +81,8 @@ impl Curve {
         Some((steepest[0].x + steepest[1].x) / 2.0)
     }
 
-    /// Where it leaves another curve: the first place from which on they differ by more than 5 % of the other's values. None:
-    /// it does not, or is not on it before.
+    /// First x at which this curve differs from `other` by more than 5 % of the value of `other`. None if there is
+    /// none, or if it is the first point already.
     pub fn leaves(&self, other: &Self) -> Option<f64> {
         let apart = |dot: &Dot| {
             let theirs = other.at(dot.x)?;
@@ -90,12 +92,12 @@ impl Curve {
         (first > 0).then(|| self.dots[first].x)
     }
 
-    /// The highest value; None for a curve without points.
+    /// The highest value; None if the curve has no points.
     pub fn highest(&self) -> Option<f64> {
         self.highest_dot().map(|dot| dot.y.value)
     }
 
-    /// The point of the highest value; None for a curve without points.
+    /// The point with the highest value; None if the curve has no points.
     pub fn highest_dot(&self) -> Option<&Dot> {
         self.dots.iter().reduce(|best, dot| if dot.y.value > best.y.value { dot } else { best })
     }

@@ -1,11 +1,10 @@
-//! Which combinations of factors a transfer experiment measures: pure functions from numbers of levels to
-//! configurations.
+//! Which combinations of factors a transfer experiment measures.
 //!
-//! A configuration is a level a factor, from 0; level 0 of all is the baseline.
+//! A configuration has one level per factor, numbered from 0. The baseline has level 0 of every factor.
 
 use serde::{Deserialize, Serialize};
 
-/// Most configurations of an experiment: more is surely a slip of the pen.
+/// Most configurations of an experiment; more is probably a typing error.
 pub const CONFIGURATIONS_AT_MOST: usize = 4096;
 
 /// How configurations are chosen.
@@ -16,18 +15,19 @@ pub enum Design {
     /// Every combination.
     #[default]
     Full,
-    /// The baseline, and each other level of each factor with all else at the baseline.
+    /// The baseline, and each other level of each factor with all other factors at the baseline.
     OneAtATime,
-    /// A regular two-level fraction of resolution IV: no main effect is mixed with another or with what two factors do
-    /// together.
+    /// A regular two-level fractional design of resolution IV: no main effect is confounded with another one or with an
+    /// interaction of two factors.
     Fractional,
 }
 
 impl Design {
-    /// The configurations for factors of these numbers of levels (each at least 1), each once, the baseline first.
+    /// The configurations for factors with these numbers of levels (each at least 1), without duplicates, the baseline
+    /// first.
     ///
     /// # Errors
-    /// A fraction of factors that have not two levels, or too many configurations; a sentence.
+    /// One sentence: a fractional design with a factor that has not two levels, or too many configurations.
     pub fn configurations(self, levels: &[usize]) -> Result<Vec<Vec<usize>>, String> {
         match self {
             Self::Full => full(levels),
@@ -45,7 +45,7 @@ fn full(levels: &[usize]) -> Result<Vec<Vec<usize>>, String> {
              \"one-at-a-time\", or fewer levels"
         ));
     };
-    // The last factor turns fastest.
+    // The level of the last factor changes fastest.
     let nth = |mut place: usize| {
         let mut config = vec![0; levels.len()];
         for (level, levels) in config.iter_mut().zip(levels).rev() {
@@ -69,16 +69,17 @@ fn one_at_a_time(levels: &[usize]) -> Vec<Vec<usize>> {
     configs
 }
 
-/// Each factor is the parity of some bits of the run's number, of an odd number of them and of other bits for each
-/// factor. Two odd sets differ in an even one, so that no factor is the product of two others (resolution IV).
+/// The level of a factor is the parity of some bits of the run's number: an odd number of bits, another set for each
+/// factor. The product of two factors is the parity of an even number of bits, so that no factor equals it (resolution
+/// IV).
 fn fractional(levels: &[usize]) -> Result<Vec<Vec<usize>>, String> {
     if let Some(several) = levels.iter().find(|levels| **levels != 2) {
         return Err(format!("a fractional design has factors of two levels, not {several}: list two, or use \"full\""));
     }
-    // m bits have 2^(m-1) odd sets: enough for as many factors.
+    // m bits have 2^(m-1) sets of odd size, enough for as many factors.
     let bits = (1..).find(|bits| levels.len() <= 1usize << (bits - 1)).unwrap_or(1);
     let mut words: Vec<usize> = (1..1usize << bits).filter(|word| word.count_ones() % 2 == 1).collect();
-    // Single bits first: with few factors the design is the full one.
+    // Single bits come first: with few factors the design is the full one.
     words.sort_by_key(|word| word.count_ones());
     let run =
         |number: usize| words.iter().take(levels.len()).map(move |word| (number & word).count_ones() as usize % 2);
@@ -128,7 +129,7 @@ mod tests {
             for config in &configs {
                 prop_assert!(config.iter().zip(&levels).all(|(level, levels)| level < levels));
             }
-            // Balance: each pair of levels of two factors as often as any other.
+            // Balance: for two factors, each pair of levels occurs equally often.
             for a in 0..levels.len() {
                 for level in 0..levels[a] {
                     let times = configs.iter().filter(|config| config[a] == level).count();

@@ -18,7 +18,7 @@ pub enum Scale {
     Log,
 }
 
-/// What goes along the x axis of a grid.
+/// Quantity on the x axis of a grid.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Across {
     /// The offered load.
@@ -62,15 +62,15 @@ impl std::fmt::Display for Across {
 
 crate::units::serde_as_text!(Across);
 
-/// `[figure]` of a grid: what is drawn over what.
+/// `[figure]` of a grid: which quantities are drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FigureSection {
-    /// What goes along the x axis.
+    /// Quantity on the x axis.
     #[serde(default)]
     pub x: Across,
-    /// The figure that is drawn.
+    /// Quantity on the y axis.
     #[serde(default = "throughput")]
     pub y: Measure,
     /// Scale of the x axis.
@@ -79,7 +79,7 @@ pub struct FigureSection {
     /// Scale of the y axis.
     #[serde(default)]
     pub y_scale: Scale,
-    /// Ends of the x axis, `LOW..HIGH` with units; None: what the points need.
+    /// Ends of the x axis, `LOW..HIGH` with units; None: as the points require.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x_range: Option<String>,
     /// Ends of the y axis.
@@ -104,7 +104,7 @@ fn throughput() -> Measure {
     crate::measure::THROUGHPUT
 }
 
-/// `[figure]` of an experiment whose axes are given by its kind.
+/// `[figure]` of an experiment whose kind determines the axes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -115,7 +115,7 @@ pub struct Ends {
     /// Scale of the y axis.
     #[serde(default)]
     pub y_scale: Scale,
-    /// Ends of the x axis, `LOW..HIGH` with units; None: what the curves need.
+    /// Ends of the x axis, `LOW..HIGH` with units; None: as the curves require.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x_range: Option<String>,
     /// Ends of the y axis.
@@ -124,7 +124,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Axes of these names and dimensions, (name, dimension) along and up.
+    /// The axes, from the name and dimension of x and of y.
     pub(super) fn axes(&self, x: (&str, Dimension), y: (&str, Dimension)) -> Result<Axes, BadValue> {
         Ok(Axes {
             x: Axis::new(x.0, x.1, self.x_scale, "x_range", self.x_range.as_deref())?,
@@ -133,24 +133,24 @@ impl Ends {
     }
 }
 
-/// An axis ready to be drawn.
+/// An axis, ready to be drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it shows, without the unit.
+    /// Name of its quantity, without the unit.
     pub name: String,
-    /// What its numbers count.
+    /// Dimension of its numbers.
     pub dimension: Dimension,
     /// Linear or logarithmic.
     pub scale: Scale,
-    /// Ends in base units; None: what the points need.
+    /// Ends in base units; None: as the points require.
     pub range: Option<(f64, f64)>,
 }
 
 impl Axis {
-    /// An axis whose ends, if given, stand in `[figure]` under `key`.
+    /// An axis, with its ends read from `key` of `[figure]` if they are given.
     ///
     /// # Errors
-    /// The ends cannot be read, or cannot be.
+    /// The ends are unreadable or impossible.
     pub(super) fn new(
         name: impl Into<String>,
         dimension: Dimension,
@@ -182,8 +182,8 @@ impl Axis {
 /// Both axes of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axes {
-    /// Along.
+    /// The x axis.
     pub x: Axis,
-    /// Up.
+    /// The y axis.
     pub y: Axis,
 }

@@ -1,11 +1,11 @@
-//! Files and what is wrong in them: path, line, value and accepted form.
+//! Errors of files: path, line, value and accepted form.
 
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Invalid;
 use crate::quote::{cut, in_short};
 
-/// A file that could not be used: the file, the place in it where known, the value and the accepted form.
+/// Error of a file: its path, the line if known, the value and the accepted form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct FileError {
@@ -21,17 +21,17 @@ impl FileError {
         Self { path: path.to_owned(), message: error.to_string() }
     }
 
-    /// A value of the TOML `text` that was read but cannot be, with the line it stands on.
+    /// An impossible value of the TOML `text`, with its line.
     pub fn misplaced(path: &str, text: &str, bad: &BadValue) -> Self {
         let line = line_of(text, &bad.place).map_or(String::new(), |line| format!("line {line}: "));
         Self { path: path.to_owned(), message: format!("{line}{}", bad.message) }
     }
 }
 
-/// Reads any of our TOML files; an error names `path`, line, value and accepted form.
+/// Reads any TOML file of netcliff; an error names `path`, line, value and accepted form.
 pub fn parse_toml<T: serde::de::DeserializeOwned>(path: &str, text: &str) -> Result<T, FileError> {
     toml::from_str(text).map_err(|error| {
-        // It shows the line, which in a file that is no TOML may be all of it.
+        // The error shows the line, which may be the whole file if it is not TOML.
         let is_of_file =
             |line: &str| line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|');
         let shown = |line| if is_of_file(line) { in_short(line) } else { cut(line, 1000) };
@@ -40,7 +40,7 @@ pub fn parse_toml<T: serde::de::DeserializeOwned>(path: &str, text: &str) -> Res
     })
 }
 
-/// A step on the way to a value in a file.
+/// A step of the path to a value in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// The value of a key.
@@ -49,11 +49,11 @@ pub enum Step {
     Item(usize),
 }
 
-/// A value that was read but cannot be: where it stands, and what is wrong with it.
+/// A value that was read but is impossible: its path in the file, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadValue {
-    /// The way to it; the line is that of the deepest part that is there.
+    /// Path to the value; an error gives the line of the deepest part that exists.
     pub place: Vec<Step>,
     /// The value and the accepted form.
     pub message: String,
@@ -66,7 +66,7 @@ impl BadValue {
         Self { place, message: message.to_string() }
     }
 
-    /// The same for an item of that value, from 0.
+    /// The same for an item of that value; `index` counts from 0.
     #[must_use]
     pub fn item(mut self, index: usize) -> Self {
         self.place.push(Step::Item(index));
@@ -74,7 +74,7 @@ impl BadValue {
     }
 }
 
-/// The line, from 1, of the deepest part of `place` that is in `text`; None where not even its first step is.
+/// The line, from 1, of the deepest part of `place` that `text` contains; None if it lacks even the first step.
 fn line_of(text: &str, place: &[Step]) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let mut deepest = None;

@@ -1,4 +1,4 @@
-//! [`Forwarding`]: the throughput of this kernel as a router over the frame size, in several set-ups that take turns.
+//! [`Forwarding`]: throughput of this kernel as a router by frame size, in several set-ups measured in turn.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::measure::Dimension;
 use crate::traffic::FrameSizes;
 use crate::units;
 
-/// Flows where the file does not say: so many that RSS and its like deal them evenly.
+/// Flows if the file gives no number: enough for RSS to spread them evenly.
 const FLOWS: u32 = 64;
-/// Most rounds: more is surely a slip of the pen.
+/// Most rounds; more is probably a typing error.
 const ROUNDS_AT_MOST: u32 = 1000;
 
 /// One way to set the router up.
@@ -29,10 +29,10 @@ pub struct SetUp {
     /// How it forwards: `route`, `netfilter`, `conntrack`, `bridge`, `xdp` or `xdp-generic`.
     #[serde(default = "route")]
     pub forwarding: String,
-    /// Rules of `netfilter` that each frame is compared with.
+    /// Number of rules that `netfilter` compares each frame with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<u16>,
-    /// The objective of the plan by which its interfaces are set; None: as the kernel sets them up, so that the CPU that
+    /// Objective of the plan (`tune`) that sets its interfaces. None: the kernel's defaults, by which the CPU that
     /// sends a frame also forwards it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<Objective>,
@@ -42,7 +42,7 @@ fn route() -> String {
     "route".to_owned()
 }
 
-/// An experiment of forwarding, as its file says it.
+/// A forwarding experiment, as written in its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -51,42 +51,42 @@ pub struct Forwarding {
     #[serde(default)]
     pub title: String,
     kind: KindTag,
-    /// How often each set-up is measured; in each round all take their turn.
+    /// Number of rounds; each round measures every set-up once.
     #[serde(default = "three")]
     pub rounds: u32,
     /// Frame sizes, FCS included.
     pub sizes: OneOrMore<FrameSizes>,
-    /// Flows, over source ports and addresses; None: 64, or as many more as there have to be for each destination to have as many.
+    /// Flows, distinguished by source port and address. None: 64, or more, so that all destinations get equally many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// Addresses that they go to, for what the router remembers by destination; in turn.
+    /// Number of destination addresses, for state that the router stores by destination; flows take them in turn.
     #[serde(default = "single", skip_serializing_if = "is_single")]
     pub destinations: u32,
-    /// Ports of each of those.
+    /// Number of destination ports of each address.
     #[serde(default = "single", skip_serializing_if = "is_single")]
     pub destination_ports: u32,
-    /// Length of a trial; 21 of them classify a load, of which half may lose.
+    /// Length of one trial. A load is classified by 21 trials, of which up to half may lose frames.
     #[serde(default = "trial")]
     pub trial: String,
-    /// Rest between trials.
+    /// Pause between trials.
     #[serde(default = "rest")]
     pub rest: String,
-    /// Longest wait for residual frames.
+    /// Longest wait for frames that are still under way after a trial.
     #[serde(default = "settle")]
     pub settle: String,
     /// Relative distance of the bounds at which a search ends.
     #[serde(default = "width")]
     pub width: Share,
-    /// Share of frames that a trial may lose.
+    /// Highest share of lost frames in a trial that passes.
     #[serde(default = "none")]
     pub loss: String,
-    /// The set-ups; the others are compared with the first.
+    /// The set-ups; all others are compared with the first.
     #[serde(rename = "set-up")]
     pub set_ups: Vec<SetUp>,
     /// How it is drawn.
     #[serde(default)]
     pub figure: Ends,
-    /// Numbers that others have stated.
+    /// Stated numbers to compare with.
     #[serde(default, rename = "mark", skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSection>,
 }
@@ -125,10 +125,10 @@ impl Forwarding {
         rising_bytes(&self.sizes)
     }
 
-    /// Length of a trial, rest between trials, longest wait for residual frames (s).
+    /// Length of a trial, pause between trials, longest wait for late frames (s).
     ///
     /// # Errors
-    /// One is no time.
+    /// One of them is not a time.
     pub fn times_s(&self) -> Result<[f64; 3], BadValue> {
         let time = |key: &'static str, text: &str| {
             units::parse_time_s(text).map_err(|error| BadValue::at("", key, error.to_string()))
@@ -136,29 +136,29 @@ impl Forwarding {
         Ok([time("trial", &self.trial)?, time("rest", &self.rest)?, time("settle", &self.settle)?])
     }
 
-    /// Share of frames that a trial may lose.
+    /// Highest share of lost frames in a trial that passes.
     ///
     /// # Errors
-    /// It is no share.
+    /// It is not a share.
     pub fn loss_ratio(&self) -> Result<f64, BadValue> {
         units::parse_share(&self.loss).map_err(|error| BadValue::at("", "loss", error.to_string()))
     }
 
-    /// Flows each way: those of the file, or as many that all destinations have as many.
+    /// Flows in each direction: those of the file, or 64 rounded up to a multiple of the destinations.
     pub fn flows(&self) -> u32 {
         let targets = self.destinations.saturating_mul(self.destination_ports).max(1);
         self.flows.unwrap_or_else(|| FLOWS.checked_next_multiple_of(targets).unwrap_or(targets))
     }
 
-    /// Throughput over frame size.
+    /// The axes: throughput by frame size.
     pub(super) fn axes(&self) -> Result<Axes, BadValue> {
         self.figure.axes(("frame size", Dimension::Bytes), ("throughput", Dimension::Pps))
     }
 
-    /// Checks every value; ways of forwarding and ranges are the measuring side's to know.
+    /// Checks every value except the forwarding methods and the ranges, which are checked where they are measured.
     ///
     /// # Errors
-    /// The first that cannot be, with its place.
+    /// The first impossible value, with its place in the file.
     pub fn check(&self) -> Result<(), BadValue> {
         self.sizes_bytes()?;
         self.times_s()?;

@@ -1,4 +1,4 @@
-//! [`Grid`]: hosts x schemes x traffic, asked of engines.
+//! [`Grid`]: combinations of hosts, schemes and traffic that engines evaluate.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use crate::scheme::{Napi, Scheme};
 use crate::traffic::{Arrivals, FrameSizes, Load, Traffic};
 use crate::units;
 
-/// Most points of a grid: more is surely a slip of the pen.
+/// Most points of a grid; more is probably a typing error.
 const POINTS_AT_MOST: usize = 1_000_000;
 
 /// The traffic of a grid.
@@ -33,12 +33,13 @@ pub struct TrafficSection {
     /// Frame sizes; several make a dimension of the grid.
     #[serde(default = "smallest")]
     pub sizes: OneOrMore<FrameSizes>,
-    /// Flows by which a host with several queues spreads packets; several make a dimension of the grid.
+    /// Flows, by which a host with several queues distributes packets; several make a dimension of the grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<OneOrMore<Flows>>,
     /// Offered loads.
     pub rates: Rates,
-    /// Link speed, which no load may exceed; 1Gbit/s, as the base of shares of line rate, where it is not given.
+    /// Link speed, which no load may exceed. If not given: 1 Gbit/s, used only for loads given as shares of the line
+    /// rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
 }
@@ -50,7 +51,7 @@ impl TrafficSection {
         units::parse_bps(text).map_err(|error| BadValue::at("traffic", "link", error))
     }
 
-    /// Refuses a load above the link's.
+    /// Refuses a load above the link's speed.
     fn check(&self, traffic: &Traffic) -> Result<(), BadValue> {
         traffic.fits_link(self.link.is_some()).map_err(|error| BadValue::at("traffic", "rates", error))
     }
@@ -66,7 +67,7 @@ fn exact() -> OneOrMore<Fidelity> {
     OneOrMore(vec![Fidelity::Exact])
 }
 
-/// A grid of points, the engines that answer it, how precisely, and how it is drawn.
+/// A grid of points, the engines that evaluate it, their precision, and how it is drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -79,32 +80,32 @@ pub struct Grid {
     pub paper: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<KindTag>,
-    /// Who answers.
+    /// The engines.
     pub engines: Vec<EngineKind>,
-    /// The model's fidelity; several are drawn side by side.
+    /// The model's fidelity; several give one curve each.
     #[serde(default = "exact")]
     pub fidelity: OneOrMore<Fidelity>,
-    /// The hosts; not with devices.
+    /// The hosts; not allowed with devices.
     #[serde(default, skip_serializing_if = "HostSection::is_absent")]
     pub host: HostSection,
-    /// Schemes to compare; not with devices.
+    /// Schemes to compare; not allowed with devices.
     #[serde(default, deserialize_with = "crate::scheme::written", skip_serializing_if = "Vec::is_empty")]
     pub schemes: Vec<Scheme>,
-    /// Real NICs in several settings, in place of hosts and schemes.
+    /// Real NICs with several settings, in place of hosts and schemes.
     #[serde(default, rename = "device", skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceSection>,
-    /// Their names in the figure, in the same order; the schemes themselves if not given.
+    /// Names of the schemes in the figure, in their order; the schemes' own texts if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
     /// The traffic.
     pub traffic: TrafficSection,
-    /// Seed of every sampled engine; None: derived from the file and stored.
+    /// Seed of every sampled engine; None: derived from the file, and stored with the results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Relative half width to reach; 5 % if neither it nor `packets` is given.
+    /// Relative half width of confidence intervals to reach; 5 % if neither it nor `packets` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Share>,
-    /// Arrivals simulated a point; with a precision, at the most.
+    /// Arrivals simulated per point; an upper limit if a precision is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
     /// Confidence of intervals; 95 % if not given.
@@ -113,29 +114,29 @@ pub struct Grid {
     /// How it is drawn.
     #[serde(default)]
     pub figure: FigureSection,
-    /// Numbers that others have stated.
+    /// Stated numbers to compare with.
     #[serde(default, rename = "mark", skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSection>,
 }
 
-/// One question to one engine. Its index is its place in the expansion of the experiment.
+/// One point for one engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// Place in the expansion.
+    /// Position in the order of all tasks.
     pub index: usize,
     /// Name of its curve.
     pub curve: String,
-    /// Who is asked.
+    /// The engine.
     pub answerer: Answerer,
-    /// Place on the x axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// What is asked; of a device's points host and scheme are known once it is calibrated.
+    /// The point. Of a device, host and scheme are known only after its calibration.
     pub point: Point,
-    /// Places of the device and of its setting, where it is of one.
+    /// Indexes of the device and of its setting; None if the task is not of a device.
     pub device: Option<(usize, usize)>,
 }
 
-/// The points of one curve: its name, (x, point) by rising index, device and setting.
+/// The points of one curve: its name, (x, point) by rising index, and the device and setting it belongs to.
 struct Line {
     name: String,
     points: Vec<(f64, Point)>,
@@ -143,7 +144,7 @@ struct Line {
 }
 
 impl Grid {
-    /// Who answers each point, in the order of the file.
+    /// The engines, in the order of the file.
     pub fn answerers(&self) -> Vec<Answerer> {
         let each = |engine: &EngineKind| match engine {
             EngineKind::Model => {
@@ -154,10 +155,10 @@ impl Grid {
         self.engines.iter().flat_map(each).collect()
     }
 
-    /// Every question: curve by curve, engine by engine, by x.
+    /// All tasks: by curve, then by engine, then by x.
     ///
     /// # Errors
-    /// What makes a point impossible, and where it stands in the file.
+    /// Why a point is impossible, with its place in the file.
     pub fn tasks(&self) -> Result<Vec<Task>, BadValue> {
         let lines = if self.devices.is_empty() { self.lines()? } else { self.device_lines()? };
         let answerers = self.answerers();
@@ -182,7 +183,7 @@ impl Grid {
     /// The axes of its figure.
     ///
     /// # Errors
-    /// The ends of an axis cannot be, or nothing varies along x.
+    /// The ends of an axis are impossible, or nothing varies along x.
     pub fn axes(&self) -> Result<Axes, BadValue> {
         let figure = &self.figure;
         let (name, dimension) = match &figure.x {
@@ -215,12 +216,12 @@ impl Grid {
         Ok((name.to_owned(), dimension(first)))
     }
 
-    /// The curves that answers make: `outcome` gives a task's answer, where there is one.
+    /// The curves of the drawn figure; `outcome` returns a task's outcome, if there is one.
     pub fn curves<'a>(&self, tasks: &[Task], outcome: impl Fn(&Task) -> Option<&'a Outcome>) -> Vec<Curve> {
         Self::curves_of(self.figure.y, tasks, outcome)
     }
 
-    /// The curves of `measure`, whatever figure the file draws.
+    /// The curves of `measure`, which need not be the drawn figure.
     pub fn curves_of<'a>(
         measure: Measure,
         tasks: &[Task],
@@ -241,7 +242,7 @@ impl Grid {
         curves
     }
 
-    /// The curves that the tasks will make, and what the file itself sets.
+    /// The curves that the tasks will give, and the settings of the file.
     pub(super) fn ruled(&self) -> Result<Ruled, BadValue> {
         let mut lines: Vec<Ahead> = Vec::new();
         for task in self.tasks()? {
@@ -261,7 +262,7 @@ impl Grid {
         Ok(Ruled { lines: Some(lines), settings: self.host.set.clone(), delivers })
     }
 
-    /// Checks what no point shows.
+    /// Checks what the points themselves do not show.
     pub(super) fn check(&self) -> Result<(), BadValue> {
         if let Some(names) = self.names.as_ref().filter(|names| names.len() != self.schemes.len()) {
             let message = format!("names: {} names for {} schemes; expected one each", names.len(), self.schemes.len());
@@ -277,7 +278,7 @@ impl Grid {
         }
     }
 
-    /// A line a setting of each device. Host and scheme stand in for those that are not known yet.
+    /// One line per setting of each device. Host and scheme are placeholders until the device is calibrated.
     fn device_lines(&self) -> Result<Vec<Line>, BadValue> {
         if self.host != HostSection::default() || !self.schemes.is_empty() {
             let message = "schemes: a [[device]] has its own scheme and is calibrated: leave out schemes and [host]";
@@ -355,7 +356,7 @@ impl Grid {
         Ok(lines)
     }
 
-    /// What tells a point's curve from the others: everything with several values that is not along x.
+    /// Name of a point's curve: everything that has several values and is not along x.
     fn name(&self, scheme: usize, variant: &Variant, point: &Point) -> String {
         let named = self.names.as_ref().and_then(|names| names.get(scheme)).cloned();
         let mut parts = vec![named.unwrap_or_else(|| point.scheme.to_string())];

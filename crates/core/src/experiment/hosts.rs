@@ -13,7 +13,7 @@ use crate::host::Host;
 pub struct HostSection {
     /// Name of a preset.
     pub preset: String,
-    /// `KEY=VALUE` changes, as for `--set`.
+    /// Changes to the preset, `KEY=VALUE`, as for `--set`.
     #[serde(default)]
     pub set: Vec<String>,
     /// `KEY=VALUE,VALUE,...`: each key makes a dimension of the experiment.
@@ -21,14 +21,14 @@ pub struct HostSection {
     pub vary: Vec<Varied>,
 }
 
-/// A host with what was varied to get it.
+/// A host, and the values that distinguish it from the preset.
 pub(super) struct Variant {
     pub(super) host: Host,
     choices: Vec<(String, String)>,
 }
 
 impl Variant {
-    /// What was varied, as `ring 64`, for the keys that `shown` lets through.
+    /// The varied values, such as `ring 64`, of those keys for which `shown` is true.
     pub(super) fn names(&self, shown: impl Fn(&str) -> bool) -> Vec<String> {
         let choices = self.choices.iter().filter(|(key, _)| shown(key));
         choices.map(|(key, value)| format!("{} {value}", key.replace('_', " "))).collect()
@@ -36,12 +36,12 @@ impl Variant {
 }
 
 impl HostSection {
-    /// True where the file has none.
+    /// True if the file has no `[host]`.
     pub(super) fn is_absent(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Every combination of what varies; the host alone where nothing does.
+    /// All combinations of the varied values; only the host itself if none are varied.
     pub(super) fn variants(&self) -> Result<Vec<Variant>, BadValue> {
         let name = &self.preset;
         let mut host = Host::preset(name).ok_or_else(|| {

@@ -1,6 +1,6 @@
-//! `[[mark]]`: a number, a ratio or a direction that somebody has stated, and whether a mark could fail at all.
+//! `[[mark]]`: a number, ratio or direction that somebody has stated, to compare a curve with.
 //!
-//! A mark that no outcome can break says nothing: it is refused when its file is read ([`MarkSection::placed`]).
+//! A mark that every possible outcome satisfies is refused when the file is read ([`MarkSection::placed`]).
 
 mod check;
 mod vacuous;
@@ -15,127 +15,129 @@ use crate::measure::Dimension;
 pub use check::{Check, Compared, checks, is_called};
 pub(super) use vacuous::{Line, Ruled};
 
-/// `[[mark]]`: what somebody has stated, to be held against a curve. With x and y a point, with one of them a line; with `ratio` or
-/// `difference` how two points of curves compare.
+/// `[[mark]]`: a statement that a curve is compared with. x and y state a point, one of them alone a line; `ratio` or
+/// `difference` state how two points of curves compare.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MarkSection {
-    /// Place on the x axis, with its unit.
+    /// Stated position on the x axis, with its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
-    /// Place on the y axis, with its unit.
+    /// Stated value, with its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y: Option<String>,
-    /// The stated interval, `LOW..HIGH` with units; `LOW..` is a least, `..HIGH` a greatest value. Without y it is all that is stated.
+    /// Stated interval, `LOW..HIGH` with units; `LOW..` and `..HIGH` have one end. It may stand in place of y.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y_interval: Option<String>,
     /// What it is, in a few words.
     pub label: String,
-    /// Who states it, and where.
+    /// Who states it, and where (a citation).
     pub source: String,
-    /// The curve it should lie on, by name; a mark without x is held against that curve's highest value, one without y against the
-    /// place where that curve is steepest, or leaves that of `leaves`. Of transfers with nothing along x a setting with its value:
-    /// `mtu 9000`.
+    /// Name of the curve to compare with. A mark without x is compared with the curve's highest value; a mark without y
+    /// with the x where the curve is steepest, or where it leaves the curve `leaves`. In a transfer experiment without
+    /// an x axis: a setting with its value, `mtu 9000`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// The figure it is about, where that is not the drawn one: a figure of the CSV, or of transfers one of `figure.y`.
+    /// The figure it states, if not the drawn one: a figure of the CSV; in a transfer experiment one of `figure.y`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// Of a mark with `ratio` or `difference`: the curve that `on` is compared with; `on` itself if not given.
+    /// With `ratio` or `difference`: name of the curve that `on` is compared with; `on` itself if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub than: Option<String>,
-    /// The place on that curve; x if not given.
+    /// With `ratio` or `difference`: x on the curve `than`; x itself if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub than_x: Option<String>,
-    /// What `on` is of `than`, `LOW..HIGH`: `1.1..` is more by at least a tenth, `..0.9` less by at least a tenth. Of a mark with `bound`:
-    /// what the stated value is of the curve.
+    /// Stated ratio of `on` to `than`, `LOW..HIGH`: `1.1..` means at least a tenth more, `..0.9` at least a tenth less.
+    /// With `bound`: ratio of the stated value to the curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<String>,
-    /// By how much `on` exceeds `than`, `LOW..HIGH` in units of the figure: `5%..` of a share is five of a hundred more.
+    /// Stated difference `on` minus `than`, `LOW..HIGH` in the figure's unit: `5%..` means at least five percentage
+    /// points more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
-    /// Of a mark without y: the curve that `on` follows up to there.
+    /// Without y: name of the curve that `on` follows up to x.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<String>,
-    /// How far from the curve it may lie, as a share of the stated value; where that is 0, in its own unit.
+    /// Largest distance between curve and stated value that is accepted, relative to the stated value; in its own unit
+    /// if that is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Share>,
-    /// True: the curve is a bound that the stated value must not exceed; `ratio` says how near it comes.
+    /// True: the curve is an upper bound of the stated value; `ratio` states how close the value comes to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bound: bool,
-    /// Why it is known not to hold, a sentence.
+    /// Why it is known not to hold, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs: Option<String>,
 }
 
-/// How two points of curves compare.
+/// How two points of curves should compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Than {
-    /// The curve that is compared with.
+    /// Name of the curve that `on` is compared with.
     pub curve: String,
-    /// The place on it; None: its highest value.
+    /// Its x; None: the x of its highest value.
     pub x: Option<f64>,
-    /// True: the ratio is stated; false: the difference.
+    /// True: their ratio is stated; false: their difference.
     pub is_ratio: bool,
-    /// What it is to be; an open end is infinite.
+    /// The stated range of ratio or difference; an open end is infinite.
     pub range: (f64, f64),
 }
 
 /// A mark in base units.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Mark {
-    /// Place on the x axis.
+    /// Stated position on the x axis.
     pub x: Option<f64>,
-    /// Place on the y axis.
+    /// Stated value.
     pub y: Option<f64>,
     /// The stated interval of y; an open end is infinite.
     pub interval: Option<(f64, f64)>,
-    /// What it is.
+    /// Short description.
     pub label: String,
-    /// Who states it.
+    /// Who states it, and where (a citation).
     pub source: String,
-    /// The curve it should lie on and how near.
+    /// Name of the curve to compare with, and the accepted relative distance.
     pub on: Option<(String, Option<f64>)>,
-    /// The figure it is about, by its key; None: the drawn one.
+    /// The figure that it states; None: the drawn one.
     pub of: Option<Quantity>,
-    /// What `on` is compared with.
+    /// The point that `on` is compared with.
     pub than: Option<Than>,
-    /// Of a mark without y: the curve that `on` follows up to x.
+    /// Without y: name of the curve that `on` follows up to x.
     pub leaves: Option<String>,
-    /// The curve is a bound that y must not exceed.
+    /// True: the curve is an upper bound of y.
     pub bound: bool,
-    /// Of a bound: what y is of the curve.
+    /// For a bound: stated range of y divided by the curve.
     pub of_bound: Option<(f64, f64)>,
-    /// Why it is known not to hold.
+    /// Why it is known not to hold, one sentence.
     pub differs: Option<String>,
 }
 
-/// A figure that a mark is about.
+/// A figure that a mark states.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// Its name in files.
+    /// Its key in files.
     pub key: String,
-    /// Its name for people.
+    /// Its name on screens and in figures.
     pub name: String,
-    /// What it counts.
+    /// Its dimension.
     pub dimension: Dimension,
 }
 
 impl Mark {
-    /// Names of the curves that it takes to judge it.
+    /// Names of the curves that are needed to check it.
     pub fn curves(&self) -> impl Iterator<Item = &str> {
         let than = self.than.iter().map(|than| than.curve.as_str());
         self.on.iter().map(|(name, _)| name.as_str()).chain(self.leaves.as_deref()).chain(than)
     }
 
-    /// True where it has a place in the figure: it is about the drawn figure, and states a number or a place.
+    /// True if it can be drawn: it states a number or an x of the drawn figure.
     pub fn is_drawn(&self) -> bool {
         self.of.is_none() && self.than.is_none() && (self.y.is_some() || self.interval.is_none())
     }
 }
 
-/// `LOW..HIGH` of which one end may be left out.
+/// Reads `LOW..HIGH`; one of the ends may be missing.
 fn range(text: &str, read: impl Fn(&str) -> Result<f64, String>, such_as: &str) -> Result<(f64, f64), String> {
     let form = || format!("\"{text}\": expected LOW..HIGH, LOW.. or ..HIGH, LOW below HIGH, such as \"{such_as}\"");
     let (low, high) = text.split_once("..").ok_or_else(form)?;
@@ -145,10 +147,11 @@ fn range(text: &str, read: impl Fn(&str) -> Result<f64, String>, such_as: &str) 
 }
 
 impl MarkSection {
-    /// The mark on these axes; `index` is its place among the marks, `quantity` finds a figure by its key.
+    /// The mark on these axes. `index`: its position in the list of marks; `quantity`: finds a figure by its key.
     ///
     /// # Errors
-    /// A number cannot be read, the mark has no place, or no outcome could break it.
+    /// A number is unreadable, the mark states neither x nor y nor a comparison, or every possible outcome satisfies
+    /// it.
     pub(super) fn placed(
         &self,
         index: usize,

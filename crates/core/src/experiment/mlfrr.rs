@@ -1,5 +1,5 @@
-//! [`Mlfrr`]: delivered over offered load by the formulas of the maximum loss-free receive rate (Slinkin 2018, section
-//! II).
+//! [`Mlfrr`]: delivered load by offered load, from the formulas of the maximum loss-free receive rate (Slinkin 2018,
+//! section II).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +14,17 @@ use crate::measure::Dimension;
 use crate::traffic::{FrameSizes, Traffic};
 use crate::units;
 
-/// The traffic of a formula: a rate, no arrival process.
+/// Traffic of a formula: a rate without an arrival process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FluidTraffic {
-    /// Frame sizes; they enter through their mean.
+    /// Frame sizes; only their mean is used.
     #[serde(default = "smallest")]
     pub size: FrameSizes,
     /// Offered loads.
     pub rates: Rates,
-    /// Link speed, for shares of line rate.
+    /// Link speed, for loads given as shares of the line rate.
     #[serde(default = "gigabit")]
     pub link: String,
 }
@@ -36,16 +36,16 @@ fn gigabit() -> String {
     "1Gbit/s".to_owned()
 }
 
-/// `[[polling]]`: a host that polls by a timer.
+/// `[[polling]]`: a host that polls periodically.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PollingSection {
     /// T: period of the timer.
     pub period: String,
-    /// Q: most packets a period.
+    /// Q: most packets per period.
     pub quota: u64,
-    /// k_p: packets a softirq; the quota if not given.
+    /// k_p: packets per softirq; Q if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
 }
@@ -61,7 +61,7 @@ pub struct Polled {
     pub batch: u64,
 }
 
-/// Formulas instead of engines; no queue, no randomness.
+/// An experiment that computes formulas instead of running engines: no queue, no randomness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -75,24 +75,24 @@ pub struct Mlfrr {
     kind: KindTag,
     /// The hosts.
     pub host: HostSection,
-    /// What is offered.
+    /// The traffic.
     pub traffic: FluidTraffic,
-    /// Polling hosts to compare with the one that takes interrupts.
+    /// Polling hosts, compared with the interrupt-driven host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub polling: Vec<PollingSection>,
     /// How it is drawn.
     #[serde(default)]
     pub figure: Ends,
-    /// Numbers that others have stated.
+    /// Stated numbers to compare with.
     #[serde(default, rename = "mark", skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSection>,
 }
 
 impl Mlfrr {
-    /// Each host with what was varied to get it, in words.
+    /// Each host, and its varied values in words.
     ///
     /// # Errors
-    /// A host that cannot be, and where it stands in the file.
+    /// An impossible host, with its place in the file.
     pub fn hosts(&self) -> Result<Vec<(String, Host)>, BadValue> {
         let named = |variant: super::hosts::Variant| (variant.names(|_| true).join(", "), variant.host);
         Ok(self.host.variants()?.into_iter().map(named).collect())
@@ -101,7 +101,7 @@ impl Mlfrr {
     /// Each polling host in base units.
     ///
     /// # Errors
-    /// A value that cannot be, and where it stands in the file.
+    /// An impossible value, with its place in the file.
     pub fn polled(&self) -> Result<Vec<Polled>, BadValue> {
         let one = |(index, section): (usize, &PollingSection)| {
             let bad = |key: &'static str, message: String| BadValue {
@@ -127,7 +127,7 @@ impl Mlfrr {
     /// Offered loads (pps), rising.
     ///
     /// # Errors
-    /// A load that has no packet rate: the frame sizes are in a file that was not read, or the link cannot be read.
+    /// A load has no packet rate: the frame sizes are in a file that was not read, or the link speed is unreadable.
     pub fn loads_pps(&self) -> Result<Vec<f64>, BadValue> {
         let link_bps = units::parse_bps(&self.traffic.link).map_err(|error| BadValue::at("traffic", "link", error))?;
         let rate =
@@ -142,7 +142,7 @@ impl Mlfrr {
         Ok(loads)
     }
 
-    /// Offered against delivered load.
+    /// The axes: delivered load by offered load.
     pub(super) fn axes(&self) -> Result<Axes, BadValue> {
         self.figure.axes(("offered load", Dimension::Pps), ("delivered load", Dimension::Pps))
     }

@@ -1,4 +1,4 @@
-//! [`Roofline`]: upper bounds by link, bus and CPU, over the frame size.
+//! [`Roofline`]: upper bounds by link, bus and CPU, by frame size.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::parts::{Bus, Offload};
 use crate::traffic::FrameSizes;
 use crate::units;
 
-/// Bounds by formula; no queue, no randomness.
+/// An experiment that computes bounds by formula: no queue, no randomness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -30,21 +30,21 @@ pub struct Roofline {
     pub link: String,
     /// Buses to compare.
     pub bus: OneOrMore<Bus>,
-    /// Features that change what a frame costs.
+    /// Offloads, which change the cost of a frame.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offloads: Vec<Offload>,
     /// Frame sizes, FCS included.
     pub sizes: OneOrMore<FrameSizes>,
-    /// Bytes of each frame that are no payload; what is drawn is payload.
+    /// Bytes of each frame that are not payload. The figure shows payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<String>,
-    /// The costs of the CPU; None: it is left out.
+    /// Hosts that bound by their CPU; None: no bound by the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSection>,
     /// How it is drawn.
     #[serde(default)]
     pub figure: Ends,
-    /// Numbers that others have stated.
+    /// Stated numbers to compare with.
     #[serde(default, rename = "mark", skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSection>,
 }
@@ -68,10 +68,10 @@ impl Roofline {
         rising_bytes(&self.sizes)
     }
 
-    /// Bytes of each frame that are no payload.
+    /// Bytes of each frame that are not payload.
     ///
     /// # Errors
-    /// They cannot be read, or leave nothing of the smallest frame.
+    /// They are unreadable, or leave no payload in the smallest frame.
     pub fn headers_bytes(&self) -> Result<f64, BadValue> {
         let Some(text) = &self.headers else { return Ok(0.0) };
         let bytes = units::parse_bytes(text).map_err(|error| BadValue::at("", "headers", error))? as f64;
@@ -83,17 +83,17 @@ impl Roofline {
         Err(BadValue::at("", "headers", message))
     }
 
-    /// The CPU's costs with what was varied to get them, in words; one None where it is left out.
+    /// Each host with its varied values in words; one entry without a host if the CPU is left out.
     ///
     /// # Errors
-    /// A host that cannot be, and where it stands in the file.
+    /// An impossible host, with its place in the file.
     pub fn hosts(&self) -> Result<Vec<(String, Option<Host>)>, BadValue> {
         let Some(section) = &self.host else { return Ok(vec![(String::new(), None)]) };
         let named = |variant: super::hosts::Variant| (variant.names(|_| true).join(", "), Some(variant.host));
         Ok(section.variants()?.into_iter().map(named).collect())
     }
 
-    /// Payload over frame size.
+    /// The axes: payload rate by frame size.
     pub(super) fn axes(&self) -> Result<Axes, BadValue> {
         let up = if self.headers.is_some() { "payload" } else { "frame bits" };
         self.figure.axes(("frame size", Dimension::Bytes), (up, Dimension::Bps))

@@ -1,4 +1,4 @@
-//! [`Transfers`]: real transfers with some settings varied by a [`Design`], repeated in random order.
+//! [`Transfers`]: real transfers with settings varied by a [`Design`], repeated in random order.
 
 mod device;
 mod measure;
@@ -28,13 +28,13 @@ pub use setting::{Key, QdiscKind, Setting};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TransferFigure {
-    /// The setting along the x axis; without it there are tables only.
+    /// The setting along the x axis; None: tables only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<Key>,
-    /// The figure that is drawn.
+    /// The figure on the y axis.
     #[serde(default)]
     pub y: TransferMeasure,
-    /// Figures of the same unit that are drawn with it, a curve each: `["receiver_kernel_share"]`.
+    /// More figures of the same unit for the same axis, one curve each: `["receiver_kernel_share"]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<TransferMeasure>,
     /// Scale of the x axis.
@@ -58,13 +58,14 @@ impl TransferFigure {
     }
 }
 
-/// What a curve is called: its settings that are not along x, and the figure where several are drawn or nothing else names it.
+/// Name of a curve: its settings that are not along x. The figure's name is added if several figures are drawn, or
+/// there are no such settings.
 pub fn curve_name(settings: &[String], measure: TransferMeasure, also: &[TransferMeasure]) -> String {
     let label = (settings.is_empty() || !also.is_empty()).then(|| measure.label().to_owned());
     settings.iter().cloned().chain(label).collect::<Vec<_>>().join(", ")
 }
 
-/// An experiment of transfers, as its file says it.
+/// A transfer experiment, as written in its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -80,22 +81,23 @@ pub struct Transfers {
     /// Repeats of each configuration.
     #[serde(default = "five")]
     pub repeats: u32,
-    /// Relative half width of the drawn figure's mean at which the repeats of a configuration end, once `repeats` are made.
+    /// Repeats of a configuration end once the relative half width of the drawn figure's mean is at most this, after at
+    /// least `repeats`. None: exactly `repeats`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Share>,
-    /// The most repeats with a precision; 5 times `repeats` if not given.
+    /// Most repeats if a precision is given; 5 times `repeats` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_repeats: Option<u32>,
-    /// Measured time of a repeat, where the method is bounded by time.
+    /// Measured time of a repeat, if the method ends by time.
     #[serde(default = "one_second")]
     pub time: String,
-    /// Warm-up; None: the method's own.
+    /// Warm-up; None: the default of the method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<String>,
-    /// Seed of the order.
+    /// Seed of the random order of measurements.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Settings of all configurations.
+    /// Settings that all configurations share.
     #[serde(default)]
     pub fixed: BTreeMap<Key, String>,
     /// Settings that vary, with their levels; the first is the baseline.
@@ -103,7 +105,7 @@ pub struct Transfers {
     /// How it is drawn.
     #[serde(default)]
     pub figure: TransferFigure,
-    /// Numbers that others have stated.
+    /// Stated numbers to compare with.
     #[serde(default, rename = "mark", skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSection>,
 }
@@ -121,14 +123,15 @@ fn one_second() -> String {
 /// A setting that varies, with its levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factor {
-    /// Which setting.
+    /// The setting.
     pub key: Key,
     /// Its levels, the baseline first.
     pub levels: Vec<Setting>,
 }
 
 impl Transfers {
-    /// The setting that the file puts along x, if it still varies. Without one there is no figure, and every setting has its effect.
+    /// The setting along x, if the file names one and it varies. Without it there is no figure, and the effect of every
+    /// setting is reported.
     pub fn along_x(&self, factors: &[Factor]) -> Option<Key> {
         let key = self.figure.x?;
         factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1).then_some(key)
@@ -137,7 +140,7 @@ impl Transfers {
     /// The settings that vary, in the order of [`Key`].
     ///
     /// # Errors
-    /// A level that cannot be, with the accepted form.
+    /// An impossible level, with the accepted form.
     pub fn factors(&self) -> Result<Vec<Factor>, BadValue> {
         let factor = |(key, texts): (&Key, &Vec<String>)| {
             let bad = |message: String| BadValue::at("vary", key.name(), message);
@@ -161,7 +164,7 @@ impl Transfers {
     /// The settings of all configurations.
     ///
     /// # Errors
-    /// A value that cannot be, or a setting that varies too.
+    /// An impossible value, or a setting that also varies.
     pub fn fixed(&self) -> Result<Vec<Setting>, BadValue> {
         let setting = |(key, text): (&Key, &String)| {
             let bad = |message: String| BadValue::at("fixed", key.name(), message);
@@ -176,34 +179,34 @@ impl Transfers {
     /// Length of a repeat (s).
     ///
     /// # Errors
-    /// It is no time.
+    /// It is not a time.
     pub fn time_s(&self) -> Result<f64, BadValue> {
         positive_s(&self.time).map_err(|message| BadValue::at("", "time", message))
     }
 
-    /// Warm-up (s), where the file gives it.
+    /// Warm-up (s); None if the file gives none.
     ///
     /// # Errors
-    /// It is no time.
+    /// It is not a time.
     pub fn warmup_s(&self) -> Result<Option<f64>, BadValue> {
         let parsed = self.warmup.as_deref().map(units::parse_time_s).transpose();
         parsed.map_err(|error| BadValue::at("", "warmup", error))
     }
 
-    /// How often each configuration is measured.
+    /// How many repeats each configuration gets.
     ///
     /// # Errors
-    /// A number of repeats that cannot be.
+    /// An impossible number of repeats.
     pub fn repeats(&self) -> Result<Repeats, BadValue> {
         let repeats = Repeats::new(self.repeats, self.precision.map(|share| share.0), self.max_repeats);
         repeats.map_err(|message| BadValue::at("", "repeats", message))
     }
 
-    /// Names of curves, as a report of these factors has them: of what a file puts along x a curve for each combination of the others,
-    /// else each setting with its value, and each configuration.
+    /// Names of the curves that a report of these factors has. With a setting along x: one per combination of the
+    /// others. Without: one per configuration, and one per setting with its value.
     ///
     /// # Errors
-    /// A level or the design cannot be.
+    /// An impossible level or design.
     pub(super) fn ruled(&self) -> Result<Vec<Line>, BadValue> {
         let factors = self.factors()?;
         let counts: Vec<usize> = factors.iter().map(|factor| factor.levels.len()).collect();
@@ -228,7 +231,7 @@ impl Transfers {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first that cannot be, with its place.
+    /// The first impossible value, with its place in the file.
     pub fn check(&self) -> Result<(), BadValue> {
         self.time_s()?;
         self.warmup_s()?;
@@ -243,7 +246,7 @@ impl Transfers {
     /// The axes of its figure.
     ///
     /// # Errors
-    /// The setting along x is not numeric or does not vary, or an end of an axis cannot be.
+    /// The setting along x is not numeric or does not vary, or an end of an axis is impossible.
     pub fn axes(&self) -> Result<Axes, BadValue> {
         let figure = &self.figure;
         let key = self.figure.x.unwrap_or(Key::Block);

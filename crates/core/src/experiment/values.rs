@@ -1,4 +1,4 @@
-//! Values of an experiment file: loads, shares, one value or a list of them, a key with several values.
+//! Values of an experiment file: loads, shares, lists, and host keys with several values.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for Rates {
 
 crate::units::serde_as_text!(Rates);
 
-/// A share such as a precision or a confidence, written `"5%"`.
+/// A share, such as a precision or a confidence, written `"5%"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share(pub f64);
 
@@ -122,7 +122,7 @@ impl<'de, T: Deserialize<'de> + std::str::FromStr<Err = ParseError>> Deserialize
 
 const BAR: char = '|';
 
-/// A key of a host with the values it takes in turn: `ring=64,256,1024`.
+/// A host key with the values to try: `ring=64,256,1024`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Varied {
     /// The host's key.
@@ -141,7 +141,7 @@ impl std::str::FromStr for Varied {
             ParseError::new("vary", text, form)
         };
         let (key, values) = text.split_once('=').ok_or_else(error)?;
-        // Values that have commas of their own, such as queues=4 | 2:map=spread,cold=1.2, are set apart by bars.
+        // Values that contain commas, such as queues=4 | 2:map=spread,cold=1.2, are separated by bars.
         let separator = if values.contains(BAR) { BAR } else { ',' };
         let values: Vec<String> = values.split(separator).map(|value| value.trim().to_owned()).collect();
         let key = key.trim();
@@ -161,10 +161,10 @@ impl std::fmt::Display for Varied {
 
 crate::units::serde_as_text!(Varied);
 
-/// The key `sizes` of an axis of frame sizes (bytes), rising.
+/// Frame sizes (bytes), rising, for an axis: the value of the key `sizes`.
 ///
 /// # Errors
-/// A size that is not one number of bytes, or none at all.
+/// A size that is not one number of bytes, or an empty list.
 pub(super) fn rising_bytes(sizes: &OneOrMore<FrameSizes>) -> Result<Vec<f64>, BadValue> {
     let one = |(index, size): (usize, &FrameSizes)| match size {
         FrameSizes::Fixed(bytes) => Ok(f64::from(*bytes)),

@@ -3,22 +3,22 @@
 use super::{Node, Word};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Which end of a packet is meant.
+/// Which address or port of a packet a test is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Way {
-    /// One of them.
+    /// Source or destination.
     #[default]
     Either,
-    /// Each of them.
+    /// Source and destination.
     Both,
-    /// Where it is from.
+    /// The source only.
     Source,
-    /// Where it goes.
+    /// The destination only.
     Destination,
 }
 
 impl Way {
-    /// The test of that end.
+    /// Joins a test of the source and one of the destination.
     pub(super) fn of(self, source: Node, destination: Node) -> Node {
         match self {
             Way::Either => source.or(destination),
@@ -29,7 +29,7 @@ impl Way {
     }
 }
 
-/// `192.168`, `10`: the first bytes of an address, and how many bits those are.
+/// Reads the first bytes of an address, such as `192.168` or `10`; returns the address and the number of bits given.
 pub(super) fn partial(text: &str) -> Option<(Ipv4Addr, u32)> {
     let bytes: Vec<u8> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let mut whole = [0; 4];
@@ -37,35 +37,37 @@ pub(super) fn partial(text: &str) -> Option<(Ipv4Addr, u32)> {
     Some((whole.into(), 8 * bytes.len() as u32))
 }
 
-/// The first bits of a word.
+/// Mask of the first `prefix` bits of a word.
 pub(super) fn mask(prefix: u32) -> u32 {
     u32::MAX.checked_shl(32 - prefix).unwrap_or(0)
 }
 
-/// A protocol of IP, or of one version of it; in IPv6 also behind a fragment header, as in libpcap's `gen_proto`.
+/// Test for an IP protocol, in one IP version or in any; in IPv6 also after a fragment header, as libpcap's
+/// `gen_proto`.
 pub(super) fn protocol(version: Option<u32>, number: u32) -> Node {
     let four = || Node::is(Word::Version, 4).and(Node::is(Word::Protocol, number));
     let six = || Node::is(Word::Version, 6).and(Node::is(Word::Protocol, number).or(Node::is(Word::Inner, number)));
     match version {
         Some(4) => four(),
         Some(_) => six(),
-        // Each other protocol is in one of the two words, whichever version it is; these two are also what the words of other packets hold.
+        // Any other protocol stands in one of the two words, whatever the version. These two numbers also stand there
+        // in packets that are not IP.
         None if number == 0 || number == FRAGMENT => four().or(six()),
         None => Node::is(Word::Inner, number),
     }
 }
 
-/// IPv6's fragment header.
+/// Protocol number of IPv6's fragment header.
 const FRAGMENT: u32 = 44;
 
-/// An end of IPv4 in a network, in packets of `version`.
+/// Test whether an address lies in an IPv4 network, in packets of `version`.
 pub(super) fn net4(address: Ipv4Addr, mask: u32, way: Way, version: Node) -> Node {
     let value = address.to_bits() & mask;
     let end = |word: Word| Node::Is { word: word as u8, mask, low: value, high: value };
     version.and(way.of(end(Word::Source), end(Word::Destination)))
 }
 
-/// An end of IPv6 in a network.
+/// Test whether an address lies in an IPv6 network.
 pub(super) fn net6(address: Ipv6Addr, prefix: u32, way: Way) -> Node {
     let bits = address.to_bits();
     let end = |first: Word| {

@@ -1,4 +1,4 @@
-//! From text to [`Node`].
+//! Parses a filter's text to a [`Node`].
 
 use super::ends::{Way, mask, net4, net6, partial, protocol};
 use super::{FilterError, NO_PORT, Node, Word};
@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const KINDS: &str =
     "host, net, port, portrange, proto, less, greater, ip, ip6, tcp, udp, sctp, icmp, icmp6, arp, not or (";
-/// Deepest nesting of brackets and `not`.
+/// Deepest nesting of parentheses and `not`.
 const DEEPEST: usize = 40;
 
-/// Protocols by name: name, which IP, number.
+/// Protocols: name, IP version (None: any), number.
 const PROTOCOLS: &[(&str, Option<u32>, u32)] = &[
     ("tcp", None, 6),
     ("udp", None, 17),
@@ -28,7 +28,7 @@ struct Token<'a> {
     column: usize,
 }
 
-/// What stands before an address or number, kept for a following one without.
+/// Words before an address or number, remembered for a following value that has none of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Qualifier<'a> {
     protocol: Option<&'a str>,
@@ -42,7 +42,7 @@ struct Parser<'a> {
     end: usize,
     last: Qualifier<'a>,
     depth: usize,
-    /// Inside of `port (...)`: only values of that kind.
+    /// True inside `port (...)`, where only values of that kind may stand.
     values_only: bool,
 }
 
@@ -105,12 +105,12 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// About the next token.
+    /// An error at the next token.
     fn error(&self, reason: impl Into<String>) -> FilterError {
         FilterError { column: self.tokens.get(self.at).map_or(self.end, |token| token.column), reason: reason.into() }
     }
 
-    /// About the last token.
+    /// An error at the last token taken.
     fn error_before(&mut self, reason: impl Into<String>) -> FilterError {
         self.at -= 1;
         self.error(reason)
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
             return Err(self.error(format!("inside of `{kind} (...)` stand values only, such as `{kind} (A or B)`")));
         }
         if bare {
-            // A value alone takes what stood before the last one.
+            // A value without qualifiers takes those of the value before it.
             if self.last.kind.is_none()
                 || !self.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':'))
             {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
         self.of_protocol(qualifier.protocol, kind, node)
     }
 
-    /// An end of IPv4: in IP, ARP and RARP, or in the one that stands before it.
+    /// Test for an IPv4 address: in IP, ARP and RARP packets, or in the one that the text names.
     fn of_4(&mut self, address: Ipv4Addr, mask: u32, qualifier: Qualifier<'_>) -> Result<Node, FilterError> {
         let version = match qualifier.protocol {
             Some("ip") => Node::is(Word::Version, 4),
@@ -242,7 +242,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An address alone is a host.
+    /// A value without qualifiers that is an address means `host`.
     fn bare(&mut self) -> Result<Node, FilterError> {
         let word = self.peek().unwrap_or_default();
         if word.parse::<IpAddr>().is_ok() {
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Joins a protocol that stood before the kind.
+    /// Joins the test of a protocol that stands before the kind, as `tcp` in `tcp port 80`.
     fn of_protocol(&mut self, name: Option<&str>, kind: &str, node: Node) -> Result<Node, FilterError> {
         let Some(name) = name else { return Ok(node) };
         let ports = matches!(kind, "port" | "portrange");
@@ -307,7 +307,7 @@ impl<'a> Parser<'a> {
                 "`{name} {kind}` means nothing: write `{name}` and `{kind} ...` joined by and"
             )));
         }
-        // Whoever knows of versions has tested for them.
+        // Tests of addresses already include the IP version.
         if !ports {
             return Ok(node);
         }
@@ -327,7 +327,7 @@ impl<'a> Parser<'a> {
 
     fn ports(&mut self, kind: &str, value: &str, way: Way) -> Result<Node, FilterError> {
         let port = |text: Option<u32>| text.filter(|port| *port < NO_PORT);
-        // A range's ends are decimal whatever they begin with.
+        // Ends of a range are decimal, whatever digit they begin with.
         let end = |text: &str| port(digits(text).then(|| text.parse().ok()).flatten());
         let bounds = match (kind, value.split_once('-')) {
             ("portrange", Some((low, high))) => end(low).zip(end(high)),
@@ -396,7 +396,7 @@ fn digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A number as tcpdump reads it: octal with a leading 0, hexadecimal with 0x, without a sign.
+/// Reads a number as tcpdump does: octal after 0, hexadecimal after 0x, no sign.
 fn number(text: &str) -> Option<u32> {
     match (text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")), text.strip_prefix('0')) {
         (Some(hex), _) if !hex.starts_with('+') => u32::from_str_radix(hex, 16).ok(),

@@ -1,10 +1,10 @@
-//! Filters against the definition, and the sentences of those that do not compile.
+//! Compiled filters against their definition, and the errors of those that do not compile.
 
 use super::{Filter, NO_PORT, Node, WORDS, Word, parse};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A packet of IPv4 with ports.
+/// An IPv4 packet with ports.
 fn packet(protocol: u32, source: [u8; 4], destination: [u8; 4], ports: (u32, u32)) -> [u32; WORDS] {
     let mut header = [0; WORDS];
     header[Word::Version as usize] = 4;
@@ -70,7 +70,7 @@ fn a_filter_means_what_it_means_in_tcpdump() {
         ("arp or icmp", [false, false, false, true, true]),
         ("greater 90", [false, false, false, true, false]),
         ("less 60 and udp", [true, false, true, false, false]),
-        // Alike in rank and from the left: (udp or tcp) and port 443.
+        // Equal precedence, from left to right: (udp or tcp) and port 443.
         ("udp or tcp and port 443", [false, true, false, false, false]),
         ("port (53 or 443)", [true, true, true, false, false]),
         ("portrange 60-50", [true, false, true, false, false]),
@@ -123,7 +123,7 @@ fn what_does_not_compile_is_a_sentence_with_the_place() {
     assert!(long.parse::<Filter>().unwrap_err().reason.contains("64 comparisons"));
 }
 
-/// The definition.
+/// The definition: evaluates the expression's tree on a header.
 fn holds(node: &Node, header: &[u32; WORDS]) -> bool {
     match node {
         Node::Is { word, mask, low, high } => (*low..=*high).contains(&(header[usize::from(*word)] & mask)),

@@ -1,5 +1,5 @@
-//! [`WhyCliffsDiffer`]: why a cliff that is computed anew with the costs of a `find` differs from that of its page. One list of reasons
-//! for the page, `predict --cliff` and the explorer.
+//! [`WhyCliffsDiffer`]: why a cliff that is computed again with the costs of a finding differs from the cliff on its
+//! page. The page, `predict --cliff` and the explorer show the same reasons.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use crate::engine::Fidelity;
 use crate::scheme::Scheme;
 use crate::units;
 
-/// Relative difference below which two cliffs are the same.
+/// Relative difference below which two cliffs count as equal.
 const SAME: f64 = 5e-3;
 
-/// One reason.
+/// A reason why two cliffs differ.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CliffReason {
-    /// The page's cliff is for the CPU's speed while it was searched; the calibrated costs are of an earlier speed.
+    /// The page's cliff is for the CPU's speed during the searches; the calibrated costs are for its earlier speed.
     SearchSpeed,
-    /// The page's cliff is reduced by what outside pauses leave behind.
+    /// The page's cliff is reduced by the disturbances that no trial is free of.
     Disturbances,
-    /// The page's times vary as measured; those of a host file are exponential.
+    /// The page uses the measured distributions of times; a host file means exponential ones.
     Spread,
     /// Costs that `--set` changes, each as `KEY=VALUE`.
     Set(Vec<String>),
@@ -31,14 +31,14 @@ pub enum CliffReason {
         /// Frame sizes as text.
         size: String,
     },
-    /// Another loss (fraction) that defines the cliff.
+    /// Another loss fraction defines the cliff.
     Loss(f64),
-    /// Another mathematics of the model.
+    /// Another fidelity of the model.
     Fidelity(Fidelity),
 }
 
 impl CliffReason {
-    /// Whether the page's cliff includes it; otherwise the one computed anew does.
+    /// True if the page's cliff includes this effect; false if the newly computed cliff does.
     fn is_of_the_page(&self) -> bool {
         matches!(self, Self::SearchSpeed | Self::Disturbances | Self::Spread)
     }
@@ -59,7 +59,7 @@ impl fmt::Display for CliffReason {
     }
 }
 
-/// The page's computed cliffs and all reasons, displayed as one sentence.
+/// The page's computed cliffs and the reasons; `Display` writes them as one sentence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhyCliffsDiffer {
     page: ByEngine<Figure>,
@@ -67,7 +67,7 @@ pub struct WhyCliffsDiffer {
 }
 
 impl WhyCliffsDiffer {
-    /// The same unless `computed_pps` is the page's cliff by the model.
+    /// Returns itself, or `None` if `computed_pps` equals the page's cliff by the model, or the page has none.
     pub fn unless_model_has(self, computed_pps: f64) -> Option<Self> {
         let page = self.page.model?;
         ((computed_pps / page.value - 1.0).abs() >= SAME).then_some(self)
@@ -93,7 +93,7 @@ impl fmt::Display for WhyCliffsDiffer {
     }
 }
 
-/// `a, b and c`.
+/// Joins the texts: `a, b and c`.
 pub fn listed(reasons: &[impl fmt::Display]) -> String {
     let texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
     match texts.split_last() {
@@ -103,8 +103,8 @@ pub fn listed(reasons: &[impl fmt::Display]) -> String {
 }
 
 impl Finding {
-    /// Why a cliff computed with the calibrated costs alone (as `predict` and the explorer compute it) differs from the page's; `asked` are
-    /// the reasons that lie in the question. `None` if the page has no computed cliff.
+    /// Why a cliff computed from the calibrated costs alone (as by `predict` and the explorer) differs from the page's.
+    /// `asked`: reasons known to the caller, such as changed costs. `None` if the page has no computed cliff.
     pub fn why_cliffs_differ(&self, asked: Vec<CliffReason>) -> Option<WhyCliffsDiffer> {
         let page = ByEngine { wire: None, ..self.cliff_pps.clone() };
         page.present().next()?;
@@ -114,7 +114,8 @@ impl Finding {
         Some(WhyCliffsDiffer { page, reasons })
     }
 
-    /// The computed cliffs of each state of the host that they were computed for, with what each includes; empty if there is one state.
+    /// The computed cliffs, once for each state of the host they were computed for, with the effects that each
+    /// includes. Empty if there is only one state.
     pub fn computed_cliffs(&self) -> Vec<(&ByEngine<Figure>, Vec<CliffReason>)> {
         let (calibrated, undisturbed) = (self.cliff_as_calibrated_pps.as_ref(), self.cliff_undisturbed_pps.as_ref());
         let mut included = vec![CliffReason::Spread];

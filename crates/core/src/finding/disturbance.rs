@@ -1,99 +1,101 @@
-//! What disturbed a run from outside, and how fast the machine was meanwhile.
+//! Disturbances of a run from outside, and the machine's speed during it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Figure;
 
-/// What came from outside in the trials of a run.
+/// Disturbances from outside during the trials of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disturbance {
-    /// Length of all measured windows (s).
+    /// Total length of all measured windows (s).
     pub measured_s: f64,
-    /// Trials behind it.
+    /// Number of trials.
     pub trials: u32,
-    /// Times in which the host's CPU was taken from outside; None: not measured, see `missing`.
+    /// Times in which the host's CPU was taken away from outside, as by a hypervisor; None: not measured, see
+    /// `missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Pauses>,
-    /// The same of the sender's CPU.
+    /// Times in which the sender's CPU was taken away; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Pauses>,
-    /// Times in which tasks had the host's CPU that are neither the application nor the network's; None: not measured.
+    /// Times in which other tasks than the application and the network ran on the host's CPU; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_tasks: Option<Pauses>,
-    /// Which tasks those were, the longest first; the first [`MOST_TASKS`].
+    /// Those tasks, longest total time first; at most [`MOST_TASKS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTime>,
-    /// Times in which the sender did not look at its clock, whatever the cause: its CPU's pauses, and other tasks there.
+    /// Times in which the sender did not read its clock, because its CPU was taken away or other tasks ran there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_stalls: Option<Pauses>,
-    /// Share of the slots of the searches' trials that the host's own cliff leaves out.
+    /// Share of the time slots of the searches' trials that the host's own cliff excludes.
     pub left_out: f64,
-    /// Trials in which the clocks did not agree.
+    /// Trials in which the clocks disagreed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clock_jumps: Vec<ClockJump>,
 }
 
-/// So many tasks are named.
+/// Most tasks that are named.
 pub const MOST_TASKS: usize = 5;
 
-/// What a task took of the host's CPU.
+/// Time of one task on the host's CPU.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskTime {
-    /// Its name, as `ps` has it.
+    /// Its name, as `ps` prints it.
     pub task: String,
-    /// How often.
+    /// Number of times it ran.
     pub count: u64,
-    /// In all (s).
+    /// Total time (s).
     pub total_s: f64,
 }
 
-/// Times in which a CPU or thread was away.
+/// Times in which a CPU or thread did not run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pauses {
-    /// How many.
+    /// Number of pauses.
     pub count: u64,
-    /// How many a second.
+    /// Pauses per second.
     pub per_s: f64,
-    /// All of them (s).
+    /// Total length (s).
     pub total_s: f64,
-    /// The same as a share of the measured time.
+    /// Total length as a share of the measured time.
     pub share: f64,
-    /// Median length (s); None: there was none.
+    /// Median length (s); None without pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_s: Option<f64>,
-    /// 99th percentile of the lengths (s).
+    /// 99th percentile of the lengths (s); None without pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_s: Option<f64>,
-    /// Longest (s).
+    /// Longest (s); None without pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_s: Option<f64>,
-    /// Shortest that shows (s).
+    /// Shortest pause that can be detected (s).
     pub shortest_s: f64,
-    /// What the hypervisor says that it took of this CPU in the same trials (the steal clock), as a share of the time; 0 where it does
-    /// not tell. None: it is not about a CPU.
+    /// Share of the time that the hypervisor reports as stolen from this CPU in the same trials (the steal clock); 0 if
+    /// it reports nothing. None: these are not pauses of a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal_share: Option<f64>,
-    /// Counts by length: each bin ends at twice its begin.
+    /// Counts by length; each bin ends at twice its start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<LengthBin>,
 }
 
-/// The longest pause of its CPU that a host survives at a load, as a fluid and from empty queues (docs/theory/pauses.md).
+/// The longest pause of its CPU that a host survives at a load without loss, by a fluid model and from empty queues
+/// (docs/theory/pauses.md).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PauseBudget {
-    /// Share of the cliff.
+    /// The load as a share of the cliff.
     pub share: f64,
-    /// That load (pps).
+    /// The load (pps).
     pub load_pps: f64,
     /// Length of the longest pause without loss (s).
     pub longest_s: f64,
-    /// The queue that overflows first in a longer one.
+    /// The queue that overflows first in a longer pause.
     pub first: Buffer,
-    /// How many pauses of the host's CPU were longer in the searches' trials; None: they were not measured.
+    /// Number of longer pauses of the host's CPU in the searches' trials; None: they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longer: Option<u64>,
 }
@@ -103,9 +105,10 @@ pub struct PauseBudget {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Buffer {
-    /// The receive ring (the backlog where there is no NIC), which fills in a pause.
+    /// The receive ring (without a NIC the backlog), which fills during a pause.
     Ring,
-    /// The application's socket, which fills after it, while protocol processing drains the ring before the application runs.
+    /// The application's socket, which fills after the pause, when protocol processing drains the ring before the
+    /// application runs.
     Socket,
 }
 
@@ -115,17 +118,18 @@ pub enum Buffer {
 pub struct LengthBin {
     /// Shortest (s); the longest is twice that.
     pub from_s: f64,
-    /// How many.
+    /// Number of pauses.
     pub count: u64,
 }
 
 impl Pauses {
-    /// Of these lengths (s) in so much time (s); shorter ones than `shortest_s` do not show.
+    /// Statistics of pauses with these lengths (s) during `measured_s` (s). `shortest_s`: shortest pause that can be
+    /// detected (s).
     pub fn of(lengths_s: &[f64], measured_s: f64, shortest_s: f64) -> Self {
         let mut sorted = lengths_s.to_vec();
         sorted.sort_by(f64::total_cmp);
         let total_s: f64 = sorted.iter().sum();
-        // The smallest length that so large a share does not exceed.
+        // The smallest length that is at least as long as this share of all pauses.
         let quantile = |share: f64| {
             let place = (share * sorted.len() as f64).ceil().max(1.0) as usize;
             sorted.get(place - 1).copied()
@@ -146,7 +150,7 @@ impl Pauses {
     }
 }
 
-/// Of sorted lengths; the first bin begins at the shortest that shows.
+/// Counts sorted lengths by bins; the first bin begins at `shortest_s`.
 fn bins(sorted: &[f64], shortest_s: f64) -> Vec<LengthBin> {
     let mut bins: Vec<LengthBin> = Vec::new();
     let Some(longest_s) = sorted.last().filter(|_| shortest_s > 0.0) else { return bins };
@@ -160,54 +164,57 @@ fn bins(sorted: &[f64], shortest_s: f64) -> Vec<LengthBin> {
     bins
 }
 
-/// A trial in which the clocks did not agree.
+/// A trial in which the clocks disagreed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockJump {
     /// When it ended, from the start of the run (s).
     pub at_s: f64,
-    /// What happened, as a sentence.
+    /// What happened, one sentence.
     pub what: String,
 }
 
-/// How fast the host's CPU was. By the loop that keeps it awake (a fixed piece of work, without interruptions), and by what a packet
-/// took in protocol processing, re-estimated from each trial's own polls.
+/// Speed of the host's CPU, by two measures: the turns of the loop that keeps it awake (a fixed piece of work, without
+/// interruptions), and the time of a packet in protocol processing, estimated again from the polls of each trial.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Speed {
-    /// Pieces of work a second, median over the trials of the searches; None: the CPU was not kept awake.
+    /// Turns of that loop per second, median over the trials of the searches; None: the CPU was not kept awake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns_per_s: Option<Figure>,
     /// Time of a packet in protocol processing (s), median over the trials of the searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_s: Option<Figure>,
-    /// CPU time of softirqs and application in a trial over what the calibrated costs give for its packets, polls, wake-ups and
-    /// interrupts; median over the trials of the searches. 1.1: everything took a tenth longer than in calibration.
+    /// CPU time of softirqs and application in a trial, divided by the time that the calibrated costs give for its
+    /// packets, polls, wake-ups and interrupts; median over the trials of the searches. 1.1: everything took a tenth
+    /// longer than in calibration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowness: Option<Figure>,
-    /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s), median over the trials of
-    /// the searches. The cliff times this is the share of the CPU that is busy at the cliff.
+    /// Service demand (s): CPU time of interrupts and softirqs per packet taken, plus CPU time of the application per
+    /// packet read; median over the trials of the searches. Cliff times demand is the share of the CPU that is busy at
+    /// the cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_s: Option<Figure>,
-    /// The same over the trials that lost next to nothing, at the higher ones of their loads.
+    /// Service demand (s) in the trials that lost next to nothing, at the higher ones of their loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_empty_s: Option<Figure>,
-    /// The same over the trials that lost more than a tenth: the socket was full, and its packets out of the caches. Where this is longer than
-    /// `demand_empty_s` there are two cliffs: up to 1 / this a full socket empties again, up to 1 / that an empty one stays so.
+    /// Service demand (s) in the trials that lost more than a tenth: the socket was full, and its packets had left the
+    /// caches. If it exceeds `demand_empty_s`, there are two cliffs: up to 1 / `demand_full_s` a full socket becomes
+    /// empty again, up to 1 / `demand_empty_s` an empty socket stays empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_full_s: Option<Figure>,
-    /// Every trial, in the order they were made.
+    /// Speed in every trial, in the order of the trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<SpeedAt>,
 }
 
-/// The speed in one trial.
+/// Speed in one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpeedAt {
     /// When it ended, from the start of the run (s).
     pub at_s: f64,
-    /// What it was for: `calibration`, `search`, `sweep`, ...
+    /// Stage that the trial belongs to: `calibration`, `search`, `sweep`, ...
     pub stage: String,
     /// Offered load (pps).
     pub load_pps: f64,
@@ -217,22 +224,22 @@ pub struct SpeedAt {
     /// See [`Speed::packet_s`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_s: Option<f64>,
-    /// See [`Speed::slowness`]; None also for trials of other frames or work, and for those that lost more than 1 %.
+    /// See [`Speed::slowness`]. None also for trials with other frames or work, and for those that lost more than 1 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowness: Option<f64>,
 }
 
-/// How the speed changed over the run.
+/// Change of the CPU's speed over the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drift {
-    /// Change of the speed from the first trial to the last as a share, by a line through all: of 1 over [`Speed::slowness`] where trials
-    /// tell it, else of the loop's turns.
+    /// Relative change of the speed from the first trial to the last, by linear regression: of 1 / [`Speed::slowness`]
+    /// if trials have it, otherwise of the loop's turns per second.
     pub share: Figure,
-    /// Standard deviation of the trials about that line as a share.
+    /// Standard deviation of the trials from that line, relative.
     pub scatter: f64,
-    /// The speed in the searches over that in calibration, less 1: what a prediction from the calibration's costs does not know; None:
-    /// one of the two has no speed.
+    /// Speed in the searches divided by speed in calibration, minus 1: a prediction from the calibrated costs lacks
+    /// this change. None: one of the two has no speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_over_calibration: Option<f64>,
 }

@@ -10,14 +10,14 @@ use crate::engine::EngineKind;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
-    /// Which figure: `cliff_pps.wire`.
+    /// Path of the figure: `cliff_pps.wire`.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub figure: FigurePath,
-    /// Why, as a sentence.
+    /// Why it is missing, one sentence.
     pub why: String,
 }
 
-/// A figure that each engine has.
+/// A figure that every engine may give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "BY_ENGINE has their keys and words")]
 pub enum EngineFigure {
@@ -34,7 +34,7 @@ pub enum EngineFigure {
     DeliveredAtTwice,
 }
 
-/// Keys in JSON, and what they are where pages have words for them.
+/// Key in JSON of each figure, and its words on pages, if it has any.
 const BY_ENGINE: [(EngineFigure, &str, Option<&str>); 11] = [
     (EngineFigure::Cliff, "cliff_pps", Some("cliff")),
     (EngineFigure::CliffExperienced, "cliff_experienced_pps", Some("cliff with outside pauses")),
@@ -50,7 +50,7 @@ const BY_ENGINE: [(EngineFigure, &str, Option<&str>); 11] = [
 ];
 
 impl EngineFigure {
-    /// The figure of an engine.
+    /// Path of this figure for an engine.
     pub fn by(self, engine: EngineKind) -> FigurePath {
         FigurePath::Of(self, Some(engine), None)
     }
@@ -60,22 +60,22 @@ impl EngineFigure {
     }
 }
 
-/// Which figure of a finding: its path in JSON.
+/// Path of a figure in a finding's JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FigurePath {
-    /// One that each engine has: `cliff_pps.wire`, all of them: `cliff_pps`, a part of one: `latency.wire.p999`.
+    /// A figure of one engine (`cliff_pps.wire`), of all engines (`cliff_pps`), or a part of one (`latency.wire.p999`).
     Of(EngineFigure, Option<EngineKind>, Option<String>),
-    /// A check by its name, or one figure of it: `checks.rx-usecs=10.cliff_pps.sim`.
+    /// A check by its name, or one figure of a check: `checks.rx-usecs=10.cliff_pps.sim`.
     Check(String, Option<(EngineFigure, EngineKind)>),
     /// All figures of an engine: `wire`.
     Engine(EngineKind),
-    /// One of the finding as a whole.
+    /// A figure that does not belong to an engine.
     Whole(WholeFigure),
-    /// A part that `learn` names (`CPU 0`), or the path of another version.
+    /// A part named by `learn` (`CPU 0`), or a path written by another version.
     Named(String),
 }
 
-/// A figure of the finding as a whole.
+/// Figures that do not belong to an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "WHOLE has their paths")]
 pub enum WholeFigure {
@@ -111,8 +111,8 @@ impl FigurePath {
         }
     }
 
-    /// Whether a reason filed under this path explains `other`: one for `cliff_pps.wire` may be filed under that path, under
-    /// `cliff_pps`, or under the engine. One for a part is one for the whole.
+    /// True if a reason stored under this path also explains why `other` is missing. `cliff_pps.wire` is explained by a
+    /// reason for itself, for `cliff_pps`, or for the engine `wire`; a figure by a reason for one of its parts.
     pub fn explains(&self, other: &Self) -> bool {
         fn meet<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
             one.is_none() || other.is_none() || one == other
@@ -127,7 +127,7 @@ impl FigurePath {
         }
     }
 
-    /// What the figure is, in words: `delivered at twice the cliff (measured)`. Its path if it has none.
+    /// The figure in words, such as `delivered at twice the cliff (measured)`; its path if it has none.
     pub fn in_words(&self) -> String {
         let Self::Of(figure, Some(engine), part) = self else { return self.to_string() };
         let Some(words) = figure.row().1 else { return self.to_string() };

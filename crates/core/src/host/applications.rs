@@ -1,4 +1,4 @@
-//! [`Applications`]: several applications that share one CPU, each with a socket of its own.
+//! [`Applications`]: several applications that share one CPU, each with its own socket.
 
 use super::Host;
 use crate::bounds;
@@ -6,37 +6,37 @@ use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;
 
-/// More applications than this on one CPU are a slip.
+/// Most applications on one CPU; more is probably a typing error.
 pub const MOST_APPLICATIONS: u32 = 256;
-/// Shares may miss 1 by this, which is how they are written.
+/// Accepted difference of the sum of shares from 1, for rounding in their text.
 const ROUNDING: f64 = 1e-6;
 
-/// Applications and how the packets fall to them: each packet to one by chance, independently of the others.
+/// Applications and their shares of the packets. Each packet is for one of them, at random and independently of others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applications {
-    /// How many.
+    /// Number of applications.
     pub count: u32,
-    /// Share of the offered packets that each gets, together 1; empty: alike.
+    /// Share of the offered packets for each, with sum 1; empty: equal shares.
     pub shares: Vec<f64>,
-    /// Time a packet of each (s); empty: the host's `application`.
+    /// Time per packet of each (s); empty: the host's `application`.
     pub times_s: Vec<f64>,
     /// Packets that the socket of each holds; empty: the host's `socket_buffer`.
     pub buffers: Vec<u64>,
 }
 
-/// One application.
+/// One of the applications.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OneApplication {
     /// Share of the offered packets.
     pub share: f64,
-    /// Time a packet (s).
+    /// Time per packet (s).
     pub time_s: f64,
-    /// Packets its socket holds.
+    /// Packets that its socket holds.
     pub buffer: u64,
 }
 
 impl Applications {
-    /// So many, all alike.
+    /// `count` equal applications.
     pub fn even(count: u32) -> Self {
         Self { count, shares: Vec::new(), times_s: Vec::new(), buffers: Vec::new() }
     }
@@ -67,7 +67,7 @@ impl Applications {
 }
 
 impl Host {
-    /// The applications one by one; empty where none is modelled.
+    /// All applications; empty if none is modelled.
     pub fn each_application(&self) -> Vec<OneApplication> {
         let Some(time_s) = self.application_s else { return Vec::new() };
         let one = Applications::even(1);
@@ -85,7 +85,7 @@ impl Host {
         self.applications.as_ref().is_some_and(|applications| applications.count > 1)
     }
 
-    /// The application's mean time a packet, whichever it falls to (s); None where none is modelled.
+    /// Mean time per packet over all applications, by their shares (s); None if none is modelled.
     pub fn mean_application_s(&self) -> Option<f64> {
         let each = self.each_application();
         (!each.is_empty()).then(|| each.iter().map(|one| one.share * one.time_s).sum())

@@ -1,4 +1,4 @@
-//! What a key of a host is: its unit, how its value is read, checked and shown. The rows are in `host`, made by `keys!`.
+//! [`Key`]: unit, parsing, checks and text of a host's key. The macro `keys!` makes the table of keys in `host`.
 
 use std::str::FromStr;
 
@@ -18,31 +18,31 @@ pub enum Unit {
     Packets,
     /// A ratio.
     Ratio,
-    /// No figure.
+    /// Not a number.
     Text,
 }
 
 /// A key of `--set` and of a host file.
 #[derive(Debug)]
 pub struct Key {
-    /// As it is written.
+    /// Its name in host files and in `--set`.
     pub name: &'static str,
-    /// What its value counts.
+    /// Unit of its value.
     pub unit: Unit,
-    /// Whether `none` takes it away.
+    /// True if the value `none` removes it.
     pub takes_none: bool,
     /// Lines of its documentation.
     pub(super) help: &'static [&'static str],
-    /// Sets it; the error names the value and the accepted form, not the key.
+    /// Parses and sets the value; the error names the value and the accepted form, but not the key.
     pub(super) set: fn(&mut Host, &str) -> Result<(), ParseError>,
-    /// Its figure (s, packets or a ratio) as the engines take it; None: it is not modelled, or a text.
+    /// The number that the engines use (s, packets or a ratio). None: not modelled, or a text.
     pub(super) figure: fn(&Host) -> Option<f64>,
-    /// Checks it by itself.
+    /// Checks the range of the value.
     pub(super) check: fn(&Host) -> Result<(), Invalid>,
 }
 
 impl Key {
-    /// Its documentation as one paragraph, links as what they show.
+    /// Its documentation as one paragraph, with links replaced by their texts.
     pub fn help(&self) -> String {
         let lines: Vec<&str> = self.help.iter().map(|line| line.trim()).collect();
         let shown = lines.join(" ").replace("[`", "`").replace("`]", "`");
@@ -55,9 +55,9 @@ impl Key {
     }
 }
 
-/// How a value of the type `T` is read and checked.
+/// Parses and checks values of type `T`.
 pub(super) trait Kind<T> {
-    /// What it counts, and whether `none` takes it away.
+    /// Unit of the value, and whether `none` removes it.
     const FORM: (Unit, bool);
     fn read(key: &str, text: &str) -> Result<T, ParseError>;
     fn figure(value: &T) -> Option<f64>;
@@ -74,16 +74,16 @@ pub(super) struct Slots;
 pub(super) struct Packets;
 /// A ratio from 0 to [`MOST_DROP_COST`].
 pub(super) struct Ratio;
-/// A text of a type of its own; `none` takes an optional one away.
+/// A text, parsed by its type; `none` removes an optional one.
 pub(super) struct Text;
-/// A text of a type of its own, which `none` does not take away.
+/// A text, parsed by its type, which `none` does not remove.
 pub(super) struct Choice;
 
 fn unless_none<T>(text: &str, read: impl FnOnce() -> Result<T, ParseError>) -> Result<Option<T>, ParseError> {
     if text == "none" { Ok(None) } else { read().map(Some) }
 }
 
-/// A kind of time, which may be absent.
+/// Implements a kind for times, required and optional.
 macro_rules! times {
     ($kind:ident, $check:path) => {
         impl Kind<f64> for $kind {
@@ -116,7 +116,7 @@ macro_rules! times {
 times!(Time, bounds::time_or_none);
 times!(Period, bounds::time);
 
-/// A kind of count. One that may be absent is checked where its neighbours are known (`sides`).
+/// Implements a kind for counts, required and optional. Optional ones depend on others and are checked in `sides`.
 macro_rules! counts {
     ($kind:ident, $what:literal) => {
         impl Kind<u64> for $kind {
@@ -165,7 +165,7 @@ impl Kind<f64> for Ratio {
     }
 }
 
-/// A kind of text; what it holds is checked by its own type.
+/// Implements a kind for texts, which their own types check.
 macro_rules! texts {
     ($kind:ident, $type:ty, $takes_none:literal, |$text:ident| $read:expr) => {
         impl<T: FromStr<Err = ParseError>> Kind<$type> for $kind {
@@ -198,8 +198,8 @@ impl Kind<super::Service> for Text {
     }
 }
 
-/// Makes a struct of a host's fields, its `Default`, and the table of its keys. A row is a field as in any struct, with what it is
-/// where a host file does not name it, its [`Kind`], its key, and, where the engines take another figure than the field, that figure.
+/// Makes the struct of a host's fields, its `Default`, and the table of its keys. A row is a field with its default
+/// value, its [`Kind`] and its key; if the engines use another number than the field, also that number.
 macro_rules! keys {
     (
         $(#[$attribute:meta])*
@@ -228,14 +228,14 @@ macro_rules! keys {
             )+
         }
 
-        /// What a host file has where it names nothing, a function a field.
+        /// Default values of the fields, one function each.
         mod defaults {
             use super::*;
             $(pub(super) fn $field() -> $type { $default })+
         }
 
-        /// What a host file has where it names nothing: packets that cost nothing, in the usual sizes. Costs of a machine are for a
-        /// preset, a file or calibration; this is what they are set on.
+        /// A host whose packets cost nothing, with the usual sizes: the base for presets, host files and calibration,
+        /// which set the costs of a machine.
         impl Default for $host {
             fn default() -> Self {
                 Self { name: String::new(), $($field: defaults::$field(),)+ }
@@ -245,7 +245,7 @@ macro_rules! keys {
         /// The keys of `--set` and of a host file.
         pub const KEYS: &[&str] = &[$($key),+];
 
-        /// What each of [`KEYS`] is.
+        /// One row for each of [`KEYS`].
         pub static TABLE: &[Key] = &[$(
             Key {
                 name: $key,

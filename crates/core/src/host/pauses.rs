@@ -1,4 +1,4 @@
-//! [`Pauses`]: a CPU that is taken away for a while, as a virtual machine's is.
+//! [`Pauses`]: times in which the CPU is taken away, as by a hypervisor.
 
 use std::sync::Arc;
 
@@ -6,32 +6,32 @@ use super::{Empirical, Host, MeasuredTimes, Service};
 use crate::error::{Invalid, ParseError};
 use crate::units;
 
-/// More exponential stages than this are constant for all that one can see.
+/// Most stages; more cannot be distinguished from a constant.
 const MOST_STAGES: u32 = 10_000;
 
-/// The shortest mean (s): simulations of more pauses than a thousand million a second would not end.
+/// Shortest mean (s); simulations with more than 10^9 pauses per second would not end.
 const SHORTEST_S: f64 = 1e-9;
 
-/// The distribution of the lengths of pauses.
+/// Distribution of the lengths of pauses.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum PauseTimes {
     /// Exponential.
     #[default]
     Exponential,
-    /// All of the same length.
+    /// All lengths are equal.
     Constant,
-    /// The sum of so many exponential stages (`erlang:4`).
+    /// The sum of `n` exponential stages (`erlang:4`).
     Erlang(u32),
     /// Measured lengths, used as they are (`empirical:FILE`).
     Empirical(Empirical),
-    /// The pauses of one trial at their own times, once: lengths, and the start of each (s). No text gives them.
+    /// The pauses of one trial, at the times at which they were measured, once. Not available as text.
     Recorded(Arc<Recorded>),
 }
 
-/// Pauses of a trial.
+/// Measured pauses of a trial.
 #[derive(Debug, PartialEq)]
 pub struct Recorded {
-    /// Start and length of each by its start (s); no two overlap.
+    /// (start, length) of each pause (s), by start, without overlaps.
     pub spans_s: Vec<(f64, f64)>,
     lengths: MeasuredTimes,
 }
@@ -71,13 +71,13 @@ impl std::fmt::Display for PauseTimes {
 crate::units::serde_as_text!(PauseTimes);
 
 impl PauseTimes {
-    /// Pauses by their start and length (s). Errors as [`MeasuredTimes::new`] of their lengths.
+    /// Pauses from their (start, length) (s). Errors are those of [`MeasuredTimes::new`] for the lengths.
     pub fn recorded(spans_s: Vec<(f64, f64)>) -> Result<Self, Invalid> {
         let lengths = MeasuredTimes::new(spans_s.iter().map(|(_, length_s)| (*length_s, 1.0)).collect())?;
         Ok(Self::Recorded(Arc::new(Recorded { spans_s, lengths })))
     }
 
-    /// The measured lengths, where it is those and they have been read.
+    /// The measured lengths; None for other distributions, or if their file has not been read.
     pub fn measured(&self) -> Option<&MeasuredTimes> {
         match self {
             Self::Empirical(empirical) => empirical.times.as_deref(),
@@ -86,7 +86,7 @@ impl PauseTimes {
         }
     }
 
-    /// The file that must be read before anything can be drawn; None if there is none, or it has been read.
+    /// The file that must be read before lengths can be drawn; None: no file, or it has been read.
     pub fn unread(&self) -> Option<&str> {
         match self {
             Self::Empirical(Empirical { file, times: None }) => Some(file),
@@ -94,7 +94,7 @@ impl PauseTimes {
         }
     }
 
-    /// Their shape, of mean 1.
+    /// Distribution of the lengths, scaled to mean 1.
     pub fn shape(&self) -> Service {
         match self {
             Self::Exponential => Service::Exponential,
@@ -106,32 +106,32 @@ impl PauseTimes {
     }
 }
 
-/// Pauses of a host that has them: interrupts, polls, protocol and application are frozen where they were, packets go on
-/// arriving, and interrupts that they raise wait. Cores are paused independently of each other.
+/// The pauses of a host. In a pause interrupts, polls, protocol and application stop where they are; packets still
+/// arrive, and their interrupts wait. Cores pause independently of each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pauses {
     /// R: mean length (s).
     pub mean_s: f64,
-    /// U: mean time from the end of one to the start of the next, by the clock, exponential (s).
+    /// U: mean time from the end of a pause to the start of the next (s), exponentially distributed.
     pub every_s: f64,
-    /// How the lengths are distributed.
+    /// Distribution of the lengths.
     pub times: PauseTimes,
 }
 
 impl Pauses {
-    /// a = R/(U + R): share of the time that is taken away.
+    /// a = R/(U + R): share of the time spent in pauses.
     pub fn share(&self) -> f64 {
         self.mean_s / (self.every_s + self.mean_s)
     }
 
-    /// Pauses a second.
+    /// Pauses per second.
     pub fn per_s(&self) -> f64 {
         1.0 / (self.every_s + self.mean_s)
     }
 }
 
 impl Host {
-    /// The host's pauses; None: its CPU is never taken away, or the lengths of its pauses have not been read.
+    /// The host's pauses; None: it has none, or their measured lengths have not been read.
     pub fn pauses(&self) -> Option<Pauses> {
         let times = self.pause_times.clone().unwrap_or_default();
         let mean_s = match &times {

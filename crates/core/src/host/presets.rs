@@ -1,28 +1,29 @@
-//! Hosts that documents measured: each with the figures that the document gives, where they stand, and what is assumed beyond them.
+//! Hosts that papers measured, each with the numbers that the paper gives, their place in it, and what is assumed
+//! besides.
 
 use super::Host;
 
 /// Names of the presets, for help texts.
 pub const PRESETS: &[&str] = &["pentium4-2530mhz", "pentium3-450mhz", "pentium3-500mhz", "komdiv64-800mhz"];
 
-/// A host of a document.
+/// A host that a paper measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preset {
     /// Costs and sizes.
     pub host: Host,
-    /// What the document gives, and where.
+    /// The numbers that the paper gives, and their place in it.
     pub source: &'static str,
-    /// What no figure of the document stands for. `None` if there is nothing.
+    /// Values that are assumed because the paper does not give them. `None` if it gives all.
     pub assumed: Option<&'static str>,
 }
 
-/// By which the paper scales an interrupt's overhead from 500 MHz to 2.53 GHz, "roughly 60 %".
+/// Factor by which the paper scales an interrupt's overhead from 500 MHz to 2.53 GHz, "roughly 60 %".
 const PAPER_SCALE: f64 = 0.6;
 /// TCP payload of a full Ethernet frame with timestamps (bytes).
 const TCP_PAYLOAD_BYTES: f64 = 1448.0;
 
 impl Preset {
-    /// A preset by name. `None` if there is no such preset.
+    /// The preset with this name. `None` if there is none.
     pub fn named(name: &str) -> Option<Self> {
         let slower = |name: &str, interrupt_s: f64| {
             let fast = Host::pentium4_2530mhz();
@@ -62,7 +63,7 @@ impl Preset {
             "komdiv64-800mhz" => Self {
                 host: Host {
                     name: name.to_owned(),
-                    // All of a packet's time, whatever it is spent on.
+                    // The whole time of a packet, as the paper does not divide it.
                     protocol_s: 0.98 / (714e6 / 8.0 / TCP_PAYLOAD_BYTES),
                     ..Host::default()
                 },
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(Preset::named("pentium5"), None);
     }
 
-    /// The figures as the documents have them.
+    /// The numbers are those of the papers.
     #[test]
     fn figures_are_the_documents() {
         let host = |name: &str| Preset::named(name).unwrap().host;

@@ -1,11 +1,11 @@
-//! [`Service`]: the distribution of a host's times.
+//! [`Service`]: distribution of a host's times.
 
 use std::sync::Arc;
 
 use crate::error::{Invalid, ParseError};
 use crate::params::Params;
 
-/// The distribution of interrupt, poll-overhead, protocol and application times. Timers are deterministic.
+/// Distribution of the times of interrupts, poll overhead, protocol processing and application. Timers are constant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Service {
     /// Exponential (squared coefficient of variation 1); the papers' assumption.
@@ -22,40 +22,41 @@ pub enum Service {
         /// Number of exponential stages, at least 1.
         stages: u32,
     },
-    /// Hyperexponential of two phases with balanced means and this coefficient of variation, above 1
-    /// (`hyperexponential:cv=2`): mostly short, now and then long.
+    /// Hyperexponential with two phases of balanced means and this coefficient of variation, above 1
+    /// (`hyperexponential:cv=2`): mostly short times, sometimes long ones.
     Hyperexponential {
         /// Standard deviation over mean.
         cv: f64,
     },
-    /// The shape of measured times (`empirical:FILE`); the means remain the host's.
+    /// The distribution of measured times (`empirical:FILE`), scaled to the host's means.
     Empirical(Empirical),
 }
 
-/// Measured times, named here, read elsewhere.
+/// Measured times from a file. The file is named here and read elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Empirical {
-    /// One time a line, or a time and its weight.
+    /// Name of the file: on each line one time, or a time and its weight.
     pub file: String,
-    /// What it holds; None while it has not been read.
+    /// The times; None while the file has not been read.
     pub times: Option<Arc<MeasuredTimes>>,
 }
 
-/// Measured times as a distribution of mean 1 that is drawn from in constant time (the alias method, Walker 1977).
+/// Measured times as a distribution with mean 1. Drawing takes constant time (alias method, Walker 1977).
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredTimes {
-    /// (time over the mean, probability): distinct, rising.
+    /// (time / mean, probability), rising, without duplicates.
     parts: Vec<(f64, f64)>,
-    /// The columns of equal width: up to the height `0` (0 to 1) the first time, above it the second.
+    /// Columns of the alias method, all of equal width: (height, time below that height, time above it), with heights
+    /// from 0 to 1.
     columns: Vec<(f64, f64, f64)>,
     mean_s: f64,
-    /// SHA-256 of the file they were read from, in hexadecimal digits; None if they were not read.
+    /// SHA-256 of the file, in hexadecimal digits; None if the times are not from a file.
     pub sha256: Option<String>,
 }
 
 impl MeasuredTimes {
-    /// The distribution of (time (s), weight). Errors: a time or weight that is negative or not finite, or no time above 0
-    /// that has weight.
+    /// Distribution of these (time (s), weight). Errors: a time or weight is negative or not finite, or no time above 0
+    /// has a weight.
     pub fn new(mut times: Vec<(f64, f64)>) -> Result<Self, Invalid> {
         for (seconds, weight) in &times {
             for (what, value) in [("measured time", *seconds), ("weight of a measured time", *weight)] {
@@ -87,17 +88,17 @@ impl MeasuredTimes {
         Ok(Self { columns: columns(&parts), parts, mean_s, sha256: None })
     }
 
-    /// (Time over the mean, probability) of each time that occurs, rising; probabilities sum to 1, the mean is 1.
+    /// (time / mean, probability) of each distinct time, rising. The probabilities sum to 1, and the mean is 1.
     pub fn parts(&self) -> &[(f64, f64)] {
         &self.parts
     }
 
-    /// Their mean as measured (s).
+    /// Mean of the measured times (s).
     pub fn mean_s(&self) -> f64 {
         self.mean_s
     }
 
-    /// The time over the mean that a number uniform in (0, 1] stands for.
+    /// The time / mean for a uniform random number in (0, 1].
     #[inline]
     pub fn pick(&self, uniform: f64) -> f64 {
         let place = (1.0 - uniform) * self.columns.len() as f64;
@@ -107,7 +108,7 @@ impl MeasuredTimes {
     }
 }
 
-/// Each column filled up by one part that is too large for its own.
+/// Builds the alias method's columns: a part smaller than its column is filled up with one that is larger.
 fn columns(parts: &[(f64, f64)]) -> Vec<(f64, f64, f64)> {
     let count = parts.len() as f64;
     let mut columns: Vec<(f64, f64, f64)> = parts.iter().map(|(time, share)| (share * count, *time, *time)).collect();
@@ -124,14 +125,14 @@ fn columns(parts: &[(f64, f64)]) -> Vec<(f64, f64, f64)> {
 }
 
 impl Service {
-    /// Measured times that come from no file but are called `name`. Errors as [`MeasuredTimes::new`].
+    /// Measured times that are not from a file; `name` stands for the file's name. Errors as [`MeasuredTimes::new`].
     pub fn from_times(name: &str, times: Vec<(f64, f64)>) -> Result<Self, Invalid> {
         let times = Some(Arc::new(MeasuredTimes::new(times)?));
         Ok(Self::Empirical(Empirical { file: name.to_owned(), times }))
     }
 
-    /// The phases of a hyperexponential with balanced means: (probability, mean as a multiple of the whole's mean).
-    /// A phase of probability p has the rate 2 p, p = (1 +- sqrt((cv^2 - 1)/(cv^2 + 1)))/2.
+    /// Phases of a hyperexponential with balanced means: (probability p, mean of the phase / mean of all). A phase has
+    /// rate 2 p, and p = (1 +- sqrt((cv^2 - 1)/(cv^2 + 1)))/2.
     pub fn balanced_phases(cv: f64) -> [(f64, f64); 2] {
         let squared = cv * cv;
         let apart = ((squared - 1.0) / (squared + 1.0)).max(0.0).sqrt();
@@ -140,7 +141,7 @@ impl Service {
         [(often, 0.5 / often), (rarely, 0.5 / rarely)]
     }
 
-    /// The file that must be read before anything can be drawn; None if there is none, or it has been read.
+    /// The file that must be read before times can be drawn; None: no file, or it has been read.
     pub fn unread(&self) -> Option<&str> {
         match self {
             Self::Empirical(Empirical { file, times: None }) => Some(file),
@@ -148,7 +149,7 @@ impl Service {
         }
     }
 
-    /// The measured times, where it is those and they have been read.
+    /// The measured times; None for other distributions, or if their file has not been read.
     pub fn measured(&self) -> Option<&MeasuredTimes> {
         match self {
             Self::Empirical(empirical) => empirical.times.as_deref(),
@@ -156,7 +157,7 @@ impl Service {
         }
     }
 
-    /// Checks the parameters against their ranges.
+    /// Checks the range of each parameter.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         match self {
             Self::Lognormal { cv } if !(*cv > 0.0 && *cv <= 100.0) => {
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(times.parts(), [(0.0, 0.2), (0.5, 0.4), (2.0, 0.4)]);
     }
 
-    /// Evenly spaced numbers give each time its share, to within one step a column edge.
+    /// Evenly spaced numbers give each time its share, with an error of at most one step per column edge.
     #[test]
     fn picks_have_their_shares() {
         let weights = [1.0, 7.0, 0.5, 3.0, 3.0, 20.0, 0.01];

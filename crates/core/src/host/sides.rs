@@ -1,19 +1,19 @@
-//! What a host does besides receiving: telling the sender to stop, and completing transmissions.
+//! What a host does besides receiving: 802.3 flow control and transmit completions.
 
 use super::Host;
 use crate::bounds;
 use crate::error::{Invalid, ParseError};
 use crate::units;
 
-/// Most packets sent for one delivered.
+/// Most packets sent per delivered packet.
 const MOST_SENT_A_PACKET: f64 = 1e6;
 
-/// How much a host sends.
+/// Number of packets that a host sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TransmitLoad {
-    /// This share of the delivered packets is sent on (`100%`), each completed when its frame has left the link.
+    /// A share of the delivered packets (`100%`). Each is completed when its frame has left the link.
     Share(f64),
-    /// A Poisson stream of completions of its own (`50kpps`) (pps).
+    /// An independent Poisson stream of completions (`50kpps`) (pps).
     Pps(f64),
 }
 
@@ -42,16 +42,16 @@ impl std::fmt::Display for TransmitLoad {
 
 crate::units::serde_as_text!(TransmitLoad);
 
-/// Who goes first where transmit completions and received packets both wait.
+/// Which is processed first if transmit completions and received packets are waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransmitPriority {
-    /// Completions; with `napi` at the start of each poll, as Linux's drivers do.
+    /// Completions first; with `napi` at the start of each poll, as Linux drivers do.
     #[default]
     Before,
-    /// Received packets; with `napi` completions follow only in a poll that found fewer than its weight.
+    /// Received packets first; with `napi` completions follow only in a poll that took fewer packets than its weight.
     After,
-    /// Completions, each in the handler of an interrupt of its own, which preempts all but another handler and goes before
-    /// receive interrupts that wait.
+    /// Completions first, each in an interrupt handler of its own. It preempts everything except another handler, and
+    /// precedes waiting receive interrupts.
     Interrupt,
 }
 
@@ -85,17 +85,17 @@ impl std::fmt::Display for TransmitPriority {
 crate::units::serde_as_text!(TransmitPriority);
 
 impl Host {
-    /// Packets a stopped sender holds unless `sender_queue` says otherwise: Linux's txqueuelen of an Ethernet device.
+    /// Default of `sender_queue` (packets): Linux's txqueuelen of an Ethernet device.
     pub const SENDER_QUEUE: u64 = 1000;
-    /// Slots of the transmit ring unless `transmit_ring` says otherwise.
+    /// Default of `transmit_ring` (slots).
     pub const TRANSMIT_RING: u64 = 1024;
 
-    /// Packets in the ring at which a stopped sender may go on; None: no flow control.
+    /// Packets in the ring at which a stopped sender may continue; None: no flow control.
     pub fn xon_packets(&self) -> Option<u64> {
         self.xoff.map(|xoff| self.xon.unwrap_or(xoff / 2))
     }
 
-    /// Packets a stopped sender holds back at the most.
+    /// Most packets that a stopped sender queues.
     pub fn sender_queue_packets(&self) -> u64 {
         self.sender_queue.unwrap_or(Self::SENDER_QUEUE)
     }

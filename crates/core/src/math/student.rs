@@ -4,8 +4,8 @@ use super::sin_cos;
 
 /// The value that a variable of Student's t distribution exceeds in absolute value with probability `1 - confidence`.
 ///
-/// With sin and cos of the angle `atan(t / sqrt(freedom))` the probability is a finite sum (Abramowitz and Stegun 26.7.3 and 26.7.4), which
-/// Newton's steps between bounds invert. `freedom`: degrees of freedom, 1 or more.
+/// The probability is a finite sum in sin and cos of the angle `atan(t / sqrt(freedom))` (Abramowitz and Stegun 26.7.3
+/// and 26.7.4). Newton's method within bounds inverts it. `freedom`: degrees of freedom, at least 1.
 pub fn two_sided_t(confidence: f64, freedom: usize) -> f64 {
     let freedom = freedom.max(1);
     if !(0.0..1.0).contains(&confidence) {
@@ -21,7 +21,7 @@ pub fn two_sided_t(confidence: f64, freedom: usize) -> f64 {
             product * if freedom % 2 == 1 { 2.0 * k / (2.0 * k - 1.0) } else { (2.0 * k + 1.0) / (2.0 * k) }
         });
     let (mut low, mut high) = (0.0, std::f64::consts::FRAC_PI_2);
-    // Of the normal distribution's value near 2: where the search begins does not matter, only how long it takes.
+    // Start of the search: the normal distribution's value is near 2. The start changes only the number of steps.
     let mut angle = libm::atan(2.0 / (freedom as f64).sqrt());
     for _ in 0..200 {
         let (sin, cos) = sin_cos(angle);

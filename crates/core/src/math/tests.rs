@@ -1,9 +1,10 @@
-//! Accuracy against the standard library, and the very bits: they may not depend on the platform or the version of libm.
+//! Accuracy against the standard library, and the exact bits, which must not depend on the platform or the version of
+//! libm.
 #![allow(clippy::disallowed_methods, reason = "the C library's are the measure")]
 
 use super::*;
 
-/// Numbers of every size that the engines meet, the same in every run.
+/// Pseudo-random numbers of all sizes that the engines use, equal in every run.
 fn numbers() -> impl Iterator<Item = f64> {
     let mut state = 1_u64;
     (0..20_000).map(move |_| {
@@ -45,7 +46,7 @@ fn logarithms_of_strange_numbers_are_the_standard_librarys() {
     assert!(ln(-1.0).is_nan() && ln(f64::NAN).is_nan());
 }
 
-/// A sum over the bits of all results: the same on every platform, with every libm that this may be built with. With musl:
+/// A checksum of the bits of all results: equal on every platform and with every supported libm. With musl:
 /// `scripts/cargo.sh test -p netcliff-core --target x86_64-unknown-linux-musl math`.
 #[test]
 fn the_bits_are_always_these() {
@@ -74,7 +75,8 @@ fn the_bits_are_always_these() {
     );
 }
 
-/// The density integrated by Simpson's rule up to these gives their confidence to 1e-15. Then the exact forms for one and two degrees of freedom.
+/// Simpson's rule, applied to the density up to these values, gives their confidence to 1e-15. Then the closed forms
+/// for one and two degrees of freedom.
 #[test]
 fn student_has_the_values_of_tables() {
     for (confidence, freedom, table) in [

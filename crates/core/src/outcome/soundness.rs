@@ -1,26 +1,26 @@
-//! [`Outcome::check`]: every figure against its range, before an outcome leaves its engine.
+//! [`Outcome::check`]: checks every figure against its range before an outcome leaves its engine.
 
 use super::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Transmitted};
 use crate::queues::QueueOutcome;
 
-/// A figure of an outcome that cannot be: the engine that found it is wrong, not the question.
+/// An impossible figure of an outcome. It is a defect of the engine, not of the input.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{figure} = {value}, which must be {range}")]
 pub struct Unsound {
-    /// The figure's name as in JSON, with the parts it belongs to: `latency_s.p99`.
+    /// The figure's path in JSON: `latency_s.p99`.
     pub figure: String,
-    /// What was found, in the figure's unit.
+    /// The value, in the figure's unit.
     pub value: f64,
-    /// Where it must lie, as a clause.
+    /// The range it must be in, as a clause.
     pub range: &'static str,
 }
 
-/// Rounding that shares and fractions may have.
+/// Accepted rounding error of shares and fractions.
 const ROUNDING: f64 = 1e-9;
-/// Rounding of the sum of CPU shares: of as many sums as a simulation has replications.
+/// Accepted rounding error of the sum of CPU shares, to which each replication of a simulation contributes.
 const SUM_ROUNDING: f64 = 1e-6;
 
-/// Where a figure must lie.
+/// Range of a figure.
 #[derive(Clone, Copy)]
 enum Range {
     /// Finite and not negative.
@@ -40,7 +40,7 @@ impl Range {
     }
 }
 
-/// Checks figures one by one; keeps the first that cannot be.
+/// Checks figures one by one and remembers the first that is impossible.
 struct Checker {
     found: Option<Unsound>,
 }
@@ -56,14 +56,14 @@ impl Checker {
         let Some(Figure { value, interval }) = figure else { return };
         self.value(name, value, range);
         if let Some(ends) = interval {
-            // An interval may reach out of the figure's range, not out of the numbers.
+            // The ends of an interval may exceed the figure's range, but must be finite.
             let ends = [ends.low, ends.high].into_iter().filter(|end| !end.is_finite());
             ends.for_each(|end| self.value(&format!("{name}'s interval"), end, Range::Amount));
         }
     }
 
     fn latency(&mut self, prefix: &str, latency: Latency) {
-        // Every field by name: a new one does not compile until it is checked. So below.
+        // Each field is named, so that a new field does not compile until it is checked; the same below.
         let Latency { mean, p50, p90, p99, p999, max, done_mean } = latency;
         let quantiles = [("p50", p50), ("p90", p90), ("p99", p99), ("p999", p999), ("max", max)];
         for (name, figure) in [("mean", mean), ("done_mean", done_mean)].into_iter().chain(quantiles) {
@@ -94,7 +94,7 @@ impl Checker {
         if let (Some(interrupt), Some(poll), Some(protocol), Some(available)) = (interrupt, poll, protocol, available) {
             let used = [Some(interrupt), Some(poll), Some(protocol), application, paused, Some(available)];
             let sum: f64 = used.into_iter().flatten().map(|share| share.value).sum();
-            // A queue's shares are its own; queues that share a core leave each other less than the rest.
+            // The CPU shares of a queue that shares its core sum to less than 1.
             let (wrong, range) = match prefix.is_empty() {
                 true => ((sum - 1.0).abs() > SUM_ROUNDING, "1"),
                 false => (sum - 1.0 > SUM_ROUNDING, "at most 1"),
@@ -178,8 +178,8 @@ impl Checker {
 }
 
 impl Outcome {
-    /// Checks that every figure is a number in its range: finite, not negative, shares and fractions at most 1, CPU shares
-    /// that sum to 1. The error names the first that is not.
+    /// Checks that every figure is finite, not negative, at most 1 if it is a share or fraction, and that CPU shares
+    /// sum to 1. The error names the first figure that is wrong.
     pub fn check(&self) -> Result<(), Unsound> {
         let mut checker = Checker { found: None };
         checker.outcome("", self);

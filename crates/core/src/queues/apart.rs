@@ -1,9 +1,9 @@
-//! [`completions`]: where transmit completions go when a queue's two interrupts are to be on different cores (interrupt
-//! spread, figure 7 of Gasparakis and Waskiewicz 2010), with as many cores as there are.
+//! [`completions`]: cores for transmit completions if a queue's two interrupts must be on different cores (interrupt
+//! spread, figure 7 of Gasparakis and Waskiewicz 2010), for any number of cores.
 
-/// The CPU of each of `count` transmit queues, given those of the receive queues: dealt over `order` from where the receive
-/// queues end, and exchanged among themselves until none is on the CPU that receives for its queue, nor on another thread of
-/// its core, as far as that can be. On the queue's own CPU only where `order` has one. `order` must not be empty.
+/// The CPU of each of `count` transmit queues. `receive`: CPUs of the receive queues; `order`: CPUs to use in turn, not
+/// empty, starting after those of the receive queues. Then CPUs are exchanged so that, if possible, no queue has both
+/// interrupts on one CPU, nor on two threads of one core. Both are on one CPU only if `order` has only one.
 pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl Fn(u32) -> u32) -> Vec<u32> {
     let mut chosen: Vec<u32> = (0..count).map(|queue| order[(receive.len() + queue) % order.len()]).collect();
     let shared = |queue: usize, cpu: u32| match receive.get(queue) {
@@ -20,7 +20,7 @@ pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl F
         if shared(queue, chosen[queue]) == 0 {
             continue;
         }
-        // The first of those that gain most.
+        // The first of the exchanges with the largest gain.
         let best = (0..count)
             .map(|other| (gain(&other), other))
             .max_by_key(|(gain, other)| (*gain, std::cmp::Reverse(*other)));
@@ -28,7 +28,7 @@ pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl F
             chosen.swap(queue, other);
         }
     }
-    // Where most queues receive on one CPU there are too few others to exchange with.
+    // If most queues receive on one CPU, exchanges do not suffice: the least used other CPU is taken.
     for queue in 0..count {
         if shared(queue, chosen[queue]) == SAME_CPU {
             let others = order.iter().filter(|cpu| receive.get(queue) != Some(*cpu));
@@ -39,7 +39,7 @@ pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl F
     chosen
 }
 
-/// How much a queue loses by receiving and completing on one CPU; on two threads of a core.
+/// Penalty of a queue that receives and completes on one CPU, and on two threads of one core.
 const SAME_CPU: i32 = 4;
 const SAME_CORE: i32 = 1;
 
@@ -62,11 +62,11 @@ mod tests {
             }
         }
         assert_eq!(completions(&[0, 1, 2, 3], &[0, 1, 2, 3], 4, |cpu| cpu), [1, 0, 3, 2]);
-        // Queues that receive by twos, and three on one core.
+        // Two queues per CPU; then three queues on one CPU.
         assert_eq!(completions(&[0, 1], &[0, 0, 1, 1], 4, |cpu| cpu), [1, 1, 0, 0]);
         assert_eq!(completions(&[0, 1], &[0, 0, 0, 1], 4, |cpu| cpu), [1, 1, 1, 0]);
         assert_eq!(completions(&[7], &[7, 7], 2, |cpu| cpu), [7, 7]);
-        // Four cores with a sibling each (n and n + 4): completions go to another core.
+        // Four cores with two threads each (n and n + 4): completions go to another core.
         let threads: Vec<u32> = (0..8).collect();
         assert_eq!(completions(&threads, &[0, 1, 2, 3], 4, |cpu| cpu % 4), [5, 4, 7, 6]);
     }

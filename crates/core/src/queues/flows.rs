@@ -1,4 +1,4 @@
-//! [`Flows`]: how many flows there are, how heavy each is, and how RSS spreads them over the queues.
+//! [`Flows`]: number and weights of flows, and how RSS distributes them over the queues.
 
 use crate::math::{self, SplitMix64};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,33 +9,33 @@ use crate::capture::{self, Capture};
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 
-/// More flows than this all look alike, and take long to deal.
+/// Most flows: more do not change the shares visibly, and take long to hash.
 const MOST_FLOWS: u32 = 1_000_000;
-/// Steeper than this a single flow has it all.
+/// Largest Zipf exponent: above it, one flow has nearly all packets.
 const STEEPEST: f64 = 10.0;
 
-/// The flows that packets belong to. Each packet belongs to a flow by chance, with the flow's weight, so that a packet's
-/// queue is independent of the others'.
+/// The flows that packets belong to. Each packet's flow is drawn by the flows' weights, independently of other packets;
+/// so is its queue.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Flows {
-    /// So many flows; the k-th heaviest has a weight of k^-zipf.
+    /// `count` flows; the k-th heaviest has the weight k^-zipf.
     Zipf {
-        /// Flows.
+        /// Number of flows.
         count: u32,
-        /// Exponent: 0 is alike.
+        /// Exponent; 0: equal weights.
         zipf: f64,
     },
     /// The flows of a capture, weighted by their packets.
     Capture {
         /// pcap or pcapng file.
         file: String,
-        /// What it holds; None while it has not been read.
+        /// Its packets; None while it has not been read.
         capture: Option<Arc<Capture>>,
     },
 }
 
 impl Flows {
-    /// The capture they were read from.
+    /// The capture that the flows are from; None for other flows, or if it has not been read.
     pub fn capture(&self) -> Option<&Capture> {
         match self {
             Self::Capture { capture, .. } => capture.as_deref(),
@@ -43,7 +43,7 @@ impl Flows {
         }
     }
 
-    /// Checks every figure against its range.
+    /// Checks every number against its range.
     pub fn validate(&self) -> Result<(), Invalid> {
         match self {
             Self::Zipf { count, .. } if !(1..=MOST_FLOWS).contains(count) => {
@@ -59,9 +59,10 @@ impl Flows {
         }
     }
 
-    /// Addresses and ports of a flow: clients all over 10.0.0.0/8 that talk to one server. Always the same for a number.
+    /// Source and destination of the flow with this number, always equal for one number: clients in 10.0.0.0/8, one
+    /// server.
     pub fn tuple(number: u32) -> (SocketAddr, SocketAddr) {
-        // Neighbours look unrelated.
+        // Hashing, so that flows with neighbouring numbers have unrelated addresses.
         let mixed = SplitMix64(u64::from(number)).draw();
         let [a, b, c, ..] = mixed.to_be_bytes();
         let port = 1024 + (mixed % 64_512) as u16;
@@ -69,7 +70,7 @@ impl Flows {
         (client, SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 443))
     }
 
-    /// Share of the packets that each queue gets, together 1; as the table says for a capture that has not been read.
+    /// Share of the packets for each queue, with sum 1. A capture that has not been read gives the shares of the table.
     pub fn shares(&self, table: &Table) -> Vec<f64> {
         let mut shares = vec![0.0; table.count() as usize];
         let mut deal = |(source, destination): (SocketAddr, SocketAddr), weight: f64| {
@@ -81,7 +82,7 @@ impl Flows {
             }
             Self::Capture { capture: Some(capture), .. } => {
                 capture.flows.iter().for_each(|flow| deal((flow.source, flow.destination), flow.packets as f64));
-                // What has no addresses to hash goes to the first queue.
+                // Packets without addresses to hash go to the first queue.
                 shares[0] += capture.packets.iter().filter(|packet| packet.flow.is_none()).count() as f64;
             }
             Self::Capture { capture: None, .. } => return table.shares(),

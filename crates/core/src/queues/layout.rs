@@ -1,10 +1,10 @@
-//! [`evaluate`]: a multi-queue host as several hosts with one queue, each at its share of the load and with the costs it
-//! has where it works.
+//! [`evaluate`]: computes a host with several queues as several hosts with one queue, each with its share of the load
+//! and with the costs on its core.
 //!
-//! A packet's flow, and so its queue, is drawn by chance: each queue gets a thinned stream of its own. Queues meet
-//! nowhere but at an SMT sibling, which slows by what its mean busy share is (a fixed point: that the two are busy at
-//! the same instants by more than chance is left out). Transmit completions on another core are taken to come as a Poisson
-//! stream at the rate at which their queue forwards. Queues on one core are an engine's to answer together.
+//! A packet's flow, and so its queue, is random, so that each queue gets an independently thinned stream. Queues
+//! influence each other only on SMT siblings, which slow each other by their mean busy shares; this is a fixed point,
+//! and correlation of their busy times is neglected. Transmit completions on another core are assumed to be a Poisson
+//! stream at the rate that their queue forwards. Queues that share a core are answered together by the engine.
 
 use super::apart::completions;
 use super::total::{Core, total};
@@ -14,46 +14,46 @@ use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::traffic::{Arrivals, Load, Traffic};
 
-/// Rounds of the fixed point at the most; a sibling's busy share is then known to far less than [`SETTLED`].
+/// Most rounds of the fixed point; by then a sibling's busy share is known much better than [`SETTLED`].
 const ROUNDS: usize = 30;
-/// Change of a busy share that ends the rounds.
+/// The rounds end when no busy share changes by more than this.
 const SETTLED: f64 = 1e-4;
-/// Rounds of shared cores before their rates are damped.
+/// Rounds on shared cores before their rates are damped.
 const DIRECT: usize = 3;
-/// Change of a rate at which a queue forwards, over the offered rate, that ends the rounds of shared cores: below what a
-/// simulation knows of it.
+/// The rounds on shared cores end when no queue's forwarding rate changes by more than this share of the offered rate,
+/// which is below the error of a simulation.
 const SETTLED_SHARE: f64 = 1e-3;
 
-/// An interrupt vector: what one core does for one queue.
+/// An interrupt vector: the work of one core for one queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Vector {
     queue: usize,
     role: Role,
     core: u32,
-    /// The vector of the SMT sibling.
+    /// Index of the SMT sibling's vector.
     sibling: Option<usize>,
-    /// Factor of protocol and transmit times: cold caches, remote node.
+    /// Factor of protocol and transmit times, for cold caches or a remote node.
     memory: f64,
 }
 
-/// An engine's answer for a host with one queue: number of the vector, and the point that it is.
+/// An engine's answer for a host with one queue, from the index of the vector and its point.
 type Answer<'a> = &'a dyn Fn(usize, &Point) -> Result<Outcome, EngineFailure>;
 
-/// The outcome of a core that works for several queues, and of each of them.
+/// Outcomes of a core that works for several queues, and of each queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Together {
-    /// All its queues as one.
+    /// Outcome of all its queues together.
     pub core: Outcome,
-    /// Each queue's part, in the order of the question; CPU available is what the core has left.
+    /// Outcome of each queue, in the order of the points; its available CPU is that of the core.
     pub queues: Vec<Outcome>,
 }
 
-/// An engine's answer for queues that share a core: number of each vector, and the point that it is with the core its own.
+/// An engine's answer for queues that share a core, from (index of the vector, its point as if it had the core alone).
 type Joint<'a> = &'a dyn Fn(&[(usize, Point)]) -> Result<Together, EngineFailure>;
 
-/// The host's outcome at `point`, which must have [`Host::queues`], by an engine's answers: `answer` for a queue with a
-/// core of its own, asked for every such vector, and again in every round of the fixed point; `joint` for the queues of a
-/// shared core. Errors: the answers'.
+/// The host's outcome at `point`, which must have [`Host::queues`]. `answer` evaluates a queue with a core of its own;
+/// it is called for each such vector in each round of the fixed point. `joint` evaluates the queues of a shared core.
+/// Errors are those of the two.
 pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<Outcome, EngineFailure> {
     let Some(queues) = &point.host.queues else { return answer(0, point) };
     let (vectors, shares) = (vectors(queues), shares(point));
@@ -76,8 +76,8 @@ pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<O
     Ok(total(point, queues, &cores, &cores, found))
 }
 
-/// Queues on shared cores. What completes on a core comes from a queue of another one, so the rates at which queues forward
-/// are a fixed point; where nothing completes apart, one round answers.
+/// Queues on shared cores. Completions on a core come from a queue of another core, so that the forwarding rates are a
+/// fixed point; if no queue completes on another core, one round suffices.
 fn on_shared_cores(
     point: &Point,
     queues: &Queues,
@@ -99,7 +99,8 @@ fn on_shared_cores(
             let lost = queue.outcome.as_ref().and_then(|outcome| outcome.loss_fraction).map_or(0.0, |loss| loss.value);
             let (now, then) = (queue.share * offered_pps * (1.0 - lost), &mut forwarded[queue.queue as usize]);
             change = change.max((now - *then).abs());
-            // Half of the way where they swing: a queue that loses less gives another core more to complete, which loses more.
+            // Damped by one half once they oscillate: a queue that loses less gives another core more completions,
+            // which then loses more.
             *then = if round < DIRECT { now } else { 0.5 * (*then + now) };
         }
         if change <= SETTLED_SHARE * offered_pps || round == ROUNDS {
@@ -110,7 +111,7 @@ fn on_shared_cores(
     unreachable!("the rounds end")
 }
 
-/// The outcome of each core, and of each vector, while the queues forward at these rates (packets/s).
+/// Outcomes of each core and of each vector at these forwarding rates (packets/s).
 fn round_on_shared_cores(
     point: &Point,
     queues: &Queues,
@@ -161,7 +162,7 @@ fn busy_share(queue: &QueueOutcome) -> f64 {
     cpu.available.map_or(0.0, |available| (1.0 - available.value - paused).clamp(0.0, 1.0))
 }
 
-/// Every vector's outcome while the siblings are as busy as `busy` says.
+/// Outcome of each vector if the siblings' busy shares are `busy`.
 fn round(
     point: &Point,
     queues: &Queues,
@@ -188,7 +189,8 @@ fn round(
     Ok(found)
 }
 
-/// The host with one queue that `point`'s busiest queue is, for an engine to say whether it has an answer.
+/// The host with one queue that equals the busiest queue of `point`, by which an engine decides whether it supports the
+/// point.
 pub fn busiest(point: &Point) -> Point {
     let Some(queues) = &point.host.queues else { return point.clone() };
     let shares = shares(point);
@@ -201,7 +203,7 @@ pub fn busiest(point: &Point) -> Point {
     part.unwrap_or_else(|| Point { host: Host { queues: None, ..point.host.clone() }, ..point.clone() })
 }
 
-/// The vectors, receptions before transmit completions.
+/// The vectors: all receptions, then all transmit completions.
 fn vectors(queues: &Queues) -> Vec<Vector> {
     let count = queues.count as usize;
     let apart = queues.transmit_s.is_some() && queues.map != Map::Pairing;
@@ -219,7 +221,7 @@ fn vectors(queues: &Queues) -> Vec<Vector> {
         let sibling = match (queues.map, role) {
             (Map::Smt, Role::Receive) if apart => Some(count + queue),
             (Map::Smt, Role::Transmit) => Some(queue),
-            // Without transmit completions queues 2n and 2n + 1 are siblings.
+            // Without transmit completions, queues 2n and 2n + 1 are siblings.
             (Map::Smt, Role::Receive) => Some(queue ^ 1).filter(|other| *other < count),
             _ => None,
         };
@@ -231,7 +233,7 @@ fn vectors(queues: &Queues) -> Vec<Vector> {
     receive.chain(transmit).collect()
 }
 
-/// None for a queue that gets nothing.
+/// The point of a receive vector; None if the queue gets no packets.
 fn receive(point: &Point, queues: &Queues, vector: &Vector, share: f64, slowed: f64) -> Option<Point> {
     let rate_pps = point.traffic.rate_pps()? * share;
     if rate_pps <= 0.0 {
@@ -253,7 +255,8 @@ fn receive(point: &Point, queues: &Queues, vector: &Vector, share: f64, slowed: 
     Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic })
 }
 
-/// Completions of what a queue forwarded, with interrupts of their own; None if it forwards nothing.
+/// The point of a vector for transmit completions of what a queue forwards, with their own interrupts; None if it
+/// forwards nothing.
 fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slowed: f64) -> Option<Point> {
     let transmit_s = queues.transmit_s.filter(|_| rate_pps > 0.0)?;
     let host = Host {
@@ -268,7 +271,7 @@ fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slow
     Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic })
 }
 
-/// All CPU times multiplied.
+/// The host with all CPU times multiplied by `factor`.
 fn slower(host: Host, factor: f64) -> Host {
     if factor == 1.0 {
         return host;
@@ -286,8 +289,8 @@ fn slower(host: Host, factor: f64) -> Host {
     }
 }
 
-/// Share of the offered packets that each queue of `point`'s host gets: those given, else those of its flows, else even.
-/// Empty for a host with one queue.
+/// Share of the offered packets for each queue of `point`: as given, or else by its flows, or else equal. Empty for a
+/// host with one queue.
 pub fn shares(point: &Point) -> Vec<f64> {
     let Some(queues) = &point.host.queues else { return Vec::new() };
     if !queues.shares.is_empty() {

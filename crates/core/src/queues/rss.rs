@@ -1,14 +1,14 @@
-//! Receive side scaling: the Toeplitz hash of addresses and ports, whose 7 low bits choose one of 128 table entries.
+//! Receive side scaling: the Toeplitz hash of addresses and ports, whose 7 lowest bits choose one of 128 table entries.
 //!
 //! Source: Microsoft, "Introduction to receive side scaling" and "Verifying the RSS hash calculation"; Linux fills the
-//! table alike (`ethtool_rxfh_indir_default`: entry n is queue n mod count).
+//! table in the same way (`ethtool_rxfh_indir_default`: entry n is queue n mod count).
 
 use std::net::{IpAddr, SocketAddr};
 
 /// Entries of the indirection table.
 pub const TABLE: usize = 128;
 
-/// The key that Microsoft's verification suite and most drivers' documents use.
+/// The key in Microsoft's verification suite and in most drivers' documents.
 pub const KEY: [u8; 40] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b,
     0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
@@ -31,7 +31,7 @@ pub fn toeplitz(source: SocketAddr, destination: SocketAddr) -> u32 {
     hash(&input)
 }
 
-/// Bytes that are hashed at the most: two addresses of IPv6, two ports.
+/// Most bytes that are hashed: two IPv6 addresses and two ports.
 const INPUT: usize = 36;
 
 /// XOR of the 32-bit windows of the key that begin at the set bits of the input, of at most [`INPUT`] bytes.
@@ -39,8 +39,8 @@ fn hash(input: &[u8]) -> u32 {
     input.iter().zip(&WINDOWS).fold(0, |hash, (byte, windows)| hash ^ windows[usize::from(*byte)])
 }
 
-/// For each place and value of a byte the XOR of the windows that begin at its set bits: tables of so many flows are drawn that
-/// bit by bit would take a second.
+/// For each position and value of a byte: XOR of the windows that begin at its set bits. Hashing bit by bit would take
+/// about a second for the largest number of flows.
 static WINDOWS: [[u32; 256]; INPUT] = windows();
 
 const fn windows() -> [[u32; 256]; INPUT] {
@@ -70,23 +70,23 @@ pub struct Table {
 }
 
 impl Table {
-    /// `entries` repeated; none: entry n is queue n mod `count`.
+    /// A table with `entries` repeated; if empty, entry n is queue n mod `count`.
     pub fn new(entries: &[u32], count: u32) -> Self {
         let entry = |n: usize| if entries.is_empty() { n as u32 % count } else { entries[n % entries.len()] };
         Self { entries: std::array::from_fn(entry), count }
     }
 
-    /// The queue of a hash.
+    /// The queue for a hash.
     pub fn queue(&self, hash: u32) -> u32 {
         self.entries[hash as usize % TABLE]
     }
 
-    /// Queues.
+    /// Number of queues.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Share of the entries that each queue has: what very many flows get.
+    /// Share of the entries for each queue, which is its share of very many flows.
     pub fn shares(&self) -> Vec<f64> {
         let mut shares = vec![0.0; self.count as usize];
         self.entries.iter().for_each(|queue| shares[*queue as usize] += 1.0 / TABLE as f64);
@@ -98,7 +98,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// The published vectors: destination, source, hash of the addresses, hash with the ports.
+    /// The published test vectors: destination, source, hash of the addresses, hash including the ports.
     #[test]
     fn microsofts_vectors() {
         let vectors = [

@@ -8,7 +8,7 @@ fn point(queues: &str, flows: Option<&str>) -> Point {
     Point { host, scheme: "napi".parse().unwrap(), traffic }
 }
 
-/// An engine that serves all there is, busy by rate x protocol time.
+/// An engine that delivers everything; its busy share is rate x protocol time.
 fn all_served(part: &Point) -> Outcome {
     let rate = part.traffic.rate_pps().unwrap();
     let busy = (rate * part.host.service_s(64.0)).min(1.0);
@@ -71,7 +71,7 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// Shares are shares, every queue of the default table is served by enough flows, and few heavy flows skew them.
+/// Shares sum to 1, many flows use every queue of the default table, and few heavy flows skew the shares.
 #[test]
 fn flows_share_the_queues_out() {
     for count in [1, 2, 4, 16] {
@@ -116,7 +116,7 @@ fn siblings_slow_each_other() {
     assert_eq!(found.queues.len(), 2);
 }
 
-/// What is thinned keeps its kind where that is exact, and says so where it is not.
+/// Thinned arrivals remain of the same kind if that is exact; otherwise a note says so.
 #[test]
 fn queues_get_thinned_streams() {
     let traffic = |arrivals: &str| Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(400e3) };
@@ -128,7 +128,7 @@ fn queues_get_thinned_streams() {
     assert_eq!(part("mmpp:peak=4,busy=10%,stay=1ms"), "mmpp:peak=4,busy=10%,stay=1ms");
 }
 
-/// Queues on one core are asked for together, the others one by one; what each core does is counted once.
+/// Queues on one core are evaluated together, others one by one, and the work of each core counts once.
 #[test]
 fn queues_on_one_core_are_asked_for_together() {
     let point = point("4:on=1/0/1/3,shares=40%/30%/20%/10%", None);
@@ -141,7 +141,7 @@ fn queues_on_one_core_are_asked_for_together() {
     let found = evaluate(&point, &|_, part| Ok(all_served(part)), &joint).unwrap();
     assert!((found.throughput_pps.unwrap().value / 400e3 - 1.0).abs() < 1e-12);
     let busy = 1.0 - found.cpu.unwrap().available.unwrap().value;
-    // Core 1 has more than it can do; cores 0, 1 and 3 are in use.
+    // Core 1 is overloaded; cores 0, 1 and 3 are used.
     let own = point.host.service_s(64.0);
     assert!((busy - (120e3 * own + 1.0 + 40e3 * own) / 3.0).abs() < 1e-12, "{busy}");
     assert_eq!(found.queues.iter().map(|queue| queue.core).collect::<Vec<_>>(), [1, 0, 1, 3]);
@@ -149,7 +149,8 @@ fn queues_on_one_core_are_asked_for_together() {
     assert_eq!(binding(&found.queues).unwrap().queue, 0);
 }
 
-/// Figure 7 on four cores: each receives for one queue and completes for another, as many vectors a core as with pairing.
+/// Figure 7 on four cores: each receives for one queue and completes for another, so that cores have as many vectors as
+/// with pairing.
 #[test]
 fn spread_on_the_cores_that_there_are() {
     let point = point("4:map=spread,on=0/1/2/3,transmit=1us,cold=1.5", None);
@@ -158,7 +159,7 @@ fn spread_on_the_cores_that_there_are() {
     let joint = |parts: &[(usize, Point)]| {
         let protocol: Vec<f64> = parts.iter().map(|(_, part)| part.host.protocol_s * 1e6).collect();
         assert!((protocol[0] - 7.875).abs() < 1e-9 && (protocol[1] - 1.5).abs() < 1e-9, "{protocol:?}");
-        // A tenth of each reception is lost, so that nine tenths come to be completed.
+        // A tenth of the received packets is lost, so that nine tenths have completions.
         let queues: Vec<Outcome> = parts
             .iter()
             .map(|(number, part)| {
@@ -173,7 +174,7 @@ fn spread_on_the_cores_that_there_are() {
     let of =
         |role: Role| found.queues.iter().filter(|queue| queue.role == role).map(|queue| queue.core).collect::<Vec<_>>();
     assert_eq!((of(Role::Receive), of(Role::Transmit)), (vec![0, 1, 2, 3], vec![1, 0, 3, 2]));
-    // What is lost at reception is lost; what leaves is what was completed.
+    // Packets lost at reception stay lost; delivered is what was completed.
     assert!((found.loss_fraction.unwrap().value - 0.1).abs() < 1e-12);
     assert!((found.throughput_pps.unwrap().value / 360e3 - 1.0).abs() < 2e-3, "{:?}", found.throughput_pps);
     assert_eq!(found.queues.len(), 8);

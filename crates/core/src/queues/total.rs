@@ -1,4 +1,4 @@
-//! The host's outcome from those of its vectors and cores.
+//! The host's outcome, from those of its vectors and cores.
 
 use crate::math;
 use serde::{Deserialize, Serialize};
@@ -8,60 +8,60 @@ use crate::engine::Point;
 use crate::note::Note;
 use crate::outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 
-/// What a vector does.
+/// Work of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Reception, and with [`super::Map::Pairing`] transmit completions too.
+    /// Reception; with [`super::Map::Pairing`] also transmit completions.
     Receive,
     /// Transmit completions.
     Transmit,
 }
 
-/// One vector's part.
+/// Outcome of one vector.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueOutcome {
     /// The queue, from 0.
     pub queue: u32,
-    /// What is done for it.
+    /// The work it does.
     pub role: Role,
-    /// The core that does it, from 0; an SMT sibling has its physical core's number.
+    /// Its core, from 0; an SMT sibling has the number of its physical core.
     pub core: u32,
-    /// Share of the offered packets (1).
+    /// Share of the offered packets (0 to 1).
     pub share: f64,
-    /// What that core does; None if nothing comes.
+    /// Outcome of its core; None if it gets no packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }
 
-/// A core's outcome, and what it is there for.
+/// Outcome of a core, and its role.
 #[derive(Debug, Clone)]
 pub(super) struct Core {
     pub role: Role,
-    /// Share of the offered packets (1).
+    /// Share of the offered packets (0 to 1).
     pub share: f64,
-    /// None: idle.
+    /// Its outcome; None if it is idle.
     pub outcome: Option<Outcome>,
 }
 
 impl Core {
-    /// The core of a vector that has one of its own.
+    /// The core of a vector that does not share it.
     pub(super) fn of(vector: &QueueOutcome) -> Self {
         Self { role: vector.role, share: vector.share, outcome: vector.outcome.clone() }
     }
 }
 
-/// The largest share of a queue over the mean share; None without queues.
+/// Largest share of a queue divided by the mean share; None without queues.
 pub fn imbalance(vectors: &[QueueOutcome]) -> Option<f64> {
     let shares = || vectors.iter().filter(|vector| vector.role == Role::Receive).map(|vector| vector.share);
     let most = shares().reduce(f64::max)?;
     Some(most * shares().count() as f64 / shares().sum::<f64>())
 }
 
-/// The vector that gives way first: whose core has the least CPU left, of equals the one that loses the larger share of its
-/// packets; None if no core's CPU is known.
+/// The vector that overloads first: the one whose core has the least CPU available; with equal cores the one that loses
+/// the larger share of its packets. None if no core's CPU shares are known.
 pub fn binding(vectors: &[QueueOutcome]) -> Option<&QueueOutcome> {
     let known = vectors.iter().filter_map(|vector| {
         let outcome = vector.outcome.as_ref()?;
@@ -71,11 +71,11 @@ pub fn binding(vectors: &[QueueOutcome]) -> Option<&QueueOutcome> {
     known.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, vector)| vector)
 }
 
-/// The host's outcome: sums of what is counted a second; loss weighted by the offered share; latency over the packets
-/// delivered, to the end of reception; CPU as the mean share over the cores that work for a vector (one without load is
-/// all available, but for its pauses). Quantiles of the mixture are interpolated between the cores' own, in the logarithm of the tail, unless
-/// all are alike. Intervals are those of independent cores. Rates, loss and latency are those of `flows`: the cores, or
-/// the vectors where a core receives for some queues and completes for others.
+/// The host's outcome. Rates are summed; loss is weighted by the offered share; latency is that of delivered packets,
+/// to the end of reception; CPU is the mean share over the cores that work for a vector (an idle core is available
+/// except in its pauses). Quantiles of latency are interpolated between those of the cores, in the logarithm of the
+/// tail, unless all are equal. Intervals assume independent cores. Rates, loss and latency are taken from `flows`: the
+/// cores, or the vectors if a core receives for some queues and completes for others.
 pub(super) fn total(
     point: &Point,
     queues: &Queues,
@@ -92,7 +92,7 @@ pub(super) fn total(
         |role: Role| cores.iter().filter(move |core| core.role == role).filter_map(|core| core.outcome.as_ref());
     let all: Vec<&Outcome> = by_role(Role::Receive).chain(by_role(Role::Transmit)).collect();
     let sum = |pick: &dyn Fn(&Outcome) -> Option<Figure>| weighted(all.iter().map(|outcome| (1.0, pick(outcome))));
-    // What leaves the host has had its transmission completed.
+    // A packet has left the host once its transmission is completed.
     let leaving: Vec<&Outcome> =
         if transmitted.is_empty() { &received } else { &transmitted }.iter().map(|(_, outcome)| *outcome).collect();
     let throughput_pps = weighted(leaving.iter().map(|outcome| (1.0, outcome.throughput_pps)));
@@ -141,7 +141,7 @@ pub(super) fn total(
     outcome
 }
 
-/// How the CPU split was measured: by the weakest of the parts' methods.
+/// How the CPU shares were obtained: the least exact method of the parts.
 fn method(parts: &[&Outcome]) -> Option<String> {
     let methods = || parts.iter().filter_map(|outcome| outcome.cpu_method.as_ref());
     methods().find(|method| *method == "approximate").or_else(|| methods().next()).cloned()
@@ -161,7 +161,7 @@ fn notes(queues: &Queues, cores: usize, all: &[&Outcome], parts: &[QueueOutcome]
     notes
 }
 
-/// Weighted sum of figures of independent parts; None if one is absent, or there are none.
+/// Weighted sum of figures of independent parts. None if a figure is absent or there are no parts.
 fn weighted(parts: impl Iterator<Item = (f64, Option<Figure>)>) -> Option<Figure> {
     let parts: Option<Vec<(f64, Figure)>> = parts.map(|(weight, figure)| Some((weight, figure?))).collect();
     let parts = parts.filter(|parts| !parts.is_empty())?;
@@ -203,9 +203,9 @@ fn latency(busy: &[(f64, &Outcome)]) -> Latency {
     }
 }
 
-/// A tail through four quantiles: straight in ln P(T > t) from one to the next.
+/// A tail through four quantiles: linear in ln P(T > t) between them.
 struct Tail {
-    /// (time (s), ln P(T > time)), ascending in time.
+    /// (time (s), ln P(T > time)), by rising time.
     knots: [(f64, f64); 5],
 }
 
@@ -223,7 +223,7 @@ impl Tail {
         })
     }
 
-    /// P(T > t); beyond the last quantile as steep as before it.
+    /// P(T > t); beyond the last quantile with the slope before it.
     fn above(&self, t: f64) -> f64 {
         let after = self.knots[1..4].iter().position(|(time, _)| *time >= t).unwrap_or(3);
         let ((t0, y0), (t1, y1)) = (self.knots[after], self.knots[after + 1]);
@@ -233,7 +233,7 @@ impl Tail {
     }
 }
 
-/// Where the mixture's tail is 1 - `share`; between the smallest and the largest of the parts' quantiles.
+/// Time at which the mixture's tail is 1 - `share`; between the smallest and the largest quantile of the parts.
 fn quantile(tails: &[(f64, Tail)], share: f64) -> f64 {
     let of = |tail: &Tail| {
         let place = tail.knots.iter().position(|(_, y)| (y - math::ln(1.0 - share)).abs() < 1e-12).unwrap_or(4);
@@ -260,7 +260,7 @@ fn quantile(tails: &[(f64, Tail)], share: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Exponential parts: the interpolation is exact where the tails are straight.
+    /// Exponential parts: their tails are straight lines, so that interpolation is exact.
     #[test]
     fn a_mixture_of_exponentials() {
         let tail = |mean: f64| Tail {

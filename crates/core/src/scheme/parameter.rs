@@ -1,4 +1,5 @@
-//! What a scheme's parameter is: how its value is read and printed. The rows are the fields of `scheme`'s structs, made by `parameters!`.
+//! [`Parameter`]: a scheme's parameter, and how its value is read and printed. The macro `parameters!` makes the tables
+//! of parameters from the structs in `scheme`.
 
 use crate::error::ParseError;
 use crate::params::Params;
@@ -13,7 +14,7 @@ pub enum Unit {
     Count,
     /// Rate (pps).
     Rate,
-    /// A plain number.
+    /// A number without a unit.
     Number,
     /// `true` or `false`.
     Flag,
@@ -21,24 +22,24 @@ pub enum Unit {
     Text,
 }
 
-/// A parameter of a scheme, as the user writes it.
+/// A parameter of a scheme, as users write it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
     /// Its key.
     pub key: &'static str,
-    /// What its value counts.
+    /// Unit of its value.
     pub unit: Unit,
-    /// Its value where none is given, as it is written; None: it is off.
+    /// Its default value as text; None: off.
     pub default: Option<String>,
-    /// Its documentation as one paragraph, links as what they show.
+    /// Its documentation as one paragraph, with links replaced by their texts.
     pub help: String,
 }
 
-/// How a value of the type `T` is read and printed.
+/// Reads and prints values of type `T`.
 pub(super) trait Kind<T> {
     const UNIT: Unit;
     fn read(key: &str, text: &str) -> Result<T, ParseError>;
-    /// None: it is off.
+    /// The value as text; None if it is off.
     fn print(value: &T) -> Option<String>;
 }
 
@@ -48,14 +49,14 @@ pub(super) struct Time;
 pub(super) struct Count;
 /// A rate (pps).
 pub(super) struct Rate;
-/// A plain number.
+/// A number without a unit.
 pub(super) struct Number;
-/// A switch.
+/// A switch, `true` or `false`.
 pub(super) struct Flag;
-/// A name of a type of its own.
+/// A name, parsed by a type of its own.
 pub(super) struct Name;
 
-/// A kind whose value may be left out.
+/// Implements a kind for a type and for its `Option`.
 macro_rules! kind {
     ($kind:ident, $unit:ident, $type:ty, |$key:ident, $text:ident| $read:expr, |$value:ident| $print:expr) => {
         impl Kind<$type> for $kind {
@@ -105,20 +106,20 @@ impl<T: std::str::FromStr<Err = ParseError> + std::fmt::Display> Kind<T> for Nam
     }
 }
 
-/// Keys with what is printed of each; None is left out.
+/// (key, printed value) of each parameter; None: not printed.
 pub(super) type Pairs = Vec<(&'static str, Option<String>)>;
 
-/// Parameters that are read, printed and described by their rows.
+/// Parameters that are read, printed and described by the rows of their struct.
 pub(super) trait Parameters: Default {
-    /// Reads those that are given.
+    /// Reads the parameters that are given.
     fn read(params: &mut Params<'_>) -> Result<Self, ParseError>;
-    /// What is printed.
+    /// The parameters as they are printed.
     fn pairs(&self) -> Pairs;
-    /// What each is.
+    /// Description of each parameter.
     fn described() -> Vec<Parameter>;
 }
 
-/// Documentation as one paragraph.
+/// Joins lines of documentation to one paragraph.
 pub(super) fn help(lines: &[&str]) -> String {
     let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
     let shown = lines.join(" ").replace("[`", "`").replace("`]", "`");
@@ -127,9 +128,10 @@ pub(super) fn help(lines: &[&str]) -> String {
         .fold(shown, |text, (name, meaning)| text.replace(name, meaning))
 }
 
-/// Makes a struct of a scheme's parameters, its `Default`, and how it is read, printed and described. A row is a field as in any struct,
-/// with its default, its [`Kind`], its key, and when it is printed: `always`, or `changed` from its default. After the rows, one field,
-/// marked `#[parameters]`, may hold parameters of a struct of their own, and one, marked `#[unwritten]`, what no user writes.
+/// Makes a struct of a scheme's parameters, its `Default`, and the functions that read, print and describe it. A row is
+/// a field with its default, its [`Kind`], its key, and when it is printed: `always`, or if `changed` from its default.
+/// After the rows one field, marked `#[parameters]`, may hold a struct with further parameters, and one, marked
+/// `#[unwritten]`, values that users do not write.
 macro_rules! parameters {
     (
         $(#[$attribute:meta])*

@@ -107,7 +107,7 @@ proptest::proptest! {
         proptest::prop_assert_eq!(Scheme::of_record(&scheme.record()).unwrap(), scheme.clone());
         let json = serde_json::to_string(&scheme).unwrap();
         proptest::prop_assert_eq!(serde_json::from_str::<Scheme>(&json).unwrap(), scheme.clone());
-        // What a user reads, and writes, is without the quirk.
+        // Users read and write it without the quirk.
         let Scheme::Napi(mut plain) = scheme.clone() else { unreachable!() };
         plain.moderation.quirk = Quirk::default();
         proptest::prop_assert_eq!(parse(&scheme.to_string()), Scheme::Napi(plain));

@@ -7,18 +7,19 @@ use super::{
 use crate::error::ParseError;
 use crate::params::{self, Params};
 
-// Of the schemes whose parameters stand in `Scheme` itself.
+// For the schemes whose parameters are in `Scheme` itself.
 parameter::parameters! {
 #[derive(Debug)]
 struct Interrupt {
-    /// True: a packet dropped at a full ring still interrupts (the paper's, and the default; throughput falls towards zero).
+    /// True: a packet dropped at a full ring also raises an interrupt (as in the paper, and the default; throughput
+    /// falls towards zero).
     pub drops_interrupt: bool = true => Flag("drops_interrupt", always),
 }
 }
 parameter::parameters! {
 #[derive(Debug)]
 struct DisableEnable {
-    /// True: mask, ISR and first packet are one exponential stage (the paper's chain).
+    /// True: mask, handler and first packet are one exponential stage (the paper's chain).
     pub merged: bool = false => Flag("merged", always),
 }
 }
@@ -27,12 +28,12 @@ parameter::parameters! {
 struct Polled {
     /// T_poll: time between polls (s).
     pub period_s: f64 = PERIOD_S => Time("period", always),
-    /// Q: at most this many packets a poll.
+    /// Q: most packets per poll.
     pub quota: u64 = QUOTA => Count("quota", always),
 }
 }
 
-/// A scheme by its name.
+/// A scheme's name, and the functions that read and describe it.
 struct Named {
     name: &'static str,
     read: fn(&mut Params<'_>) -> Result<Scheme, ParseError>,
@@ -84,18 +85,18 @@ const SCHEMES: [Named; 11] = [
 ];
 
 impl Scheme {
-    /// The names of all schemes, as they are written.
+    /// The names of all schemes.
     pub fn names() -> [&'static str; SCHEMES.len()] {
         SCHEMES.map(|scheme| scheme.name)
     }
 
-    /// The parameters of the scheme of this name; None: there is no such scheme.
+    /// The parameters of the scheme with this name; None if there is none.
     pub fn parameters(name: &str) -> Option<Vec<Parameter>> {
         SCHEMES.iter().find(|scheme| scheme.name == name).map(|scheme| (scheme.described)())
     }
 }
 
-/// The keys of a [`Quirk`] in records.
+/// The key of a [`Quirk`] in records.
 const GAP: &str = "gap";
 const GAP_LATE: &str = "gap_late";
 
@@ -112,15 +113,15 @@ impl Quirk {
 }
 
 impl Scheme {
-    /// Reads a scheme from a record or from another agent: as a user writes it, or with a [`Quirk`].
+    /// Reads a scheme from a record or from an agent: as users write it, optionally with a [`Quirk`].
     ///
     /// # Errors
-    /// The text is no scheme.
+    /// The text is not a scheme.
     pub fn of_record(text: &str) -> Result<Self, ParseError> {
         Self::read(text, true)
     }
 
-    /// The scheme for a record or another agent: as it is printed, with its [`Quirk`].
+    /// The scheme's text for a record or an agent: as printed, with its [`Quirk`].
     pub fn record(&self) -> String {
         let quirk = if let Self::Napi(napi) = self { napi.moderation.quirk.pairs() } else { Pairs::new() };
         params::print(self.name(), &[self.pairs(), quirk].concat())
@@ -150,7 +151,7 @@ impl Scheme {
         Ok(scheme)
     }
 
-    /// What is printed of its parameters.
+    /// Its parameters as they are printed.
     fn pairs(&self) -> Pairs {
         match *self {
             Self::Ideal => Pairs::new(),
@@ -231,10 +232,10 @@ impl<'de> serde::Deserialize<'de> for Scheme {
     }
 }
 
-/// A list of schemes as a user writes them in a file: without what only records have.
+/// Reads a list of schemes that a user wrote in a file, without the keys of records.
 ///
 /// # Errors
-/// One of them is no scheme.
+/// One of the texts is not a scheme.
 pub(crate) fn written<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<Scheme>, D::Error> {
     let texts = <Vec<String> as serde::Deserialize>::deserialize(input)?;
     texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()

@@ -1,24 +1,24 @@
-//! What payload becomes on Ethernet without VLAN tags: headers, fragments, the least frame, preamble and gap.
+//! Sizes of payload on Ethernet without VLAN tags: headers, fragments, the shortest frame, preamble and gap.
 
-/// Ethernet around an IP packet: header 14, check sequence 4, preamble 8 and gap 12 (bytes).
+/// Ethernet's overhead of an IP packet (bytes): header 14, check sequence 4, preamble 8 and gap 12.
 pub const ETHERNET_BYTES: f64 = 38.0;
 
-/// The least frame (64), with preamble and gap (bytes).
+/// The shortest frame (64) with preamble and gap (bytes).
 const LEAST_BYTES: u64 = 84;
 const AROUND_BYTES: u64 = 38;
 const UDP_BYTES: u64 = 8;
-/// IP headers without options; IPv6's fragments have a header more.
+/// IP headers without options (bytes); IPv6's fragments have an additional header.
 const IPV4_BYTES: u64 = 20;
 const IPV6_BYTES: u64 = 40;
 const IPV6_FRAGMENT_BYTES: u64 = 8;
 
-/// Bytes on the wire for payload in segments of one size with IP and transport headers (bytes), Ethernet's framing, preamble
-/// and gap included.
+/// Bytes on the wire for a payload (bytes) in segments of equal size, with IP and transport headers of `header_bytes`
+/// (bytes); includes framing, preamble and gap.
 pub fn wire_bytes(payload_bytes: f64, segments: f64, header_bytes: f64) -> f64 {
     (payload_bytes + segments * (header_bytes + ETHERNET_BYTES)).max(segments * LEAST_BYTES as f64)
 }
 
-/// The greatest share of a line's rate that payload can have with full segments of `payload_bytes`.
+/// Largest share of a line's rate that payload can have, with full segments of `payload_bytes`.
 pub fn payload_share(payload_bytes: f64, header_bytes: f64) -> f64 {
     payload_bytes / wire_bytes(payload_bytes, 1.0, header_bytes)
 }
@@ -26,15 +26,15 @@ pub fn payload_share(payload_bytes: f64, header_bytes: f64) -> f64 {
 /// A UDP datagram on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramFrames {
-    /// Frames: more than one where it is longer than the MTU allows.
+    /// Number of frames: above 1 if the datagram exceeds the MTU.
     pub frames: u64,
-    /// Bytes of all of them, preamble and gap included.
+    /// Bytes of all frames, preamble and gap included.
     pub wire_bytes: u64,
 }
 
-/// The frames of a datagram of so much payload, as Linux cuts it: fragments of a multiple of 8 bytes, with IPv4 a last one up to
-/// the MTU (`__ip_append_data`), with IPv6 none longer than the others (`__ip6_append_data`). None where the MTU holds no
-/// fragment.
+/// The frames of a datagram as Linux fragments it. Fragments are multiples of 8 bytes; with IPv4 the last one may be as
+/// long as the MTU (`__ip_append_data`), with IPv6 it is no longer than the others (`__ip6_append_data`). None if the
+/// MTU is too small for a fragment.
 pub fn datagram_frames(payload_bytes: u64, ipv6: bool, mtu_bytes: u64) -> Option<DatagramFrames> {
     let frame = |ip_bytes: u64| (ip_bytes + AROUND_BYTES).max(LEAST_BYTES);
     let header = if ipv6 { IPV6_BYTES } else { IPV4_BYTES };
@@ -60,10 +60,10 @@ mod tests {
 
     #[test]
     fn full_frames_carry_what_ethernet_lets_them() {
-        // 1448 bytes behind 52 of headers in a frame of 1538 on the wire: 94.1 %.
+        // 1448 bytes of payload after 52 of headers, in a frame of 1538 on the wire: 94.1 %.
         assert!((payload_share(1448.0, 52.0) - 0.941_482).abs() < 1e-6);
         assert_eq!(wire_bytes(1448.0, 1.0, 52.0), 1538.0);
-        // A byte behind 40 of headers fills no frame.
+        // A byte after 40 of headers gives the shortest frame.
         assert_eq!(wire_bytes(10.0, 10.0, 40.0), 840.0);
     }
 
@@ -75,13 +75,13 @@ mod tests {
         };
         assert_eq!(frames(1472, false, 1500), (1, 1538));
         assert_eq!(frames(1452, true, 1500), (1, 1538));
-        // The least frame: 18 bytes of payload fill it, with IPv6's header a single one does.
+        // The shortest frame is filled by 18 bytes of payload, after IPv6's header by one.
         assert_eq!(
             (frames(8, false, 1500), frames(18, false, 1500), frames(19, false, 1500)),
             ((1, 84), (1, 84), (1, 85))
         );
         assert_eq!(frames(8, true, 1500), (1, 94));
-        // One byte too many: its fragment has a frame of its own.
+        // With one byte more than fits, a second fragment has its own frame.
         assert_eq!(frames(1473, false, 1500), (2, 1538 + 84));
         assert_eq!(frames(1453, true, 1500), (2, 48 + 1448 + 38 + (48 + 13 + 38)));
         assert_eq!(frames(65_507, false, 1500).0, 45);
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!((datagram_frames(100, false, 27), datagram_frames(100, true, 40)), (None, None));
     }
 
-    /// The same fragment by fragment.
+    /// The same result, fragment by fragment.
     #[test]
     fn fragments_are_those_that_are_cut_one_by_one() {
         for ipv6 in [false, true] {

@@ -1,76 +1,77 @@
-//! Several agents at once: each one's share, how fair the shares are, and bursts that begin together (incast).
+//! Several agents at once: the share of each, fairness of the shares, and synchronised bursts (incast).
 
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
 
-/// All agents of a configuration.
+/// Results of all agents of a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ManyRow {
-    /// Each by itself, in the order in which they were named.
+    /// Results of each agent, in the order in which they were named.
     pub agents: Vec<AgentRow>,
-    /// Goodput of all together (bit/s), by the method's clock.
+    /// Sum of all goodputs (bit/s), by the method's clock.
     pub sum_bps: Option<Spread>,
-    /// [`jain`] of their mean goodputs; 1 where all have the same.
+    /// Jain's fairness index ([`jain`]) of their mean goodputs; 1 if all are equal.
     pub jain: Option<f64>,
-    /// From the first agent's beginning to the last one's (s), of each repeat.
+    /// Time from the start of the first agent to the start of the last (s), over the repeats.
     pub start_skew_s: Option<Spread>,
-    /// How well their clocks are known, and the skew with them (s): half a round trip of the control channel; 0 on one host.
+    /// Uncertainty of their clocks, and so of `start_skew_s` (s): half a round trip of the control channel; 0 on one
+    /// host.
     pub clock_error_s: f64,
-    /// Bursts that begin together.
+    /// Synchronised bursts; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incast: Option<IncastRow>,
 }
 
-/// One agent; counts are of all repeats, warm-up included.
+/// Results of one agent; counts include all repeats and the warm-up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentRow {
-    /// As it was named.
+    /// The agent, as the user named it.
     pub agent: String,
     /// Goodput of its flows (bit/s), by the method's clock.
     pub goodput_bps: Option<Spread>,
-    /// Bytes that the senders of its flows gave to the kernel.
+    /// Bytes that the senders of its flows passed to the kernel.
     pub sent_bytes: u64,
     /// Bytes that the receivers of its flows read.
     pub received_bytes: u64,
-    /// Segments that its flows retransmitted; absent where it is not TCP.
+    /// Segments that its flows retransmitted; absent for other transports than TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmissions: Option<u64>,
     /// Datagrams that were sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<u64>,
-    /// Datagrams that were sent and not received.
+    /// Datagrams that were sent but not received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// When it began after the first (s), median of the repeats.
+    /// Start of the agent after that of the first (s), median over the repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_after_s: Option<f64>,
 }
 
-/// Bursts, those that began in the warm-up left out.
+/// Synchronised bursts, without those that began in the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IncastRow {
-    /// Bytes that each flow sends at once.
+    /// Bytes that each flow sends per burst.
     pub burst_bytes: u64,
-    /// From one burst to the next (s).
+    /// Time from the start of a burst to the start of the next (s).
     pub every_s: f64,
-    /// Flows that send together.
+    /// Number of flows that send simultaneously.
     pub flows: u32,
-    /// Bursts whose last byte came.
+    /// Number of bursts that arrived completely.
     pub whole: u64,
-    /// Bursts that took longer than the time to the next.
+    /// Number of bursts that took longer than the time to the next.
     pub overran: u64,
-    /// Time from the common beginning of a burst until its last byte was read (s): median, least, greatest.
+    /// Time from the common start of a burst until its last byte was read (s): median, minimum, maximum.
     pub until_last_byte_s: Option<Spread>,
-    /// Its 99th percentile (s).
+    /// 99th percentile of that time (s).
     pub p99_s: Option<f64>,
 }
 
-/// Jain's fairness index (Jain, Chiu and Hawe 1984, DEC-TR-301, equation 1): the square of the sum over n times the sum of the squares;
-/// 1 where all are equal, 1/n where one has all. None without values, or where all are 0.
+/// Jain's fairness index (Jain, Chiu and Hawe 1984, DEC-TR-301, equation 1): (sum of x)^2 / (n * sum of x^2). 1 if all
+/// values are equal, 1/n if one has everything. None without values, or if all are 0.
 pub fn jain(values: &[f64]) -> Option<f64> {
     let (sum, squares) = values.iter().fold((0.0, 0.0), |(sum, squares), value| (sum + value, squares + value * value));
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))

@@ -1,42 +1,42 @@
-//! Latency under load: requests beside a transfer, before, during and after it, and the queue that grew.
+//! Latency under load: requests before, during and after a transfer, and the queue that grew.
 
 use serde::{Deserialize, Serialize};
 
-/// Requests beside a transfer, in all its repeats.
+/// Requests during a transfer, over all its repeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeRow {
-    /// What carried them: `udp` or `tcp`, by a flow of their own.
+    /// Transport of the requests, `udp` or `tcp`, in a flow of their own.
     pub transport: String,
-    /// Gap between two requests (s).
+    /// Time between two requests (s).
     pub every_s: f64,
-    /// Time before and after each transfer (s).
+    /// Time with requests only, before and after each transfer (s).
     pub around_s: f64,
-    /// Before the transfer.
+    /// Requests before the transfer.
     pub idle: ProbePhase,
-    /// While the transfer was measured: its warm-up is left out.
+    /// Requests while the transfer was measured, without its warm-up.
     pub loaded: ProbePhase,
-    /// After its windows.
+    /// Requests after the transfer.
     pub recovering: ProbePhase,
-    /// Median while loaded less that of idle (s).
+    /// Median round trip under load minus the idle median (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_p50_s: Option<f64>,
-    /// The same of the 99th percentile (s).
+    /// 99th percentile of the round trip under load minus the idle one (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_p99_s: Option<f64>,
-    /// Median of the way to the far end while loaded less that of idle (s); absent without a common clock.
+    /// Median one-way time to the far end under load minus the idle one (s); absent without a common clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_forth_s: Option<f64>,
-    /// The same from the far end to here (s).
+    /// Median one-way time from the far end under load minus the idle one (s); absent without a common clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_back_s: Option<f64>,
-    /// The queues that can be seen from here.
+    /// Queues whose length can be observed on this host.
     pub queues: Vec<ProbeQueue>,
-    /// The queue that grew, a sentence.
+    /// Which queue grew, one sentence.
     pub grew: String,
-    /// Latency over time, all repeats together.
+    /// Latency over time, for all repeats together.
     pub over_time: Vec<ProbePoint>,
-    /// Why it ended early in a repeat.
+    /// Why the requests ended early in a repeat; absent: they did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
@@ -45,11 +45,11 @@ pub struct ProbeRow {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbePhase {
-    /// Sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Answered; others are in no figure below.
+    /// Number of requests answered; the other figures count only these.
     pub answered: u64,
-    /// Least round trip (s).
+    /// Shortest round trip (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_s: Option<f64>,
     /// Mean (s).
@@ -64,60 +64,60 @@ pub struct ProbePhase {
     /// 99th percentile (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_s: Option<f64>,
-    /// Greatest (s).
+    /// Longest (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_s: Option<f64>,
-    /// [`round_trips_per_minute`].
+    /// Round trips per minute ([`round_trips_per_minute`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips_per_minute: Option<f64>,
-    /// Mean time that a request left after it was due (s): the asking thread waited for a CPU.
+    /// Mean delay between the due time of a request and its sending (s): the requesting thread waited for a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_mean_s: Option<f64>,
 }
 
-/// A queue beside the requests.
+/// Length of a queue before, during and after a transfer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeQueue {
-    /// Which.
+    /// Name of the queue.
     pub name: String,
     /// Unit of the lengths: `bytes` or `packets`.
     pub unit: String,
-    /// True where all flows of the host wait in it, the requests too; else it is the transfer's own.
+    /// True: all flows of the host share it, requests included. False: it belongs to the transfer.
     pub shared: bool,
     /// Mean length before the transfer.
     pub idle: f64,
-    /// While it was measured.
+    /// Mean length while the transfer was measured.
     pub loaded: f64,
-    /// After it.
+    /// Mean length after the transfer.
     pub recovering: f64,
-    /// The greatest while loaded.
+    /// Longest while the transfer was measured.
     pub max: f64,
 }
 
-/// Requests that were sent in a short time.
+/// Requests that were sent within a short time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbePoint {
-    /// Middle of that time, since the windows opened (s).
+    /// Middle of this time, since the start of the measured window (s).
     pub at_s: f64,
-    /// Median round trip (s); absent where none was answered.
+    /// Median round trip (s); absent if no request was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_s: Option<f64>,
-    /// Greatest (s).
+    /// Longest round trip (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_s: Option<f64>,
-    /// Sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Not answered.
+    /// Number of requests without an answer.
     pub lost: u64,
 }
 
-/// A share of the round trips that [`round_trips_per_minute`] leaves out: the slowest.
+/// Share of the slowest round trips, which [`round_trips_per_minute`] leaves out.
 const TRIMMED: f64 = 0.05;
 
 impl ProbePhase {
-    /// From the round trips that were answered, and the times by which requests left late (s).
+    /// Statistics of the answered round trips and of the delays of sending (s).
     pub fn of(sent: u64, mut took_s: Vec<f64>, late_s: &[f64]) -> Self {
         took_s.sort_by(f64::total_cmp);
         let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
@@ -135,21 +135,22 @@ impl ProbePhase {
         }
     }
 
-    /// Requests that were not answered.
+    /// Number of requests without an answer.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.answered)
     }
 }
 
-/// Value at or below which the share `q` of the sorted values lies (nearest rank); None of none.
+/// Quantile `q` (0 to 1) of sorted values, by nearest rank; None without values.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let rank = (q * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
-/// Round trips a minute: 60 s over the trimmed mean of the round trips (draft-ietf-ippm-responsiveness, section 4.3: the mean of those at or
-/// below the 95th percentile), sorted. Of the draft's times it has that of a request on a connection that exists (its http_f); handshakes
-/// of TCP and TLS, and requests on the loaded connections themselves, are not in it. None without an answer.
+/// Round trips per minute: 60 s divided by the mean of the sorted round trips at or below the 95th percentile
+/// (draft-ietf-ippm-responsiveness, section 4.3). Of the times in that draft, it uses only that of a request on an
+/// existing connection (http_f), not those of TCP and TLS handshakes, nor of requests on the loaded connections. None
+/// without an answer.
 pub fn round_trips_per_minute(sorted_s: &[f64]) -> Option<f64> {
     let kept = ((1.0 - TRIMMED) * sorted_s.len() as f64).ceil() as usize;
     let kept = &sorted_s[..kept.min(sorted_s.len())];
@@ -161,7 +162,7 @@ pub fn round_trips_per_minute(sorted_s: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Twenty trips of 10 ms, one of which took a second: it is trimmed, and 6000 are left a minute.
+    /// Twenty round trips of 10 ms, except one of a second: that one is left out, and the others give 6000 per minute.
     #[test]
     fn round_trips_a_minute_leave_the_slowest_out() {
         let mut trips = vec![0.01; 19];

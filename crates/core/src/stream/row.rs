@@ -1,4 +1,4 @@
-//! A block size of a stream, and each group of its figures.
+//! [`StreamRow`]: figures of a stream at one block size.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,114 +7,115 @@ use crate::cpus::{CpuRow, ExactRow};
 use crate::ledger::TrialLedger;
 use crate::repeats::Known;
 
-/// One block size.
+/// Figures at one block size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamRow {
-    /// How blocks were sent.
+    /// How the sender wrote blocks.
     pub path: String,
-    /// Bytes of a write or datagram.
+    /// Bytes per write or datagram.
     pub block_bytes: u64,
-    /// Repeats that were measured to their end.
+    /// Number of repeats that were measured completely.
     pub repeats: u32,
-    /// Each repeat by itself, in the order they were made: what a comparison with another run tests.
+    /// Figures of each repeat, in order; a comparison with another run tests these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<StreamSample>,
-    /// How well the mean of goodput is known.
+    /// Precision of the goodput's mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
-    /// Why repeats are missing.
+    /// Why repeats are missing; absent: none are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
-    /// Payload by the method's clock (bit/s): median, or the mean where the method says so.
+    /// Payload rate by the method's clock (bit/s): median, or mean for methods that report it.
     pub goodput_bps: Option<Spread>,
-    /// Payload by the sender's clock: what the kernel accepted (bit/s).
+    /// Payload rate accepted by the sender's kernel, by the sender's clock (bit/s).
     pub sender_bps: Option<Spread>,
-    /// Payload by the receiver's clock: what the application read (bit/s).
+    /// Payload rate read by the receiving application, by the receiver's clock (bit/s).
     pub receiver_bps: Option<Spread>,
-    /// The arithmetic mean of goodput (bit/s), for methods that report it.
+    /// Arithmetic mean of the goodput (bit/s), for methods that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_bps: Option<f64>,
-    /// What limited the rate, as a noun; absent where nothing that is looked at was at its limit.
+    /// What limited the rate, as a noun; absent if nothing that is observed was at its limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
-    /// Send calls a second.
+    /// Send calls per second.
     pub sends_per_s: Option<Spread>,
-    /// Mean bytes a receive call returned.
+    /// Mean bytes per receive call.
     pub bytes_per_receive: Option<Spread>,
-    /// The sending threads.
+    /// CPU time of the sending threads.
     pub sender_cpu: EndCpu,
-    /// The receiving threads.
+    /// CPU time of the receiving threads.
     pub receiver_cpu: EndCpu,
-    /// Each CPU of the host, by the kernel's ticks.
+    /// Time of each CPU of the host, by the kernel's ticks.
     pub system: Vec<CpuRow>,
-    /// CPU time of the whole host a KiB received (us), by ticks: idle, iowait and steal left out.
+    /// CPU time of the whole host per KiB received (us), by the kernel's ticks, without idle, iowait and steal.
     pub system_us_per_kib: Option<Spread>,
-    /// Each CPU of the far end's host, by its kernel's ticks; absent where it is this host.
+    /// Time of each CPU of the far end's host, by its kernel's ticks; absent if it is this host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_system: Vec<CpuRow>,
-    /// CPU time of the far end's host a KiB received (us), likewise.
+    /// CPU time of the whole far end's host per KiB received (us), by its kernel's ticks; absent if it is this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_us_per_kib: Option<Spread>,
-    /// Each CPU, exactly; absent where eBPF is not available.
+    /// Exact time of each CPU, by eBPF; absent if eBPF is not available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exact: Vec<ExactRow>,
-    /// Each CPU of the far end's host, exactly; absent where it is this host, or eBPF is not available there.
+    /// Exact time of each CPU of the far end's host, by eBPF; absent if it is this host, or eBPF is not available
+    /// there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_exact: Vec<ExactRow>,
-    /// What the kernel's TCP says.
+    /// Figures that the kernel's TCP reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpRow>,
-    /// What datagrams are on the wire.
+    /// Datagrams as frames on the wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<UdpRow>,
-    /// Counts at the devices.
+    /// Packets and interrupts of the devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceRow>,
-    /// UDP's counts.
+    /// Counts of datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramRow>,
     /// Completions of MSG_ZEROCOPY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<ZeroCopyRow>,
-    /// What TCP_ZEROCOPY_RECEIVE did.
+    /// Use of TCP_ZEROCOPY_RECEIVE.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped: Option<MappedRow>,
-    /// How well paced senders of datagrams kept to their rate.
+    /// How precisely senders of datagrams kept their rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingRow>,
-    /// Threads that followed their flow's packets, of the last repeat.
+    /// Threads that were placed on the CPU of their flow's packets, in the last repeat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<FollowedRow>,
-    /// Each of several agents.
+    /// Figures of each of several agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRow>,
-    /// Where every datagram of one transfer more went; absent: not measured, or none was sent.
+    /// What became of every datagram of one additional transfer; absent: not measured, or no datagrams were sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<TrialLedger>,
-    /// Latency of requests beside it, where they were asked for.
+    /// Latency of requests during the transfer; absent if they were not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeRow>,
 }
 
-/// One repeat's figures; absent what could not be measured.
+/// Figures of one repeat; those that could not be measured are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct StreamSample {
-    /// Payload by the method's clock (bit/s).
+    /// Payload rate by the method's clock (bit/s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<f64>,
-    /// CPU time of the sending threads over wall time.
+    /// CPU time of the sending threads divided by elapsed time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_cpu: Option<f64>,
-    /// CPU time of the receiving threads over wall time.
+    /// CPU time of the receiving threads divided by elapsed time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver_cpu: Option<f64>,
-    /// CPU time of the sending threads a KiB (us).
+    /// CPU time of the sending threads per KiB (us).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_us_per_kib: Option<f64>,
-    /// CPU time of the receiving threads a KiB (us).
+    /// CPU time of the receiving threads per KiB (us).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver_us_per_kib: Option<f64>,
     /// [`kernel_share`](super::kernel_share) of the sending threads.
@@ -123,131 +124,132 @@ pub struct StreamSample {
     /// [`kernel_share`](super::kernel_share) of the receiving threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver_kernel_share: Option<f64>,
-    /// CPUs of the host that were busy, by ticks, added up.
+    /// Sum of the busy shares of the host's CPUs, by the kernel's ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_cpus: Option<f64>,
-    /// CPU time of the whole host a KiB received (us), by ticks.
+    /// CPU time of the whole host per KiB received (us), by the kernel's ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_us_per_kib: Option<f64>,
     /// Segments that TCP retransmitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmissions: Option<u64>,
-    /// Payload of a segment (bytes).
+    /// Mean payload of a segment (bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_segment: Option<f64>,
-    /// Rate on the wire of what was sent, as [`TcpRow::wire_bps`] and [`UdpRow::wire_bps`] have it (bit/s).
+    /// Rate of the sent frames on the wire (bit/s), as in [`TcpRow::wire_bps`] and [`UdpRow::wire_bps`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire_bps: Option<f64>,
-    /// Rate on the wire of the datagrams that were delivered (bit/s).
+    /// Rate of the delivered datagrams on the wire (bit/s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_wire_bps: Option<f64>,
 }
 
-/// A thread that was placed by where the kernel handles its flow's packets.
+/// A thread that was placed on the CPU where the kernel processes its flow's packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FollowedRow {
-    /// Its flow, from 1.
+    /// Number of its flow, from 1.
     pub flow: usize,
     /// `sender` or `receiver`.
     pub end: String,
-    /// The CPU that handled the flow's packets (SO_INCOMING_CPU).
+    /// The CPU that processed the flow's packets (SO_INCOMING_CPU).
     pub incoming_cpu: usize,
-    /// The NAPI of its receive queue, where it has one.
+    /// NAPI instance of its receive queue; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub napi_id: Option<u32>,
-    /// The thread's CPU.
+    /// The CPU that the thread was placed on.
     pub cpu: usize,
 }
 
-/// One end's threads, by getrusage: without softirqs that ran for them elsewhere.
+/// CPU time of the threads at one end, by getrusage; softirqs that ran for them elsewhere do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndCpu {
-    /// CPU time over wall time, all threads together.
+    /// CPU time divided by elapsed time, summed over the threads.
     pub busy: Option<Spread>,
-    /// CPU time a KiB (us).
+    /// CPU time per KiB (us).
     pub us_per_kib: Option<Spread>,
     /// [`kernel_share`](super::kernel_share).
     pub kernel_share: Option<f64>,
-    /// CPU cycles a byte, by the CPU's own counters of these threads.
+    /// CPU cycles per byte, by the CPU's counters for these threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles_per_byte: Option<Spread>,
-    /// Instructions a byte, likewise.
+    /// Instructions per byte, by the CPU's counters for these threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_byte: Option<Spread>,
 }
 
-/// Counts of both sides' devices, a far end's own by itself, and of this host's CPUs. A device counts what the stack hands it:
-/// with TSO or GSO one packet may become many frames.
+/// Packets of the devices of both ends and interrupts of this host's CPUs; a far end on another host counts its own. A
+/// device counts what the stack passes to it: with TSO or GSO one packet may become many frames.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceRow {
-    /// Packets sent (1/s).
+    /// Packets sent per second.
     pub packets_per_s: Option<Spread>,
-    /// Mean bytes of one.
+    /// Mean bytes per packet sent.
     pub bytes_per_packet: Option<Spread>,
-    /// Packets received at the receiving side's devices (1/s); over loopback acknowledgements too.
+    /// Packets received per second by the devices of the receiving end; over loopback this includes acknowledgements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_per_s: Option<Spread>,
-    /// Mean bytes of one.
+    /// Mean bytes per packet received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_received: Option<Spread>,
-    /// Mean bytes of a packet that the receiving side's IP was handed: after GRO.
+    /// Mean bytes per packet that IP of the receiving end got, after GRO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_ip_packet: Option<Spread>,
-    /// NET_RX softirqs of all CPUs (1/s).
+    /// NET_RX softirqs per second, sum of all CPUs.
     pub softirqs_per_s: Option<Spread>,
-    /// Device interrupts of all CPUs (1/s).
+    /// Device interrupts per second, sum of all CPUs.
     pub interrupts_per_s: Option<Spread>,
-    /// Packets received for each NET_RX softirq of all CPUs of the receiving side's host.
+    /// Packets received per NET_RX softirq, over all CPUs of the receiving host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_softirq: Option<Spread>,
-    /// Packets received for each interrupt of the receiving side's devices; absent over loopback and veth, which have none.
+    /// Packets received per interrupt of the receiving end's devices; absent for loopback and veth, which have no
+    /// interrupts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_interrupt: Option<Spread>,
-    /// Packets the receiving side's devices dropped, in all repeats.
+    /// Packets dropped by the devices of the receiving end, in all repeats.
     pub dropped: u64,
 }
 
-/// Datagrams of all repeats and flows, warm-up included, as the receiver saw them.
+/// Counts of datagrams over all repeats and flows, warm-up included, by the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatagramRow {
-    /// Sent.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Received, each once.
+    /// Datagrams received, duplicates not counted.
     pub received: u64,
-    /// Sent and not received.
+    /// Datagrams sent but not received.
     pub lost: u64,
-    /// Received again.
+    /// Duplicates received.
     pub duplicates: u64,
-    /// Received after one that was sent later.
+    /// Datagrams received after one that was sent later.
     pub reordered: u64,
     /// Of those lost, refused by the sending host's queue or device (ENOBUFS).
     pub refused: u64,
-    /// Of those lost, refused since the sender's socket was full when they were due.
+    /// Of those lost, not accepted because the sender's socket was full when they were due.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_full: u64,
-    /// Of those lost, refused by the sending host as longer than the path takes.
+    /// Of those lost, refused by the sending host because they were too long for the path.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub too_long: u64,
-    /// Of those lost, refused by the sending host for want of a route or a neighbour.
+    /// Of those lost, refused by the sending host because it had no route or neighbour.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub no_route: u64,
-    /// Of those lost, refused by a firewall or a policy of the sending host.
+    /// Of those lost, refused by a firewall or policy of the sending host.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub denied: u64,
-    /// ICMP messages that said that port or host was unreachable.
+    /// ICMP messages that reported port or host as unreachable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreachable: u64,
-    /// Of those lost, what arrived and found no room in the receiver's socket; absent where its kernel does not report.
+    /// Of those lost, dropped because the receiver's socket was full; absent if its kernel does not report this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
 }
 
 impl DatagramRow {
-    /// Where the lost ones were lost: place and number, those without a known place last; places without a loss are left out.
+    /// (place, number) of lost datagrams, without places that lost none; those lost at an unknown place come last.
     pub fn places(&self) -> Vec<(&'static str, u64)> {
         let known = [
             ("refused by this end's queue or device", self.refused),
@@ -267,40 +269,40 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// MSG_ZEROCOPY in all repeats and flows.
+/// Use of MSG_ZEROCOPY over all repeats and flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ZeroCopyRow {
-    /// Calls that asked for it.
+    /// Send calls with the flag.
     pub asked: u64,
-    /// Calls that were completed.
+    /// Send calls that were completed.
     pub completed: u64,
-    /// Of these, calls the kernel turned back into copies.
+    /// Of the completed calls, those for which the kernel copied the data after all.
     pub copied: u64,
 }
 
-/// TCP_ZEROCOPY_RECEIVE in all repeats and flows, warm-up included.
+/// Use of TCP_ZEROCOPY_RECEIVE over all repeats and flows, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappedRow {
     /// Bytes whose pages were mapped.
     pub mapped_bytes: u64,
-    /// Bytes that were copied after all, because they did not fill pages of their own.
+    /// Bytes that were copied because they did not fill whole pages.
     pub copied_bytes: u64,
 }
 
-/// Pacing by the senders themselves: a value a repeat and flow, warm-up included.
+/// Precision of the senders' own pacing: one value per repeat and flow, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacingRow {
-    /// Payload of each flow asked for (bit/s).
+    /// Requested payload rate of each flow (bit/s).
     pub asked_bps: f64,
-    /// Rate over the one asked for, less 1.
+    /// Achieved rate divided by the requested one, minus 1.
     pub rate_error: Option<Spread>,
-    /// Mean time a send left after it was due (s).
+    /// Mean delay of a send after its due time (s).
     pub late_mean_s: Option<Spread>,
-    /// The longest (s).
+    /// Longest delay (s).
     pub late_max_s: Option<Spread>,
-    /// Time given up because it could only have been made up for by a burst, in all (s).
+    /// Total of delays that were not caught up, because that would have taken a burst (s).
     pub given_up_s: f64,
 }

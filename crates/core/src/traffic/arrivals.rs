@@ -1,4 +1,4 @@
-//! [`Arrivals`]: when packets come.
+//! [`Arrivals`]: the arrival process.
 
 use std::sync::Arc;
 
@@ -17,63 +17,63 @@ pub enum Arrivals {
     Constant,
     /// Poisson batches of a fixed size.
     Batch {
-        /// Packets a batch.
+        /// Packets per batch.
         size: u32,
     },
-    /// Two-state Markov-modulated Poisson.
+    /// Two-state Markov-modulated Poisson process.
     Mmpp {
-        /// Rate in the busy state over the mean rate.
+        /// Rate in the busy state divided by the mean rate.
         peak: f64,
         /// Share of time in the busy state.
         busy: f64,
-        /// Mean stay in the busy state (s).
+        /// Mean duration of the busy state (s).
         stay_s: f64,
     },
-    /// Aggregated Pareto ON/OFF sources at link speed.
+    /// Superposition of Pareto ON/OFF sources that send at link speed.
     OnOff(OnOff),
-    /// Each packet of another process kept with this probability, independently of the others: what RSS leaves of it for
-    /// a queue. The offered load is that of the packets kept.
+    /// Each packet of another process, kept with a fixed probability independently of the others: what RSS gives to one
+    /// queue. The offered load is that of the kept packets.
     Thinned {
         /// Probability that a packet is kept.
         keep: f64,
-        /// The process they come from.
+        /// The other process.
         of: Box<Arrivals>,
     },
-    /// Arrivals from a capture file, read around and around or once, stretched or pressed to the offered load.
+    /// Arrivals of a capture file, repeated or once, with times scaled to the offered load.
     Trace {
         /// pcap or pcapng file.
         file: String,
-        /// Times as fast as recorded, where no load is given.
+        /// Factor by which it is replayed faster than recorded, if no load is given.
         speed: Option<f64>,
-        /// Read once from its start to its end, instead of around and around.
+        /// True: it is read once from start to end. False: it is repeated.
         once: bool,
-        /// What it holds; None while it has not been read.
+        /// Its packets; None while it has not been read.
         capture: Option<Arc<Capture>>,
     },
 }
 
-/// Most ON/OFF sources: each takes memory of its own.
+/// Most ON/OFF sources: each needs memory.
 const MOST_SOURCES: u32 = 1 << 20;
-/// Smallest share of time that a modulated source is busy.
+/// Smallest share of time in the busy state of MMPP.
 const LEAST_BUSY: f64 = 1e-6;
 
-/// N aggregated Pareto ON/OFF sources (Salah et al. 2007, section 5.1).
+/// N superposed Pareto ON/OFF sources (Salah et al. 2007, section 5.1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct OnOff {
-    /// N.
+    /// N: number of sources.
     pub sources: u32,
-    /// Shape of ON periods.
+    /// Pareto shape of ON periods.
     pub alpha_on: f64,
-    /// Shape of OFF periods.
+    /// Pareto shape of OFF periods.
     pub alpha_off: f64,
     /// Shortest ON period (s).
     pub min_on_s: f64,
-    /// True: sources add up freely; false: they share one link.
+    /// True: sources send independently; false: they share one link.
     pub superpose: bool,
-    /// True: OFF periods by the printed formula for b_OFF, to which the load asked for is nominal
-    /// ([`OnOff::printed_least_off_s`]). False: as long as the load asked for needs.
+    /// True: OFF periods by the paper's printed formula for b_OFF ([`OnOff::printed_least_off_s`]), with which the
+    /// actual load differs from the requested one. False: OFF periods that give the requested load.
     pub printed_off: bool,
-    /// Longest period drawn, if any (s).
+    /// Longest period; longer ones are cut. None: no limit.
     pub cutoff_s: Option<f64>,
 }
 
@@ -92,10 +92,11 @@ impl Default for OnOff {
 }
 
 impl Arrivals {
-    /// With a capture that is named only replaced by what `read` has under its name; others as they are.
+    /// Replaces a capture that is only named by the one that `read` returns for its name; other arrivals remain
+    /// unchanged.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub fn with_capture<E>(&self, read: impl FnOnce(&str) -> Result<Arc<Capture>, E>) -> Result<Self, E> {
         match self {
             Self::Trace { file, speed, once, capture: None } => {
@@ -144,7 +145,8 @@ impl std::str::FromStr for Arrivals {
     }
 }
 
-/// Reads `FILE` and any of `,mtu=9000`, `,speed=2` and `,once` behind it, in any order: the file's name may hold commas and such words itself.
+/// Reads `FILE` with any of `,mtu=9000`, `,speed=2` and `,once` after it, in any order. The file's name itself may
+/// contain commas and such words.
 fn trace_of(text: &str) -> Result<Arrivals, ParseError> {
     let (mut file, mut mtu, mut speed, mut once) = (text, "", None, false);
     loop {
@@ -159,7 +161,7 @@ fn trace_of(text: &str) -> Result<Arrivals, ParseError> {
         {
             (file, speed) = (name, Some(speed_of(text)?));
         } else {
-            // The MTU is the capture's.
+            // The MTU is an option of the capture's name.
             return Ok(Arrivals::Trace { file: format!("{file}{mtu}"), speed, once, capture: None });
         }
     }
@@ -224,7 +226,7 @@ impl std::fmt::Display for Arrivals {
 crate::units::serde_as_text!(Arrivals);
 
 impl Arrivals {
-    /// The packets of a capture that is read once; None for other arrivals.
+    /// Number of packets of a capture that is read once; None for other arrivals.
     pub fn read_once(&self) -> Option<usize> {
         match self {
             Self::Trace { once: true, capture: Some(capture), .. } => Some(capture.packets.len()),
@@ -232,7 +234,7 @@ impl Arrivals {
         }
     }
 
-    /// The capture that they are read from.
+    /// The capture; None for other arrivals, or if it has not been read.
     pub fn capture(&self) -> Option<&Capture> {
         match self {
             Self::Trace { capture, .. } => capture.as_deref(),
@@ -241,7 +243,7 @@ impl Arrivals {
         }
     }
 
-    /// Each packet kept with the probability `keep`: a Poisson process, and a modulated one, remain what they are.
+    /// Each packet kept with probability `keep`. Poisson and modulated Poisson processes remain of their kind.
     #[must_use]
     pub fn thinned(&self, keep: f64) -> Self {
         match self {
@@ -254,7 +256,7 @@ impl Arrivals {
 }
 
 impl Arrivals {
-    /// Checks every figure against its range.
+    /// Checks every number against its range.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         match self {
             Self::Thinned { keep, of } => {
@@ -283,9 +285,10 @@ impl Arrivals {
 }
 
 impl OnOff {
-    /// Shortest OFF period by the printed formula (s), where the sources together are to load a link by `load`:
-    /// b_OFF = E\[ON\] (1/rho_i - 1) (alpha_OFF - 1)/alpha_OFF, rho_i = load/N, E\[ON\] = b_ON alpha_ON/(alpha_ON - 1). It leaves out that
-    /// an ON period sends whole frames, and any cut-off. Negative where a source would be ON for more than all of its time.
+    /// Shortest OFF period by the paper's printed formula (s), for sources that together load a link by `load`: b_OFF =
+    /// E\[ON\] (1/rho_i - 1) (alpha_OFF - 1)/alpha_OFF, with rho_i = load/N and E\[ON\] = b_ON alpha_ON/(alpha_ON - 1).
+    /// The formula ignores that an ON period sends whole frames, and any cut-off. Negative if a source would have to be
+    /// ON for more than all of its time.
     pub fn printed_least_off_s(&self, load: f64) -> f64 {
         let mean_on_s = self.min_on_s * self.alpha_on / (self.alpha_on - 1.0);
         mean_on_s * (f64::from(self.sources) / load - 1.0) * (self.alpha_off - 1.0) / self.alpha_off

@@ -1,4 +1,4 @@
-//! [`FrameSizes`]: how long frames are.
+//! [`FrameSizes`]: distribution of frame lengths.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ pub enum FrameSizes {
     Imix,
     /// A reconstruction of the MCI backbone's histogram of 1998 (mean 557 B).
     Mci1998Like,
-    /// The captured packets' own, where arrivals are a trace.
+    /// Sizes of the captured packets, if the arrivals are from a capture.
     Trace(Option<Arc<Capture>>),
-    /// Sizes from a capture, or sizes and weights from a CSV file, named here, read elsewhere.
+    /// Sizes from a capture, or sizes and weights from a CSV file. The file is named here and read elsewhere.
     File(String),
-    /// (bytes, weight): what a file turns into.
+    /// (bytes, weight) pairs, also those read from a file.
     Mixture(Vec<(u32, f64)>),
     /// The sizes of a capture's packets.
     Captured(Arc<CapturedSizes>),
 }
 
-/// Frame sizes of a capture.
+/// Frame sizes of the packets of a capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturedSizes {
-    /// Where it was read from.
+    /// Name of the capture's file.
     pub file: String,
-    /// (bytes, packets), by size.
+    /// (bytes, packets) for each size, rising.
     pub sizes: Vec<(u32, f64)>,
-    /// [`Capture::notes`].
+    /// Notes of the capture ([`Capture::notes`]).
     pub notes: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl From<&Capture> for FrameSizes {
 }
 
 impl FrameSizes {
-    /// Checks every size against its range.
+    /// Checks every size against the accepted range.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         let (low, high) = (FRAME_RANGE_BYTES.start(), FRAME_RANGE_BYTES.end());
         let impossible = match self {
@@ -66,7 +66,7 @@ impl FrameSizes {
         }
     }
 
-    /// The mixture as (bytes, probability); None while a file has not been read.
+    /// The distribution as (bytes, probability); None if a file has not been read.
     pub fn mixture(&self) -> Option<Vec<(u32, f64)>> {
         let raw = match self {
             Self::Fixed(bytes) => vec![(*bytes, 1.0)],
@@ -81,7 +81,8 @@ impl FrameSizes {
         Some(raw.into_iter().map(|(bytes, weight)| (bytes, weight / total)).collect())
     }
 
-    /// With `trace` replaced by the packets of the arrivals; None: they have no capture.
+    /// Replaces `trace` by the packets of the capture that the arrivals are from; other sizes stay. None: `trace`, but
+    /// the arrivals are not from a capture.
     pub fn with_capture_of(&self, arrivals: &Arrivals) -> Option<Self> {
         match (self, arrivals) {
             (Self::Trace(None), Arrivals::Trace { capture, .. }) => Some(Self::Trace(capture.clone())),
@@ -90,13 +91,13 @@ impl FrameSizes {
         }
     }
 
-    /// Mean frame size (bytes); None while a file has not been read.
+    /// Mean frame size (bytes); None if a file has not been read.
     pub fn mean_bytes(&self) -> Option<f64> {
         Some(self.mixture()?.iter().map(|(bytes, share)| f64::from(*bytes) * share).sum())
     }
 }
 
-/// Per mille: 64: 435, uniform 65-569: 130, 570: 60, 594: 110, uniform 595-1517: 30, 1518: 235.
+/// Weights per mille: 64 B: 435, uniform 65-569 B: 130, 570 B: 60, 594 B: 110, uniform 595-1517 B: 30, 1518 B: 235.
 fn mci1998_like() -> Vec<(u32, f64)> {
     let mut sizes = vec![(64, 435.0), (570, 60.0), (594, 110.0), (1518, 235.0)];
     sizes.extend((65..=569).map(|bytes| (bytes, 130.0 / 505.0)));
@@ -116,7 +117,7 @@ impl std::str::FromStr for FrameSizes {
             other if other.ends_with(".csv") || capture::is_name(other) => Ok(Self::File(other.to_owned())),
             other if other.starts_with("mixture:") => mixture_from(other),
             other => {
-                // A number alone is bytes, as in iperf3 and ping.
+                // A number without a unit means bytes, as in iperf3 and ping.
                 let bytes = other.parse().ok().or_else(|| u32::try_from(units::parse_bytes(other).ok()?).ok());
                 bytes.filter(|bytes| FRAME_RANGE_BYTES.contains(bytes)).map(Self::Fixed).ok_or_else(|| {
                     ParseError::new(

@@ -52,8 +52,8 @@ fn refuses_what_cannot_be() {
     assert!(mmpp.validate().unwrap_err().to_string().contains("peak x busy"));
 }
 
-/// b_OFF of Salah et al. (2007), section 5.1, by hand for N = 8 and a load of 0.4: E[ON] = 1.3 x 512 ns/0.3 = 2.2187 us, 1/rho_i - 1 = 19,
-/// (alpha - 1)/alpha = 1/3.
+/// b_OFF of Salah et al. (2007), section 5.1, by hand for N = 8 and a load of 0.4: E[ON] = 1.3 x 512 ns/0.3 = 2.2187
+/// us, 1/rho_i - 1 = 19, (alpha - 1)/alpha = 1/3.
 #[test]
 fn printed_off_periods() {
     let least_s = OnOff::default().printed_least_off_s(0.4);
@@ -78,6 +78,6 @@ fn a_load_above_the_link_is_refused_with_what_it_carries() {
         ["10Gbit/s", "14.88", "Mpps", "64 B", "7.61", "preamble"].iter().all(|part| refused.contains(part)),
         "{refused}"
     );
-    // A link that nobody named bounds shares of it only.
+    // A default link speed limits only loads given as shares of it.
     assert!(at("2Mpps", 1e9).fits_link(false).is_ok() && at("101%", 1e9).fits_link(false).is_err());
 }

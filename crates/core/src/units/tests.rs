@@ -33,7 +33,7 @@ fn prints_what_people_write() {
     assert_eq!(print_time_s(1e-12), "0.001ns");
 }
 
-/// What a `find` calibrated has sixteen digits; a sentence has four of them.
+/// A calibrated time has sixteen digits; a sentence shows four of them.
 #[test]
 fn times_of_sentences_have_four_digits() {
     for (seconds, text) in [

@@ -1,4 +1,4 @@
-//! A mark held against curves.
+//! Compares curves with marks.
 
 use std::collections::BTreeSet;
 
@@ -6,51 +6,52 @@ use super::{Mark, Than};
 use crate::experiment::{Answerer, Curve};
 use crate::math::hypot;
 
-/// How a curve compares with what was stated.
+/// Result of comparing a curve with a mark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// The curve, where the mark does not name it.
+    /// Name of the curve; None if the mark names it and it is the only one.
     pub curve: Option<String>,
-    /// Who answered.
+    /// The engine that gave the curve.
     pub answerer: Option<Answerer>,
-    /// The curve's value at the mark, or its highest for a mark without x; of a mark without y, the place where the curve is steepest
-    /// or leaves the other; of one that compares two curves, their ratio or difference.
+    /// The curve's value at the mark's x, or its highest value without x. For a mark without y: the x where the curve
+    /// is steepest or leaves the other one. For two curves: their ratio or difference.
     pub value: f64,
-    /// The interval of that value, where it was sampled.
+    /// Confidence interval of `value`; None if it was not sampled.
     pub interval: Option<(f64, f64)>,
-    /// Value minus stated, as a share of the stated; the bare difference where that is 0. None where only a range is stated.
+    /// (value - stated) / stated; the plain difference if the stated value is 0. None if only a range is stated.
     pub error: Option<f64>,
-    /// Whether that is within the mark's tolerance, the value within the stated interval, or the stated value within the bound; None
-    /// if the mark states none of these.
+    /// True if the mark holds: the value is within the tolerance or the stated interval, or the stated value is within
+    /// the bound. None if the mark states none of these.
     pub within: Option<bool>,
-    /// Whether the value's interval agrees: false where it reaches across an end of what is stated. None where it has no interval.
+    /// True if the whole confidence interval gives the same answer as `within`; false if it crosses an end of the
+    /// accepted range. None without an interval.
     pub sure: Option<bool>,
-    /// What was compared.
+    /// What of the curve was compared.
     pub of: Compared,
 }
 
-/// What of a curve is compared with what was stated.
+/// What of a curve is compared with a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
     /// Its value.
     Value,
-    /// Its value, as a bound of the stated one.
+    /// Its value, as an upper bound of the stated value.
     Bound,
-    /// The place on the x axis where it is steepest.
+    /// The x where it is steepest.
     Steepest,
-    /// The place on the x axis where it leaves another curve.
+    /// The x where it leaves another curve.
     Leaves,
-    /// Its value over that of another point.
+    /// Ratio of its value to the value of another point.
     Ratio,
-    /// Its value less that of another point.
+    /// Its value minus the value of another point.
     Difference,
 }
 
-/// Number of curve names up to which a mark that names no curve is compared with each curve.
+/// Largest number of curve names with which a mark that names no curve is compared with every curve.
 pub(super) const FEW: usize = 2;
 
-/// The mark against each curve of the name it should lie on, as far as they reach that place; against all where it names none and they
-/// are few.
+/// Compares the mark with each curve of the name it states, if the curve reaches the mark's x. A mark without a name is
+/// compared with all curves if there are at most two names.
 pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
     let on = mark.on.as_ref().map(|(name, _)| name);
     let names: BTreeSet<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
@@ -62,7 +63,7 @@ pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
         let had = had(mark, curve, curves)?;
         let accepted = accepted(mark);
         let within = accepted.map(|(low, high)| (low..=high).contains(&had.value));
-        // Sure is one whose interval lies on one side of each end.
+        // The result is sure if the whole interval lies inside, or outside, the accepted range.
         let sure = had.interval.zip(accepted).map(|((low, high), (from, to))| match within {
             Some(true) => from <= low && high <= to,
             _ => high < from || to < low,
@@ -76,17 +77,17 @@ pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
     curves.iter().filter(named).filter_map(check).collect()
 }
 
-/// What the curve's value may be; None where nothing says how near it must be.
+/// Accepted range of the curve's value (or of its x); None if the mark states no tolerance, interval or range.
 fn accepted(mark: &Mark) -> Option<(f64, f64)> {
     if let Some(than) = &mark.than {
         return Some(than.range);
     }
     if mark.bound {
-        // The stated value is to be this much of the curve's, and not above it.
+        // The stated value must be `low` to `high` of the curve's value, and not above it.
         let (stated, (low, high)) = (mark.y?, mark.of_bound.unwrap_or((0.0, 1.0)));
         return Some((stated / high.min(1.0), if low > 0.0 { stated / low } else { f64::INFINITY }));
     }
-    // A place, or else a value.
+    // The stated y, or x if y is absent.
     let stated = mark.y.or(mark.x.filter(|_| mark.interval.is_none()));
     let tolerance = mark.on.as_ref().and_then(|(_, tolerance)| *tolerance);
     let near = stated.zip(tolerance).map(|(stated, tolerance)| {
@@ -96,13 +97,15 @@ fn accepted(mark: &Mark) -> Option<(f64, f64)> {
     near.or(mark.interval)
 }
 
-/// Whether a curve is one that a mark calls `on`: it has that name, or no curve has it and [`is_called`] holds.
+/// True if a mark's name `on` means this curve: the names are equal, or no curve has exactly this name and
+/// [`is_called`] is true.
 fn is_named(name: &str, on: &str, names: &BTreeSet<&str>) -> bool {
     if names.contains(on) { name == on } else { is_called(name, on) }
 }
 
-/// Whether a curve's name holds the parts of `on` in their order, a scheme with or without its parameters: `interrupt` is any of the curves
-/// `interrupt:drops_interrupt=true, ring 64` and `.., ring 256` that `vary` makes of it.
+/// True if a curve's name contains the parts of `on` in their order; a scheme may stand without its parameters.
+/// `interrupt` means any of the curves `interrupt:drops_interrupt=true, ring 64` and `.., ring 256` that `vary` makes
+/// of it.
 pub fn is_called(name: &str, on: &str) -> bool {
     let mut parts = name.split(", ");
     let is = |part: &str, wanted: &str| {
@@ -114,7 +117,7 @@ pub fn is_called(name: &str, on: &str) -> bool {
     on.split(", ").all(|wanted| parts.any(|part| is(part, wanted)))
 }
 
-/// What a curve has for a mark.
+/// What was read off a curve for a mark.
 struct Had {
     value: f64,
     interval: Option<(f64, f64)>,
@@ -134,7 +137,7 @@ fn had(mark: &Mark, curve: &Curve, curves: &[Curve]) -> Option<Had> {
     Some(place(curve.leaves(of_name(other, curve, curves)?)?, Compared::Leaves))
 }
 
-/// A curve's value with its interval at `x`, or its highest.
+/// The curve's value and confidence interval at `x`, or at its highest point.
 fn point(curve: &Curve, x: Option<f64>) -> Option<(f64, Option<(f64, f64)>)> {
     let x = match x {
         Some(x) => x,
@@ -143,13 +146,13 @@ fn point(curve: &Curve, x: Option<f64>) -> Option<(f64, Option<(f64, f64)>)> {
     Some((curve.at(x)?, curve.interval_at(x)))
 }
 
-/// The curve of this name by the same answerer.
+/// The curve with this name from the same engine.
 fn of_name<'a>(name: &str, curve: &Curve, curves: &'a [Curve]) -> Option<&'a Curve> {
     let names = curves.iter().map(|curve| curve.name.as_str()).collect();
     curves.iter().find(|one| is_named(&one.name, name, &names) && one.answerer == curve.answerer)
 }
 
-/// How a point of `curve` compares with another point. Half widths of sampled values add as those of independent ones do.
+/// Ratio or difference of two points. Their half widths are combined as those of independent samples.
 fn against(mark: &Mark, than: &Than, curve: &Curve, curves: &[Curve]) -> Option<Had> {
     let is_own = mark.on.as_ref().is_some_and(|(on, _)| *on == than.curve);
     let other = if is_own { curve } else { of_name(&than.curve, curve, curves)? };
@@ -162,7 +165,7 @@ fn against(mark: &Mark, than: &Than, curve: &Curve, curves: &[Curve]) -> Option<
     } else {
         (ours - theirs, hypot(half(our_ends), half(their_ends)), Compared::Difference)
     };
-    // No ratio of these figures is below 0.
+    // A ratio of these figures is never below 0.
     let low = if than.is_ratio { (value - half).max(0.0) } else { value - half };
     value.is_finite().then_some(Had { value, interval: sampled.then_some((low, value + half)), of })
 }

@@ -8,7 +8,7 @@ fn curve(name: &str, y: f64) -> Curve {
     Curve { name: name.to_owned(), answerer: None, dots: dots.to_vec() }
 }
 
-/// A mark that names no curve is held against each where there are few, by its stated interval.
+/// A mark that names no curve is compared with each of a few curves, by its stated interval.
 #[test]
 fn every_stated_number_has_its_distance() {
     let mark = Mark {
@@ -24,7 +24,7 @@ fn every_stated_number_has_its_distance() {
     assert_eq!(verdicts, [(Some("one"), Some(true)), (Some("other"), Some(false))]);
     assert!((found[1].error.unwrap() - 0.3).abs() < 1e-12);
     assert_eq!(checks(&mark, &[curve("alone", 13.0)])[0].curve, None);
-    // Of many it is not known which is meant.
+    // With many curves it is unknown which one is meant.
     assert!(checks(&mark, &[curve("one", 11.0), curve("other", 13.0), curve("third", 13.0)]).is_empty());
     let named = Mark { on: Some(("other".to_owned(), Some(0.5))), ..mark };
     let found = checks(&named, &[curve("one", 11.0), curve("other", 13.0), curve("third", 13.0)]);
@@ -42,7 +42,8 @@ fn at(x: Option<f64>, y: Option<f64>, on: &str, tolerance: Option<f64>) -> Mark 
     Mark { x, y, label, source, on, ..Mark::default() }
 }
 
-/// A place without a value is where the curve is steepest, or where it leaves the one that it followed.
+/// A mark with x but no value is compared with the x where the curve is steepest, or where it leaves the one it
+/// followed.
 #[test]
 fn a_stated_place_has_its_distance() {
     let curves = [
@@ -55,7 +56,7 @@ fn a_stated_place_has_its_distance() {
     let leaving = Mark { leaves: Some("other".to_owned()), ..at(Some(2.0), None, "one", Some(0.1)) };
     let found = checks(&leaving, &curves);
     assert_eq!((found[0].value, found[0].within, found[0].of), (3.0, Some(false), Compared::Leaves));
-    // One that was never on the other does not leave it.
+    // A curve that never was on the other one does not leave it.
     assert!(checks(&leaving, &[line("one", &[(1.0, 1.0)]), line("other", &[(1.0, 2.0)])]).is_empty());
 }
 
@@ -76,7 +77,7 @@ fn a_varied_curve_is_found_by_the_name_of_its_scheme() {
     let full = "napi:weight=64,budget=300, ring 64";
     assert!(["napi", "napi:weight=64", "napi, ring 64", full].iter().all(|on| is_called(full, on)));
     assert!(!is_called(full, "napi:weight=6") && !is_called("napi-2007:quota=3", "napi"));
-    // Where a curve has the very name, it alone is meant.
+    // If a curve has exactly this name, only it is meant.
     let exact = [curve("interrupt", 11.0), curve("interrupt, ring 64", 11.0)];
     assert_eq!(checks(&at(Some(2.0), Some(10.0), "interrupt", None), &exact).len(), 1);
 }
@@ -102,7 +103,7 @@ fn compared(mark: &Mark, curves: &[Curve]) -> (f64, Option<bool>, Option<bool>) 
     ((found[0].value * 1e6).round() / 1e6, found[0].within, found[0].sure)
 }
 
-/// Two points of curves by their ratio and by their difference; an interval that reaches past the stated end is no proof.
+/// Two points of curves by their ratio and by their difference. An interval that crosses a stated end proves nothing.
 #[test]
 fn a_stated_ratio_compares_two_points() {
     let curves = [
@@ -118,17 +119,17 @@ fn a_stated_ratio_compares_two_points() {
     assert_eq!(compared(&more(1.1), &curves), (1.2, Some(true), Some(true)));
     assert_eq!(compared(&more(1.19), &curves), (1.2, Some(true), Some(false)));
     assert_eq!(compared(&more(1.3), &curves), (1.2, Some(false), Some(true)));
-    // An interval that holds all that is stated, and more, proves nothing either way.
+    // An interval that holds the whole stated range and more proves nothing.
     let wide = [sampled("mtu 9000", &[(2.0, 13.0, 9.0)]), sampled("mtu 1500", &[(2.0, 10.0, 0.4)])];
     let equal = mark(Some(2.0), "mtu 1500", Some(2.0), true, (0.9, 1.1));
     assert_eq!(compared(&equal, &wide), (1.3, Some(false), Some(false)));
-    // Another place of the same curve, and the highest of each where no place is given.
+    // Another x of the same curve, and the highest value of each if no x is given.
     assert_eq!(compared(&mark(Some(2.0), "mtu 9000", Some(1.0), true, (1.4, 1.6)), &curves).1, Some(true));
     assert_eq!(compared(&mark(None, "mtu 1500", None, true, (1.1, open)), &curves).0, 1.2);
     let apart = |range| compared(&mark(Some(2.0), "mtu 1500", Some(2.0), false, range), &curves);
     assert_eq!(apart((1.0, open)), (2.0, Some(true), Some(true)));
     assert_eq!(apart((-open, 1.0)), (2.0, Some(false), Some(true)));
-    // Nothing to compare with is no verdict.
+    // Without a curve to compare with there is no result.
     assert!(checks(&more(1.1), &curves[..1]).is_empty());
     assert!(checks(&mark(Some(5.0), "mtu 1500", Some(2.0), true, (1.1, open)), &curves).is_empty());
 }
@@ -153,7 +154,7 @@ fn refused(figure: &str, mark: &str) -> String {
     Experiment::from_toml("f.toml", &text).expect_err(mark).to_string()
 }
 
-/// What no outcome could break is refused when the file is read.
+/// A mark that every outcome satisfies is refused when the file is read.
 #[test]
 fn a_mark_that_cannot_fail_is_an_error() {
     for (figure, mark, words) in [

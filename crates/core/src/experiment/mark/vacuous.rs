@@ -1,33 +1,33 @@
-//! Marks that no outcome can break.
+//! Marks that every possible outcome satisfies.
 
 use super::Mark;
 use super::check::{FEW, is_called};
 use crate::experiment::figure::Axes;
 use crate::measure::Dimension;
 
-/// A curve that an experiment will have.
+/// A curve that an experiment will give.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// Its name.
     pub name: String,
-    /// First and last place on the x axis; None where nothing is along x.
+    /// First and last x; None if nothing is along x.
     pub reach: Option<(f64, f64)>,
-    /// Values of its own scheme's parameters, as text.
+    /// Parameter values of its scheme, as `key=value`.
     pub settings: Vec<String>,
 }
 
-/// What is known of an experiment before it is run.
+/// What is known of an experiment before it runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ruled {
-    /// The curves; None where their names come with the answers.
+    /// The curves; None if their names come with the results.
     pub lines: Option<Vec<Line>>,
-    /// Values that the file sets for all of them, as text.
+    /// Values that the file sets for all curves, as `key=value`.
     pub settings: Vec<String>,
-    /// True where x is the offered load and the drawn figure what of it is delivered.
+    /// True if x is the offered load and y the delivered load.
     pub delivers: bool,
 }
 
-/// Refuses a mark that no outcome can break, with the key that makes it so.
+/// Refuses a mark that every possible outcome satisfies; the error names the key to change.
 pub(super) fn refuse(mark: &Mark, axes: &Axes, ruled: &Ruled) -> Result<(), (&'static str, String)> {
     let dimension = mark.of.as_ref().map_or(axes.y.dimension, |of| of.dimension);
     verdict(mark)?;
@@ -44,7 +44,7 @@ pub(super) fn refuse(mark: &Mark, axes: &Axes, ruled: &Ruled) -> Result<(), (&'s
     Ok(())
 }
 
-/// A mark needs something that says how near is near enough.
+/// Refuses a mark that states no tolerance, interval, bound or comparison.
 fn verdict(mark: &Mark) -> Result<(), (&'static str, String)> {
     let tolerance = mark.on.as_ref().and_then(|(_, tolerance)| *tolerance);
     if mark.than.is_none() && !mark.bound && mark.interval.is_none() && tolerance.is_none() {
@@ -54,7 +54,8 @@ fn verdict(mark: &Mark) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
-/// No value is below 0, no share of a whole above 1, and nothing is more or less than itself.
+/// Refuses ranges that hold all possible values (none is below 0, no share above 1), and comparisons of a point with
+/// itself.
 fn open_ends(mark: &Mark, dimension: Dimension) -> Result<(), (&'static str, String)> {
     let most = if dimension == Dimension::Share { 1.0 } else { f64::INFINITY };
     let all = |(low, high): (f64, f64), most: f64| low <= 0.0 && high >= most;
@@ -79,7 +80,7 @@ fn open_ends(mark: &Mark, dimension: Dimension) -> Result<(), (&'static str, Str
     }
 }
 
-/// A mark that is compared with no curve cannot fail.
+/// Refuses a mark that no curve matches.
 fn curves(mark: &Mark, lines: &[Line]) -> Result<(), (&'static str, String)> {
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     let Some((on, _)) = &mark.on else {
@@ -117,7 +118,7 @@ fn curves(mark: &Mark, lines: &[Line]) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
-/// A stated number that the file itself sets is compared with itself.
+/// Refuses a stated number that equals a setting of the file: it would be compared with itself.
 fn own_setting(
     mark: &Mark,
     y: Dimension,

@@ -1,4 +1,4 @@
-//! What of a device is varied: offloads, interrupt coalescing and flow control.
+//! Settings of a device that an experiment varies: offloads, interrupt coalescing and flow control.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// The kernel's names for it; a device has some of them.
+    /// The kernel's names for it, of which a device has some.
     pub fn kernel_names(self) -> &'static [&'static str] {
         match self {
             Self::RxChecksum => &["rx-checksum"],
@@ -37,29 +37,29 @@ impl Feature {
     }
 }
 
-/// A figure or a switch of interrupt coalescing.
+/// A parameter of interrupt coalescing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coalesce {
-    /// Delay of a receive interrupt by time (us).
+    /// Longest delay of a receive interrupt (us).
     RxUsecs,
-    /// The same by frames.
+    /// Frames after which a receive interrupt comes at the latest.
     RxFrames,
-    /// Delay of a transmit interrupt by time (us).
+    /// Longest delay of a transmit interrupt (us).
     TxUsecs,
-    /// The same by frames.
+    /// Frames after which a transmit interrupt comes at the latest.
     TxFrames,
-    /// Whether the driver chooses the two of reception by itself.
+    /// Whether the driver itself chooses delay and frames for reception.
     AdaptiveRx,
-    /// Whether it chooses those of transmission.
+    /// Whether the driver itself chooses delay and frames for transmission.
     AdaptiveTx,
 }
 
 impl Coalesce {
-    /// The list from which all others are made: those of reception and of transmission, the switch first.
+    /// The parameters of reception, and those of transmission; in each the adaptive switch first.
     pub const DIRECTIONS: [[Self; 3]; 2] =
         [[Self::AdaptiveRx, Self::RxUsecs, Self::RxFrames], [Self::AdaptiveTx, Self::TxUsecs, Self::TxFrames]];
 
-    /// The kernel's name for it, as ethtool has it.
+    /// The kernel's name for it, as ethtool prints it.
     pub fn kernel_name(self) -> &'static str {
         match self {
             Self::RxUsecs => "rx-usecs",
@@ -71,18 +71,19 @@ impl Coalesce {
         }
     }
 
-    /// True of a switch, which is on or off.
+    /// True for an adaptive switch, which is on or off.
     pub fn is_adaptive(self) -> bool {
         Self::DIRECTIONS.iter().any(|[switch, ..]| *switch == self)
     }
 
-    /// The switch of its direction.
+    /// The adaptive switch for the same direction.
     pub fn adaptive(self) -> Self {
         let switch = |[switch, time, frames]: [Self; 3]| [switch, time, frames].contains(&self).then_some(switch);
         Self::DIRECTIONS.into_iter().find_map(switch).unwrap_or(self)
     }
 
-    /// All of them in the order in which they are set: the switches come before what they would overrule.
+    /// All parameters in the order in which they must be set: an adaptive switch before the values that it would
+    /// override.
     pub fn in_order() -> impl Iterator<Item = Self> {
         let switches = Self::DIRECTIONS.into_iter().map(|[switch, ..]| switch);
         switches.chain(Self::DIRECTIONS.into_iter().flat_map(|[_, time, frames]| [time, frames]))
@@ -92,19 +93,19 @@ impl Coalesce {
 /// A switch of flow control (IEEE 802.3, annex 31B).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pause {
-    /// Flow control is as both ends negotiate.
+    /// Flow control as both ends negotiate it.
     Autoneg,
-    /// Pause frames that arrive are obeyed.
+    /// The device stops sending when it receives pause frames.
     Receive,
-    /// Pause frames are sent while the device has no room.
+    /// The device sends pause frames when its buffer is nearly full.
     Transmit,
 }
 
 impl Pause {
-    /// All of them, in the order in which they are set.
+    /// All switches, in the order in which they are set.
     pub const ALL: [Self; 3] = [Self::Autoneg, Self::Receive, Self::Transmit];
 
-    /// The kernel's name for it, as `ethtool -A` has it.
+    /// The kernel's name for it, as `ethtool -A` prints it.
     pub fn kernel_name(self) -> &'static str {
         match self {
             Self::Autoneg => "autoneg",
@@ -113,7 +114,7 @@ impl Pause {
         }
     }
 
-    /// The name as a key, which has to say of what it is.
+    /// Its key in experiment files, which contains the word pause.
     pub fn key(self) -> &'static str {
         match self {
             Self::Autoneg => "pause-autoneg",

@@ -1,41 +1,41 @@
-//! What a transfer's repeat is drawn by.
+//! Figures of a transfer's repeat that can be drawn.
 
 use crate::error::ParseError;
 use crate::measure::Dimension;
 use crate::stream::StreamSample;
 
-/// A figure of a repeat, by its name in experiment files.
+/// A figure of a repeat, by its key in experiment files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransferMeasure {
-    /// Payload by the method's clock (bit/s).
+    /// Payload rate, by the method's own clock (bit/s).
     #[default]
     Goodput,
-    /// Payload as a share of what the link can carry.
+    /// Payload rate as a share of the highest that the link can carry.
     LinkShare,
-    /// Rate on the wire of what was sent (bit/s).
+    /// Rate of the sent frames on the wire (bit/s).
     Wire,
-    /// Rate on the wire of the datagrams that were delivered (bit/s).
+    /// Rate of the delivered datagrams on the wire (bit/s).
     DeliveredWire,
-    /// CPU of the sender's threads in kernel mode, as a share of the time (the 2003 study's formula).
+    /// Kernel-mode CPU time of the sender's threads, as a share of the elapsed time (the 2003 study's formula).
     SenderKernelShare,
-    /// The same of the receiver.
+    /// Kernel-mode CPU time of the receiver's threads, as a share of the elapsed time.
     ReceiverKernelShare,
-    /// CPUs of the host that were busy.
+    /// Number of busy CPUs of the host, on average.
     SystemCpus,
-    /// CPU of the sender's threads.
+    /// CPU use of the sender's threads.
     SenderCpu,
-    /// CPU of the receiver's threads.
+    /// CPU use of the receiver's threads.
     ReceiverCpu,
-    /// CPU time of the sender's threads a KiB (us).
+    /// CPU time of the sender's threads per KiB (us).
     SenderUsPerKib,
-    /// CPU time of the receiver's threads a KiB (us).
+    /// CPU time of the receiver's threads per KiB (us).
     ReceiverUsPerKib,
-    /// CPU time of the whole host a KiB received (us).
+    /// CPU time of the whole host per KiB received (us).
     SystemUsPerKib,
 }
 
 impl TransferMeasure {
-    /// All of them.
+    /// All figures.
     pub const ALL: [Self; 12] = [
         Self::Goodput,
         Self::LinkShare,
@@ -87,7 +87,7 @@ impl TransferMeasure {
         }
     }
 
-    /// What it counts.
+    /// Its dimension.
     pub fn dimension(self) -> Dimension {
         match self {
             Self::Goodput | Self::Wire | Self::DeliveredWire => Dimension::Bps,
@@ -102,7 +102,8 @@ impl TransferMeasure {
         }
     }
 
-    /// Of one repeat; `carries_bps` is the payload its link can carry (bit/s), where that is known.
+    /// The figure of one repeat; `carries_bps` is the highest payload rate of the link (bit/s), if known. None if the
+    /// repeat does not have it.
     pub fn of(self, sample: &StreamSample, carries_bps: Option<f64>) -> Option<f64> {
         match self {
             Self::Goodput => sample.goodput_bps,

@@ -5,32 +5,32 @@ use crate::error::ParseError;
 use crate::measure::Dimension;
 use crate::units;
 
-/// What can be set.
+/// A setting that an experiment can vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// The measuring method.
     Method,
-    /// What carries the bytes.
+    /// Which channel carries the bytes.
     Channel,
-    /// Version of IP.
+    /// IP version.
     Ip,
     /// Which end sends.
     Direction,
-    /// How blocks are sent.
+    /// How the sender writes blocks.
     Path,
     /// TCP_NODELAY.
     NoDelay,
     /// Congestion control.
     Congestion,
-    /// Flows at once.
+    /// Number of parallel flows.
     Flows,
-    /// Threads that an end's flows share.
+    /// Number of threads that serve the flows at one end.
     Threads,
-    /// Bytes of a repeat.
+    /// Bytes per repeat.
     Bytes,
-    /// Link rate, by a token bucket.
+    /// Link rate, limited by a token bucket.
     Rate,
-    /// Full or half duplex, where there is a link rate.
+    /// Full or half duplex, if the link rate is limited.
     Duplex,
     /// MTU of both ends.
     Mtu,
@@ -46,16 +46,16 @@ pub enum Key {
     Qdisc,
     /// The host's net.core.netdev_max_backlog.
     Backlog,
-    /// Whether blocks begin on a page.
+    /// Whether blocks start at page boundaries.
     Align,
     /// Flow control of both ends.
     Pause(Pause),
-    /// Bytes of a write.
+    /// Bytes per write call.
     Block,
 }
 
 impl Key {
-    /// All of them, in the order of reports.
+    /// All settings, in the order of reports.
     pub const ALL: [Self; 35] = {
         let [[adaptive_rx, rx_usecs, rx_frames], [adaptive_tx, tx_usecs, tx_frames]] = Coalesce::DIRECTIONS;
         [
@@ -143,7 +143,7 @@ impl Key {
         }
     }
 
-    /// What its numbers count; None where it has none.
+    /// Dimension of its values; None if they are not numbers.
     pub fn dimension(self) -> Option<Dimension> {
         match self {
             Self::Block | Self::Bytes | Self::Mtu | Self::SendBuffer | Self::ReceiveBuffer => Some(Dimension::Bytes),
@@ -154,7 +154,7 @@ impl Key {
         }
     }
 
-    /// True where the device is changed, not the transfer.
+    /// True if it is a setting of the device and not of the transfer.
     pub fn is_device(self) -> bool {
         matches!(
             self,
@@ -169,10 +169,10 @@ impl Key {
         )
     }
 
-    /// One value.
+    /// Reads one value.
     ///
     /// # Errors
-    /// The text with the accepted form.
+    /// The text that cannot be read, with the accepted form.
     pub fn parse(self, text: &str) -> Result<Setting, ParseError> {
         let bad = |accepted: &str| ParseError::new(self.name(), text, accepted);
         let on = || match text {
@@ -268,10 +268,11 @@ impl Key {
         })
     }
 
-    /// The levels a text stands for: one, or for block sizes the powers of two from `1B..1MiB`.
+    /// Reads the levels that a text stands for: one value; for block sizes also a range such as `1B..1MiB`, which means
+    /// its powers of two.
     ///
     /// # Errors
-    /// The text with the accepted form.
+    /// The text that cannot be read, with the accepted form.
     pub fn levels(self, text: &str) -> Result<Vec<Setting>, ParseError> {
         let Some((from, to)) = text.split_once("..").filter(|_| self == Self::Block) else {
             return Ok(vec![self.parse(text)?]);
@@ -303,28 +304,28 @@ impl std::fmt::Display for Key {
 
 crate::units::serde_as_text!(Key);
 
-/// A setting with its value.
+/// A setting and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Setting {
     /// The measuring method, by name.
     Method(String),
-    /// What carries the bytes, by name.
+    /// Which channel carries the bytes, by name.
     Channel(String),
     /// IPv6 instead of IPv4.
     Ipv6(bool),
     /// The far end sends instead of the near end.
     FarSends(bool),
-    /// How blocks are sent, by name.
+    /// How the sender writes blocks, by name.
     Path(String),
     /// TCP_NODELAY.
     NoDelay(bool),
     /// Congestion control, by name.
     Congestion(String),
-    /// Flows at once.
+    /// Number of parallel flows.
     Flows(u32),
-    /// Threads that an end's flows share; None: a thread a flow.
+    /// Number of threads that serve the flows at one end; None: one per flow.
     Threads(Option<u32>),
-    /// Bytes of a repeat.
+    /// Bytes per repeat.
     Bytes(u64),
     /// Link rate (bit/s); None: not limited.
     Rate(Option<f64>),
@@ -334,28 +335,28 @@ pub enum Setting {
     Mtu(u32),
     /// An offload, on or off.
     Feature(Feature, bool),
-    /// Interrupt coalescing: microseconds or frames, or 1 where the driver chooses them.
+    /// A coalescing parameter: microseconds or frames; for an adaptive switch 1 (on) or 0 (off).
     Coalesce(Coalesce, u32),
-    /// SO_SNDBUF (bytes); None: the kernel's own, which grows.
+    /// SO_SNDBUF (bytes); None: the kernel's default, which grows on demand.
     SendBuffer(Option<u32>),
-    /// SO_RCVBUF (bytes); None: the kernel's own, which grows.
+    /// SO_RCVBUF (bytes); None: the kernel's default, which grows on demand.
     ReceiveBuffer(Option<u32>),
-    /// Root qdisc with its length (packets); None: the qdisc's own length.
+    /// Root qdisc, and its length (packets); None: the default length of the qdisc.
     Qdisc(QdiscKind, Option<u32>),
     /// net.core.netdev_max_backlog (packets).
     Backlog(u32),
-    /// Blocks begin on a page.
+    /// True: blocks start at page boundaries.
     Align(bool),
     /// Flow control, on or off.
     Pause(Pause, bool),
-    /// Bytes of a write.
+    /// Bytes per write call.
     Block(u64),
 }
 
-/// A qdisc that is set.
+/// Root qdisc of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QdiscKind {
-    /// The one that the device was found with.
+    /// The qdisc that the device had before the experiment.
     Default,
     /// First in, first out.
     Pfifo,
@@ -364,7 +365,7 @@ pub enum QdiscKind {
 }
 
 impl QdiscKind {
-    /// The kernel's name; None for the device's own.
+    /// The kernel's name; None for the qdisc that the device had.
     pub fn kernel_name(self) -> Option<&'static str> {
         match self {
             Self::Default => None,
@@ -375,7 +376,7 @@ impl QdiscKind {
 }
 
 impl Setting {
-    /// Which setting it is.
+    /// The setting without its value.
     pub fn key(&self) -> Key {
         match self {
             Self::Method(_) => Key::Method,
@@ -403,7 +404,7 @@ impl Setting {
         }
     }
 
-    /// Its place on an axis; None where it has no number.
+    /// Its position on an axis; None if its value is not a number.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Block(bytes) | Self::Bytes(bytes) => Some(*bytes as f64),
