@@ -1,19 +1,19 @@
-//! [`analyse`]: cliff, livelock index and sensitivities of a host in one answer.
+//! [`analyse`]: computes cliff, livelock index and sensitivities of a host together.
 
 use netcliff_core::analysis::{Analysis, CostSensitivity};
 use netcliff_core::{Engine, EngineFailure, Host, Load, Point, Scheme, Traffic};
 
-/// What to compute beyond the outcome of a point.
+/// What to compute besides the outcome of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
-    /// Loss fraction that the cliff's load stays within (0 to 1).
+    /// Loss fraction (0 to 1) that defines the cliff.
     pub loss: f64,
-    /// Whether the sensitivities to every cost are wanted; they take some ten times as long as a cliff.
+    /// True: compute the sensitivities to all costs too, which takes about ten times as long as a cliff.
     pub sensitivities: bool,
 }
 
-/// Answers `question`; latency and CPU are varied at `traffic`'s load, or, if `load` is None, at half the cliff. The
-/// point that was used comes with it.
+/// Answers `question`. Latency and CPU are evaluated at `traffic`'s load or, if `load` is None, at half the cliff. Also
+/// returns the point that was used.
 pub fn analyse(
     engine: &dyn Engine,
     host: &Host,

@@ -1,4 +1,4 @@
-//! [`Ring`]: the solution of a scheme's queue for interrupt, poll and protocol; and its conversion to an [`Outcome`].
+//! [`Ring`]: solution of a scheme's queue with interrupt, poll and protocol, and its conversion to an [`Outcome`].
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use num_complex::Complex64;
 
 use crate::queue::inversion::{Part, mixture_quantile};
 
-/// Shares of one CPU (1), together 1.
+/// Shares of one CPU, with sum 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Shares {
     /// Interrupt handling, masking included.
@@ -17,12 +17,12 @@ pub struct Shares {
     pub poll: f64,
     /// Protocol processing.
     pub protocol: f64,
-    /// Left over, V.
+    /// Time available to others, V.
     pub available: f64,
 }
 
 impl Shares {
-    /// The same divided by their sum, which rounding may have moved off 1.
+    /// The shares divided by their sum, which rounding may have moved from 1.
     #[must_use]
     pub fn normalised(self) -> Self {
         let total = self.interrupt + self.poll + self.protocol + self.available;
@@ -48,21 +48,22 @@ pub struct Quantiles {
     pub p999: f64,
 }
 
-/// The distribution of a latency T, by its transform E[e^(-z T)].
+/// Distribution of a latency T, given by its Laplace transform E[e^(-z T)].
 #[derive(Clone)]
 pub struct Distribution {
     transform: Rc<dyn Fn(Complex64) -> Complex64>,
-    /// Its mean (s).
+    /// Mean (s).
     mean_s: f64,
 }
 
 impl Distribution {
-    /// Of a latency with this mean (s).
+    /// A distribution with this mean (s) and Laplace transform.
     pub fn new(mean_s: f64, transform: impl Fn(Complex64) -> Complex64 + 'static) -> Self {
         Self { transform: Rc::new(transform), mean_s }
     }
 
-    /// The four quantiles of a mixture of (weight, distribution); None where the inversion gives none. Weights need not sum to 1.
+    /// The four quantiles of a mixture of (weight, distribution); weights need not sum to 1. None if the transform
+    /// cannot be inverted.
     pub fn quantiles(parts: &[(f64, &Self)]) -> Option<Quantiles> {
         let total: f64 = parts.iter().map(|(weight, _)| weight).sum();
         let parts: Vec<Part<'_>> =
@@ -84,44 +85,45 @@ impl PartialEq for Distribution {
     }
 }
 
-/// The part of a host below the socket, in statistical equilibrium.
+/// The part of a host below the socket, in equilibrium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ring {
-    /// Packets leaving protocol processing (pps).
+    /// Packets that leave protocol processing (pps).
     pub throughput_pps: f64,
     /// Share of offered packets lost at the ring (1).
     pub loss: f64,
     /// Mean packets in ring and protocol.
     pub mean_present: f64,
-    /// Mean latency from memory to the end of protocol processing (s).
+    /// Mean latency from arrival in memory to the end of protocol processing (s).
     pub mean_latency_s: f64,
-    /// Its quantiles, where the distribution is known.
+    /// Quantiles of that latency; None if they are unknown.
     pub quantiles: Option<Quantiles>,
-    /// Its distribution, where quantiles are wanted and it is known.
+    /// Distribution of that latency; None if it is unknown or no quantiles are wanted.
     pub latencies: Option<Distribution>,
     /// Interrupts (1/s).
     pub interrupts_per_s: f64,
     /// Busy periods of the ring (1/s).
     pub cycles_per_s: f64,
-    /// Whether clocks or counts begin them, so that packets that come meanwhile wait with the CPU free.
+    /// True: timers or counts begin the busy periods, so that packets wait before them while the CPU is free.
     pub clocked: bool,
-    /// Polls (1/s), where the scheme polls.
+    /// Polls (1/s); None if the scheme does not poll.
     pub polls_per_s: Option<f64>,
-    /// CPU split without an application.
+    /// CPU shares without an application.
     pub shares: Shares,
-    /// True: every figure is that of the scheme as it is defined, but for rounding and what is rarer than it.
+    /// True: the figures are exact for the scheme as it is defined, except for rounding and events of smaller
+    /// probability.
     pub exact: bool,
-    /// What the reader must know.
+    /// What a reader must know.
     pub notes: Vec<Note>,
 }
 
-/// `cpu_method` of what is computed without approximation.
+/// `cpu_method` of figures computed without approximation.
 pub const EXACT: &str = "exact";
-/// `cpu_method` of what is computed with an approximation, which a note names.
+/// `cpu_method` of figures computed with an approximation, which a note names.
 pub const APPROXIMATE: &str = "approximate";
 
 impl Ring {
-    /// The outcome of a host without an application; `frame_bytes` is the mean frame.
+    /// The outcome of a host without an application; `frame_bytes` is the mean frame size.
     pub fn outcome(self, frame_bytes: f64) -> Outcome {
         let Shares { interrupt, poll, protocol, available } = self.shares.normalised();
         let exact = |value: f64| Some(Figure::exact(value));

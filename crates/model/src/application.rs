@@ -1,16 +1,17 @@
-//! The application above the socket: served when neither interrupt nor softirq wants the CPU.
+//! The application above the socket, which runs only when neither interrupt nor softirq needs the CPU.
 //!
-//! [`exact`] solves ring, socket and application together where that takes no longer than some tenths of a second (two seconds with ticks); elsewhere this is an
-//! approximation, named in the outcome's notes and `cpu_method`. The ring is solved as if alone (the priorities are preemptive, so it
-//! does not see the application), delivers gamma packets a second and leaves the share V of the CPU. The socket is
-//! then a finite queue of load gamma t / V whose net input is asymptotically Brownian over the ring's cycles; its
-//! variance follows from the busy period's, and [`TwoMoment`] gives loss and length.
+//! [`exact`] solves ring, socket and application together if that takes no longer than some tenths of a second (two
+//! seconds with ticks). Otherwise this module approximates, and notes and `cpu_method` of the outcome say so. The ring
+//! is solved alone, which is exact for it, because priorities are preemptive and it does not depend on the application.
+//! It delivers gamma packets per second and leaves the share V of the CPU. The socket is then a finite queue of load
+//! gamma t / V, whose net input over the ring's cycles is asymptotically Brownian. The variance of the net input
+//! follows from that of the busy period, and [`TwoMoment`] gives loss and length.
 //!
-//! Wake-ups happen only in busy periods of the ring that find the application asleep; without a delay of the interrupt
-//! these are lambda x available a second (Poisson arrivals see time averages), with one a few more. Each costs `wakeup`
-//! below the socket and `context_switch` above. Packets that find the socket full cost `socket_drop_cost` of a service.
-//! Both change the mean service, found as a fixed point: a longer service leaves less CPU, hence more drops and fewer
-//! wake-ups, hence a shorter service; one crossing.
+//! A wake-up happens if a busy period of the ring finds the application asleep. Without interrupt latency there are
+//! lambda x (available CPU) of these per second (Poisson arrivals see time averages), with it a few more. Each costs
+//! `wakeup` below the socket and `context_switch` above. Packets that find the socket full cost `socket_drop_cost` of a
+//! service. Both change the mean service time, so that it is a fixed point: a longer service leaves less CPU, hence
+//! more drops and fewer wake-ups, hence a shorter service. There is one crossing.
 
 pub mod exact;
 
@@ -23,48 +24,48 @@ use crate::bounds;
 use crate::queue::two_moment::TwoMoment;
 use crate::schemes::Work;
 
-/// Relative width at which the mean service is taken as found: far below 1/K, the scale on which loss changes.
+/// Relative width at which the search for the mean service ends: far below 1/K, the scale on which loss changes.
 const SERVICE_FOUND: f64 = 1e-6;
-/// Steps towards a service that implies itself, at most: each comes nearer by the share of packets that are dropped.
+/// Most steps towards the service that implies itself: each reduces the distance by the share of dropped packets.
 const MOST_STEPS: u32 = 200;
 
-/// Mean occupancy of the socket above which its packets are taken as cold: beyond saturation it is near 1, below near 0.
+/// Mean occupancy of the socket above which its packets count as cold: it is near 1 beyond saturation, near 0 below.
 const COLD_OCCUPANCY: f64 = 0.5;
 
-/// The CPU that the ring leaves is taken as at least 1 less this.
+/// Largest CPU load of the ring that is used; larger ones count as this.
 const MOST_RING_LOAD: f64 = 0.999;
-/// Mean packets of a busy period at the most: longer ones never end.
+/// Largest mean of packets per busy period; above this, busy periods count as endless.
 const MOST_BATCH: f64 = 1e6;
 
-/// The socket and the application on top of a solved ring.
+/// Socket and application above a solved ring.
 struct Socket {
     ring: Ring,
-    /// Share of packets that reach the socket and find it full.
+    /// Share of the packets reaching the socket that find it full.
     loss: f64,
     /// Packets the application reads (pps).
     read_pps: f64,
-    /// CPU left over (1).
+    /// Share of the CPU left over.
     available: f64,
     /// Mean packets waiting in the socket.
     waiting: f64,
-    /// Mean service that this socket implies (s).
+    /// Mean service time that follows from this socket (s).
     implied_service_s: f64,
 }
 
-/// The host and its scheme, seen from the application.
+/// What the application needs to know of host and scheme.
 #[derive(Debug, Clone, Copy)]
 pub struct Above<'a> {
-    /// Its costs and its socket.
+    /// Costs and socket.
     pub host: &'a Host,
-    /// The scheme, where it may be solved together with the application.
+    /// The scheme, if ring and application may be solved together; None: they must not.
     pub scheme: Option<&'a Scheme>,
-    /// t: the application's time a packet (s).
+    /// t: the application's time per packet (s).
     pub application_s: f64,
-    /// The mean frame.
+    /// Mean frame size (bytes).
     pub frame_bytes: f64,
 }
 
-/// Outcome with an application; `solve` answers the ring for a given mean service.
+/// The outcome with an application; `solve` solves the ring for a mean service time.
 pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Result<Ring, E>) -> Result<Outcome, E> {
     if let Some(outcome) = above.scheme.and_then(|scheme| together(above, scheme, work, &|| solve(work).ok())) {
         return Ok(outcome);
@@ -75,7 +76,7 @@ pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Resul
     if !cold || hot.waiting < COLD_OCCUPANCY * host.socket_buffer as f64 {
         return Ok(write(hot, above, application_s, work.arrival_pps));
     }
-    // The socket stays near full, and its packets are cold.
+    // The socket stays almost full, so that its packets are cold.
     let work = Work { service_s: work.service_s + host.cold_protocol_s, ..work.clone() };
     let application_s = application_s + host.cold_application_s;
     let mut outcome = write(settled(host, application_s, &work, solve)?, above, application_s, work.arrival_pps);
@@ -83,14 +84,14 @@ pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Resul
     Ok(outcome)
 }
 
-/// Ring, socket and application solved together; None where they cannot be.
+/// Solves ring, socket and application together; None if that is not possible.
 fn together(above: &Above<'_>, scheme: &Scheme, work: &Work, ring: &dyn Fn() -> Option<Ring>) -> Option<Outcome> {
     let Above { host, application_s, frame_bytes, .. } = *above;
     let solved = exact::solve(scheme, host, application_s, work, ring)?;
     Some(exact::outcome(&solved, scheme, host, frame_bytes))
 }
 
-/// Ring and socket at costs that do not depend on the socket's occupancy.
+/// Ring and socket if costs do not depend on the socket's occupancy.
 fn settled<E>(
     host: &Host,
     application_s: f64,
@@ -111,8 +112,9 @@ fn settled<E>(
     }
 }
 
-/// The same where a dropped packet costs more than a delivered one: what is implied then grows with the service, there may be several
-/// crossings, and from the longest service down the first is met: that of a socket which has been full.
+/// As [`crossing`], if a dropped packet costs more than a delivered one: the implied service then grows with the
+/// service, and there may be several crossings. Returns the first one from the longest service downwards, which is that
+/// of a socket that has been full.
 fn descending<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<Socket, E> {
     let mut service_s = longest_s;
     let mut socket = at(service_s)?;
@@ -127,8 +129,9 @@ fn descending<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Resul
     Ok(socket)
 }
 
-/// The socket at the service that it implies itself. What is implied falls as the service grows, so that the longest
-/// service implies one below the crossing: with these two ends, false position with Illinois' halving.
+/// The socket whose implied service equals the service it was computed with. The implied service falls as the service
+/// grows, so that the longest service implies one below the crossing. Found between these two ends by false position
+/// with Illinois halving.
 fn crossing<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<Socket, E> {
     let surplus = |socket: &Socket, service_s: f64| socket.implied_service_s - service_s;
     let mut high = longest_s;
@@ -167,23 +170,24 @@ fn crossing<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<
 fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
     let Shares { available: left, .. } = ring.shares.normalised();
     let reaching_pps = ring.throughput_pps;
-    // Busy periods of the application do not see the wake-ups that begin them: V without these.
+    // V without wake-ups: busy periods of the application do not contain the wake-ups that begin them.
     let idle = Idle::new(&ring, left, work.delivery_s);
     let hurried = idle.sleep(left - reaching_pps * application_s, host.context_switch_s);
     let busy_left = left + host.wakeup_s * hurried.wakeups_per_s;
     let (loss, waiting) = queue(host, application_s, work, (left, busy_left), &ring);
     let read_pps = reaching_pps * (1.0 - loss);
     let Sleep { available, wakeups_per_s } = idle.sleep(left - read_pps * application_s, host.context_switch_s);
-    // A wake-up belongs to a packet that reached the socket; there cannot be more of them than such packets.
+    // Each wake-up belongs to a packet that reached the socket, so that there are at most as many.
     let wakeups_a_packet = (wakeups_per_s / reaching_pps).min(1.0);
     let implied_service_s =
         work.service_s * (1.0 - loss * (1.0 - host.socket_drop_cost)) + host.wakeup_s * wakeups_a_packet;
-    // A drop that costs nothing must still leave a queue that can be solved.
+    // Even if a drop costs nothing, the queue must be solvable.
     let implied_service_s = implied_service_s.max(1e-3 * work.service_s);
     Socket { ring, loss, read_pps, available, waiting, implied_service_s }
 }
 
-/// The time that a cycle of the ring leaves to the application: a wait for an arrival, then the interrupt's delivery.
+/// The ring's idle time in a cycle, which is left to the application: until an arrival, and then until its interrupt is
+/// delivered.
 struct Idle {
     cycles_per_s: f64,
     left: f64,
@@ -191,9 +195,9 @@ struct Idle {
     delivery_s: f64,
 }
 
-/// How much of it the application sleeps.
+/// How long and how often the application sleeps.
 struct Sleep {
-    /// Share of the CPU left over (1).
+    /// Share of the CPU left over.
     available: f64,
     /// Busy periods of the ring that find it asleep (1/s).
     wakeups_per_s: f64,
@@ -207,27 +211,27 @@ impl Idle {
         Self { cycles_per_s, left, waiting_s: mean_s - delivery_s, delivery_s }
     }
 
-    /// For an application that falls asleep at rate k from the end of the ring's busy period: the share of the idle
-    /// time X asleep, 1 - (1 - E[e^(-kX)])/(k E[X]), and P(asleep at its end) = 1 - E[e^(-kX)]. Without a delivery the
-    /// two are the same: Poisson arrivals see time averages.
+    /// For an application that falls asleep at rate k, counted from the end of the ring's busy period: the share of the
+    /// idle time X asleep, 1 - (1 - E[e^(-kX)])/(k E[X]), and P(asleep at the end of X) = 1 - E[e^(-kX)]. Without
+    /// interrupt latency both are equal: Poisson arrivals see time averages.
     fn asleep(&self, rate: f64) -> Sleep {
         let (waiting, delivery) = (rate * self.waiting_s, rate * self.delivery_s);
         let product = (1.0 + waiting) * (1.0 + delivery);
         let at_end = (waiting + delivery + waiting * delivery) / product;
         let (sum, both) = (waiting + delivery, waiting * delivery);
-        // 1 - at_end/sum over a common denominator, so that nothing cancels.
+        // 1 - at_end/sum with a common denominator, which avoids cancellation.
         let squares = waiting * waiting + both + delivery * delivery;
         let share = (squares + both * sum) / (sum * product);
         Sleep { available: self.left * share, wakeups_per_s: self.cycles_per_s * at_end }
     }
 
-    /// The sleep that fills `spare` of the CPU together with the context switches that end it.
+    /// The sleep whose share of the CPU, together with the context switches that end it, is `spare`.
     fn sleep(&self, spare: f64, context_switch_s: f64) -> Sleep {
         if spare <= 0.0 {
             return Sleep { available: 0.0, wakeups_per_s: 0.0 };
         }
         let used = |sleep: &Sleep| sleep.available + sleep.wakeups_per_s * context_switch_s;
-        // In ln(rate), as what is used rises with it.
+        // Bisection in ln(rate), as the used share rises with it.
         let (mut low, mut high) = (-60.0_f64, 60.0_f64);
         for _ in 0..100 {
             let middle = 0.5 * (low + high);
@@ -241,21 +245,21 @@ impl Idle {
     }
 }
 
-/// The socket as a finite queue: its loss, and the mean number that waits in it.
+/// Loss of the socket as a finite queue, and the mean number of packets waiting in it.
 ///
-/// Its net input over a cycle of the ring (idle time X, exponential, then a busy period that delivers n packets) is
-/// n - X/t with n independent of X. With V E[n] = 1 its variance a packet is E[n^2]/E[n] plus the application's own:
-/// the queue of batches n, M^[n]/G/1, served at the pace t/V. Below saturation its busy periods begin with a context
-/// switch, which adds (2 E[D] + lambda E[D^2])/(2 (1 + lambda E[D])) to every wait, D = t_sw/V.
+/// Over a cycle of the ring (idle time X, exponential, then a busy period that delivers n packets) the net input is n -
+/// X/t, with n independent of X. As V E[n] = 1, its variance per packet is E[n^2]/E[n] plus that of the application:
+/// the queue M^[n]/G/1 with batches n, served at the pace t/V. Below saturation its busy periods begin with a context
+/// switch, which adds (2 E[D] + lambda E[D^2])/(2 (1 + lambda E[D])) to every wait, where D = t_sw/V.
 fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, f64), ring: &Ring) -> (f64, f64) {
     let rho = ring.throughput_pps * application_s / busy_left;
     let spread = work.shape.squared_variation();
     let batch = Batch::new(work, left, ring, spread);
     let queue = TwoMoment::new(rho, rho.min(1.0) * batch.variability + spread, host.socket_buffer);
     let gap = (1.0 - rho).max(1e-12);
-    // The rest of the busy period keeps what it has delivered waiting.
+    // Packets that were delivered wait for the rest of the ring's busy period.
     let kept = ring.throughput_pps * 0.5 * batch.excess * work.service_s;
-    // Alone, a batch waits for itself; in heavy traffic only the variance of the net input counts.
+    // At low load a batch waits for its own packets; in heavy traffic only the variance of the net input counts.
     let within = gap * batch.excess + (1.0 - gap) * (batch.variability - 1.0);
     let unbounded = (rho * rho * (1.0 + spread) + rho * within) / (2.0 * gap) + kept;
     let switch = ring.throughput_pps * host.context_switch_s / busy_left;
@@ -265,13 +269,13 @@ fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, 
     (queue.loss().max(batch.overflow(places)), waiting.min(places))
 }
 
-/// The packets n that one busy period of the ring delivers.
+/// n: packets delivered by one busy period of the ring.
 struct Batch {
-    /// E[n^2]/E[n] - 1: mean packets delivered with a packet.
+    /// E[n^2]/E[n] - 1: mean number of packets delivered together with a packet.
     excess: f64,
-    /// Variance of the net input a delivered packet, at least 1: E[n^2]/E[n] where nothing delays the interrupt.
+    /// Variance of the net input per delivered packet, at least 1: equals E[n^2]/E[n] without interrupt latency.
     variability: f64,
-    /// Mean packets that come at once, where clocks or counts gather them; None: as they come.
+    /// Mean number of packets delivered at once if timers or counts collect them; None: they do not.
     burst: Option<f64>,
 }
 
@@ -285,17 +289,18 @@ impl Batch {
         Self::from_empty(work, idle, spread, mean)
     }
 
-    /// Cycles begin by the clock: over long, as many packets are delivered as come, a Poisson stream of which each brings itself and
-    /// takes its service from the application. A ring that loses packets evens them out.
+    /// Batch if timers begin the cycles. In the long run as many packets are delivered as arrive, a Poisson stream;
+    /// each packet takes its own service from the application's time. A ring that loses packets smooths the stream.
     fn clocked(work: &Work, idle: f64, ring: &Ring, spread: f64, mean: f64) -> Self {
         let service = ring.throughput_pps * work.service_s / idle;
         let net = (1.0 - ring.loss) * ((1.0 + service).powi(2) + spread * service * service);
         Self { excess: (mean - 1.0) * (1.0 + 1.0 / mean), variability: net.max(1.0), burst: Some(mean) }
     }
 
-    /// A busy period is begun by N0 = 1 + the arrivals in delivery and set-up; each of them brings a busy period of
-    /// the plain queue. N0 is taken so that E[n] is the solved ring's. The delivery D lengthens the idle time as well
-    /// as the batch: the net input n - X gamma/V sees only the difference.
+    /// Batch if an arrival to an empty ring begins a busy period: N0 = 1 + the arrivals during interrupt latency and
+    /// set-up, each followed by a busy period of the plain queue. N0 is chosen so that E[n] is that of the solved ring.
+    /// The latency D lengthens the idle time as well as the batch: the net input n - X gamma/V depends only on the
+    /// difference.
     fn from_empty(work: &Work, idle: f64, spread: f64, mean: f64) -> Self {
         let (plain, plain_variance) = busy_period(work.arrival_pps * work.service_s, spread, work.places);
         let started = (mean / plain).max(1.0);
@@ -313,7 +318,8 @@ impl Batch {
         }
     }
 
-    /// Share of a burst that does not fit into an empty socket of `places`: its size as normal with a Poisson variable's moments.
+    /// Share of a burst that does not fit into an empty socket of `places`, with a normal distribution of the moments
+    /// of a Poisson variable.
     fn overflow(&self, places: f64) -> f64 {
         let Some(mean) = self.burst else { return 0.0 };
         let deviation = mean.sqrt();
@@ -324,8 +330,8 @@ impl Batch {
     }
 }
 
-/// Mean and variance of the packets that one packet's busy period serves in a ring of `places`: from a full ring down, a service
-/// brings as many as come in it, each with what it brings from its place on.
+/// Mean and variance of the number of packets that one packet's busy period serves in a ring of `places`. Computed from
+/// a full ring downwards: during a service packets arrive, each with its own busy period.
 fn busy_period(rho: f64, spread: f64, places: u64) -> (f64, f64) {
     let (mut mean, mut variance) = (1.0_f64, 0.0_f64);
     for _ in 1..places {
@@ -366,7 +372,7 @@ fn write(socket: Socket, above: &Above<'_>, application_s: f64, arrival_pps: f64
         paused: None,
         available: exact(available),
     });
-    // The ring's alone: what waits in the socket and with the application belongs to it too.
+    // It counts only the ring: packets in the socket and at the application are missing.
     outcome.packets_in_system = None;
     outcome.packets_per_poll =
         outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));

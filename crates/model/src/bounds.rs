@@ -1,20 +1,21 @@
-//! Error bounds of approximate answers, figure by figure: one table for the notes that state them and for the tests that
-//! check them (`scripts/nightly/scan.sh`, `crates/lab/tests/lab/application_bounds.rs`).
+//! Error bounds of approximate answers, in one table for the notes that state them and for the tests that check them
+//! (`scripts/nightly/scan.sh`, `crates/lab/tests/lab/application_bounds.rs`).
 
 pub use netcliff_core::note::Bounds;
 use netcliff_core::note::Note;
 use netcliff_core::{Host, Scheme};
 
-/// Loss beyond which no bound of the mean latency is claimed.
+/// Loss fraction above which no bound of the mean latency is stated.
 pub const MOST_LOSS: f64 = Bounds::MOST_LOSS;
 
-/// Largest ring and socket of the hosts that the bounds were checked on (packets): random ones, rings from 1 and sockets from 4 packets, at 0.05 to 3
-/// times saturation.
+/// Largest ring and socket of the hosts that the bounds were checked on (packets). These hosts were random, with rings
+/// from 1 and sockets from 4 packets, at 0.05 to 3 times saturation.
 const MOST_RING: u64 = 1024;
 const MOST_SOCKET: u64 = 512;
 
-/// `dim`: the walk between the profiles. In the scan the mean latency was 0.86 to 1.32 times as high, interrupts 0.66 to 1.27, loss -3.9 to
-/// 4.7 % and available CPU -4.0 to 12.6 % higher, at 30 of some 160 points beyond chance; the ranges here are about a quarter wider.
+/// `dim`: approximates the moves between the profiles. In the scan the mean latency was 0.86 to 1.32 times that of the
+/// simulator, interrupts 0.66 to 1.27 times; loss -3.9 to +4.7 % and available CPU -4.0 to +12.6 % higher. Of some 160
+/// points, 30 differed significantly. The ranges here are about a quarter wider.
 pub const DIM: Bounds = Bounds {
     name: "dim",
     loss: (-0.06, 0.06),
@@ -23,8 +24,9 @@ pub const DIM: Bounds = Bounds {
     available: (-0.06, 0.16),
 };
 
-/// `hybrid` where both of its parts run. In the scan the mean latency was 0.86 to 1.08 times as high, interrupts 1.16 to 1.79, loss -2.9 %
-/// and available CPU -1.2 to -3.5 % higher, at 8 points beyond chance; so few that the ranges are twice as wide.
+/// `hybrid` if both of its parts run. In the scan the mean latency was 0.86 to 1.08 times that of the simulator,
+/// interrupts 1.16 to 1.79 times; loss was 2.9 % lower and available CPU 1.2 to 3.5 % lower. Only 8 points differed
+/// significantly, so that the ranges here are twice as wide.
 pub const HYBRID: Bounds = Bounds {
     name: "hybrid",
     loss: (-0.06, 0.06),
@@ -33,9 +35,10 @@ pub const HYBRID: Bounds = Bounds {
     available: (-0.07, 0.07),
 };
 
-/// `napi` behind a NIC's moderation where times are not exponential, or the chain of poll starts too wide. In a scan of 1000 the mean
-/// latency was 1.00 to 1.63 times as high, interrupts 0.83 to 1.20, loss 1.3 to 4.4 % and available CPU 0.3 to 11.0 % higher, at some 35
-/// points beyond chance (`every_disagreement_of_moderated_napi`, SEED=5); the ranges here are about a quarter wider.
+/// `napi` with a NIC's moderation, if times are not exponential or the chain of poll starts is too wide. In a scan of
+/// 1000 points the mean latency was 1.00 to 1.63 times that of the simulator, interrupts 0.83 to 1.20 times; loss 1.3
+/// to 4.4 % and available CPU 0.3 to 11.0 % higher. Some 35 points differed significantly
+/// (`every_disagreement_of_moderated_napi`, SEED=5). The ranges here are about a quarter wider.
 pub const MODERATED: Bounds = Bounds {
     name: "moderated napi",
     loss: (-0.06, 0.06),
@@ -44,8 +47,8 @@ pub const MODERATED: Bounds = Bounds {
     available: (-0.06, 0.14),
 };
 
-/// `napi` behind a NIC's minimum gap, exponential times: what is left of the gap is on a grid. Of 866 points of the scan no figure was beyond
-/// chance by more than a thousandth.
+/// `napi` with a NIC's minimum gap and exponential times: the rest of the gap is discretised on a grid. At 866 points
+/// of the scan no figure differed significantly by more than a thousandth.
 pub const GAP: Bounds = Bounds {
     name: "napi behind a minimum gap",
     loss: (-0.01, 0.01),
@@ -54,21 +57,23 @@ pub const GAP: Bounds = Bounds {
     available: (-0.01, 0.01),
 };
 
-// With an application: largest errors in the scan and at 40 hosts a kind (`application_bounds`), and about a fifth more.
+// With an application: the largest errors in the scan and at 40 hosts of each kind (`application_bounds`), plus about a
+// fifth.
 const POLLING: Bounds = with_application("polling with an application", 0.08, 1.9, 1.1, 0.03);
 const NAPI_2007: Bounds = with_application("napi-2007 with an application", 0.07, 1.5, 1.1, 0.02);
 const HYBRID_READ: Bounds = with_application("hybrid with an application", 0.28, 8.0, 1.8, 0.17);
 const DIM_READ: Bounds = with_application("dim with an application", 0.27, 3.5, 2.4, 0.18);
 const UNMASKED: Bounds = with_application("unmasked coalescing with an application", 0.15, 1.8, 1.2, 0.05);
-/// napi behind a NIC's moderation, by the chain or by two moments.
+/// napi with a NIC's moderation, by the chain or by two moments.
 pub const MODERATED_READ: Bounds = with_application("moderated napi with an application", 0.17, 2.4, 2.3, 0.15);
 const MASKED: Bounds = with_application("masked coalescing with an application", 0.18, 2.4, 1.2, 0.05);
-/// Ideal, interrupt, disable-enable and napi: times that are not exponential, or too large for the chain.
+/// Ideal, interrupt, disable-enable and napi by two moments: times are not exponential, or the chain would be too
+/// large.
 const OTHERS: Bounds = with_application("two moments of an application", 0.05, 2.1, 1.2, 0.03);
-/// Cold caches, and napi with polls that use up their weight at random, by the chain.
+/// The chain with cold caches, or for napi with polls that reach their weight at random.
 pub const CHAIN: Bounds = with_application("chain with an application", 0.07, 2.9, 4.5, 0.03);
 
-/// The same either way: loss and available CPU as differences, latency and interrupts as factors.
+/// Symmetric bounds: loss and available CPU as differences, latency and interrupts as factors.
 const fn with_application(name: &'static str, loss: f64, latency: f64, interrupts: f64, available: f64) -> Bounds {
     Bounds {
         name,
@@ -79,7 +84,7 @@ const fn with_application(name: &'static str, loss: f64, latency: f64, interrupt
     }
 }
 
-/// The bounds of a two-moment answer with an application.
+/// Error bounds of a two-moment answer with an application.
 pub fn two_moment(scheme: &Scheme) -> &'static Bounds {
     match scheme {
         Scheme::Polling { .. } => &POLLING,
@@ -93,7 +98,7 @@ pub fn two_moment(scheme: &Scheme) -> &'static Bounds {
     }
 }
 
-/// A note on a ring or socket larger than those of all hosts that the bounds were checked on. `None` without one.
+/// A note if ring or socket are larger than those of all hosts that the bounds were checked on; otherwise `None`.
 pub fn unchecked(bounds: &Bounds, host: &Host) -> Option<Note> {
     let sockets = host.each_application().into_iter().map(|one| one.buffer);
     let socket = sockets.max().filter(|packets| *packets > MOST_SOCKET);
@@ -123,7 +128,7 @@ mod tests {
         assert_eq!(notes(256, 512, 1e-7), None);
         assert_eq!(notes(256, 513, 1e-7), Some((None, Some(513))));
         assert_eq!(notes(2000, 3000, 1e-7), Some((Some(2000), Some(3000))));
-        // What is exact has no bounds.
+        // An exact answer has no bounds.
         assert_eq!(notes(256, 3000, 0.0), None);
     }
 }

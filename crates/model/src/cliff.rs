@@ -1,54 +1,57 @@
-//! The cliff: the highest offered load whose loss stays within a bound; and what is left beyond it.
+//! The cliff (the highest offered load with a loss of at most a bound), and the livelock index.
 
 use netcliff_core::math;
 use netcliff_core::{Engine, EngineFailure, Host, Invalid, Point, Scheme, Traffic};
 
-/// The logarithm of a loss over the bound is taken for no lower than this: that of no loss at all has no value.
+/// Lowest logarithm of loss / bound; replaces that of a loss of 0, which is infinite.
 const LEAST_EXCESS: f64 = -140.0;
-/// Losses above this grow with the load itself, by what the CPU cannot do; below it is their logarithm that does.
+/// Loss above which it is nearly linear in the load, as the CPU is overloaded; below it, its logarithm is.
 const OVERLOADED: f64 = 1e-2;
 /// First step from an expected cliff.
 const NEAR_STEP: f64 = 1.05;
-/// First step from the cliff of a guide, as a share of the width of the search: one step brackets the cliff unless the guide is wrong.
+/// First step from the cliff of a guide, as a multiple of the search's width: one step encloses the cliff unless the
+/// guide is wrong.
 const GUIDED_STEP: f64 = 0.9;
-/// Width of the search by a guide, in those of the engine's: its cliff is then where a line between the last two loads has it.
+/// Width of the guide's search, as a multiple of the engine's. Its cliff is then interpolated between the last two
+/// loads.
 const GUIDED_WIDTH: f64 = 10.0;
-/// Relative distance up to which the engine's cliff is where its loss at the guide's cliff says, if it rises as the guide's does.
+/// Largest relative distance from the guide's cliff at which the engine's cliff is extrapolated, with the slope of the
+/// guide's loss.
 const GUIDED_RISE: f64 = 2e-4;
-/// Distance up to which that needs no other evaluation, in widths: how steep two engines' losses are differs by some
-/// parts in a thousand, and a fifth would move the cliff by less than the width.
+/// Largest such distance, in widths, that needs no second evaluation: the slopes of the two engines differ by some
+/// parts in a thousand, and even a difference of a fifth would move the cliff by less than the width.
 const CERTAIN: f64 = 2.0;
-/// How much of the loss of an overloaded host the first step down takes off the load.
+/// Part of an overloaded host's loss by which the first step reduces the load.
 const STEEPER: f64 = 0.65;
-/// Steps down along a straight line, and the least of them as a share of the load.
+/// Number of steps down along a straight line, and the smallest of them as a share of the load.
 const STRAIGHT: usize = 3;
 const LEAST_STEP_DOWN: f64 = 2e-3;
-/// Loads searched (pps).
+/// Range of loads that are searched (pps).
 const LOWEST_PPS: f64 = 1e-6;
 const HIGHEST_PPS: f64 = 1e13;
 
-/// A cliff and how it was found.
+/// A cliff, and the work to find it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cliff {
-    /// Highest offered load with loss within the bound (pps).
+    /// Highest offered load with a loss of at most the bound (pps).
     pub pps: f64,
-    /// Points evaluated.
+    /// Number of points evaluated.
     pub evaluations: u32,
 }
 
-/// A cliff between two loads.
+/// A cliff enclosed by two loads.
 struct Bound {
     cliff: Cliff,
-    /// Where a line between the two loads has it (pps).
+    /// The cliff by linear interpolation between the two loads (pps).
     crossing_pps: f64,
-    /// How steep the excess is there, a unit of the load's logarithm.
+    /// Slope of the excess there, per unit of ln(load).
     steep: f64,
 }
 
-/// How a cliff is searched.
+/// Settings of a search for a cliff.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CliffSearch {
-    /// Load near which it is expected (pps); None: it may be anywhere.
+    /// Load near which the cliff is expected (pps); None: unknown.
     pub near_pps: Option<f64>,
     /// Relative width at which the search ends, above 0.
     pub width: f64,
@@ -61,13 +64,14 @@ impl Default for CliffSearch {
 }
 
 impl CliffSearch {
-    /// The highest load of `traffic`'s kind that `host` takes under `scheme` with a loss of at most `loss`.
+    /// The highest load of `traffic`'s kind that `host` carries under `scheme` with a loss of at most `loss`.
     ///
-    /// Steps up or down until the bound lies between two loads: from the load that the CPU could just do, doubled, or where it is overloaded
-    /// down along the straight line of its losses; from an expected one by 5 % and then ever more. Where the engine has a guide, that is searched, and the engine
-    /// asked around its cliff alone. Then Chandrupatla's method on the logarithms of load and loss. Err if `loss` is
-    /// not above 0 and below 1 (in theory every load loses something, and none loses all), or if the engine fails or never loses (or always
-    /// does) within 1e-6 to 1e13 packets/s.
+    /// Steps up or down until two loads enclose the bound. The first load is the expected one, with steps that begin
+    /// with 5 % and grow; without one, it is the load that the CPU could just carry, then doubled or, if the host is
+    /// overloaded, reduced along the straight line of its losses. If the engine has a guide, the guide is searched, and
+    /// the engine evaluated only around the guide's cliff. Then follows Chandrupatla's method on the logarithms of load
+    /// and loss. Errors: `loss` is not above 0 and below 1 (in theory every load loses something, and none everything);
+    /// the engine fails; or the loss is on one side of the bound at all loads from 1e-6 to 1e13 packets/s.
     pub fn cliff(
         &self,
         engine: &dyn Engine,
@@ -84,7 +88,7 @@ impl CliffSearch {
                 roughly.bound(Losses::of(guide, host, scheme, traffic, loss)?)
         {
             let at_near = losses.excess(near_pps)?;
-            // Where the engine has its cliff if its loss rises as the guide's does.
+            // Distance to the engine's cliff if its loss has the slope of the guide's.
             let aside = -at_near / steep;
             let shifted = aside.abs() > 0.5 * self.width;
             let pps = match aside {
@@ -101,7 +105,7 @@ impl CliffSearch {
         Ok(self.bound(losses)?.cliff)
     }
 
-    /// The cliff of a search without a guide.
+    /// The cliff by a search without a guide.
     fn bound(&self, mut losses: Losses<'_>) -> Result<Bound, EngineFailure> {
         let (host, traffic) = (losses.host, losses.traffic);
         let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
@@ -115,7 +119,7 @@ impl CliffSearch {
     }
 }
 
-/// The losses of one kind of traffic against a bound.
+/// Losses of one kind of traffic, compared with a bound.
 struct Losses<'a> {
     engine: &'a dyn Engine,
     host: &'a Host,
@@ -139,7 +143,7 @@ impl<'a> Losses<'a> {
         Ok(Self { engine, host, scheme, traffic, bound, evaluations: 0 })
     }
 
-    /// Logarithm of the loss over the bound, going on straight where the host is overloaded: above 0 where the load is too high.
+    /// The excess: ln(loss / bound), continued linearly where the host is overloaded. Above 0: the load is too high.
     fn excess(&mut self, pps: f64) -> Result<f64, EngineFailure> {
         self.evaluations += 1;
         let outcome = self.engine.evaluate(&at(self.host, self.scheme, self.traffic, pps))?;
@@ -157,16 +161,17 @@ impl<'a> Losses<'a> {
         OVERLOADED.max(self.bound)
     }
 
-    /// Excess there.
+    /// Excess at that loss.
     fn turn(&self) -> f64 {
         math::ln(self.overloaded() / self.bound)
     }
 
-    /// The cliff, from an overloaded host down: where its loss would end if it went on straight, which is near the cliff.
+    /// The cliff of a host that is overloaded at the start: follows the straight line of its losses down to where the
+    /// loss would end, which is close to the cliff.
     fn down_from_overload(mut self, mut high: (f64, f64), width: f64) -> Result<Bound, EngineFailure> {
         let loss = |excess: f64, turn: f64| OVERLOADED.max(self.bound) * (1.0 + excess - turn);
         let turn = self.turn();
-        // Where livelock makes what is lost grow quicker than the load.
+        // In livelock, losses grow faster than the load.
         let mut pps = high.0 * (1.0 - STEEPER * loss(high.1, turn).min(1.0));
         for _ in 0..STRAIGHT {
             let next = (pps, self.excess(pps)?);
@@ -174,7 +179,7 @@ impl<'a> Losses<'a> {
                 return self.between(next, high, width);
             }
             let slope = (high.1 - next.1) / (high.0 - next.0);
-            // The excess of no loss, on the straight line of overload.
+            // The load at which the straight line of overload reaches a loss of 0.
             let straight = next.0 - (next.1 - (turn - 1.0)).max(0.0) / slope;
             high = next;
             pps = straight.min(next.0 * (1.0 - LEAST_STEP_DOWN)).max(0.25 * next.0);
@@ -182,7 +187,7 @@ impl<'a> Losses<'a> {
         self.cliff(high, 2.0, width)
     }
 
-    /// The cliff, from a load with its excess, by steps that begin with `step`, to a relative width.
+    /// The cliff to a relative width, from a load with its excess, by growing steps beginning with `step`.
     fn cliff(mut self, from: (f64, f64), mut step: f64, width: f64) -> Result<Bound, EngineFailure> {
         let none = || EngineFailure::Failed("no load between 1e-6 pps and 1e13 pps divides loss from no loss".into());
         let (mut low, mut high) = (from, from);
@@ -214,10 +219,10 @@ impl<'a> Losses<'a> {
     }
 }
 
-/// What [`CliffSearch::cliff`] finds where nothing is expected, to a part in 1e5.
+/// The cliff without an expected load, to a relative width of 1e-5; see [`CliffSearch::cliff`].
 ///
 /// # Errors
-/// As there.
+/// Those of [`CliffSearch::cliff`].
 pub fn cliff(
     engine: &dyn Engine,
     host: &Host,
@@ -228,12 +233,13 @@ pub fn cliff(
     CliffSearch::default().cliff(engine, host, scheme, traffic, loss)
 }
 
-/// The highest load within the bound, between one `low` within it and one `high` beyond it, each with its excess; where a line between the last two has
-/// it; and how steep the excess is there, a unit of the load's logarithm.
+/// Searches between `low` within the bound and `high` beyond it, each with its excess. Returns the highest load within
+/// the bound, the interpolated cliff, and the slope of the excess there per unit of ln(load).
 ///
-/// Chandrupatla, A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function without using derivatives,
-/// Advances in Engineering Software 28 (1997): inverse quadratic interpolation where three points allow it, else the middle, so that
-/// a step in the loss takes no more evaluations than bisection. Loads are taken as logarithms.
+/// Chandrupatla, A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function without using
+/// derivatives, Advances in Engineering Software 28 (1997): inverse quadratic interpolation if three points allow it,
+/// otherwise the middle, so that even a jump of the loss takes no more evaluations than bisection. On logarithms of
+/// loads.
 fn bound(
     low: (f64, f64),
     high: (f64, f64),
@@ -241,7 +247,7 @@ fn bound(
     excess: &mut dyn FnMut(f64) -> Result<f64, EngineFailure>,
 ) -> Result<(f64, f64, f64), EngineFailure> {
     let log = |(pps, excess): (f64, f64)| (math::ln(pps), excess);
-    // The newest point, the one on the other side of the bound, and where to go between them.
+    // The newest point, the point on the other side of the bound, and the position of the next one between them.
     let (mut newest, mut opposite, mut share) = (log(high), log(low), 0.5);
     if low.1 > LEAST_EXCESS {
         share = (high.1 / (high.1 - low.1)).clamp(0.05, 0.95);
@@ -253,7 +259,7 @@ fn bound(
             let steep = (newest.1 - opposite.1) / (newest.0 - opposite.0);
             return Ok((held_pps, math::exp(newest.0 - newest.1 / steep), steep));
         }
-        // A little beyond an end that is as good as the cliff: the other end then comes near as well.
+        // Slightly beyond an end that is practically the cliff, so that the other end comes close, too.
         let aside = 0.4 * width;
         let place = (newest.0 + share * (opposite.0 - newest.0)).clamp(least + aside, most - aside);
         let found = (place, excess(math::exp(place))?);
@@ -267,7 +273,8 @@ fn bound(
     }
 }
 
-/// Where between `a` and `b` the bound is by inverse quadratic interpolation through `c` as well; the middle where that is not sound.
+/// Position of the bound between `a` and `b` by inverse quadratic interpolation with `c`; the middle if that is
+/// unreliable.
 fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
     let (place, value) = ((a.0 - b.0) / (c.0 - b.0), (a.1 - b.1) / (c.1 - b.1));
     if value.powi(2) < place && (1.0 - value).powi(2) < 1.0 - place {
@@ -277,17 +284,18 @@ fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
     }
 }
 
-/// The first step from the cliff to the peak, as a share of it: of hosts with large rings and sockets the peak is that near. The peak is found when no
-/// more than the second is to be gained.
+/// First step from the cliff towards the peak, relative: for hosts with large rings and sockets the peak is that close.
+/// The second value is the relative gain below which the peak counts as found.
 const PEAK_STEP: f64 = 1e-3;
 const PEAK_GAIN: f64 = 5e-7;
-/// Evaluations around the peak.
+/// Most evaluations around the peak.
 const MOST_AROUND_PEAK: usize = 24;
 
-/// Throughput at twice the cliff over the peak: 1 holds, 0 is receive livelock.
+/// Throughput at twice the cliff divided by its peak: 1 without livelock, 0 in full receive livelock.
 ///
-/// The peak is looked for from the cliff to twice it (below the cliff next to all is delivered): by growing steps until throughput falls,
-/// then by parabolas through three loads, and by golden section where these are of no use.
+/// The peak is searched from the cliff to twice the cliff (below the cliff almost everything is delivered): by growing
+/// steps until throughput falls, then by parabolas through three loads, or by golden section if a parabola does not
+/// help.
 pub fn livelock_index(
     engine: &dyn Engine,
     host: &Host,
@@ -299,8 +307,8 @@ pub fn livelock_index(
         let outcome = engine.evaluate(&at(host, scheme, traffic, pps))?;
         outcome.throughput_pps.map(|figure| figure.value).ok_or_else(|| missing("throughput"))
     };
-    // A peak is flat: where a guide has it will do, and what it is there is the engine's. Far beyond, where the socket
-    // is never empty for long, the guide's throughput is the engine's but for some parts in 1e9.
+    // As a peak is flat, the guide's position suffices; the throughput there is the engine's. Far beyond the cliff,
+    // where the socket is almost never empty, the guide's throughput equals the engine's up to some parts in 1e9.
     let by_guide = |guide: &dyn Engine| {
         let beyond = throughput(guide, 2.0 * cliff_pps)?;
         let (pps, _) = peak(cliff_pps, beyond, &|pps| throughput(guide, pps))?;
@@ -316,13 +324,14 @@ pub fn livelock_index(
     Ok(if peak_pps < 2.0 * cliff_pps { beyond / highest.max(beyond) } else { 1.0 })
 }
 
-/// The load of the highest throughput from the cliff to twice it, where it is `beyond`; and that throughput.
+/// (load, throughput) of the highest throughput from the cliff to twice the cliff; `beyond` is the throughput at twice
+/// the cliff.
 fn peak(
     cliff_pps: f64,
     beyond: f64,
     throughput: &dyn Fn(f64) -> Result<f64, EngineFailure>,
 ) -> Result<(f64, f64), EngineFailure> {
-    // Just below the cliff all that is offered is delivered, as far as it matters here.
+    // Just below the cliff practically all packets are delivered.
     let mut low = ((1.0 - PEAK_STEP) * cliff_pps, (1.0 - PEAK_STEP) * cliff_pps);
     let mut best = (cliff_pps, throughput(cliff_pps)?);
     let mut step = PEAK_STEP;
@@ -341,7 +350,7 @@ fn peak(
     if high.1 > best.1 {
         return Ok(high);
     }
-    // The width when it was last seen to have halved, and how often it has not since.
+    // Width when it was last halved, and the number of steps since then.
     let (mut width, mut slow) = (high.0 - low.0, 0);
     for _ in 0..MOST_AROUND_PEAK {
         let peak = parabola(low, best, high);
@@ -349,7 +358,7 @@ fn peak(
         if high.0 - low.0 <= 1e-6 * high.0 || expected.is_some_and(|(_, value)| value - best.1 <= PEAK_GAIN * best.1) {
             break;
         }
-        // Into the wider side where the parabola's peak is too near to what is known, or does not exist.
+        // A step into the wider side, if the parabola's peak is too close to a known load or does not exist.
         let aside = 0.05 * (high.0 - low.0);
         let golden = 0.5 * (3.0 - 5_f64.sqrt());
         let wider = if high.0 - best.0 > best.0 - low.0 {
@@ -374,7 +383,7 @@ fn peak(
     Ok(best)
 }
 
-/// The highest point of a parabola through three; None: it has none.
+/// Highest point of the parabola through three points; None if it has none.
 fn parabola(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> Option<(f64, f64)> {
     let (left, right) = ((b.1 - a.1) / (b.0 - a.0), (c.1 - b.1) / (c.0 - b.0));
     let bend = (right - left) / (c.0 - a.0);
@@ -403,8 +412,8 @@ mod tests {
         engine.evaluate(&at(host, scheme, traffic, pps)).expect("an answer").loss_fraction.expect("a loss").value
     }
 
-    /// The loss at the cliff is within the bound, a part in 1e5 above it no more; an evaluation of a chain takes up to half a second, and
-    /// bisection takes 17 besides those of its bracket.
+    /// The loss at the cliff is within the bound, and a relative 1e-5 above it no longer. Evaluating a chain takes up
+    /// to half a second, and bisection would need 17 evaluations in addition to those that enclose the bound.
     #[test]
     fn the_cliff_is_where_the_bound_is_in_few_evaluations() {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
@@ -426,7 +435,7 @@ mod tests {
         }
     }
 
-    /// A guide leaves cliff and index as they are without one, and takes one evaluation of the engine, or three.
+    /// With a guide, cliff and index remain the same, and the engine is evaluated once or three times.
     #[test]
     fn a_search_is_guided_to_the_exact_cliff() {
         struct Alone(ModelEngine);
@@ -471,7 +480,7 @@ mod tests {
         }
     }
 
-    /// A bound of no loss would make the excess 0/0 where a loss is too small for a double.
+    /// With a bound of 0 the excess would be 0/0 if the loss is too small for a double.
     #[test]
     fn a_bound_that_is_no_share_is_refused() {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();

@@ -1,4 +1,4 @@
-//! [`ModelEngine`]: points answered by the model.
+//! [`ModelEngine`]: the engine that evaluates points by the model.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,18 +23,19 @@ pub use netcliff_core::engine::Fidelity;
 /// The analytic engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelEngine {
-    /// Approximation or chain.
+    /// The fidelity of its formulas.
     pub fidelity: Fidelity,
-    /// Whether latency quantiles are worked out; a search for a cliff does without.
+    /// True: compute latency quantiles. A search for a cliff needs none.
     pub quantiles: bool,
-    /// Whether chains with an application leave out what is rarer than `RARE`, not only what is rarer than exact answers leave out (1e-13 to 1e-15).
+    /// True: chains with an application leave out events rarer than `RARE`, instead of those rarer than 1e-13 to 1e-15.
     pub roughly: bool,
 }
 
-/// What rough answers leave out.
+/// Probability below which rough answers leave out events.
 const RARE: f64 = 1e-9;
 
-/// What guides searches: cliffs are within some parts in 1e6 of the exact ones (`a_search_is_guided_to_the_exact_cliff`), in about half the time.
+/// The guide of searches: its cliffs are within some parts in 1e6 of the exact ones
+/// (`a_search_is_guided_to_the_exact_cliff`), in about half the time.
 static GUIDE: ModelEngine = ModelEngine { fidelity: Fidelity::Exact, quantiles: false, roughly: true };
 
 impl Default for ModelEngine {
@@ -43,17 +44,17 @@ impl Default for ModelEngine {
     }
 }
 
-/// Why queues on one core have no answer here.
+/// Reason why queues that share a core are not supported.
 const SHARED_CORE: &str = "queues that share a core wait for each other, which no chain here has: give each a core (leave out \
                            `on`), or use the simulator";
 
 impl ModelEngine {
-    /// The engine with quantiles.
+    /// The engine, computing quantiles.
     pub fn new(fidelity: Fidelity) -> Self {
         Self { fidelity, quantiles: true, roughly: false }
     }
 
-    /// The same without latency quantiles, which take longer than the rest.
+    /// The same engine without latency quantiles, which take longer than everything else.
     #[must_use]
     pub fn without_quantiles(self) -> Self {
         Self { quantiles: false, ..self }
@@ -144,9 +145,10 @@ impl Engine for ModelEngine {
 }
 
 impl ModelEngine {
-    /// A host with several queues, each on a core of its own: quantiles are those of the mixture of their distributions.
+    /// A host with several queues, each on a core of its own. Quantiles are those of the mixture of their latency
+    /// distributions.
     fn several(&self, point: &Point) -> Result<Outcome, EngineFailure> {
-        // Queues that are alike are worked out once.
+        // Equal queues are computed once.
         let known = RefCell::new(Vec::<(Point, Outcome, Option<Distribution>)>::new());
         let latencies = RefCell::new(BTreeMap::new());
         let alone = |number: usize, part: &Point| {
@@ -178,14 +180,14 @@ impl ModelEngine {
             (latency.p99, latency.p999) = (exact(found.p99), exact(found.p999));
             outcome.notes.retain(|note| !matches!(note, Note::Interpolated));
         }
-        // Siblings are taken to meet by chance, and completions on another core as a Poisson stream.
+        // Siblings are assumed to be busy independently, and completions on another core to be a Poisson stream.
         if point.host.queues.as_ref().is_some_and(|queues| queues.transmit_s.is_some() && queues.map != Map::Pairing) {
             outcome.cpu_method = Some(APPROXIMATE.to_owned());
         }
         Ok(outcome)
     }
 
-    /// A host with one queue, and the distribution of its latency where it is known.
+    /// A host with one queue. Also returns the distribution of its latency, if it is known.
     fn one(&self, point: &Point) -> Result<(Outcome, Option<Distribution>), EngineFailure> {
         let unsupported = |reason: String| Unsupported::new(EngineKind::Model, reason);
         let Point { host, scheme, traffic } = point;
@@ -245,7 +247,7 @@ impl ModelEngine {
         outcome.notes.splice(0..0, point.warnings());
         let unchecked = outcome.bounds().and_then(|bounds| bounds::unchecked(bounds, host));
         outcome.notes.extend(unchecked);
-        // The papers' formulas and what follows here are no chains of the scheme itself.
+        // Neither the papers' formulas nor the approximations below are chains of the scheme itself.
         let mut exact = self.fidelity == Fidelity::Exact;
         if mean_only {
             exact = false;
@@ -278,14 +280,14 @@ impl ModelEngine {
     }
 }
 
-/// What is lost where frame sizes enter through their mean: waits grow with the second moment of the service, which the sizes
-/// raise by the factor E[f^2], f = service of a size over the mean.
+/// Note that only the mean of the frame sizes is used. Waits grow with the second moment of the service, which the
+/// sizes increase by the factor E[f^2], where f = service time of a size / mean.
 fn mean_only_note(host: &Host, sizes: &FrameSizes) -> Note {
     let square: f64 = service_mixture(host, sizes).iter().map(|(share, factor)| share * factor * factor).sum();
     Note::MeanSizeOnly((square - 1.0).max(0.0))
 }
 
-/// (Share, protocol time over the mean) of each frame size; empty where all take the same time.
+/// (share, protocol time / mean) of each frame size; empty if all take the same time.
 fn service_mixture(host: &Host, sizes: &FrameSizes) -> Vec<(f64, f64)> {
     let (Some(parts), Some(mean_bytes)) = (sizes.mixture(), sizes.mean_bytes()) else { return Vec::new() };
     if parts.len() == 1 || host.per_byte_s == 0.0 {

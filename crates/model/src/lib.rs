@@ -1,9 +1,10 @@
-//! The receive path of a host as a model: queueing mathematics and the schemes of docs/theory/host.md as chains.
+//! The receive path of a host as an analytical model: queueing mathematics, and the schemes of docs/theory/host.md as
+//! Markov chains.
 //!
-//! Start with [`ModelEngine`], which answers a [`netcliff_core::Point`], and [`cliff`](cliff::cliff), which looks for
-//! the load where an engine's loss crosses a bound. The way of a point: [`engine`] checks it, [`schemes`] turns it
-//! into the ring's answer by one of the queues of [`queue`], [`application`] puts the socket and the application on
-//! top, [`answer`] writes the [`netcliff_core::Outcome`].
+//! Start with [`ModelEngine`], which evaluates a [`netcliff_core::Point`], and [`cliff`](cliff::cliff), which searches
+//! the load at which an engine's loss crosses a bound. Steps of an evaluation: [`engine`] checks the point, [`schemes`]
+//! solves the ring by one of the queues of [`queue`], [`application`] adds socket and application, and [`answer`] makes
+//! the [`netcliff_core::Outcome`].
 //!
 //! No clock, no randomness, no I/O; compiles to wasm32-unknown-unknown.
 //!
@@ -11,7 +12,7 @@
 //! use netcliff_core::{Engine, Host, Point, Traffic};
 //! use netcliff_model::ModelEngine;
 //!
-//! // An M/M/1/K as fast as its arrivals has each of its K + 1 states equally often, and loses in one of them.
+//! // With arrivals as fast as its service, the K + 1 states of M/M/1/K are equally probable; one of them loses packets.
 //! let mut host = Host::pentium4_2530mhz();
 //! host.set("ring=9")?;
 //! let traffic = Traffic::poisson(1.0);
@@ -22,7 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// The same bits on every platform: see core::math.
+// Results must have the same bits on every platform: see core::math.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod analysis;

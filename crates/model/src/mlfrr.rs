@@ -1,27 +1,27 @@
-//! MLFRR, the maximum loss-free receive rate: the rate at which a host that is busy with packets only has no time left.
+//! MLFRR, the maximum loss-free receive rate: the rate at which packets take all CPU time of a host.
 //!
-//! Two forms (Slinkin 2018, section II): with interrupts, eq. (1), and with timed polling, eq. (2). The
-//! second is printed with two slips, see [`polled_as_printed`]; [`polled`] is what holds. Both are fluid bounds: they
-//! count work, not queues, so random arrivals lose packets a little below them.
+//! Two formulas (Slinkin 2018, section II): with interrupts, eq. (1), and with timed polling, eq. (2). The second has
+//! two misprints, see [`polled_as_printed`]; [`polled`] is correct. Both are fluid bounds: they count work but no
+//! queues, so that random arrivals lose packets at slightly lower rates.
 
 use netcliff_core::Host;
 
-/// What one packet costs (s each).
+/// Costs of one packet (s).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// T_intr = t_i^sw + t_i: context switch to the interrupt handler and the handler.
     pub interrupt_s: f64,
-    /// t_p: protocol processing a packet.
+    /// t_p: protocol processing per packet.
     pub protocol_s: f64,
     /// t_a^sw: context switch to the application.
     pub switch_s: f64,
-    /// t_a: the application a packet.
+    /// t_a: application work per packet.
     pub application_s: f64,
 }
 
 impl Costs {
-    /// A host's costs for frames of this length; no application costs nothing. Each takes longer by what pauses take of the
-    /// time.
+    /// Costs of a host for frames of this length; a missing application costs nothing. All are lengthened by the share
+    /// of time spent in pauses.
     pub fn of(host: &Host, frame_bytes: f64) -> Self {
         let longer = 1.0 / host.up_share();
         Self {
@@ -32,25 +32,26 @@ impl Costs {
         }
     }
 
-    /// Eq. (1): 1/(2 T_intr + t_p + t_a^sw + t_a) (pps). A packet costs two interrupts: the NIC's and the softirq.
+    /// Eq. (1): 1/(2 T_intr + t_p + t_a^sw + t_a) (pps). A packet costs two interrupts: that of the NIC, and the
+    /// softirq.
     pub fn interrupt_driven_pps(&self) -> f64 {
         1.0 / (2.0 * self.interrupt_s + self.protocol_s + self.switch_s + self.application_s)
     }
 
-    /// What the application receives of `offered_pps` with interrupts (pps): all up to eq. (1); beyond it interrupts and
-    /// protocol processing, which come first, leave it ever less time. Zero is receive livelock.
+    /// Rate that the application receives of `offered_pps` with interrupts (pps): all up to eq. (1). Beyond it,
+    /// interrupts and protocol processing, which have priority, leave it less and less time. Zero is receive livelock.
     pub fn interrupt_driven_delivered_pps(&self, offered_pps: f64) -> f64 {
         let first_s = 2.0 * self.interrupt_s + self.protocol_s;
         let own_s = self.switch_s + self.application_s;
         if own_s == 0.0 {
-            // Without an application protocol processing is what interrupts starve.
+            // Without an application, protocol processing is what interrupts starve.
             let left = (1.0 - offered_pps * 2.0 * self.interrupt_s).max(0.0);
             return offered_pps.min(left / self.protocol_s);
         }
         offered_pps.min(((1.0 - offered_pps * first_s) / own_s).max(0.0))
     }
 
-    /// The rate from which on nothing is delivered (pps); None where nothing comes before the delivering work.
+    /// Rate from which on nothing is delivered (pps); None if nothing has priority over the work that delivers.
     pub fn livelock_pps(&self) -> Option<f64> {
         let own_s = self.switch_s + self.application_s;
         let first_s = 2.0 * self.interrupt_s + if own_s > 0.0 { self.protocol_s } else { 0.0 };
@@ -63,18 +64,18 @@ impl Costs {
 pub struct Polling {
     /// T: period of the timer (s).
     pub period_s: f64,
-    /// Q: most packets a timer period (packets).
+    /// Q: most packets per timer period.
     pub quota: u64,
-    /// k_p: packets taken in one softirq, at most Q (packets).
+    /// k_p: packets per softirq, at most Q.
     pub batch: u64,
 }
 
-/// A polling host's two bounds; the lower one is its MLFRR.
+/// The two bounds of a polling host; the lower one is its MLFRR.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PolledBounds {
-    /// What the timer and the quota let through (pps).
+    /// Bound by timer and quota (pps).
     pub quota_pps: f64,
-    /// What the CPU can process (pps, but see [`polled_as_printed`]).
+    /// Bound by the CPU (pps; but see [`polled_as_printed`]).
     pub cpu_pps: f64,
 }
 
@@ -84,7 +85,7 @@ impl PolledBounds {
         self.quota_pps.min(self.cpu_pps)
     }
 
-    /// True if the quota binds, false if the CPU does.
+    /// True if the quota gives the lower bound, false if the CPU does.
     pub fn quota_binds(&self) -> bool {
         self.quota_pps <= self.cpu_pps
     }
@@ -92,7 +93,7 @@ impl PolledBounds {
 
 /// Eq. (2) corrected: min(Q/T, k_p (1 - T_intr/T)/(k_p (t_p + t_a) + t_a^sw)) (pps).
 ///
-/// Of each period T the timer's interrupt takes T_intr; the rest serves batches of k_p packets, each with one context
+/// In each period T the timer's interrupt takes T_intr. The rest serves batches of k_p packets, each with one context
 /// switch.
 pub fn polled(costs: &Costs, polling: &Polling) -> PolledBounds {
     PolledBounds {
@@ -103,13 +104,13 @@ pub fn polled(costs: &Costs, polling: &Polling) -> PolledBounds {
 
 /// Eq. (2) as printed: min(Q/(2 T), (1 - T_intr/T)/(T_p + T_a)), T_p = k_p t_p, T_a = k_p t_a + t_a^sw.
 ///
-/// Its first term is half of what a host with one poll a period achieves; its second counts batches, not packets, so
-/// the printed minimum compares packets with batches. Kept for comparison with the paper's own numbers.
+/// Its first term is half the rate of a host with one poll per period. Its second term counts batches, not packets, so
+/// that the printed minimum compares packets with batches. It is here for comparison with the paper's numbers.
 pub fn polled_as_printed(costs: &Costs, polling: &Polling) -> PolledBounds {
     PolledBounds { quota_pps: 0.5 * polling.quota as f64 / polling.period_s, cpu_pps: batches_per_s(costs, polling) }
 }
 
-/// Batches the CPU can process a second.
+/// Batches that the CPU can process per second.
 fn batches_per_s(costs: &Costs, polling: &Polling) -> f64 {
     let left = (1.0 - costs.interrupt_s / polling.period_s).max(0.0);
     let batch = polling.batch as f64;
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(costs.interrupt_driven_delivered_pps(livelock * 1.001), 0.0);
     }
 
-    /// Busy all the time at the MLFRR: time spent on what is delivered is the whole second.
+    /// At the MLFRR the host is always busy: delivered packets take all of its time.
     #[test]
     fn all_time_is_spent_at_the_bound_of_the_cpu() {
         let (costs, polling) = (costs(), Polling { period_s: 100e-6, quota: 64, batch: 8 });
@@ -154,8 +155,8 @@ mod tests {
         assert!((spent - 1.0).abs() < 1e-12, "{spent}");
     }
 
-    /// Slinkin (2018), eq. (2), in docs/theory/misprints.md: Q/T is what a deterministic host achieves with Q = 3 every
-    /// 20 us, 150.0 kpps; Q/(2T) is half.
+    /// Slinkin (2018), eq. (2), in docs/theory/misprints.md: a deterministic host with Q = 3 every 20 us achieves Q/T,
+    /// 150.0 kpps; Q/(2T) is half.
     #[test]
     fn the_quota_of_the_paper() {
         let costs = Costs { interrupt_s: 1.59e-6, protocol_s: 5.34e-6, switch_s: 0.0, application_s: 0.0 };

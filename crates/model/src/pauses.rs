@@ -1,12 +1,12 @@
-//! Simple results for a CPU that is taken away at times: the latency with a ring that is never full, what long pauses lose, and
-//! how long a pause a host survives. The chains are in `schemes::paused`.
+//! Simple formulas for a CPU that is taken away at times: latency with an unlimited ring, losses by long pauses, and
+//! the longest pause without loss. The exact chains are in `schemes::paused`.
 
 use netcliff_core::Host;
 use netcliff_core::finding::Buffer;
 use netcliff_core::host::{MeasuredTimes, PauseTimes, Pauses};
 use netcliff_core::math;
 
-/// Halvings of an interval: to the last bit of a double.
+/// Most halvings of an interval, enough for the last bit of a double.
 const HALVINGS: u32 = 200;
 
 /// First and second moment of a packet's service time.
@@ -18,9 +18,9 @@ pub struct ServiceTimes {
     pub squared_mean_s2: f64,
 }
 
-/// Mean latency of Poisson arrivals with an unlimited ring (s): the M/G/1 queue of completion times C, to which pauses add, and
-/// the rest of a pause for packets that come in one. `E[C]` = `E[S]` (1 + R/U), `E[C^2]` = `E[S^2]` (1 + R/U)^2 + `E[S]` `E[R^2]`/U. None if
-/// the CPU does not keep up.
+/// Mean latency of Poisson arrivals with an unlimited ring (s): an M/G/1 queue whose service is the completion time C
+/// (service with pauses), plus the rest of a pause for packets that arrive in one. `E[C]` = `E[S]` (1 + R/U), `E[C^2]`
+/// = `E[S^2]` (1 + R/U)^2 + `E[S]` `E[R^2]`/U. None if the CPU is overloaded.
 pub fn mean_latency_s(arrival_pps: f64, service: ServiceTimes, pauses: &Pauses) -> Option<f64> {
     let longer = 1.0 + pauses.mean_s / pauses.every_s;
     let squared_length_s2 = squared_mean_s2(pauses);
@@ -32,7 +32,7 @@ pub fn mean_latency_s(arrival_pps: f64, service: ServiceTimes, pauses: &Pauses) 
     (left > 0.0).then(|| arrival_pps * squared_completion_s2 / (2.0 * left) + rest_of_pause_s + completion_s)
 }
 
-/// `E[R^2]` (s^2).
+/// `E[R^2]`: mean square of the pauses' length (s^2).
 fn squared_mean_s2(pauses: &Pauses) -> f64 {
     let relative = match &pauses.times {
         PauseTimes::Exponential => 2.0,
@@ -45,12 +45,12 @@ fn squared_mean_s2(pauses: &Pauses) -> f64 {
     relative * pauses.mean_s * pauses.mean_s
 }
 
-/// Measured lengths: (length over the mean, share).
+/// Distribution of measured lengths: (length / mean, share).
 fn parts(pauses: &Pauses) -> &[(f64, f64)] {
     pauses.times.measured().map_or(&[], MeasuredTimes::parts)
 }
 
-/// E[(R - time)+]: what pauses last beyond `time` (s), over all pauses (s).
+/// E[(R - time)+]: mean length of pauses beyond `time_s`, over all pauses (s).
 fn beyond_s(pauses: &Pauses, time_s: f64) -> f64 {
     let mean_s = pauses.mean_s;
     match &pauses.times {
@@ -63,7 +63,8 @@ fn beyond_s(pauses: &Pauses, time_s: f64) -> f64 {
     }
 }
 
-/// E[(R - time)+] of an Erlang length of mean 1: the mean over j < K of P(at most j of its stages' events within `time`).
+/// E[(R - time)+] for an Erlang distribution with mean 1: the mean over j < K of P(at most j events of its stages
+/// within `time`).
 fn erlang_beyond(stages: u32, time: f64) -> f64 {
     let events = f64::from(stages) * time;
     let (mut log_term, mut at_most, mut sum) = (-events, math::exp(-events), 0.0);
@@ -77,20 +78,20 @@ fn erlang_beyond(stages: u32, time: f64) -> f64 {
     sum / f64::from(stages)
 }
 
-/// Share of the packets that long pauses lose, as a fluid: of each pause what arrives beyond `buffer` packets. Queues that are not
-/// empty when a pause begins lose more: 3 to 9 % in the examples of docs/theory/pauses.md.
+/// Share of the packets that long pauses lose, by a fluid model: in each pause the arrivals beyond `buffer` packets.
+/// Queues that are not empty when a pause begins lose more: 3 to 9 % more in the examples of docs/theory/pauses.md.
 pub fn loss(arrival_pps: f64, buffer: u64, pauses: &Pauses) -> f64 {
     pauses.per_s() * beyond_s(pauses, buffer as f64 / arrival_pps)
 }
 
-/// The load (pps) from which on long pauses lose more than the share `loss_target`, as a fluid; None: no load does, since less time
-/// than that is taken.
+/// Load (pps) above which long pauses lose more than the share `loss_target`, by a fluid model. None if no load does,
+/// because pauses take a smaller share of the time.
 pub fn cliff_pps(loss_target: f64, buffer: u64, pauses: &Pauses) -> Option<f64> {
     let excess = |buffer_s: f64| pauses.per_s() * beyond_s(pauses, buffer_s) - loss_target;
     if excess(0.0) <= 0.0 {
         return None;
     }
-    // How long the buffer must last: between a time that is too short and one that is long enough.
+    // Search for the time that the buffer must last: between one that is too short and one that suffices.
     let (mut short_s, mut enough_s) = (0.0, pauses.mean_s);
     while excess(enough_s) > 0.0 {
         (short_s, enough_s) = (enough_s, 2.0 * enough_s);
@@ -102,7 +103,7 @@ pub fn cliff_pps(loss_target: f64, buffer: u64, pauses: &Pauses) -> Option<f64> 
     Some(buffer as f64 / enough_s)
 }
 
-/// Time in which the queue of a pause of this length drains (s); None if the CPU does not keep up.
+/// Time to drain the queue after a pause of this length (s); None if the CPU is overloaded.
 pub fn drain_s(arrival_pps: f64, service_pps: f64, length_s: f64) -> Option<f64> {
     (service_pps > arrival_pps).then(|| arrival_pps * length_s / (service_pps - arrival_pps))
 }
@@ -112,13 +113,14 @@ pub fn drain_s(arrival_pps: f64, service_pps: f64, length_s: f64) -> Option<f64>
 pub struct Budget {
     /// Its length (s).
     pub longest_s: f64,
-    /// What overflows in a longer one.
+    /// The buffer that overflows in a longer pause.
     pub first: Buffer,
 }
 
-/// The longest pause at this load of frames of this mean length, from empty queues and as a fluid. The ring takes what comes in
-/// the pause. Protocol processing then comes before the application until the ring is empty again, and hands the socket
-/// lambda R/(1 - rho) packets, rho = its own load. None if the CPU does not keep up without any pause.
+/// The longest pause without loss at this load of frames of this mean length, by a fluid model and from empty queues.
+/// The ring takes the arrivals of the pause. After it, protocol processing precedes the application until the ring is
+/// empty again, and passes lambda R/(1 - rho) packets to the socket, where rho is its own load. None if the CPU is
+/// overloaded even without pauses.
 pub fn budget(host: &Host, frame_bytes: f64, arrival_pps: f64) -> Option<Budget> {
     let load = arrival_pps * host.service_s(frame_bytes);
     if load + arrival_pps * host.mean_application_s().unwrap_or(0.0) >= 1.0 {

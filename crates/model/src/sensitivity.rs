@@ -1,25 +1,26 @@
-//! Which cost is worth attacking: how the cliff, the latency and the CPU move with each of a host's costs.
+//! Sensitivities: how the cliff, the latency and the CPU change with each of a host's costs.
 //!
-//! Central differences: each cost is multiplied by e^(+-h), so that a result is an elasticity: percent of change a percent of cost. Latency and CPU move by
-//! h = 1 %. The cliff is searched once: how it moves follows from the loss there, for a cost and for the load that is up to 0.1 % higher and lower, by the
-//! theorem of implicit functions. The truncation error is of the order h^2 in both. Where the loss jumps over its bound, cliffs are searched
-//! for each cost, h = 1 %; their own width (1e-5) adds 1e-3.
+//! Central differences: each cost is multiplied by e^(+-h), so that a result is an elasticity: percent of change per
+//! percent of the cost. For latency and CPU h = 1 %. The cliff is searched once. Its change follows, by the implicit
+//! function theorem, from the loss there with the cost, or the load, up to 0.1 % higher and lower. The truncation error
+//! is of the order h^2 in both cases. If the loss jumps over its bound, a cliff is searched for each cost instead, with
+//! h = 1 %; the width of these searches (1e-5) adds an error of 1e-3.
 
 use netcliff_core::math;
 use netcliff_core::{Engine, EngineFailure, Host, Point};
 
-/// h: half the logarithmic distance of the two evaluations.
+/// h: half the difference of the cost's logarithm between the two evaluations.
 pub const STEP: f64 = 0.01;
 
-/// A host's cost that can be varied.
+/// A cost of a host that can be varied.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
-    /// The key of `--set`.
+    /// Its key in `--set`.
     pub key: &'static str,
     get: fn(&mut Host) -> Option<&mut f64>,
 }
 
-/// Every cost with the key that sets it.
+/// All costs that can be varied.
 pub const COSTS: &[Cost] = &[
     Cost { key: "interrupt", get: |host| Some(&mut host.interrupt_s) },
     Cost { key: "protocol", get: |host| Some(&mut host.protocol_s) },
@@ -36,25 +37,26 @@ pub const COSTS: &[Cost] = &[
 ];
 
 impl Cost {
-    /// What it is on a host; None where the host has none.
+    /// Its value on a host; None if the host does not have it.
     pub fn of(&self, host: &Host) -> Option<f64> {
         (self.get)(&mut host.clone()).map(|value| *value)
     }
 }
 
-/// The loss at a cliff is its bound but for this factor, unless it jumps there.
+/// Largest factor between the loss at a cliff and its bound, unless the loss jumps there.
 const AT_BOUND: f64 = 1.1;
 
-/// Least relative step of the cliff's elasticities; a cliff is as wide.
+/// Smallest relative step for the cliff's elasticities; equals the width of a search.
 const LEAST_STEP: f64 = 1e-5;
 
-/// Relative step of [`cliff_slopes`], and the largest of the cliff's elasticities: the loss of a steep cliff changes by some percent.
+/// Relative step of [`cliff_slopes`], and the largest step for the cliff's elasticities: at a steep cliff it changes
+/// the loss by some percent.
 const SMALL_STEP: f64 = 1e-3;
 
-/// At a point that is its own cliff: d ln(cliff)/d cost, by the costs' keys (1/s; per byte: B/s), for those of `keys` that the
-/// host has. From the loss there, by the theorem of implicit functions: -(d ln loss/d cost)/(d ln loss/d ln load), a point
-/// each and two for the load. `losses` answers them in their order, as many at once as it likes. Errors: it does not, or nothing is lost at the
-/// point.
+/// For a point that is its own cliff: (key, d ln(cliff)/d cost) (1/s; per byte: B/s), for those of `keys` that the host
+/// has. By the implicit function theorem from the loss: -(d ln loss/d cost)/(d ln loss/d ln load), with one point per
+/// cost and two for the load. `losses` returns the losses of points in their order and may evaluate them in parallel.
+/// Errors: it fails, or nothing is lost at the point.
 pub fn cliff_slopes(
     point: &Point,
     keys: &[&str],
@@ -69,7 +71,7 @@ pub fn cliff_slopes(
         let mut host = point.host.clone();
         let service_s = host.service_s(bytes);
         let Some(value) = (cost.get)(&mut host) else { continue };
-        // A cost of zero moves by a share of what a packet costs.
+        // A cost of zero is changed by a share of a packet's whole cost.
         let whole = if *value > 0.0 { *value } else { service_s / if cost.key == "per_byte" { bytes } else { 1.0 } };
         let step = SMALL_STEP * whole;
         *value += step;
@@ -85,25 +87,25 @@ pub fn cliff_slopes(
     Ok(steps.iter().zip(each).map(|((key, step), there)| (*key, -(there - here) / step / by_load)).collect())
 }
 
-/// Elasticities (relative change over relative change of the cost).
+/// Elasticities with respect to one cost: relative change / relative change of the cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sensitivity {
-    /// The cost's key.
+    /// Key of the cost.
     pub key: &'static str,
-    /// Of the cliff; -0.4: a cost 1 % higher puts it 0.4 % lower.
+    /// Elasticity of the cliff. -0.4: a cost 1 % higher puts the cliff 0.4 % lower.
     pub cliff: f64,
-    /// Of the mean latency at the point.
+    /// Elasticity of the mean latency at the point; None: the outcome has no latency.
     pub latency: Option<f64>,
-    /// Change of the CPU's available share at the point for a cost e times as high (1).
+    /// Change of the CPU's available share at the point, per unit of ln(cost); None: the outcome has no CPU shares.
     pub available: Option<f64>,
 }
 
-/// The sensitivities of `point` to every cost above zero, the one with most effect on the cliff first.
+/// The sensitivities of `point` to all costs above zero, largest effect on the cliff first.
 pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Vec<Sensitivity>, EngineFailure> {
     let mut found = Vec::new();
     let cliff = |at: &Point| crate::cliff(engine, &at.host, &at.scheme, &at.traffic, loss).map(|found| found.pps);
     let cliff_pps = cliff(point)?;
-    // ln(loss) of a host near the cliff, at this multiple of it.
+    // ln(loss) of a host at this multiple of the cliff.
     let ln_loss = |host: &Host, factor: f64| -> Result<f64, EngineFailure> {
         let at = Point { host: host.clone(), ..point.at_pps(factor * cliff_pps) };
         let lost = engine.evaluate(&at)?.loss_fraction.map_or(0.0, |figure| figure.value);
@@ -111,7 +113,7 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
     };
     let here = ln_loss(&point.host, 1.0)?;
     let steepness = ((ln_loss(&point.host, math::exp(LEAST_STEP))? - here) / LEAST_STEP).abs();
-    // The loss of a steep cliff moves by a tenth.
+    // At a steep cliff the loss then changes by a tenth.
     let step = (0.1 / steepness).clamp(LEAST_STEP, SMALL_STEP);
     let by_load = ln_loss(&point.host, math::exp(step))? - ln_loss(&point.host, math::exp(-step))?;
     let off = (here - math::ln(loss)).abs();
@@ -160,7 +162,7 @@ mod tests {
     use crate::ModelEngine;
     use netcliff_core::Traffic;
 
-    /// The cliff of an ideal host is its service rate: elasticity -1 over its two parts, 0 for the rest.
+    /// The cliff of an ideal host is its service rate: its two parts have elasticities with sum -1, the other costs 0.
     #[test]
     fn ideal_host() {
         let host = Host { ring: 100_000, per_byte_s: 1e-8, ..Host::pentium4_2530mhz() };
@@ -174,7 +176,7 @@ mod tests {
         assert!((of("protocol").available.unwrap() + 50e3 * 5.25e-6).abs() < 1e-4);
     }
 
-    /// From the loss at the cliff alone the same as from cliffs that are searched anew.
+    /// The elasticities from the loss at the cliff equal those from cliffs that are searched.
     #[test]
     fn slopes_at_the_cliff_are_those_of_the_cliff() {
         let engine = ModelEngine::default();
@@ -192,7 +194,7 @@ mod tests {
             let elasticity = searched.iter().find(|cost| cost.key == key).unwrap().cliff;
             assert!((slope * cost - elasticity).abs() < 0.01, "{key}: {} and {elasticity}", slope * cost);
         }
-        // A cost that is zero has a slope, too; where nothing is lost there is none.
+        // A cost of zero has a slope, too; without losses there is none.
         assert!(cliff_slopes(&point, &["wakeup"], losses).unwrap()[0].1 < 0.0);
         let idle = point.at_pps(1.0);
         assert!(cliff_slopes(&idle, &["protocol"], losses).is_err());

@@ -1,15 +1,15 @@
-//! Ring, socket and application as one chain, solved exactly: for exponential times and schemes whose ring is left alone
-//! only when it is empty, or while a new packet waits for its interrupt. napi's ring may have times in phases (`Phases`),
-//! the application's are exponential in any case.
+//! Exact solution of ring, socket and application as one Markov chain, for exponential times and for schemes whose ring
+//! is left alone only when it is empty or while a new packet waits for its interrupt. napi's ring may have times made
+//! of exponential phases (`Phases`); the application's times are always exponential.
 //!
-//! The application works in the ring's free periods only, and stands still during its excursions (`excursion`). An
-//! excursion therefore acts on the socket by the number of its services alone (`batch`), a free period by what the
-//! application gets done in it (`free`); the two make a chain of the socket by itself (`socket`), however large the
-//! ring is. A wake-up lengthens the first service of an excursion that finds the application asleep, a full socket may
-//! shorten those that remain: both are known when the excursion begins.
+//! An excursion is a busy period of the ring; the application stands still during it and runs in the free periods
+//! between (`excursion`). Therefore an excursion changes the socket only by its number of services (`batch`), a free
+//! period only by the application's progress (`free`). Together they give a Markov chain of the socket alone
+//! (`socket`), whatever the size of the ring. A wake-up lengthens the first service of an excursion that finds the
+//! application asleep, and a full socket may shorten later ones: both are known when the excursion begins.
 //!
-//! The sums that the outcome needs are then taken over all excursions, weighted by the room they find in the socket. What is
-//! left out has a probability below 1e-16.
+//! The sums for the outcome are then taken over all excursions, weighted by the free space that they find in the
+//! socket. Events with a probability below 1e-16 are left out.
 
 mod band;
 mod clocked;
@@ -43,50 +43,51 @@ use polls::Polls;
 use socket::{Cycle, Node, Socket, Waits};
 use sweep::{Sweep, Totals};
 
-/// Ring, socket and application in statistical equilibrium.
+/// Ring, socket and application in equilibrium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solved {
     /// Packets that leave protocol processing, those dropped at the socket included (pps).
     pub delivered_pps: f64,
-    /// Packets the application takes (pps).
+    /// Packets that the application takes (pps).
     pub read_pps: f64,
     /// Share of offered packets lost at the ring (1).
     pub ring_loss: f64,
-    /// The same at the socket (1).
+    /// Share of offered packets lost at the socket (1).
     pub socket_loss: f64,
     /// Mean packets in ring and protocol.
     pub mean_present: f64,
     /// Mean packets waiting in the socket.
     pub mean_waiting: f64,
-    /// Mean time from memory to the moment the application takes the packet (s).
+    /// Mean time from arrival in memory until the application takes the packet (s).
     pub mean_latency_s: f64,
-    /// CPU split; what is left over is `available`.
+    /// CPU shares without the application; `available` is what is left over.
     pub shares: Shares,
     /// The application's share of the CPU, context switches included.
     pub application: f64,
     /// Interrupts (1/s).
     pub interrupts_per_s: f64,
-    /// Polls (1/s), where the scheme polls.
+    /// Polls (1/s); None if the scheme does not poll.
     pub polls_per_s: Option<f64>,
-    /// Polls that used their whole weight (1/s).
+    /// Polls that processed their whole weight (1/s).
     pub full_polls_per_s: f64,
-    /// The approximations made.
+    /// The approximations that were made.
     pub near: Near,
 }
 
-/// The approximations of a solution.
+/// Approximations of a solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Near {
-    /// What cold caches add is taken as exponential, and in excursions for the socket's occupancy in their middle.
+    /// The additional times of cold caches are taken as exponential, and during an excursion for the socket's occupancy
+    /// in its middle.
     pub cold: bool,
-    /// Polls are taken to use up their weight at random.
+    /// Polls are taken to reach their weight at random.
     pub polls: bool,
-    /// The NIC's moderation is taken as one timer of the same mean time.
+    /// The NIC's moderation is taken as a single timer with the same mean time.
     pub moderation: bool,
 }
 
 impl Solved {
-    /// True if every figure is a number.
+    /// True if all figures are finite.
     fn is_finite(&self) -> bool {
         let Shares { interrupt, poll, protocol, available } = self.shares;
         let rates = [self.delivered_pps, self.read_pps, self.interrupts_per_s, self.polls_per_s.unwrap_or(0.0)];
@@ -96,25 +97,26 @@ impl Solved {
     }
 }
 
-/// A scheme as excursions of its ring and what precedes them.
+/// A scheme as excursions of its ring, and what precedes them.
 struct Plan {
     chain: Chain,
-    /// The stage in which an excursion begins.
+    /// Stage in which an excursion begins.
     stage: usize,
     wait: Wait,
-    /// P(another poll follows a service) of polls taken to use up their weight at random; None: packets of a poll are counted.
+    /// P(another poll follows a service), for polls that are taken to reach their weight at random; None: the packets
+    /// of a poll are counted.
     again: Option<f64>,
-    /// What its times consist of.
+    /// The phases that its times consist of.
     phases: Phases,
 }
 
-/// Occupancies of the socket at which cold caches have waits and excursions of their own; between them both neighbours' hold in
-/// proportion.
+/// Number of socket occupancies at which waits and excursions with cold caches are computed; in between, those of both
+/// neighbours are interpolated linearly.
 const COLD_NODES: usize = 5;
 
 impl Plan {
-    /// The chain that counts the packets of a poll. None where the ring is also left alone with packets in it, or the
-    /// times are not exponential.
+    /// The chain that counts the packets of a poll. None if the ring is also left alone with packets in it, or if times
+    /// are not exponential.
     fn of(scheme: &Scheme, work: &Work) -> Option<Self> {
         if work.shape != TimeShape::Exponential || !work.mixture.is_empty() {
             return None;
@@ -138,8 +140,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// napi whose polls end their weight after any service with the chance that they do so in `ring`, alone: a few stages for dozens. Its times may
-    /// consist of phases.
+    /// napi with polls that reach their weight after a service at random, with the same probability as in `ring` alone:
+    /// a few stages instead of dozens. Its times may consist of phases.
     fn at_random(scheme: &Scheme, work: &Work, ring: &Ring) -> Option<Self> {
         let Scheme::Napi(napi) = scheme else { return None };
         let again = schemes::napi_full_polls(ring, napi);
@@ -149,7 +151,7 @@ impl Plan {
     }
 }
 
-/// What a masked coalescing waits for.
+/// What masked coalescing waits for.
 fn wait(gathering: &Gathering) -> Wait {
     let packets = gathering.frames.map(|frames| frames as usize);
     let timer_s = gathering.timer_s.filter(|timer_s| *timer_s > 0.0);
@@ -163,7 +165,7 @@ fn wait(gathering: &Gathering) -> Wait {
     }
 }
 
-/// What a NIC in front of NAPI waits for.
+/// What a NIC before NAPI waits for.
 fn timer(nic: &AsTimer) -> Wait {
     let AsTimer { timer_s, from_last, frames: packets, .. } = *nic;
     match (timer_s > 0.0, from_last) {
@@ -173,8 +175,8 @@ fn timer(nic: &AsTimer) -> Wait {
     }
 }
 
-/// Solves it; None where there is no such chain, where it would take much longer than half a second, or where a figure is
-/// beyond a double. `ring` solves the ring alone.
+/// Solves the chain. None if the scheme has none, if it would take much longer than half a second, or if a figure
+/// exceeds the range of doubles. `ring` solves the ring alone.
 pub fn solve(
     scheme: &Scheme,
     host: &Host,
@@ -232,12 +234,12 @@ fn solve_plan(
             .totals(&free.begun)?,
     };
     free.taken_area += totals.taken_area;
-    // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
+    // In extreme overload an excursion has more services than a double can count: no figures.
     let near = Near { cold: is_cold, polls: plan.again.is_some(), moderation: false };
     Some(answer(scheme, work, (plan, &excursion.chain), &free, &totals, near)).filter(Solved::is_finite)
 }
 
-/// The waits, and what follows them; None where the budget does not last.
+/// The waits and the excursions after them; None if the budget does not suffice.
 fn cycle(
     plan: &Plan,
     (excursion, polls): (&Excursion, Option<&Polls>),
@@ -249,7 +251,7 @@ fn cycle(
     let intervals = if is_cold { (COLD_NODES - 1).min(most) } else { 0 };
     let at: Vec<usize> = (0..=intervals).map(|node| most * node / intervals.max(1)).collect();
     if let Some((packets, progress)) = plan.wait.reaches(arrival_pps, places, socket.read_pps[most], most) {
-        // An excursion has no fewer services than it begins with packets.
+        // An excursion has at least as many services as packets at its start.
         budget.lasts(band::operations(socket, progress, packets, !is_cold))?;
     }
     let asleep = socket.asleep(plan.wait, arrival_pps, places, budget)?;
@@ -269,7 +271,8 @@ fn cycle(
     };
     let laws = Laws::new((excursion, polls), plan.stage, most, *packets.last()?, at.len(), &band, budget)?;
     let (mut nodes, mut woken) = (Vec::new(), Vec::new());
-    // Half of an excursion's packets wait in the socket in its middle: that is how cold its services are taken.
+    // In the middle of an excursion half of its packets wait in the socket: its services are as cold as that occupancy
+    // gives.
     let mut half = 0;
     for (waiting, Waits { working, switching }) in at.into_iter().zip(waits) {
         let wakes = waiting == 0 && excursion.wakes();
@@ -283,7 +286,7 @@ fn cycle(
     Some(Cycle { packets, nodes, asleep, woken })
 }
 
-/// `chain`: that of `plan`, in phases.
+/// The figures of a solution; `chain` is `plan`'s chain with phases.
 fn answer(
     scheme: &Scheme,
     work: &Work,
@@ -298,7 +301,7 @@ fn answer(
         chain.roles.iter().zip(times).filter(|(role, _)| **role == wanted).map(|(_, time)| time).sum()
     };
     let both = |wanted: Role| role(wanted, &totals.present_s) + role(wanted, &totals.empty_s);
-    // A wake-up in the stage that interrupt and first packet share is protocol.
+    // A wake-up in the stage that interrupt and first packet share counts as protocol.
     let first_s = both(Role::First) - totals.waking_s;
     let shares = Shares {
         interrupt: (both(Role::Interrupt) + first_s * (1.0 - chain.first_serves)) / all_s,
@@ -330,7 +333,7 @@ fn answer(
     }
 }
 
-/// Polls that used their whole weight.
+/// Polls that processed their whole weight (1/s).
 fn full_polls(scheme: &Scheme, plan: &Plan, work: &Work, totals: &Totals) -> f64 {
     match (scheme, plan.again) {
         (_, Some(again)) => again * (totals.taken + totals.dropped),
@@ -341,7 +344,7 @@ fn full_polls(scheme: &Scheme, plan: &Plan, work: &Work, totals: &Totals) -> f64
     }
 }
 
-/// The register write after a poll (s).
+/// Time of the register write after a poll (s).
 fn unmask_s(scheme: &Scheme, work: &Work) -> f64 {
     match scheme {
         Scheme::Napi(napi) if napi.backlog => 0.0,
@@ -350,48 +353,50 @@ fn unmask_s(scheme: &Scheme, work: &Work) -> f64 {
 }
 
 mod budget {
-    //! How much work one solution may take.
+    //! Limits the work of a solution.
 
     use std::cell::Cell;
 
-    /// Most operations of one solution, multiplications with their additions: some tenths of a second, since a search for a cliff
-    /// and a sweep (`netcliff find`) take some forty solutions. A ring of 1000, a socket of 2500 packets and polls of 64 take 1e8 at the cliff, 4e8 at twice its load.
+    /// Most operations of one solution (a multiplication with its addition is one): some tenths of a second, since a
+    /// search for a cliff and a sweep (`netcliff find`) need about forty solutions. A ring of 1000, a socket of 2500
+    /// packets and polls of 64 need 1e8 at the cliff, 4e8 at twice its load.
     pub const MOST_OPERATIONS: f64 = 2e9;
 
-    /// The same where polls wait for ticks: one to two seconds; the ring alone may take as long there, and `netcliff find` uses no such scheme.
-    /// A ring of 1024 and a socket of 256 packets under `napi-2007:period=20us,quota=3` take 9e8 at 100 kpps.
+    /// Most operations of a solution with ticks: one to two seconds. The ring alone may take as long, and `netcliff
+    /// find` uses no such scheme. A ring of 1024 and a socket of 256 packets under `napi-2007:period=20us,quota=3` need
+    /// 9e8 at 100 kpps.
     const MOST_OPERATIONS_OF_TICKS: f64 = 2e9;
 
-    /// What is left of it; every part of a solution takes its share from the same.
+    /// Operations left for a solution; all its parts share them.
     #[derive(Debug)]
     pub struct Budget {
         left: Cell<f64>,
-        /// What is rarer is left out.
+        /// Events of smaller probability are left out.
         least: f64,
     }
 
     impl Budget {
-        /// All of it.
+        /// The whole budget of a solution without ticks.
         pub fn whole() -> Self {
             Self { left: Cell::new(MOST_OPERATIONS), least: 0.0 }
         }
 
-        /// All of it, of a scheme with ticks.
+        /// The whole budget of a solution with ticks.
         pub fn of_ticks() -> Self {
             Self { left: Cell::new(MOST_OPERATIONS_OF_TICKS), least: 0.0 }
         }
 
-        /// The same where everything rarer than `least` is left out.
+        /// The same budget, leaving out events of a probability below `least`.
         pub fn leaving_out(self, least: f64) -> Self {
             Self { least, ..self }
         }
 
-        /// What is rarer is left out where an exact solution leaves out what is rarer than `exact`.
+        /// Probability below which events are left out where an exact solution leaves out those below `exact`.
         pub fn least(&self, exact: f64) -> f64 {
             exact.max(self.least)
         }
 
-        /// None if fewer than `operations` are left; takes none.
+        /// None if fewer than `operations` are left. Takes none.
         pub fn lasts(&self, operations: f64) -> Option<()> {
             (self.left.get() >= operations).then_some(())
         }
@@ -409,7 +414,8 @@ mod budget {
 mod tests {
     use super::*;
 
-    /// Interrupts that are a millisecond late, above a ring of 10 000: what does not fit into a budget leaves three quarters of it.
+    /// Interrupts a millisecond late, above a ring of 10 000: a solution that does not fit the budget leaves three
+    /// quarters of it unused.
     #[test]
     fn what_does_not_fit_is_refused_early() {
         let host = Host {

@@ -1,7 +1,7 @@
-//! The roofline of a host: for each frame size the highest rate that link, bus, memory and CPU let through, and which of
-//! them is the bottleneck.
+//! The roofline of a host: for each frame size the upper bounds of the rate by link, bus, memory and CPU, and which of
+//! them is the lowest.
 //!
-//! Bounds are fluid: they count bits, bytes and seconds, not queues. Measured rates lie below the lowest of them.
+//! The bounds are fluid: they count bits, bytes and seconds, but no queues. Measured rates lie below the lowest bound.
 //! Derivations and sources: `docs/theory/limits.md`.
 
 mod offload;
@@ -15,12 +15,12 @@ pub use offload::{EFFECTS, Effect, JUMBO_FRAME_BYTES, Load};
 /// Preamble, start delimiter and gap between frames: 7 + 1 + 12 bytes (IEEE 802.3, 3.1.1 and 4.4.2).
 pub const GAP_BYTES: f64 = 20.0;
 
-/// What is known of a host; a part that is None is left out of the roofline.
+/// Known parts of a host; a part that is None gives no bound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct System {
     /// Link speed (bit/s).
     pub link_bps: Option<f64>,
-    /// Between NIC and memory.
+    /// Bus between NIC and memory.
     pub bus: Bus,
     /// Main memory.
     pub memory: Option<Memory>,
@@ -28,35 +28,35 @@ pub struct System {
     pub cpu: Option<Host>,
     /// CPUs that share the frames evenly.
     pub cpus: u32,
-    /// Frames an interrupt (coalescing); at least 1.
+    /// Frames per interrupt (coalescing); at least 1.
     pub frames_per_interrupt: f64,
 }
 
-/// What can be the bottleneck.
+/// Parts that can be the bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The link with preamble and gap.
+    /// The link, with preamble and gap.
     Link,
     /// PCI, PCI-X or PCI Express.
     Bus,
     /// Memory bandwidth.
     Memory,
-    /// CPU time that every packet costs.
+    /// CPU time per packet.
     PacketCpu,
-    /// CPU time that every byte costs.
+    /// CPU time per byte.
     ByteCpu,
-    /// CPU time that interrupts cost.
+    /// CPU time of interrupts.
     Interrupts,
-    /// The three together on the same CPU.
+    /// The sum of these three on the same CPU.
     Cpu,
 }
 
 impl Part {
-    /// All, in the order of the path.
+    /// All parts, in the order of the path.
     pub const ALL: [Self; 7] =
         [Self::Link, Self::Bus, Self::Memory, Self::Interrupts, Self::PacketCpu, Self::ByteCpu, Self::Cpu];
 
-    /// The name in tables and JSON.
+    /// Its name in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Link => "link",
@@ -75,7 +75,7 @@ impl Part {
 pub struct Bound {
     /// The part.
     pub part: Part,
-    /// Frames a second that it lets through.
+    /// Highest rate (frames/s).
     pub pps: f64,
 }
 
@@ -84,17 +84,17 @@ pub struct Bound {
 pub struct Roof {
     /// Frame with FCS (bytes).
     pub frame_bytes: f64,
-    /// In the order of the path; parts that are not known or cost nothing are absent.
+    /// Bounds in the order of the path, without parts that are unknown or cost nothing.
     pub bounds: Vec<Bound>,
 }
 
 impl Roof {
-    /// The lowest bound; None where nothing is known. Of the CPU's bounds it is their sum that binds.
+    /// The lowest bound; None if no part is known. The bound of the CPU is that of the sum of its costs.
     pub fn lowest(&self) -> Option<Bound> {
         self.bounds.iter().copied().reduce(|low, next| if next.pps <= low.pps { next } else { low })
     }
 
-    /// The bottleneck, in one word: the part, and of the CPU its costliest item.
+    /// The part with the lowest bound; for the CPU its largest cost. None if no part is known.
     pub fn binding(&self) -> Option<Part> {
         let lowest = self.lowest()?;
         if lowest.part != Part::Cpu {
@@ -105,20 +105,20 @@ impl Roof {
         items.copied().reduce(|low, next| if next.pps < low.pps { next } else { low }).map(|bound| bound.part)
     }
 
-    /// One part's bound (pps).
+    /// Bound of one part (pps); None if it is unknown.
     pub fn of(&self, part: Part) -> Option<f64> {
         self.bounds.iter().find(|bound| bound.part == part).map(|bound| bound.pps)
     }
 
-    /// Frame bits a second at a rate.
+    /// Frame bits per second at this packet rate.
     pub fn bps(&self, pps: f64) -> f64 {
         8.0 * self.frame_bytes * pps
     }
 }
 
 impl System {
-    /// The roof for frames of this length (bytes with FCS). With [`Offload::Jumbo`] frames of 1518 bytes, the longest
-    /// without it, become those of 9018; shorter frames stay as they are.
+    /// The bounds for frames of this length (bytes, FCS included). With [`Offload::Jumbo`], frames of 1518 bytes, the
+    /// longest without it, become frames of 9018; shorter frames stay.
     pub fn roof(&self, frame_bytes: f64, offloads: &[Offload]) -> Roof {
         let load = Load::new(frame_bytes, offloads);
         let frame_bytes = load.frame_bytes;
@@ -139,7 +139,7 @@ impl System {
         Roof { frame_bytes, bounds }
     }
 
-    /// CPU time a frame by item (s), shared by the CPUs, in the time in which they are not paused.
+    /// CPU time per frame by item (s), shared by the CPUs and lengthened by their pauses.
     fn cpu_items(&self, host: &Host, load: &Load) -> [(Part, f64); 3] {
         let share = |seconds: f64| seconds / (f64::from(self.cpus.max(1)) * host.up_share());
         let packet_s = (host.protocol_s + host.mean_application_s().unwrap_or(0.0)) * load.packets_per_frame;

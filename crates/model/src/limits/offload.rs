@@ -1,4 +1,4 @@
-//! What each offload changes, in one table.
+//! Effects of the offloads, in one table.
 
 use netcliff_core::Offload;
 
@@ -6,7 +6,7 @@ use netcliff_core::Offload;
 pub const JUMBO_FRAME_BYTES: f64 = 9018.0;
 /// The longest frame with MTU 1500.
 const LONGEST_BYTES: f64 = 1518.0;
-/// Most bytes that the stack handles as one segment (GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h).
+/// Largest segment that the stack handles (bytes; GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h).
 const SEGMENT_BYTES: f64 = 65_536.0;
 
 /// How one offload changes the cost of a frame.
@@ -14,16 +14,16 @@ const SEGMENT_BYTES: f64 = 65_536.0;
 pub struct Effect {
     /// The offload.
     pub offload: Offload,
-    /// Passes of the CPU over every byte for checksums: software reads each byte once, half of a copy's work.
+    /// Checksum passes of the CPU over every byte: software reads each byte once, half the work of a copy.
     pub checksum_passes: Option<f64>,
-    /// Passes for copies: one copy is one pass.
+    /// Copy passes of the CPU over every byte: one per copy.
     pub copy_passes: Option<f64>,
-    /// Share of the per-packet cost that every frame still costs when the rest is paid once a segment of 64 KiB: driver
-    /// and merging. An assumption; calibrate to replace it.
+    /// Share of the per-packet cost that each frame still costs if the rest is paid once per segment of 64 KiB: driver
+    /// and merging. An assumption, to be replaced by calibration.
     pub frame_share: Option<f64>,
-    /// Frames of the longest length become this long (bytes).
+    /// Length that the longest frames get (bytes).
     pub longest_bytes: Option<f64>,
-    /// In words, for the table.
+    /// The effect in words, for the table.
     pub says: &'static str,
 }
 
@@ -36,7 +36,7 @@ const NOTHING: Effect = Effect {
     says: "",
 };
 
-/// The cost modifiers. Without any: one copy and a software checksum, every frame a packet of its own.
+/// The effects. Without offloads each byte is copied once and checksummed in software, and every frame is a packet.
 pub const EFFECTS: [Effect; 5] = [
     Effect {
         offload: Offload::Checksum,
@@ -70,12 +70,12 @@ pub const EFFECTS: [Effect; 5] = [
     },
 ];
 
-/// A frame's work with a set of offloads.
+/// Work of a frame with a set of offloads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     /// Frame with FCS (bytes).
     pub frame_bytes: f64,
-    /// Full per-packet costs a frame pays.
+    /// Number of full per-packet costs per frame.
     pub packets_per_frame: f64,
     checksum_passes: f64,
     copy_passes: f64,
@@ -98,19 +98,19 @@ impl Load {
         }
     }
 
-    /// Frames that the stack handles as one segment at the most.
+    /// Most frames that the stack handles as one segment.
     pub fn frames_per_segment(&self) -> f64 {
         frames_per_segment(self.frame_bytes)
     }
 
-    /// Passes of the CPU over a byte, as a multiple of a host's per-byte cost, which is one copy with the NIC summing
-    /// (what calibration on today's hosts finds).
+    /// CPU passes over a byte, as a multiple of a host's per-byte cost, which means one copy with checksums by the NIC
+    /// (as calibration finds on today's hosts).
     pub fn passes(&self) -> f64 {
         self.copy_passes + self.checksum_passes
     }
 
-    /// Times a byte crosses memory: written by the NIC, read and written by each copy, read by a checksum, read by the
-    /// application.
+    /// Number of times a byte crosses memory: written by the NIC, read and written by each copy, read by a checksum,
+    /// and read by the application.
     pub fn crossings(&self, copies: u32) -> f64 {
         let copied = if self.copy_passes > 0.0 { 2.0 * f64::from(copies) } else { 0.0 };
         2.0 + copied + if self.checksum_passes > 0.0 { 1.0 } else { 0.0 }

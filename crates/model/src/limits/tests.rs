@@ -1,4 +1,4 @@
-//! Bounds against numbers that others have published, and against each other.
+//! Bounds compared with published numbers and with each other.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn near(value: f64, expected: f64, share: f64) {
     assert!((value / expected - 1.0).abs() < share, "{value} is not {expected}");
 }
 
-/// RFC 2544's well-known rates: 1 488 095 and 81 274 frames a second at 1 Gbit/s.
+/// Well-known rates of RFC 2544: 1 488 095 and 81 274 frames per second at 1 Gbit/s.
 #[test]
 fn line_rate() {
     let system = system("none", 1e9);
@@ -28,8 +28,8 @@ fn line_rate() {
     assert_eq!(system.roof(64.0, &[]).of(Part::Bus), None);
 }
 
-/// The 10 GbE study gives PCI-X at 133 MHz as 8.5 Gbit/s and PCI Express x8 (generation 1) as 20 Gbit/s raw, of which
-/// 16 remain after 8b/10b.
+/// The 10 GbE study states 8.5 Gbit/s for PCI-X at 133 MHz, and 20 Gbit/s raw for PCI Express x8 (generation 1), of
+/// which 16 remain after 8b/10b.
 #[test]
 fn raw_bandwidths() {
     let raw = |text: &str| raw_bps(&text.parse().expect("a bus")).expect("a bandwidth");
@@ -41,8 +41,8 @@ fn raw_bandwidths() {
     assert_eq!(raw_bps(&Bus::None), None);
 }
 
-/// The PCIe paper: generation 3 x8 writes 1024-byte blocks at about 50 Gbit/s with MPS 256 (57.88 x 1024/1120 = 52.9
-/// before descriptors).
+/// The PCIe paper: generation 3 x8 writes blocks of 1024 bytes at about 50 Gbit/s with MPS 256 (57.88 x 1024/1120 =
+/// 52.9 before descriptors).
 #[test]
 fn pcie_writes() {
     let bus: Bus = "pcie-3x8:batch=1024".parse().unwrap();
@@ -51,7 +51,7 @@ fn pcie_writes() {
     assert!(bound_bps > 52.0e9);
 }
 
-/// 3.07 Gbit/s of payload were measured on two lanes of generation 1: what is called a bound lies above.
+/// On two lanes of generation 1, 3.07 Gbit/s of payload were measured: the bound must be higher.
 #[test]
 fn a_bound_of_the_bus_is_one() {
     let bus: Bus = "pcie-2x1:mps=128B".parse().unwrap();
@@ -59,8 +59,9 @@ fn a_bound_of_the_bus_is_one() {
     assert!(payload_bps > 3.07e9, "{payload_bps}");
 }
 
-/// What the 10 GbE study measured lies under its roofs: PCI-X and a 10 Gbit/s link bound 5.5 Gbit/s (TCP, MTU 1500),
-/// 7 (MTU 9000) and 8 (sendfile); the last is within a tenth of the bus, which therefore was what bound it.
+/// Measurements of the 10 GbE study are below their bounds. With PCI-X and a 10 Gbit/s link it measured 5.5 Gbit/s
+/// (TCP, MTU 1500), 7 (MTU 9000) and 8 (sendfile). The last is within a tenth of the bus's bound: there the bus was the
+/// bottleneck.
 #[test]
 fn the_10_gbe_study() {
     let system = System { memory: None, cpu: None, ..system("pci-x-133:burst=4KiB", 10e9) };
@@ -73,7 +74,7 @@ fn the_10_gbe_study() {
     let (short, long) = (payload_bps(1518.0, 1448.0), payload_bps(9018.0, 8948.0));
     near(short, 7.7e9, 0.01);
     near(long, 8.3e9, 0.01);
-    // Measured: 5.5 and 7 by plain TCP, 8 by sendfile.
+    // Measured: 5.5 and 7 Gbit/s by plain TCP, 8 by sendfile.
     assert!(short > 5.5e9 && long > 8.0e9 && long < 1.05 * 8.0e9, "{short} {long}");
 }
 
@@ -96,7 +97,7 @@ fn nothing_known_binds_nothing() {
     assert_eq!((system.roof(64.0, &[]).lowest(), system.roof(64.0, &[]).binding()), (None, None));
 }
 
-/// Every effect has a row, in docs/theory/limits.md too.
+/// Every effect has a row, also in docs/theory/limits.md.
 #[test]
 fn the_table_is_whole_and_documented() {
     let page = include_str!("../../../../docs/theory/limits.md");
@@ -124,27 +125,27 @@ proptest! {
     fn bounds_behave(bus in buses(), size in 64..9000_u32, more in 1..2000_u32, offloads in offloads(), tau in 1.0..64.0_f64) {
         let system = System { bus, frames_per_interrupt: tau, ..system("none", 40e9) };
         let (roof, longer) = (system.roof(f64::from(size), &offloads), system.roof(f64::from(size + more), &offloads));
-        // Without copy and checksum no byte costs the CPU anything; all else has a bound.
+        // Without copy and checksum a byte costs no CPU time; everything else has a bound.
         let free = offloads.contains(&Offload::Checksum) && offloads.contains(&Offload::ZeroCopy);
         prop_assert_eq!(roof.bounds.len(), if free { 6 } else { 7 });
         for (short, long) in roof.bounds.iter().zip(&longer.bounds) {
             prop_assert_eq!(short.part, long.part);
             prop_assert!(short.pps.is_finite() && short.pps > 0.0);
-            // GRO and TSO spread a packet over fewer long frames: its share of a frame grows with the frame.
+            // GRO and TSO distribute a packet's cost over fewer long frames: the cost per frame grows with the frame.
             prop_assert!(long.pps <= short.pps * (1.0 + 1e-12), "{:?} {:?}", short, long);
         }
         let lowest = roof.lowest().unwrap().pps;
         prop_assert!(roof.bounds.iter().all(|bound| bound.pps >= lowest));
     }
 
-    /// One more offload never lowers what can be carried (bit/s).
+    /// An additional offload never reduces the bound in bit/s.
     #[test]
     fn offloads_never_cost(bus in buses(), size in 64..9000_u32, offloads in offloads(), one in prop::sample::select(Offload::ALL.to_vec())) {
         let system = System { bus, ..system("none", 40e9) };
         let with: Vec<Offload> = offloads.iter().copied().chain([one]).collect();
         let (before, after) = (system.roof(f64::from(size), &offloads), system.roof(f64::from(size), &with));
         let bps = |roof: &Roof| roof.bps(roof.lowest().unwrap().pps);
-        // A 9018-byte frame may end in a nearly empty bus transaction: 1 %.
+        // A frame of 9018 bytes may end in an almost empty bus transaction: 1 %.
         prop_assert!(bps(&after) >= bps(&before) * 0.99, "{} {}", bps(&after), bps(&before));
     }
 

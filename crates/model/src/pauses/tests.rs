@@ -14,8 +14,8 @@ fn near(got: f64, want: f64, within: f64) {
     assert!((got / want - 1.0).abs() < within, "got {got}, expected {want}");
 }
 
-/// docs/theory/pauses.md at mu = 500 kpps with pauses each 50 ms: the chain's loss, and 3, 3 and 9 % below it the
-/// fluid's.
+/// docs/theory/pauses.md at mu = 500 kpps with a pause each 50 ms: the loss of the chain, and that of the fluid model,
+/// which is 3, 3 and 9 % lower.
 #[test]
 fn long_pauses_lose_what_theory_says() {
     for (pps, ring, mean_s, chain, below) in
@@ -28,12 +28,13 @@ fn long_pauses_lose_what_theory_says() {
         (host.pause_s, host.pause_every_s) = (Some(mean_s), Some(50e-3));
         let point = Point { host, scheme: "ideal".parse().unwrap(), traffic: Traffic::poisson(pps) };
         let exact = ModelEngine::default().evaluate(&point).unwrap().loss_fraction.unwrap().value;
-        // Three digits are printed.
+        // The document prints three digits.
         near(exact, chain, 0.004);
     }
 }
 
-/// nu E[(R - K/lambda)+] by numbers: a fluid queue of the pause alone, by Simpson's rule over the density of an Erlang length.
+/// nu E[(R - K/lambda)+], the loss of a fluid queue by pauses alone, by Simpson's rule over the density of an Erlang
+/// length.
 #[test]
 fn what_lasts_beyond_the_buffer_is_the_integral() {
     for (stages, time) in [(1, 0.3), (1, 4.0), (4, 0.0), (4, 0.5), (4, 2.5), (30, 1.1)] {
@@ -74,7 +75,7 @@ fn the_cliff_is_where_the_loss_is() {
     assert_eq!(cliff_pps(0.5, buffer, &exponential), None);
 }
 
-/// Moments of measured lengths are those of their parts: a length that is always the same is constant.
+/// Moments of measured lengths follow from their parts: equal lengths are a constant.
 #[test]
 fn measured_lengths_of_one_kind_are_constant() {
     let measured = MeasuredTimes::new(vec![(2e-4, 3.0)]).unwrap();
@@ -100,7 +101,7 @@ fn the_budget_is_that_of_the_buffer_that_is_full_first() {
     let ring = Budget { longest_s: 10e-3, first: Buffer::Ring };
     assert_eq!(budget(&host(None, 1), 64.0, 100e3), Some(ring));
     assert_eq!(budget(&host(Some(1e-6), 1300), 64.0, 100e3), Some(ring));
-    // 100 kpps x 2 us = 0.2: of a pause the socket gets 1/0.8 of what came in it.
+    // 100 kpps x 2 us = 0.2: the socket gets 1/0.8 of the packets that arrive in a pause.
     let found = budget(&host(Some(1e-6), 400), 64.0, 100e3).unwrap();
     near(found.longest_s, 0.8 * 400.0 / 100e3, 1e-12);
     assert_eq!(found.first, Buffer::Socket);

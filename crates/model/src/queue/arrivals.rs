@@ -1,21 +1,21 @@
-//! How many Poisson arrivals fall into one random time: a_k = P(A = k), P(A > k) and E[(A - k)^+].
+//! Distribution of the number A of Poisson arrivals in a random time: a_k = P(A = k), P(A > k) and E[(A - k)^+].
 //!
-//! Tails are sums of tails, never 1 - cdf.
+//! Tails are sums of tails, never 1 - cdf, so that they keep their relative accuracy.
 
 use netcliff_core::math;
 
-/// The distribution of a time with a given mean.
+/// Distribution of a time with a given mean.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimeShape {
     /// Exponential.
     Exponential,
     /// Constant.
     Deterministic,
-    /// Sum of so many exponentials.
+    /// Sum of this number of exponentials.
     Erlang(u32),
     /// Lognormal with this coefficient of variation.
     Lognormal(f64),
-    /// One of two exponentials: (probability, mean as a multiple of the whole's mean).
+    /// One of two exponentials: (probability, mean / mean of the whole).
     Hyperexponential([(f64, f64); 2]),
     /// One of several constants: (probability, multiple of the mean).
     Parts(Vec<(f64, f64)>),
@@ -37,16 +37,17 @@ impl TimeShape {
     }
 }
 
-/// Probabilities below this are left out: they cannot reach any result.
+/// Probabilities below this are left out, as they cannot change any result.
 const NOTHING: f64 = 1e-300;
-/// Trapezoid nodes of the lognormal's normal variable: -9..9 in steps of 1/12, error below 1e-15 for smooth integrands.
+/// Trapezoid nodes for the lognormal's normal variable: -9..9 in steps of 1/12, with an error below 1e-15 for smooth
+/// integrands.
 const NODES: i32 = 108;
 const STEP: f64 = 1.0 / 12.0;
 
-/// More geometric parts than this are summed like any other tail.
+/// Largest number of geometric parts that are summed in closed form.
 const FEW: usize = 8;
 
-/// Counts k = 0..=most.
+/// The distribution for k = 0..=most.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrivalCounts {
     /// a_k; entries beyond the last are 0 or above `most`.
@@ -55,17 +56,17 @@ pub struct ArrivalCounts {
     pub above: Vec<f64>,
     /// E[(A - k)^+].
     pub excess: Vec<f64>,
-    /// Where P(A > k) = sum of w r^(k+1) over a few (w, r), these: sums over tails then need as many terms a step.
-    /// Empty otherwise.
+    /// (w, r) pairs if P(A > k) = sum of w r^(k+1) over a few of them; empty otherwise. A sum over tails then takes one
+    /// operation per pair and step.
     pub geometric: Vec<(f64, f64)>,
 }
 
-/// A mean this many times all that is kept: the whole distribution would not fit in memory, and less than a quarter of
-/// it is kept.
+/// A mean above this multiple of all entries: the whole distribution would not fit into memory, and less than a quarter
+/// of it is used.
 const FAR: f64 = 4.0;
 
 impl ArrivalCounts {
-    /// Counts up to `most` for a time of mean `load` mean interarrival times.
+    /// Distribution up to `most` for a time whose mean is `load` mean interarrival times.
     pub fn new(shape: &TimeShape, load: f64, most: usize) -> Self {
         let zeros = || vec![0.0; most + 1];
         let mut counts = Self { equal: zeros(), above: zeros(), excess: zeros(), geometric: Vec::new() };
@@ -73,8 +74,8 @@ impl ArrivalCounts {
         counts
     }
 
-    /// The same for a time that is, with probability `share`, `factor` times the mean and of this shape: a mixture of
-    /// frame sizes. The (share, factor) have sum 1 and mean 1; none is one size.
+    /// As [`Self::new`], for a mixture: with probability `share` the time's mean is multiplied by `factor`. For frame
+    /// sizes. The (share, factor) have sum 1 and mean 1; empty: one size.
     pub fn mixture(shape: &TimeShape, load: f64, parts: &[(f64, f64)], most: usize) -> Self {
         if parts.is_empty() {
             return Self::new(shape, load, most);
@@ -132,7 +133,7 @@ impl ArrivalCounts {
         }
     }
 
-    /// Adds `weight` of the counts in an exponential time.
+    /// Adds the distribution for an exponential time, with a `weight`.
     fn add_geometric(&mut self, weight: f64, load: f64) {
         let (stay, up) = (1.0 / (1.0 + load), load / (1.0 + load));
         self.geometric.push((weight, up));
@@ -145,8 +146,8 @@ impl ArrivalCounts {
         }
     }
 
-    /// Adds `weight` of a distribution whose mean lies far above all that is kept, by ln p_0 and its ratios: nearly all
-    /// of it is above, so that what is above follows by subtraction.
+    /// Adds a distribution with a mean far above all entries, given by ln p_0 and its ratios, with a `weight`. Almost
+    /// all of it lies above, so that its tails follow by subtraction.
     fn add_beginning(&mut self, weight: f64, mean: f64, none_ln: f64, ratio: impl Fn(f64) -> f64) {
         let (mut value_ln, mut above, mut excess) = (none_ln, 1.0, mean);
         for k in 0..self.equal.len() {
@@ -160,7 +161,7 @@ impl ArrivalCounts {
         }
     }
 
-    /// Adds `weight` of a distribution given by its mean and its probabilities from `first` on.
+    /// Adds a distribution given by its mean and its probabilities from `first` on, with a `weight`.
     fn add(&mut self, weight: f64, mean: f64, (first, probabilities): &(usize, Vec<f64>)) {
         let most = self.equal.len() - 1;
         for k in 0..(*first).min(most + 1) {
@@ -181,7 +182,7 @@ impl ArrivalCounts {
     }
 }
 
-/// Poisson probabilities; none where all that are above [`NOTHING`] lie above `most`.
+/// Poisson probabilities (first k, probabilities); empty if all above [`NOTHING`] lie beyond `most`.
 fn poisson(mean: f64, most: usize) -> (usize, Vec<f64>) {
     if mean > most as f64 + 40.0 * mean.sqrt() + 40.0 {
         return (most + 1, Vec::new());
@@ -189,7 +190,7 @@ fn poisson(mean: f64, most: usize) -> (usize, Vec<f64>) {
     by_ratio(mean.floor(), |k| mean / (k + 1.0))
 }
 
-/// A distribution by the ratios p_(k+1) / p_k, built from its `mode` outwards: (first k, probabilities).
+/// A distribution from the ratios p_(k+1) / p_k, built from its `mode` outwards: (first k, probabilities).
 fn by_ratio(mode: f64, ratio: impl Fn(f64) -> f64) -> (usize, Vec<f64>) {
     let mut low = Vec::new();
     let (mut k, mut value) = (mode, 1.0);
@@ -239,7 +240,7 @@ mod tests {
                 }
             }
         }
-        // A mean far above what is kept: as if everything were.
+        // A mean far above all entries gives the same result as with all entries.
         for (stages, load) in [(1, 900.0), (3, 900.0), (40, 700.0)] {
             let few = ArrivalCounts::new(&TimeShape::Erlang(stages), load, 150);
             let all = ArrivalCounts::new(&TimeShape::Erlang(stages), load, 4000);

@@ -1,11 +1,11 @@
 //! Stationary vectors of banded chains without subtraction: states 0..n, jumps of at most `down` down and `up` up.
 //!
-//! States are eliminated from the top (GTH); n x up x down operations. Where the rows are the same over a long run,
-//! elimination converges and the rest of the run is skipped.
+//! States are eliminated from the top (GTH), with n x up x down operations. If rows repeat over a long range,
+//! elimination converges and the rest of the range is skipped.
 
 use std::collections::VecDeque;
 
-/// A banded chain, row by row on demand.
+/// A banded chain, whose rows are computed on demand.
 pub struct Banded<'a> {
     /// Number of states.
     pub states: usize,
@@ -13,21 +13,21 @@ pub struct Banded<'a> {
     pub down: usize,
     /// Longest jump up.
     pub up: usize,
-    /// States whose rows are those of the state `period` below, relative to their state: `first..end`.
+    /// Range of states whose rows equal those of the state `period` below, relative to the state: `first..end`.
     pub alike: std::ops::Range<usize>,
-    /// See `alike`; at least 1.
+    /// Period of the rows in `alike`; at least 1.
     pub period: usize,
     /// Rates (or probabilities) from a state to state - down ..= state + up; those outside 0..states must be 0.
     pub row: &'a mut dyn FnMut(usize) -> Vec<f64>,
 }
 
-/// Converged when no rate changes by more than this share of the row's.
+/// Elimination has converged when no rate changes by more than this share of its row.
 const CONVERGED: f64 = 1e-15;
-/// Bytes of eliminated columns kept before giving up: 1 GiB.
+/// Memory limit for eliminated columns (bytes): 1 GiB.
 const COLUMNS_BYTES: usize = 1 << 30;
 
-/// Eliminated states, from `lowest` to the one before the previous entry's: rates into each from the `up` states below,
-/// over its own rate down, again and again.
+/// Eliminated states, from `lowest` to the one before the previous entry's: the rates into each from the `up` states
+/// below, divided by its own rate down; repeated over the range.
 struct Eliminated {
     lowest: usize,
     inflows: Vec<Vec<f64>>,
@@ -39,7 +39,8 @@ impl Eliminated {
     }
 }
 
-/// How far elimination has settled: the latest rows down and inflows, and how many in a row are those of a period before.
+/// Convergence of elimination: the latest rows and inflows, and the number of consecutive ones that equal those a
+/// period before.
 struct Settling {
     latest: VecDeque<(Vec<f64>, Vec<f64>)>,
     period: usize,
@@ -51,7 +52,7 @@ impl Settling {
         Self { latest: VecDeque::new(), period, close: 0 }
     }
 
-    /// True once all of a period are those of the period above.
+    /// True once all rows of a period equal those of the period above.
     fn note(&mut self, row: Vec<f64>, inflow: &[f64]) -> bool {
         let before = (self.latest.len() == self.period).then(|| self.latest.pop_back()).flatten();
         let is_close = before.is_some_and(|(above, into)| close(&above, &row) && close(&into, inflow));
@@ -60,26 +61,26 @@ impl Settling {
         self.close >= self.period
     }
 
-    /// Inflows of the latest state, and of those above it.
+    /// Inflows of the latest state, and of the states above it.
     fn inflows(&self) -> Vec<Vec<f64>> {
         self.latest.iter().map(|(_, inflow)| inflow.clone()).collect()
     }
 }
 
 impl Banded<'_> {
-    /// The stationary vector, largest entries about 1, not normalised; None if it does not fit in memory. State 0
-    /// must be reachable from all.
+    /// The stationary vector, not normalised, its largest entries about 1; None if it does not fit into memory. State 0
+    /// must be reachable from all states.
     pub fn stationary(mut self) -> Option<Vec<f64>> {
         let (eliminated, floor) = self.eliminate()?;
         Some(self.vector(eliminated, floor))
     }
 
-    /// The steps from the top down, and the state below which nothing is ever left again (0 in general).
+    /// The eliminated states from the top down, and the state below which no state is ever left (0 in general).
     fn eliminate(&mut self) -> Option<(Vec<Eliminated>, usize)> {
         let Self { states, down, up, .. } = *self;
         let kept = COLUMNS_BYTES / (8 * up.max(1));
         let mut eliminated: Vec<Eliminated> = Vec::new();
-        // window[d]: the row of state - d, with what is above `state` eliminated.
+        // window[d]: row of state - d, after elimination of all states above `state`.
         let mut window: VecDeque<Vec<f64>> = (0..=up.min(states - 1)).map(|d| (self.row)(states - 1 - d)).collect();
         let mut settling = Settling::new(self.period);
         let mut state = states - 1;
@@ -98,7 +99,7 @@ impl Banded<'_> {
                 }
             }
             let settled = settling.note(row[..down].to_vec(), &inflow);
-            // Skipping keeps the window as it is: all its rows, now and after, must be alike.
+            // Skipping keeps the window unchanged: all its rows must be equal before and after.
             let skipped = if settled && self.alike.contains(&state) {
                 state.saturating_sub(self.alike.start + up) / self.period * self.period
             } else {
@@ -145,12 +146,12 @@ impl Banded<'_> {
     }
 }
 
-/// Weights are scaled down from here: one step multiplies by up to 1/[`NEVER`] and adds up as many of them as the band is
-/// wide, which leaves this much room below the largest double.
+/// Weights above this are scaled down: one step multiplies by up to 1/[`NEVER`] and adds as many terms as the band is
+/// wide, which must stay below the largest double.
 const LARGE: f64 = 1e8;
-/// Denormal numbers would never fall to zero, and are slow.
+/// Values below this become 0: denormal numbers do not vanish by themselves, and are slow.
 const NOTHING: f64 = 1e-300;
-/// A chance too small to be taken even once.
+/// Probability that counts as zero.
 const NEVER: f64 = 1e-290;
 
 fn close(a: &[f64], b: &[f64]) -> bool {
@@ -162,7 +163,7 @@ fn close(a: &[f64], b: &[f64]) -> bool {
 mod tests {
     use super::*;
 
-    /// Overload so heavy that the top is never left: all weight is there.
+    /// In extreme overload the top is never left and has all weight.
     #[test]
     fn a_state_that_is_never_left() {
         for floor in [1, 3, 9] {
@@ -175,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Birth-death as a band of one.
+    /// A birth-death chain is a band of width one.
     #[test]
     fn birth_death() {
         for (states, ratio) in [(2, 0.5), (500, 0.5), (500, 1.0), (2000, 1.7)] {
@@ -196,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Rows that repeat every few states: what is skipped once elimination has settled changes nothing.
+    /// Rows that repeat every few states: skipping after convergence does not change the result.
     #[test]
     fn rows_that_repeat() {
         for (period, drift) in [(1, 0.9), (2, 0.9), (2, 1.1), (3, 0.97), (5, 1.02)] {

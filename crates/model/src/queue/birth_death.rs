@@ -1,9 +1,9 @@
-//! M/M/1/B: Poisson arrivals, one exponential server, B places with the one in service.
+//! M/M/1/B: Poisson arrivals, one exponential server, B places including the one in service.
 
 use super::geometric::Geometric;
 use netcliff_core::math;
 
-/// M/M/1/B in statistical equilibrium.
+/// The queue M/M/1/B in equilibrium.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mm1b {
     arrival: f64,
@@ -12,17 +12,17 @@ pub struct Mm1b {
 }
 
 impl Mm1b {
-    /// Arrival rate > 0, service rate > 0, `places` >= 1.
+    /// The queue with these rates; arrival rate > 0, service rate > 0, `places` >= 1.
     pub fn new(arrival: f64, service: f64, places: u64) -> Self {
         Self { arrival, service, states: Geometric::with_ratio(arrival / service, places + 1) }
     }
 
-    /// P(n present).
+    /// P(n packets present).
     pub fn probability(&self, n: u64) -> f64 {
         self.states.weight(n) / self.states.sum()
     }
 
-    /// P(all places taken), the share of arrivals lost.
+    /// P(all places are taken): share of arrivals lost.
     pub fn blocking(&self) -> f64 {
         self.probability(self.states.terms - 1)
     }
@@ -32,14 +32,14 @@ impl Mm1b {
         self.probability(0)
     }
 
-    /// P(busy), summed rather than 1 - P(idle).
+    /// P(busy), by summing rather than as 1 - P(idle).
     pub fn busy(&self) -> f64 {
         self.states.tail(1)
     }
 
-    /// Departures a unit of time: service rate x P(busy).
+    /// Departures per unit of time: service rate x P(busy).
     pub fn throughput(&self) -> f64 {
-        // Near-empty, arrival x P(not full) is the exact one; near-full, service x P(busy) is.
+        // At low load arrival x P(not full) is accurate, at high load service x P(busy).
         if self.arrival <= self.service { self.arrival * self.states.truncated().0 } else { self.service * self.busy() }
     }
 
@@ -48,12 +48,12 @@ impl Mm1b {
         self.states.mean()
     }
 
-    /// Mean time from acceptance to departure (Little).
+    /// Mean time from acceptance to departure, by Little's law.
     pub fn mean_sojourn(&self) -> f64 {
         self.mean_present() / self.throughput()
     }
 
-    /// What an accepted arrival finds: geometric over 0..B-1.
+    /// Number that an accepted arrival finds: geometric over 0..B-1.
     pub fn found(&self) -> Geometric {
         Geometric { x: self.states.x, terms: self.states.terms - 1 }
     }
@@ -65,14 +65,14 @@ impl Mm1b {
 }
 
 impl Geometric {
-    /// P(n < terms - 1) and P(n = terms - 1), each summed from positive terms.
+    /// P(n < terms - 1) and P(n = terms - 1), each as a sum of positive terms.
     pub fn truncated(&self) -> (f64, f64) {
         let last = self.weight(self.terms - 1) / self.sum();
         if self.terms == 1 {
             return (0.0, 1.0);
         }
         let head = Self { x: self.x, terms: self.terms - 1 };
-        // The head's largest weight is 1 for x <= 0, else e^-x on the whole's scale.
+        // The first terms' largest weight is 1 for x <= 0, otherwise e^-x relative to the whole.
         let scale = if self.x <= 0.0 { 1.0 } else { math::exp(-self.x) };
         (scale * head.sum() / self.sum(), last)
     }

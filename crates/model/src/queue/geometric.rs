@@ -1,4 +1,4 @@
-//! Truncated geometric weights e^(n x), n = 0..terms-1, with x = ln(ratio) of either sign.
+//! Truncated geometric weights e^(n x), n = 0..terms-1, where x = ln(ratio) may have either sign.
 
 use crate::queue::complex;
 use netcliff_core::math;
@@ -12,7 +12,7 @@ fn bernoulli(y: f64) -> f64 {
 /// L(y) = coth y - 1/y, continuous at 0 (odd, between -1 and 1).
 pub fn langevin(y: f64) -> f64 {
     if y.abs() < 0.05 {
-        // Series to y^9: the next term is below 1e-17 here; the closed form loses eps/y.
+        // Series up to y^9: the next term is below 1e-17 here, while the closed form loses eps/y.
         let s = y * y;
         return y * (1.0 / 3.0 + s * (-1.0 / 45.0 + s * (2.0 / 945.0 + s * (-1.0 / 4725.0 + s * 2.0 / 93555.0))));
     }
@@ -28,19 +28,19 @@ fn sum_decreasing(x: f64, terms: f64) -> f64 {
 /// Weights e^(n x) for n = 0..terms-1, scaled so that the largest is 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Geometric {
-    /// x = ln(ratio of neighbours).
+    /// x = ln(ratio of neighbouring weights).
     pub x: f64,
     /// Number of weights, at least 1.
     pub terms: u64,
 }
 
 impl Geometric {
-    /// Weights with the given neighbour `ratio` (> 0).
+    /// Weights with this `ratio` (> 0) of neighbours.
     pub fn with_ratio(ratio: f64, terms: u64) -> Self {
         Self { x: math::ln(ratio), terms }
     }
 
-    /// The weight of `n`, the largest being 1.
+    /// Weight of `n`, relative to the largest.
     pub fn weight(&self, n: u64) -> f64 {
         let steps = if self.x <= 0.0 { n as f64 } else { n as f64 - (self.terms - 1) as f64 };
         if steps == 0.0 { 1.0 } else { math::exp(steps * self.x) }
@@ -55,7 +55,7 @@ impl Geometric {
     pub fn mean(&self) -> f64 {
         let terms = self.terms as f64;
         if self.x < -1.0 {
-            // Far below 1 the difference cancels; the plain sum has two terms that do not.
+            // Far below 1 the difference cancels; the direct sum then needs only two terms.
             let ratio = math::exp(self.x);
             let cut = terms * math::exp(terms * self.x) / -math::exp_m1(terms * self.x);
             return (ratio / -math::exp_m1(self.x) - cut).max(0.0);
@@ -67,7 +67,7 @@ impl Geometric {
     pub fn transform(&self, y: Complex64) -> Complex64 {
         let terms = self.terms as f64;
         let top = if self.terms == 1 { y } else { complex::pow(y, terms) };
-        // On the scale of the largest weight: the first for x <= 0, the last for x > 0.
+        // Relative to the largest weight: the first for x <= 0, the last for x > 0.
         let (first, after_last) = if self.x <= 0.0 {
             (1.0, math::exp(terms * self.x))
         } else {
@@ -82,7 +82,7 @@ impl Geometric {
             return 0.0;
         }
         let part = Self { x: self.x, terms: self.terms - m };
-        // For x <= 0 the part's largest weight is its first, e^(m x); for x > 0 it is the common last.
+        // For x <= 0 the largest weight of the tail is its first, e^(m x); for x > 0 it is the last one.
         let scale = if self.x <= 0.0 { self.weight(m) } else { 1.0 };
         scale * part.sum() / self.sum()
     }

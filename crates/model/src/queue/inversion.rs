@@ -1,26 +1,26 @@
-//! Quantiles of a positive time from its Laplace transform E[e^(-z T)].
+//! Quantiles of a positive random time T from its Laplace transform E[e^(-z T)].
 //!
-//! Euler summation (Abate, Whitt 1995): P(T > t) from 15 + 11 terms of the Fourier series with A = 18.4, absolute
-//! error about 1e-8 where the distribution is smooth at t. A quantile therefore has an absolute error of about
-//! 1e-8 / density; the 99.9th is still good to a part in 1e5. Narrow distributions (a full ring of many services)
-//! need more terms, six over the coefficient of variation, which is read from the transform near 0.
+//! Euler summation (Abate, Whitt 1995): P(T > t) from 15 + 11 terms of the Fourier series with A = 18.4, with an
+//! absolute error of about 1e-8 if the distribution is smooth at t. The error of a quantile is therefore about 1e-8 /
+//! density; the 99.9th percentile is still accurate to a part in 1e5. Narrow distributions (a full ring of many
+//! services) need more terms: six divided by the coefficient of variation, which follows from the transform near 0.
 
 use netcliff_core::math;
 use num_complex::Complex64;
 
-/// Discretisation error e^-A.
+/// A of the summation: the discretisation error is e^-A.
 const DISCRETISATION: f64 = 18.4;
 /// Binomial averaging over 11 partial sums after the first 15.
 const BINOMIAL: [f64; 12] = [1.0, 11.0, 55.0, 165.0, 330.0, 462.0, 462.0, 330.0, 165.0, 55.0, 11.0, 1.0];
 const FIRST_TERMS: usize = 15;
-/// Most terms ever summed: coefficients of variation below 0.3 % are resolved to that only.
+/// Largest number of terms: coefficients of variation below 0.3 % are resolved only to that extent.
 const MOST_TERMS: usize = 2000;
 
-/// No part of a mixture lasts this many times its mean with a chance that matters to the 99.9th percentile (Markov's inequality
-/// says 1e-4 at the most; latencies of a ring have light tails).
+/// Multiple of its mean that a part of a mixture exceeds with a probability irrelevant to the 99.9th percentile (at
+/// most 1e-4 by Markov's inequality; latencies of a ring have light tails).
 const NEVER_AFTER: f64 = 1e4;
 
-/// Terms needed for a time with this `mean`.
+/// Number of terms needed for a time with this `mean`.
 fn terms(transform: &dyn Fn(Complex64) -> Complex64, mean: f64) -> usize {
     // ln E[e^(-z T)] = -z mean + z^2 variance / 2 - ...
     let z = 1e-2 / mean;
@@ -33,7 +33,7 @@ pub fn tail(transform: &dyn Fn(Complex64) -> Complex64, t: f64) -> f64 {
     tail_by(transform, t, FIRST_TERMS)
 }
 
-/// P(T > t), averaged after the first `terms`.
+/// P(T > t), with averaging after the first `terms`.
 fn tail_by(transform: &dyn Fn(Complex64) -> Complex64, t: f64, terms: usize) -> f64 {
     let half = DISCRETISATION / (2.0 * t);
     let value = |k: usize| {
@@ -52,11 +52,11 @@ fn tail_by(transform: &dyn Fn(Complex64) -> Complex64, t: f64, terms: usize) -> 
     (scale * average / 2048.0).clamp(0.0, 1.0)
 }
 
-/// One of a mixture's parts: its weight, its transform, and the mean.
+/// A part of a mixture: weight, transform, mean.
 pub type Part<'a> = (f64, &'a dyn Fn(Complex64) -> Complex64, f64);
 
-/// The same for a mixture of (weight, transform, mean), weights summing to 1: each part is inverted with the terms that it needs
-/// at that time.
+/// [`quantile`] for a mixture of (weight, transform, mean) with weights of sum 1. Each part is inverted with the number
+/// of terms that it needs at that time.
 pub fn mixture_quantile(parts: &[Part<'_>], share: f64) -> Option<f64> {
     if let [(_, transform, mean)] = parts {
         return quantile(transform, *mean, share);
@@ -64,7 +64,7 @@ pub fn mixture_quantile(parts: &[Part<'_>], share: f64) -> Option<f64> {
     let needed: Vec<f64> = parts.iter().map(|(_, transform, mean)| terms(transform, *mean) as f64).collect();
     let above = |t: f64| -> f64 {
         let each = parts.iter().zip(&needed).map(|((weight, transform, mean), needed)| {
-            // Later than its mean a part's transform has to be followed as far, in smaller steps.
+            // Later than its mean, a part's transform must be followed equally far in smaller steps.
             let terms = (needed * (t / mean).max(1.0)).min(MOST_TERMS as f64) as usize;
             weight * if t > NEVER_AFTER * mean { 0.0 } else { tail_by(transform, t, terms) }
         });
@@ -74,16 +74,16 @@ pub fn mixture_quantile(parts: &[Part<'_>], share: f64) -> Option<f64> {
     inverted(&above, mean, share)
 }
 
-/// The time t with P(T > t) = 1 - `share`, to a part in 1e6; None if the transform does not give one between
-/// `mean` / 1e9 and `mean` x 1e6.
+/// The time t with P(T > t) = 1 - `share`, to a relative 1e-6; None if there is none between `mean` / 1e9 and `mean` x
+/// 1e6.
 pub fn quantile(transform: &dyn Fn(Complex64) -> Complex64, mean: f64, share: f64) -> Option<f64> {
     let terms = terms(transform, mean);
     inverted(&|t| tail_by(transform, t, terms), mean, share)
 }
 
-/// Where the tail P(T > t) of a time with this `mean` is 1 - `share`.
+/// The time at which the tail P(T > t) is 1 - `share`, for a time with this `mean`.
 fn inverted(tail: &dyn Fn(f64) -> f64, mean: f64, share: f64) -> Option<f64> {
-    // In ln P(T > t), near a straight line for most latencies, false position takes a few steps.
+    // False position in ln P(T > t), which is almost linear for most latencies, takes few steps.
     let target = math::ln(1.0 - share);
     let excess = |t: f64| math::ln(tail(t).max(1e-12)) - target;
     let (mut low, mut high) = (mean, mean);
@@ -114,7 +114,7 @@ fn inverted(tail: &dyn Fn(f64) -> f64, mean: f64, share: f64) -> Option<f64> {
         if found.abs() < 1e-8 {
             return Some(guess);
         }
-        // Illinois: an end that stays twice counts half.
+        // Illinois method: the value of an end that stays twice is halved.
         if found > 0.0 {
             (low, above) = (guess, found);
             below *= if last_side == 1 { 0.5 } else { 1.0 };
@@ -132,7 +132,8 @@ fn inverted(tail: &dyn Fn(f64) -> f64, mean: f64, share: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Two exponentials, one a hundred times the other, and a narrow part far above both: P(T > t) in closed form.
+    /// Two exponentials, one a hundred times the other, and a narrow part far above both. P(T > t) is known in closed
+    /// form.
     #[test]
     fn mixtures() {
         let exponential = |mean: f64| move |z: Complex64| 1.0 / (1.0 + z * mean);
@@ -143,7 +144,7 @@ mod tests {
             let above = 0.7 * math::exp(-t) + 0.3 * math::exp(-t / 100.0);
             assert!((above / (1.0 - share) - 1.0).abs() < 1e-4, "{share}: {t} {above}");
         }
-        // Erlang of 400 stages with mean 1000: all of it between 800 and 1200.
+        // Erlang with 400 stages and mean 1000: all of it lies between 800 and 1200.
         let narrow = |z: Complex64| (1.0 / (1.0 + z * 2.5)).powu(400);
         let parts: [Part<'_>; 2] = [(0.8, &short, 1.0), (0.2, &narrow, 1000.0)];
         let half = mixture_quantile(&parts, 0.5).unwrap();
@@ -160,7 +161,7 @@ mod tests {
         }
         let p999 = quantile(&exponential, 1.0, 0.999).unwrap();
         assert!((p999 - math::ln(1000.0)).abs() < 1e-4, "{p999}");
-        // Erlang of 1000 stages, mean 1: the normal quantile is 1 + 2.326/sqrt(1000), skewness adds 0.0015.
+        // Erlang with 1000 stages and mean 1: the normal quantile is 1 + 2.326/sqrt(1000), and skewness adds 0.0015.
         let narrow = |z: Complex64| (1.0 + z / 1000.0).powi(-1000);
         let p99 = quantile(&narrow, 1.0, 0.99).unwrap();
         assert!((p99 - 1.0750).abs() < 3e-4, "{p99}");

@@ -1,18 +1,18 @@
-//! The fixed point of a linear map that keeps the sum of its argument: the stationary vector of a chain that is known by what one step
-//! makes of a distribution.
+//! Fixed point of a linear map that preserves the sum of its argument: the stationary vector of a chain that is given
+//! only by the effect of one step on a distribution.
 //!
-//! Restarted GMRES (Saad and Schultz, SIAM J. Sci. Stat. Comput. 7, 1986) on what a step still changes; a chain that forgets its start
-//! in n steps takes about the square root of n of them for each digit, where iterating takes n.
+//! Restarted GMRES (Saad and Schultz, SIAM J. Sci. Stat. Comput. 7, 1986) on the change by one step. For a chain that
+//! forgets its start in n steps it takes about sqrt(n) steps per digit, while iteration takes n.
 
 use netcliff_core::math;
 
-/// Vectors kept between restarts.
+/// Number of vectors stored between restarts.
 pub const KEPT: usize = 50;
-/// Restarts at the most.
+/// Most restarts.
 const RESTARTS: usize = 20;
 
-/// The distribution of which one step changes less than `still` in all, from a first guess `start`; None where the map ends it or it is not
-/// found.
+/// The distribution that one step changes by less than `still` in sum, from a first guess `start`. None if the map
+/// returns None, or if it is not found.
 pub fn stationary(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, start: Vec<f64>, still: f64) -> Option<Vec<f64>> {
     let mut found = start;
     for _ in 0..RESTARTS {
@@ -29,11 +29,13 @@ pub fn stationary(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, start: Vec<f64>, sti
     None
 }
 
-/// Adds what makes `found` change least, by up to [`KEPT`] steps, or by the factor `enough`; `change` is what a step changes now.
+/// Improves `found` so that a step changes it least, by up to [`KEPT`] steps or until the change falls by the factor
+/// `enough`; `change` is the present change.
 fn improve(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, found: &mut [f64], change: Vec<f64>, enough: f64) -> Option<()> {
     let mut basis = vec![change];
     let size = scale(&mut basis[0]);
-    // The map in the basis, made upper triangular by rotations, column by column; and the right side so rotated.
+    // The map in the basis, made upper triangular by rotations column by column, and the right-hand side after the same
+    // rotations.
     let (mut columns, mut rotations, mut right) = (Vec::<Vec<f64>>::new(), Vec::<(f64, f64)>::new(), vec![size]);
     while columns.len() < KEPT && right[columns.len()].abs() > enough * size {
         let last = &basis[basis.len() - 1];
@@ -74,7 +76,7 @@ fn improve(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, found: &mut [f64], change: 
     Some(())
 }
 
-/// Scales to length 1; the length before.
+/// Scales a vector to length 1; returns its former length.
 fn scale(vector: &mut [f64]) -> f64 {
     let length = vector.iter().map(|value| value * value).sum::<f64>().sqrt();
     if length > 0.0 {
@@ -87,7 +89,8 @@ fn scale(vector: &mut [f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// A walk on 40 places, up with 0.45 and down with 0.55: geometric, and slow to forget.
+    /// A random walk on 40 places, up with 0.45 and down with 0.55: its distribution is geometric, and it forgets its
+    /// start slowly.
     #[test]
     fn the_stationary_vector_of_a_walk() {
         let (places, up) = (40, 0.45);
@@ -109,7 +112,7 @@ mod tests {
             let right = ratio.powi(place as i32) * (1.0 - ratio) / (1.0 - ratio.powi(places as i32));
             assert!((share - right).abs() < 1e-10, "{place}: {share} for {right}");
         }
-        // A plain iteration takes some thousands.
+        // Plain iteration takes some thousands of steps.
         assert!(steps.get() < 200, "{} steps", steps.get());
     }
 

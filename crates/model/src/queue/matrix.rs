@@ -1,7 +1,7 @@
-//! Small dense matrices of Markov chains. Diagonals are never stored: they are minus the sum of what leaves,
-//! recomputed at every step (Grassmann, Taksar, Heyman 1985; Alfa, Xue, Ye 2002), so nothing is subtracted.
+//! Small dense matrices of Markov chains. Diagonals are never stored: they are minus the sum of a state's other rates,
+//! computed anew at every step (Grassmann, Taksar, Heyman 1985; Alfa, Xue, Ye 2002), so that nothing is subtracted.
 
-/// A way out that is taken less often than this is none: dividing by it would overflow.
+/// Rates out of a set below this count as 0: dividing by them would overflow.
 const NEVER: f64 = 1e-150;
 
 /// A square matrix of non-negative rates, row by row; its diagonal is ignored by every function here.
@@ -24,7 +24,7 @@ impl Matrix {
         &self.entries[i * self.order..(i + 1) * self.order]
     }
 
-    /// Row `i`, to change.
+    /// Row `i`, mutable.
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
         &mut self.entries[i * self.order..(i + 1) * self.order]
     }
@@ -58,10 +58,11 @@ impl Matrix {
         (0..self.order).map(distance).fold(0.0, f64::max)
     }
 
-    /// Expected times: the inverse of (D - self), where D makes each row of (D - self) sum to `leaving`.
+    /// Expected times in the states: the inverse of (D - self), where the diagonal D makes row i of (D - self) sum to
+    /// `leaving[i]`.
     ///
-    /// `leaving[i]` is the rate from state i out of the set. Relative accuracy of every entry is of the order of
-    /// order x machine epsilon whatever the rates. Costs 2 order^3 operations.
+    /// `leaving[i]` is the rate from state i out of the set. Every entry has a relative accuracy of the order of order
+    /// x machine epsilon, whatever the rates. Takes 2 order^3 operations.
     pub fn expected_times(mut self, mut leaving: Vec<f64>) -> Self {
         let order = self.order;
         let mut pivots = vec![0.0; order];
@@ -83,7 +84,7 @@ impl Matrix {
         self.back_substituted(&pivots)
     }
 
-    /// (pivots - upper)^-1 (1 - lower)^-1 from the factors that elimination left in place.
+    /// (pivots - upper)^-1 (1 - lower)^-1, from the factors that elimination stored in place.
     fn back_substituted(self, pivots: &[f64]) -> Self {
         let order = self.order;
         let mut inverse = Self::zero(order);
@@ -111,8 +112,8 @@ impl Matrix {
         inverse
     }
 
-    /// The stationary vector, summing to 1, of the chain whose off-diagonal rates these are (GTH). The chain must
-    /// have one recurrent class; states outside it get 0.
+    /// The stationary vector, with sum 1, of the chain with these off-diagonal rates (GTH). The chain must have one
+    /// recurrent class; states outside it get 0.
     pub fn stationary(mut self) -> Vec<f64> {
         let order = self.order;
         let mut pivots = vec![0.0; order];
@@ -128,7 +129,7 @@ impl Matrix {
             }
             if pivots[k] == 0.0 {
                 if (0..k).any(|i| self.at(i, k) > 0.0) {
-                    // Entered from below, never left downwards: the states below are transient.
+                    // State k is entered from below but never left downwards: the states below are transient.
                     root = k;
                     break;
                 }
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn ways_out_near_zero_do_not_overflow() {
-        // 0 leaves at once, 1 and 2 alternate and reach 0 once in an age.
+        // State 0 is left at once; 1 and 2 alternate and extremely rarely reach 0.
         let matrix = Matrix { order: 3, entries: vec![0.0, 1e24, 0.0, 1e-310, 0.0, 1.0, 0.0, 3.0, 0.0] };
         let vector = matrix.stationary();
         assert!((vector[1] - 0.75).abs() < 1e-15 && (vector[2] - 0.25).abs() < 1e-15, "{vector:?}");

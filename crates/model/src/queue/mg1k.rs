@@ -1,53 +1,53 @@
-//! M/G/1/K without subtraction: Poisson arrivals, any service, K places with the one in service, and a busy period
-//! that may begin with a set-up during which packets gather.
+//! M/G/1/K without subtraction: Poisson arrivals, general service, K places including the one in service, and busy
+//! periods that may begin with a set-up time during which packets gather.
 //!
 //! a_0 x_(j+1) = x_0 f_j + sum over i = 1..j of x_i P(A > j-i+1), where x_j is the share of departures that leave j
-//! behind and f_j = P(the first departure of a busy period leaves more than j). Every term is positive; the
-//! alternating series of the papers is unusable in doubles.
+//! packets behind, and f_j = P(the first departure of a busy period leaves more than j). All terms are positive; the
+//! alternating series of the papers is numerically unusable in doubles.
 
 use super::arrivals::ArrivalCounts;
 
-/// What happens between the ring being empty and the first service of a busy period.
+/// Set-up of a busy period: from an empty ring to the start of service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
-    /// `q[i]` = P(i + 1 packets present when service starts), at most K entries.
+    /// `q[i]` = P(i + 1 packets are present when service starts), at most K entries.
     pub present: Vec<f64>,
     /// Mean time from empty to the start of service (s).
     pub mean_s: f64,
-    /// Mean packets lost meanwhile.
+    /// Mean number of packets lost during this time.
     pub lost: f64,
 }
 
 impl Setup {
-    /// Service starts with the first arrival.
+    /// No set-up: service starts with the first arrival.
     pub fn none(arrival: f64) -> Self {
         Self { present: vec![1.0], mean_s: 1.0 / arrival, lost: 0.0 }
     }
 }
 
-/// The queue in statistical equilibrium.
+/// The queue M/G/1/K in equilibrium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mg1k {
-    /// Departures a unit of time.
+    /// Departures per unit of time.
     pub throughput: f64,
     /// Share of arrivals lost.
     pub loss: f64,
-    /// Busy periods a unit of time.
+    /// Busy periods per unit of time.
     pub cycles: f64,
     /// Mean number present.
     pub mean_present: f64,
-    /// x_j: share of departures leaving j behind; also what accepted arrivals find.
+    /// x_j: share of departures that leave j packets behind; also the distribution that accepted arrivals find.
     pub left_behind: Vec<f64>,
 }
 
 impl Mg1k {
-    /// Arrival rate, mean service, its arrival counts up to at least `places`, and the set-up. Costs places x (width
-    /// of the counts).
+    /// The queue with this arrival rate, mean service, distribution of arrivals per service up to at least `places`,
+    /// and set-up. Takes places x (width of that distribution) operations.
     pub fn new(arrival: f64, service_s: f64, counts: &ArrivalCounts, places: usize, setup: &Setup) -> Self {
         let first = first_tails(counts, setup, places);
         let left_behind = left_behind(counts, &first, places);
         let empty = left_behind[0];
-        // Lost a departure: in services that began with j present, in first services, in set-ups.
+        // Packets lost per departure: in services that began with j packets, in first services, and in set-ups.
         let in_services: f64 = (1..places).map(|j| left_behind[j] * counts.excess[places - j]).sum();
         let in_first: f64 = setup
             .present
@@ -71,10 +71,10 @@ impl Mg1k {
     }
 }
 
-/// f_j = P(the first service of a busy period leaves more than j), j = 0..places-1 (0 at places - 1: no room).
+/// f_j = P(the first service of a busy period leaves more than j packets), j = 0..places-1 (0 at places - 1: no space).
 fn first_tails(counts: &ArrivalCounts, setup: &Setup, places: usize) -> Vec<f64> {
     let mut more = 0.0;
-    // present_above[j] = P(more than j + 1 present at the start).
+    // present_above[j] = P(more than j + 1 packets present when service starts).
     let present_above: Vec<f64> = setup
         .present
         .iter()
@@ -90,14 +90,14 @@ fn first_tails(counts: &ArrivalCounts, setup: &Setup, places: usize) -> Vec<f64>
     (0..places)
         .map(|j| {
             let sure = if j < length { present_above[length - 1 - j] } else { 0.0 };
-            // With i + 1 <= j + 1 present, more than j - i must arrive.
+            // With i + 1 <= j + 1 packets present, more than j - i must arrive.
             sure + tails.next(&setup.present, j)
         })
         .collect()
 }
 
-/// A service without arrivals that is rarer than this never happens: a packet less than the ring holds is then left behind as rarely. The powers of
-/// its inverse are beyond a double's range after three steps.
+/// Probability of a service without arrivals below which it counts as impossible; leaving one packet less than the ring
+/// holds is then equally rare. Powers of its inverse exceed the range of doubles after three steps.
 const ALWAYS: f64 = 1e-100;
 
 fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64> {
@@ -105,14 +105,14 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
     shares[0] = 1.0;
     let none = counts.equal[0];
     if places > 1 && none < ALWAYS {
-        // Overload so heavy that no service passes without arrivals: always full.
+        // In such extreme overload that every service has arrivals, the ring is always full.
         shares[0] = 0.0;
         shares[places - 1] = 1.0;
         return shares;
     }
     let mut tails = TailSum::new(counts, 1, true);
     let per_none = 1.0 / none;
-    // One step multiplies by up to about 1 / none: leave room for it.
+    // One step multiplies by up to about 1 / none, which must not overflow.
     let most = (1e250 * none).max(1.0);
     let mut steady = Steady::new(counts);
     let mut lowest = 0;
@@ -123,7 +123,7 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
         }
         let later = if j == 0 { 0.0 } else { tails.next(&shares[1..], j - 1) };
         shares[j + 1] = (shares[0] * first[j] + later) * per_none;
-        // Denormal numbers would never fall to zero, and are slow.
+        // Denormal numbers do not vanish by themselves, and are slow.
         if shares[j + 1] < 1e-300 {
             shares[j + 1] = 0.0;
         }
@@ -138,9 +138,9 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
     shares
 }
 
-/// Watches for the recursion to become geometric: from then on each further share costs one multiplication.
+/// Detects when the recursion has become geometric: from then on each further share takes one multiplication.
 struct Steady {
-    /// Steps with the same ratio that are enough; None: tails too heavy to decide.
+    /// Number of steps with equal ratio that suffice; None: the tails are too heavy to decide.
     enough: Option<usize>,
     last: f64,
     same: usize,
@@ -151,18 +151,18 @@ impl Steady {
         let all = &counts.above;
         let enough = match counts.geometric.len() {
             1 => Some(8),
-            // As many steps as tails that matter: then every term of the sum has been geometric.
+            // As many steps as there are relevant tails: then all terms of the sum have been geometric.
             0 => {
                 let width = all.iter().position(|p| *p < 1e-20).unwrap_or(all.len());
                 light_tailed(&all[..width]).then_some(width + 8)
             }
-            // Close phases converge too slowly to be told from converged.
+            // Phases of similar rates converge so slowly that they cannot be distinguished from converged ones.
             _ => None,
         };
         Self { enough, last: 0.0, same: 0 }
     }
 
-    /// The ratio of the shares after `shares`, once it no longer changes and first services (`first`) play no part.
+    /// Ratio of the following shares, once it is constant and first services (`first`) no longer matter.
     fn ratio(&mut self, shares: &[f64], first: f64) -> Option<f64> {
         let enough = self.enough?;
         let [.., before, now] = shares else { return None };
@@ -174,8 +174,8 @@ impl Steady {
     }
 }
 
-/// Scales the shares of `range`; what falls to nothing is zero. The first that is not: below it there is nothing to scale again,
-/// so that a share is scaled a few times only, however often all are.
+/// Scales the shares in `range`; those that become negligible are set to 0. Returns the first that is not 0, below
+/// which nothing needs scaling again: thus each share is scaled only a few times.
 fn scale(shares: &mut [f64], range: std::ops::Range<usize>, factor: f64) -> usize {
     let start = range.start;
     let part = &mut shares[range];
@@ -188,7 +188,7 @@ fn scale(shares: &mut [f64], range: std::ops::Range<usize>, factor: f64) -> usiz
     start + part.iter().position(|share| *share > 0.0).unwrap_or(0)
 }
 
-/// Fills the shares after `j`, scaled as a whole where they would overflow; there is nothing below `lowest`.
+/// Fills the shares after `j` geometrically, scaling all if they would overflow; shares below `lowest` are 0.
 fn continue_geometrically(shares: &mut [f64], mut lowest: usize, j: usize, ratio: f64) {
     let mut share = shares[j];
     for k in j + 1..shares.len() {
@@ -204,15 +204,15 @@ fn continue_geometrically(shares: &mut [f64], mut lowest: usize, j: usize, ratio
     }
 }
 
-/// S_j = sum over i = 0..j of x_i P(A > j - i + from), for j = 0, 1, 2, ... in turn.
+/// S_j = sum over i = 0..j of x_i P(A > j - i + from), for j = 0, 1, 2, ... in order.
 struct TailSum<'a> {
     above: &'a [f64],
     from: usize,
-    /// Tails beyond are nothing.
+    /// Number of tails that are not negligible.
     width: usize,
-    /// (P(A > from), ratio) of each geometric part of the tails, with its share of the last sum.
+    /// (P(A > from), ratio, its part of the last sum) of each geometric part of the tails.
     geometric: Vec<(f64, f64, f64)>,
-    /// Whether the terms of the sum, once small, only fall.
+    /// True if the terms of the sum only fall once they are small.
     falling: bool,
 }
 
@@ -242,25 +242,26 @@ impl<'a> TailSum<'a> {
         let new = x.get(j).copied().unwrap_or(0.0);
         let mut total = 0.0;
         for (above, ratio, sum) in &mut self.geometric {
-            // P(A > k + 1) = ratio P(A > k): all earlier terms shrink alike.
+            // P(A > k + 1) = ratio P(A > k): all earlier terms shrink by the same factor.
             *sum = *ratio * *sum + new * *above;
             total += *sum;
         }
         total
     }
 
-    /// The x were scaled.
+    /// Scales the sums after the x have been scaled.
     fn scale(&mut self, factor: f64) {
         self.geometric.iter_mut().for_each(|(_, _, sum)| *sum *= factor);
     }
 }
 
-/// True if the tail falls ever faster (log-concave): then so do the terms of the recursion, once they are small.
+/// True if the tail falls ever faster (log-concave): then the terms of the recursion also only fall once they are
+/// small.
 fn light_tailed(above: &[f64]) -> bool {
     above.windows(3).all(|w| w[1] * w[1] >= w[0] * w[2] * (1.0 - 1e-9))
 }
 
-/// Sum of terms that fall for good once one is below 1e-22 of the sum.
+/// Sum of terms that only fall once one of them is below 1e-22 of the sum.
 fn sum_while_it_matters(terms: impl Iterator<Item = f64>) -> f64 {
     let mut sum = 0.0;
     for term in terms {
@@ -293,7 +294,7 @@ mod tests {
         }
     }
 
-    /// One step of the recursion may grow by hundreds of decades.
+    /// One step of the recursion may grow by hundreds of powers of ten.
     #[test]
     fn heavy_overload_stays_finite() {
         for load in [1.5, 30.0, 165.0, 600.0, 1e4] {
@@ -304,7 +305,7 @@ mod tests {
         }
     }
 
-    /// docs/theory/misprints.md, eq. (11): at rho = 0.9, B = 40 the truth is 0.100026 (the idle share).
+    /// docs/theory/misprints.md, eq. (11): at rho = 0.9 and B = 40 the exact idle share is 0.100026.
     #[test]
     fn deterministic_service_where_the_alternating_sum_fails() {
         let counts = ArrivalCounts::new(&TimeShape::Deterministic, 0.9, 40);
@@ -313,7 +314,7 @@ mod tests {
         assert!((idle - 0.100026).abs() < 5e-7, "{idle}");
     }
 
-    /// The recursion as it stands in the head of this file, every term of it.
+    /// The recursion as written at the top of this file, with all terms.
     fn term_by_term(counts: &ArrivalCounts, places: usize) -> Vec<f64> {
         let mut x = vec![1.0];
         for j in 0..places - 1 {

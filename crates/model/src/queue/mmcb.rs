@@ -1,11 +1,11 @@
-//! M/M/c/B: Poisson arrivals, c exponential servers, B places with those in service.
+//! M/M/c/B: Poisson arrivals, c exponential servers, B places including those in service.
 //!
-//! p_n is proportional to prod (arrival / (min(n, c) service)); built from its mode outwards, so that nothing
-//! overflows and small probabilities keep their digits. O(B).
+//! p_n is proportional to the product of arrival / (min(n, c) service). It is built from its mode outwards, so that
+//! nothing overflows and small probabilities stay accurate. O(B) operations.
 
 use netcliff_core::math;
 
-/// M/M/c/B in statistical equilibrium.
+/// The queue M/M/c/B in equilibrium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mmcb {
     arrival: f64,
@@ -15,13 +15,14 @@ pub struct Mmcb {
 }
 
 impl Mmcb {
-    /// Arrival rate > 0, service rate > 0 of one server, `servers` >= 1, `places` >= `servers`; None otherwise.
+    /// The queue with arrival rate > 0, service rate > 0 of one server, `servers` >= 1 and `places` >= `servers`; None
+    /// otherwise.
     pub fn new(arrival: f64, service: f64, servers: usize, places: usize) -> Option<Self> {
         let positive = |rate: f64| rate.is_finite() && rate > 0.0;
         if !positive(arrival) || !positive(service) || servers == 0 || places < servers {
             return None;
         }
-        // p_n / p_(n-1) falls with n: the mode is the last n where it is at least 1.
+        // p_n / p_(n-1) falls with n: the mode is the last n at which it is at least 1.
         let ratio = |n: usize| arrival / (n.min(servers) as f64 * service);
         let mode = if ratio(servers) >= 1.0 { places } else { ((arrival / service) as usize).min(servers) };
         let mut probabilities = vec![0.0; places + 1];
@@ -37,7 +38,7 @@ impl Mmcb {
         Some(Self { arrival, service, servers, probabilities })
     }
 
-    /// P(n present), n = 0..=B.
+    /// P(n packets present), n = 0..=B.
     pub fn probabilities(&self) -> &[f64] {
         &self.probabilities
     }
@@ -47,12 +48,12 @@ impl Mmcb {
         self.probabilities[self.probabilities.len() - 1]
     }
 
-    /// Mean servers busy.
+    /// Mean number of busy servers.
     pub fn mean_busy(&self) -> f64 {
         self.probabilities.iter().enumerate().map(|(n, p)| n.min(self.servers) as f64 * p).sum()
     }
 
-    /// Departures a unit of time.
+    /// Departures per unit of time.
     pub fn throughput(&self) -> f64 {
         self.service * self.mean_busy()
     }
@@ -62,19 +63,19 @@ impl Mmcb {
         self.probabilities.iter().enumerate().map(|(n, p)| n as f64 * p).sum()
     }
 
-    /// Mean time from acceptance to departure (Little).
+    /// Mean time from acceptance to departure, by Little's law.
     pub fn mean_sojourn(&self) -> f64 {
         self.mean_present() / self.throughput()
     }
 
-    /// P(an accepted arrival waits longer than `time`), time >= 0. With n >= c present it waits for n - c + 1
+    /// P(an accepted arrival waits longer than `time`), time >= 0. If it finds n >= c packets, it waits for n - c + 1
     /// departures at c times the service rate: P = sum over n of found_n P(fewer than n - c + 1 departures in `time`),
-    /// positive terms only.
+    /// with positive terms only.
     pub fn waits_longer(&self, time: f64) -> f64 {
         let places = self.probabilities.len() - 1;
         let accepted: f64 = self.probabilities[..places].iter().sum();
         let departures = self.servers as f64 * self.service * time;
-        // P(at most k departures) for k = 0, 1, ... by its terms' logarithms: no underflow however long the time.
+        // P(at most k departures) for k = 0, 1, ... from the logarithms of its terms: no underflow for any time.
         let (mut at_most, mut log_factorial) = (0.0, 0.0);
         let mut waiting = 0.0;
         for (k, found) in self.probabilities[self.servers.min(places)..places].iter().enumerate() {
@@ -95,7 +96,7 @@ impl Mmcb {
     }
 }
 
-/// The sum by parts, so that a million terms do not lose five digits.
+/// The sum by parts, so that a million terms do not lose accuracy.
 fn sum(terms: &[f64]) -> f64 {
     terms.chunks(512).map(|part| part.iter().sum::<f64>()).sum()
 }
@@ -121,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Erlang's loss formula: 10 servers, 5 erlang, no waiting room: B(10, 5) = 0.018385 (tables).
+    /// Erlang's loss formula: 10 servers, 5 erlang, no waiting places: B(10, 5) = 0.018385 (tables).
     #[test]
     fn erlang_b() {
         let queue = Mmcb::new(5.0, 1.0, 10, 10).unwrap();
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(queue.waits_longer(0.0), 0.0);
     }
 
-    /// Erlang's waiting formula with ample room: C(10, 5) = 0.036105, and waits are exponential at c mu - lambda.
+    /// Erlang's delay formula with many places: C(10, 5) = 0.036105, and waits are exponential with rate c mu - lambda.
     #[test]
     fn erlang_c() {
         let queue = Mmcb::new(5.0, 1.0, 10, 400).unwrap();

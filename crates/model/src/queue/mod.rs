@@ -1,4 +1,4 @@
-//! Queueing mathematics, useful without netcliff: no hosts, no schemes, only rates and sizes.
+//! Queueing mathematics that is independent of netcliff: no hosts and schemes, only rates and sizes.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -17,7 +17,7 @@
 //! | [`krylov`] | stationary vectors of chains that are known by what one step does |
 //! | [`two_moment`] | finite queues known only by two moments |
 //!
-//! Nothing here but [`krylov`] subtracts probabilities: sums of positive terms keep their relative accuracy, so that a loss of
+//! Only [`krylov`] subtracts probabilities. Sums of positive terms keep their relative accuracy, so that a loss of
 //! 1e-30 is as exact as one of 0.5.
 
 pub mod arrivals;
@@ -36,7 +36,7 @@ pub mod uniform;
 pub mod wide;
 
 pub(crate) mod complex {
-    //! Functions of complex numbers that give the same bits on every platform: num-complex's go by the C library.
+    //! Functions of complex numbers that give the same bits on every platform; those of num-complex call the C library.
 
     use netcliff_core::math;
     use num_complex::Complex64;

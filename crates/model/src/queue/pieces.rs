@@ -1,37 +1,38 @@
-//! [`Pieces`]: weights by level as runs of a constant ratio, so that the transform of a million levels costs as much as that
-//! of a few runs.
+//! [`Pieces`]: weights by level as runs with a constant ratio, so that a transform of a million levels costs as much as
+//! one of a few runs.
 //!
-//! Levels of a queue far from its ends are geometric: a handful of runs stands for all of them. Where weights have no
-//! such form they are kept as they are.
+//! Far from their ends, queues have geometric levels, so that a few runs represent all of them. Weights without this
+//! form are stored one by one.
 
 use crate::queue::complex;
 use num_complex::Complex64;
 
-/// What lies at either end and weighs less than this share of all is left out: no quantile's sixth digit moves.
+/// Share of the total weight below which weights at either end are left out: the sixth digit of quantiles does not
+/// change.
 const LEFT_OUT: f64 = 1e-14;
-/// A weight belongs to a run that is this near to it, relatively.
+/// Relative difference up to which a weight belongs to a run.
 const NEAR: f64 = 1e-10;
-/// A run costs about as much as so many single weights.
+/// Cost of a run in terms of single weights.
 const COST_OF_A_RUN: usize = 24;
 
 /// Weights w_n of levels n.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pieces {
-    /// The first level that counts.
+    /// The first level that is used.
     first: usize,
     form: Form,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Form {
-    /// Each weight.
+    /// The weights one by one.
     All(Vec<f64>),
-    /// (weight of the first level, ratio, levels) of each run, one after the other.
+    /// (weight of the first level, ratio, number of levels) of each run, in order.
     Runs(Vec<(f64, f64, usize)>),
 }
 
 impl Pieces {
-    /// Of `weights[n]`, n = 0, 1, ..., none of them negative.
+    /// From `weights[n]`, n = 0, 1, ..., all 0 or above.
     pub fn new(weights: &[f64]) -> Self {
         let total: f64 = weights.iter().sum();
         let from_front = negligible(weights.iter(), LEFT_OUT * total);
@@ -44,7 +45,7 @@ impl Pieces {
         Self { first: from_front, form }
     }
 
-    /// Operations of a [`Pieces::transform`], roughly.
+    /// Approximate operations of a [`Pieces::transform`].
     pub fn cost(&self) -> usize {
         match &self.form {
             Form::All(weights) => weights.len(),
@@ -52,7 +53,7 @@ impl Pieces {
         }
     }
 
-    /// Sum of w_n x^n, for |x| up to 1.
+    /// Sum of w_n x^n, for |x| <= 1.
     pub fn transform(&self, x: Complex64) -> Complex64 {
         let zero = Complex64::new(0.0, 0.0);
         let sum = match &self.form {
@@ -65,7 +66,7 @@ impl Pieces {
     }
 }
 
-/// How many of the first weigh less than `most` together.
+/// Number of first weights whose sum is below `most`.
 fn negligible<'a>(weights: impl Iterator<Item = &'a f64>, most: f64) -> usize {
     let mut sum = 0.0;
     weights
@@ -76,7 +77,7 @@ fn negligible<'a>(weights: impl Iterator<Item = &'a f64>, most: f64) -> usize {
         .count()
 }
 
-/// The runs, None if there are more than `most`.
+/// The runs; None if there are more than `most`.
 fn runs(weights: &[f64], most: usize) -> Option<Vec<(f64, f64, usize)>> {
     let mut runs = Vec::new();
     let mut rest = weights;
@@ -103,7 +104,7 @@ fn geometric(y: Complex64, n: usize) -> Complex64 {
     let gap = one - y;
     let terms = n as f64;
     if complex::norm(gap) * terms < 1e-4 {
-        // Sum of (1 - gap)^k to the second order: what follows is below 1e-13 of it.
+        // Sum of (1 - gap)^k to second order: the rest is below 1e-13 of it.
         let (pairs, triples) = (0.5 * (terms - 1.0), (terms - 1.0) * (terms - 2.0) / 6.0);
         return terms * (one - gap * pairs + gap * gap * triples);
     }
@@ -118,7 +119,7 @@ mod tests {
         weights.iter().rev().fold(Complex64::new(0.0, 0.0), |sum, weight| sum * x + *weight)
     }
 
-    /// Rising, flat and falling runs, weights with no form, and all of them after one another.
+    /// Rising, constant and falling runs, weights without such a form, and all of them in sequence.
     #[test]
     fn transforms_are_those_of_all_weights() {
         let run = |first: f64, ratio: f64, levels: i32| (0..levels).map(move |k| first * ratio.powi(k));

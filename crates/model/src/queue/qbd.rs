@@ -1,16 +1,17 @@
-//! Finite, level-dependent quasi-birth-death processes: levels 0..=top, the same phases on each, jumps of one level.
+//! Finite, level-dependent quasi-birth-death processes: levels 0..=top with the same phases each, and jumps of at most
+//! one level.
 //!
-//! Block reduction from one end: U_top = local(top); R_n = up(n-1) (-U_n)^-1; U_(n-1) = local(n-1) + R_n down(n);
-//! pi_n = pi_(n-1) R_n (docs/theory/chains.md). Diagonals are minus what leaves (GTH), so nothing is subtracted. Within
-//! a run of equal levels the reduction stops when R has converged; it starts at the end the process drifts away from,
-//! so that the vector shrinks as it is built.
+//! Block reduction from one end: U_top = local(top); R_n = up(n-1) (-U_n)^-1; U_(n-1) = local(n-1) + R_n down(n); pi_n
+//! = pi_(n-1) R_n (docs/theory/chains.md). Diagonals are minus the rates out of a state (GTH), so that nothing is
+//! subtracted. Within a run of equal levels the reduction stops once R has converged. It starts at the end from which
+//! the process drifts away, so that the vector shrinks while it is built.
 
 use super::matrix::Matrix;
 
-/// A jump: from phase, to phase, rate.
+/// A jump: (from phase, to phase, rate).
 pub type Jump = (usize, usize, f64);
 
-/// Jumps from one level: up, within, down. Self-loops are ignored.
+/// Jumps from one level: up, within it, and down. Jumps from a phase to itself are ignored.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Blocks {
     /// To the level above.
@@ -21,7 +22,7 @@ pub struct Blocks {
     pub down: Vec<Jump>,
 }
 
-/// The process: runs of equal levels.
+/// The process, as runs of equal levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Qbd {
     phases: usize,
@@ -38,29 +39,29 @@ pub struct Stationary {
     probabilities: Vec<f64>,
 }
 
-/// A process too large to store.
+/// Error: the process is too large for memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a chain of {levels} levels x {phases} phases that does not settle within {kept} levels is too large")]
 pub struct TooLarge {
-    /// Levels.
+    /// Its levels.
     pub levels: usize,
-    /// Phases.
+    /// Its phases.
     pub phases: usize,
-    /// Levels that fit.
+    /// Number of levels that would fit.
     pub kept: usize,
 }
 
-/// Bytes of rate matrices kept before giving up: 256 MiB.
+/// Memory limit for rate matrices (bytes): 256 MiB.
 const MATRICES_BYTES: usize = 1 << 28;
-/// Probabilities kept before giving up: 512 MiB of them.
+/// Largest number of probabilities stored: 512 MiB.
 const PROBABILITIES: usize = 1 << 26;
-/// Converged when no entry of R changes by more than this share of its row's sum: entrywise convergence would wait
-/// for phases of no weight.
+/// R has converged when no entry changes by more than this share of its row's sum. Entry by entry, convergence would
+/// wait for phases without weight.
 const CONVERGED: f64 = 4e-16;
 
 impl Qbd {
-    /// `runs` are (first level, blocks) in ascending order, the first at level 0. Up-jumps of the top level and
-    /// down-jumps of level 0 must be empty. There must be one recurrent class.
+    /// `runs`: (first level, blocks), ascending from level 0. The top level must have no jumps up, level 0 none down.
+    /// There must be one recurrent class.
     pub fn new(phases: usize, top: usize, runs: Vec<(usize, Blocks)>) -> Self {
         Self { phases, top, runs }
     }
@@ -73,7 +74,7 @@ impl Qbd {
         &self.runs[self.run(level)].1
     }
 
-    /// The same process with the levels counted from the top.
+    /// The same process with levels counted from the top.
     fn reversed(&self) -> Self {
         let ends = self.runs.iter().skip(1).map(|(first, _)| *first).chain([self.top + 1]);
         let mut runs: Vec<(usize, Blocks)> = self
@@ -90,7 +91,7 @@ impl Qbd {
         Self { phases: self.phases, top: self.top, runs }
     }
 
-    /// True if in the longest run of levels the process drifts up.
+    /// True if the process drifts upwards in the longest run of levels.
     fn drifts_up(&self) -> bool {
         let ends = self.runs.iter().skip(1).map(|(first, _)| *first).chain([self.top + 1]);
         let longest = self.runs.iter().zip(ends).max_by_key(|((first, _), end)| end.saturating_sub(*first));
@@ -127,7 +128,7 @@ impl Qbd {
         if (self.top + 1).saturating_mul(self.phases) > PROBABILITIES {
             return Err(too_large());
         }
-        // rates[i] holds R of the levels from `firsts[i]` to the one before the previous entry's.
+        // Each entry: (first level, R), valid up to the level before the previous entry's.
         let mut rates: Vec<(usize, Matrix)> = Vec::new();
         let mut returning = Matrix::zero(self.phases);
         let mut level = self.top;
@@ -139,7 +140,7 @@ impl Qbd {
                     && rate.relative_distance(above) <= CONVERGED
             });
             returning = down_product(&rate, &self.blocks(level).down);
-            // R of the run's lowest level starts in the run below it: that one is computed afresh.
+            // R of the run's lowest level starts in the run below: it is computed separately.
             let lowest = if settled { self.runs[self.run(level)].0 + 1 } else { level };
             rates.push((lowest, rate));
             if rates.len() > kept {
@@ -150,7 +151,7 @@ impl Qbd {
         Ok(self.vector(&mut rates, returning))
     }
 
-    /// R of `level`, given the returns from the level above as local jumps.
+    /// R of `level`; `returning`: returns from the level above, as local jumps.
     fn rate(&self, level: usize, returning: Matrix) -> Matrix {
         let blocks = self.blocks(level);
         let mut local = returning;
@@ -202,7 +203,7 @@ impl Qbd {
     }
 }
 
-/// rate x (down jumps as a matrix).
+/// rate x (jumps down as a matrix).
 fn down_product(rate: &Matrix, down: &[Jump]) -> Matrix {
     let mut product = Matrix::zero(rate.order);
     for i in 0..rate.order {
@@ -216,19 +217,19 @@ fn down_product(rate: &Matrix, down: &[Jump]) -> Matrix {
 }
 
 impl Stationary {
-    /// From weights, level by level, scaled to sum to 1.
+    /// Weights level by level, scaled to sum 1.
     pub fn normalised(phases: usize, mut probabilities: Vec<f64>) -> Self {
         let total: f64 = probabilities.iter().sum();
         probabilities.iter_mut().for_each(|p| *p /= total);
         Self { phases, probabilities }
     }
 
-    /// Levels, top + 1.
+    /// Number of levels, top + 1.
     pub fn levels(&self) -> usize {
         self.probabilities.len() / self.phases
     }
 
-    /// P(level, each phase).
+    /// P(level, phase) for each phase.
     pub fn level(&self, level: usize) -> &[f64] {
         &self.probabilities[level * self.phases..(level + 1) * self.phases]
     }
@@ -238,7 +239,7 @@ impl Stationary {
         self.level(level).iter().sum()
     }
 
-    /// P(phase), over the levels from `from` up.
+    /// P(phase) over the levels from `from` upwards.
     pub fn phase_probability(&self, phase: usize, from: usize) -> f64 {
         (from..self.levels()).map(|level| self.level(level)[phase]).sum()
     }

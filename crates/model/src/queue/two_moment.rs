@@ -3,11 +3,12 @@
 use super::geometric::Geometric;
 use netcliff_core::math;
 
-/// A queue with `places` waiting places, load `rho` and `variability` = variance of the net work an arrival brings
-/// over the squared mean service (1 + cv^2 of service for M/G/1 at rho = 1): a diffusion with reflecting ends.
+/// A queue with `places` waiting places and load `rho`, approximated by a diffusion with reflecting ends.
+/// `variability`: variance of the net work per arrival, divided by the squared mean service (1 + cv^2 of service for
+/// M/G/1 at rho = 1).
 ///
-/// Gelenbe's (1975) form: loss = rho (1-rho) e^(K x) / (1 - rho^2 e^(K x)), x = -2 (1-rho) / variability. Exact in
-/// heavy traffic; for M/M/1/K (variability = 1 + rho) within 10 % of any loss above 1e-9 at rho > 0.9.
+/// Formula of Gelenbe (1975): loss = rho (1-rho) e^(K x) / (1 - rho^2 e^(K x)), x = -2 (1-rho) / variability. Exact in
+/// heavy traffic. For M/M/1/K (variability = 1 + rho) within 10 % for losses above 1e-9 at rho > 0.9.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TwoMoment {
     rho: f64,
@@ -16,12 +17,12 @@ pub struct TwoMoment {
 }
 
 impl TwoMoment {
-    /// rho >= 0 (may be infinite), variability > 0, places >= 1.
+    /// The queue; rho >= 0 (may be infinite), variability > 0, places >= 1.
     pub fn new(rho: f64, variability: f64, places: u64) -> Self {
         Self { rho, variability, places: places as f64 }
     }
 
-    /// ln of the ratio of neighbouring probabilities.
+    /// ln of the ratio of neighbouring states' probabilities.
     fn x(&self) -> f64 {
         -2.0 * (1.0 - self.rho) / self.variability
     }
@@ -37,17 +38,17 @@ impl TwoMoment {
         }
         let gap = 1.0 - rho;
         if gap.abs() < 1e-9 {
-            // The limit at rho = 1: gap / (1 - rho^2 e^(K x)) -> 1 / (2 + K dx/drho), dx/drho = 2 / variability.
+            // Limit at rho = 1: gap / (1 - rho^2 e^(K x)) -> 1 / (2 + K dx/drho), where dx/drho = 2 / variability.
             return 1.0 / (2.0 + 2.0 * places / variability);
         }
-        // rho^2 e^(K x) = e^y; for y > 0 both sides are divided by e^y.
+        // rho^2 e^(K x) = e^y; for y > 0 numerator and denominator are divided by e^y.
         let y = places * self.x() + 2.0 * math::ln(rho);
         let loss = if y <= 0.0 { gap / rho * math::exp(y) / -math::exp_m1(y) } else { -gap / rho / -math::exp_m1(-y) };
         loss.clamp(0.0, 1.0)
     }
 
-    /// Mean number waiting: below rho = 1 a truncated geometric whose untruncated mean is `unbounded`, the infinite
-    /// queue's; above, the diffusion's.
+    /// Mean number waiting. Below rho = 1 that of a truncated geometric distribution whose mean without truncation is
+    /// `unbounded`, the mean of the infinite queue; above rho = 1 that of the diffusion.
     pub fn mean_waiting(&self, unbounded: f64) -> f64 {
         if !self.rho.is_finite() {
             return self.places;

@@ -1,31 +1,33 @@
-//! Uniformization: what a chain does in a constant time, as a mixture of the powers of its jumps at one rate. All terms are positive.
+//! Uniformization: the effect of a Markov chain during a constant time, as a mixture of powers of its jumps at one
+//! rate. All terms are positive.
 
 use super::arrivals::{ArrivalCounts, TimeShape};
 
-/// A Poisson number of this mean is larger with a probability below 1e-17.
+/// Number that a Poisson variable with this mean exceeds with a probability below 1e-17.
 pub fn furthest(mean: f64) -> f64 {
     mean + 12.0 * mean.sqrt() + 40.0
 }
 
-/// Weights of the powers in a time: of where it ends, and of the time spent.
+/// Weights of the numbers of jumps in a time: for the state at its end, and for the time spent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mixture {
-    /// Rate of jumps, those that lead nowhere included (1/s).
+    /// Rate of jumps, including those that do not change the state (1/s).
     pub rate: f64,
-    /// P(so many jumps).
+    /// `[n]`: P(n jumps).
     pub ends: Vec<f64>,
-    /// P(more than so many jumps) / rate (s).
+    /// `[n]`: P(more than n jumps) / rate (s).
     pub spent_s: Vec<f64>,
 }
 
 impl Mixture {
-    /// Of jumps at `rate` in a time (s).
+    /// The mixture for jumps at `rate` during a time (s).
     pub fn over(rate: f64, time_s: f64) -> Self {
         let counts = poisson(rate * time_s);
         Self { rate, spent_s: counts.above.iter().map(|tail| tail / rate).collect(), ends: counts.equal }
     }
 
-    /// The same without the jumps after which more are rarer than `rarest`; the other ends make up for theirs.
+    /// The same mixture without numbers of jumps after which more have a probability below `rarest`; the other weights
+    /// are scaled up to replace those left out.
     #[must_use]
     pub fn without(mut self, rarest: f64) -> Self {
         let last = self.spent_s.iter().position(|spent_s| spent_s * self.rate < rarest);
@@ -38,7 +40,7 @@ impl Mixture {
     }
 }
 
-/// Counts of a Poisson number of this mean, as far as they matter.
+/// Distribution of a Poisson number with this mean, up to negligible probabilities.
 pub fn poisson(mean: f64) -> ArrivalCounts {
     ArrivalCounts::new(&TimeShape::Deterministic, mean, furthest(mean) as usize)
 }

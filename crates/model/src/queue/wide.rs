@@ -1,4 +1,4 @@
-//! Sums of the chains' rows, eight values at once, for [`netcliff_core::wide`].
+//! Sums over the rows of chains, eight values at once, for [`netcliff_core::wide`].
 
 use netcliff_core::wide::Width;
 pub use netcliff_core::wide::Work;
@@ -8,7 +8,8 @@ pub fn run<W: Work>(work: W) -> W::Output {
     Width::detect().run(work)
 }
 
-/// The sum, eight at once. (Loops over places here, since adapters of iterators are not compiled into their callers in large ones.)
+/// Sum of the values, eight at once. (A loop over indexes, because iterator adapters are not inlined into large
+/// callers.)
 #[inline(always)]
 pub fn sum(values: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
@@ -25,7 +26,7 @@ pub fn sum(values: &[f64]) -> f64 {
     together(sums) + others
 }
 
-/// The sum of products, eight at once; both have one length.
+/// Scalar product, eight values at once; both slices have the same length.
 #[inline(always)]
 pub fn product(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
@@ -48,7 +49,7 @@ fn together(sums: [f64; 8]) -> f64 {
     ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]))
 }
 
-/// Adds the values, each times a factor, as many as both have.
+/// Adds the values, each times a factor; up to the shorter of the two lengths.
 #[inline(always)]
 pub fn add(sums: &mut [f64], values: &[f64], factor: f64) {
     let length = sums.len().min(values.len());
@@ -73,7 +74,7 @@ mod tests {
         }
     }
 
-    /// Sums of all lengths have the bits of the narrowest vectors.
+    /// Sums of all lengths have the same bits as with the narrowest vectors.
     #[test]
     fn all_widths_have_the_same_bits() {
         let values: Vec<f64> = (1..300).map(|at| 1.0 / f64::from(at)).collect();

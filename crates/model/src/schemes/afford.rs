@@ -1,5 +1,5 @@
-//! What a solution costs, known before it starts: one that would take more memory or time than a user waits for is refused
-//! with the reason.
+//! Estimates the cost of a solution before it starts. One that would need more memory or time than a user waits for is
+//! refused with a reason.
 
 use netcliff_core::{Scheme, units};
 
@@ -7,14 +7,14 @@ use super::Work;
 use super::gathered::Gathering;
 use crate::queue::arrivals::TimeShape;
 
-/// Places of an M/G/1/K at the most: a dozen numbers is kept for each.
+/// Largest M/G/1/K (places), for each of which a dozen numbers are stored.
 const MOST_PLACES: u64 = 1 << 22;
-/// Additions of its recursion at the most: some seconds.
+/// Most additions of its recursion: some seconds.
 const MOST_ADDITIONS: f64 = 5e9;
-/// No wait for an interrupt may be longer in the mean (s).
+/// Longest mean wait for an interrupt that is accepted (s).
 const LONGEST_WAIT_S: f64 = netcliff_core::bounds::LONGEST_S;
 
-/// Whether an M/G/1/K with services of this `mean_load` (in interarrival times) is solved; if not, why.
+/// Whether an M/G/1/K with services of this `mean_load` (in interarrival times) can be solved; if not, the reason.
 pub fn mg1k(scheme: &Scheme, work: &Work, mean_load: f64) -> Result<(), String> {
     if work.places > MOST_PLACES {
         return Err(format!(
@@ -27,7 +27,7 @@ pub fn mg1k(scheme: &Scheme, work: &Work, mean_load: f64) -> Result<(), String> 
     let places = work.places as f64;
     let width = match &work.shape {
         TimeShape::Exponential | TimeShape::Hyperexponential(_) if work.mixture.len() <= 4 => 1.0,
-        // Poisson tails reach zero this far above their mean.
+        // Poisson tails become zero at this distance above their mean.
         TimeShape::Deterministic | TimeShape::Erlang(_) => {
             let largest = work.mixture.iter().map(|(_, factor)| *factor).fold(1.0, f64::max) * mean_load;
             (largest + 40.0 * largest.sqrt() + 300.0).min(places)
@@ -45,7 +45,7 @@ pub fn mg1k(scheme: &Scheme, work: &Work, mean_load: f64) -> Result<(), String> 
     Ok(())
 }
 
-/// Whether a gathering ends in a lifetime.
+/// Whether a gathering ends in acceptable time; if not, the reason.
 pub fn gathering(work: &Work, gathering: Gathering) -> Result<(), String> {
     let Some(timer_s) = gathering.packet_timer_s else { return Ok(()) };
     let (_, mean_s, _) = gathering.solve(work.arrival_pps, work.places as usize);

@@ -1,7 +1,8 @@
-//! coalesce: interrupts moderated by count, timers or a minimum gap.
+//! coalesce: interrupts delayed by a packet count, timers or a minimum gap.
 //!
-//! Masked is exact ([`gathered`]), unmasked by count ([`counted`]) and with one deterministic time ([`timed`]) too. The paper's
-//! approximation of unmasked: one interrupt a tau_e frames slows every service evenly.
+//! Exact if masked ([`gathered`]), and unmasked with a count ([`counted`]) or with one deterministic time ([`timed`]).
+//! Otherwise the paper's approximation of the unmasked scheme: one interrupt per tau_e frames slows all services
+//! equally.
 
 use netcliff_core::math;
 use netcliff_core::note::Note;
@@ -15,7 +16,7 @@ use crate::answer::{Ring, Shares};
 use crate::queue::birth_death::Mm1b;
 use netcliff_core::engine::Fidelity;
 
-/// Whether the scheme has an answer; if not, why.
+/// Whether the scheme is supported; if not, the reason.
 pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     match (coalesce.masked, fidelity) {
         (_, Fidelity::Exact) if coalesce.free_timer => {
@@ -52,7 +53,7 @@ fn effective_timers(coalesce: &Coalesce) -> bool {
         || coalesce.packet_timer_s.is_some_and(|seconds| seconds > 0.0)
 }
 
-/// Solves it.
+/// Solves the scheme.
 pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Ring, String> {
     if coalesce.masked {
         let gathering = Gathering::of(coalesce).ok_or("masked coalescing with a packet timer or a gap")?;
@@ -74,7 +75,7 @@ pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Rin
         }
     }
     let gap = coalesce.min_gap_s.is_some_and(|gap_s| gap_s > 0.0);
-    // No timer outlasts the first frame where that is enough.
+    // If one frame suffices, no timer runs longer than until the first frame.
     let timers = coalesce.frames != Some(1) && effective_timers(&Coalesce { frames: None, ..coalesce.clone() });
     if gap || timers {
         let ending = Ending::of(coalesce).ok_or_else(|| no_chain(coalesce))?;
@@ -89,7 +90,7 @@ pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Rin
     })
 }
 
-/// tau as printed: the count, or ceil(lambda T) of the timer. `None` where the paper prints no formula.
+/// tau as printed in the paper: the count, or ceil(lambda T) for the timer. `None` if the paper gives no formula.
 fn printed_frames(arrival_pps: f64, coalesce: &Coalesce) -> Option<u64> {
     let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
     let frames = coalesce.frames.filter(|frames| *frames > 1);
@@ -100,7 +101,7 @@ fn printed_frames(arrival_pps: f64, coalesce: &Coalesce) -> Option<u64> {
     }
 }
 
-/// Why an unmasked scheme with these timers is not solved.
+/// Reason why an unmasked scheme with these timers is not supported.
 fn no_chain(coalesce: &Coalesce) -> String {
     let lacking = if coalesce.packet_timer_s.is_some_and(|seconds| seconds > 0.0) {
         "a packet timer, which every packet restarts, has no chain here with preempted services"
@@ -110,7 +111,7 @@ fn no_chain(coalesce: &Coalesce) -> String {
     format!("unmasked coalescing: {lacking}; use masked=true, fidelity paper (an approximation) or the simulator")
 }
 
-/// The paper's approximation with tau_e frames an interrupt (docs/theory/chains.md).
+/// The paper's approximation with tau_e frames per interrupt (docs/theory/chains.md).
 fn unmasked(work: &Work, coalesce: &Coalesce, note: Note) -> Result<Ring, String> {
     let lambda = work.arrival_pps;
     let (frames, wait_s) = frames_an_interrupt(lambda, coalesce);
@@ -118,7 +119,8 @@ fn unmasked(work: &Work, coalesce: &Coalesce, note: Note) -> Result<Ring, String
     let per_frame = lambda * work.interrupt_s / frames;
     let left = 1.0 / (1.0 + per_frame);
     let queue = Mm1b::new(lambda, work.service_pps() * left, work.places);
-    // It has no ring for what waits for the interrupt: where that alone is a ring's worth, the formula does not hold.
+    // The formula has no ring for packets that wait for the interrupt: if these alone would fill the ring, it does not
+    // apply.
     if lambda * wait_s > 0.5 * work.places as f64 {
         return Err(format!(
             "the paper's approximation leaves the ring out of account while frames wait for an interrupt: here {:.1e} of them \
@@ -151,12 +153,12 @@ fn unmasked(work: &Work, coalesce: &Coalesce, note: Note) -> Result<Ring, String
     })
 }
 
-/// tau_e, the mean frames an interrupt, and the mean wait of a frame for it (s).
+/// tau_e, the mean number of frames per interrupt, and the mean wait of a frame for the interrupt (s).
 fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
     let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
     if let Some(gap) = on(coalesce.min_gap_s) {
         let load = lambda * gap;
-        // Renewals of max(gap, first arrival): a frame within the gap waits for its end.
+        // Renewals of max(gap, first arrival): a frame within the gap waits for the end of the gap.
         let frames = load + math::exp(-load);
         return (frames, 0.5 * load * gap / frames);
     }
@@ -165,7 +167,7 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
         && coalesce.frames.is_none_or(|frames| frames == 1)
         && on(coalesce.packet_timer_s).is_none()
     {
-        // Frames of a period that has some; each waits for half a period.
+        // Frames in a period that has any; each waits for half a period on average.
         let load = lambda * period;
         let some = -math::exp_m1(-load);
         return (if some > 0.0 { load / some } else { 1.0 }, 0.5 * period);
@@ -183,7 +185,8 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
         (None, None) => (1.0, 0.0),
         (Some(frames), None) => counted(frames),
         (None, Some(timers)) => timers,
-        // Whichever comes first: with an absolute timer exactly 1 + min(tau - 1, Poisson), else the smaller mean.
+        // Count or timer, whichever comes first: exact with an absolute timer, 1 + min(tau - 1, Poisson); otherwise the
+        // smaller of the two means.
         (Some(frames), Some(timers)) => match (coalesce.packet_timer_s, absolute) {
             (None, Some(timer)) => count_or_timer(lambda, frames, timer),
             _ if (frames as f64) < timers.0 => counted(frames),
@@ -192,15 +195,15 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
     }
 }
 
-/// 1 + min(tau - 1, N), N Poisson over the timer: mean frames and mean wait of a frame (s).
+/// 1 + min(tau - 1, N), with N Poisson over the timer: mean frames, and mean wait of a frame (s).
 fn count_or_timer(lambda: f64, frames: u64, timer_s: f64) -> (f64, f64) {
     let counts = crate::queue::arrivals::ArrivalCounts::new(
         &crate::queue::arrivals::TimeShape::Deterministic,
         lambda * timer_s,
         frames as usize,
     );
-    // The gathering lasts until the i-th further frame with P(N < i): time = sum over i of P(N >= i) / lambda; a
-    // stretch that begins with i frames holds i of them waiting.
+    // The gathering lasts until the i-th further frame with P(N < i): its time is the sum over i of P(N >= i) / lambda;
+    // an interval that begins with i frames has i of them waiting.
     let reached = |i: usize| if i == 0 { 1.0 } else { counts.above[i - 1] };
     let further = frames as usize - 1;
     let mean: f64 = 1.0 + (1..=further).map(reached).sum::<f64>();
@@ -208,25 +211,26 @@ fn count_or_timer(lambda: f64, frames: u64, timer_s: f64) -> (f64, f64) {
     (mean, waited / mean)
 }
 
-/// Packet timer P restarted by every frame, within an absolute timer A if given: tau_e = 1 + lambda integral_0^A S(t)
-/// dt, where S(t) is the probability that the interrupt is still to come t after the first frame.
+/// A packet timer P, restarted by every frame, within an absolute timer A if given: tau_e = 1 + lambda integral_0^A
+/// S(t) dt, where S(t) = P(the interrupt has not come t after the first frame).
 fn packet_timer(lambda: f64, quiet_s: f64, limit_s: Option<f64>) -> (f64, f64) {
     let load = lambda * quiet_s;
     let Some(limit_s) = limit_s else {
-        // Frames until a gap longer than P: geometric with mean exp(lambda P). Of its F frames the i-th waits for the
-        // gaps behind it, E[F(F-1)]/(2 E[F]) = exp(lambda P) - 1 of them on average, and for P.
+        // The number F of frames until a gap longer than P is geometric with mean exp(lambda P). The i-th frame waits
+        // for the gaps after it, which are E[F(F-1)]/(2 E[F]) = exp(lambda P) - 1 on average, and then for P.
         let more = math::exp_m1(load).min(1e300);
         let gap_s = if load < 1e-6 { 0.5 * quiet_s } else { 1.0 / lambda - quiet_s / math::exp_m1(load) };
         return (1.0 + more, quiet_s + more * gap_s);
     };
     let integral = survival_integral(lambda, quiet_s, limit_s);
     let frames = 1.0 + lambda * integral;
-    // The gathering's frames are spread over it: the first waits it all, the others half on average.
+    // The frames are spread evenly over the gathering: the first one waits for all of it, the others for half on
+    // average.
     (frames, integral * (1.0 + 0.5 * lambda * integral) / frames)
 }
 
-/// Integral of S over 0..A: S = 1 below P, a drop of exp(-lambda P) at P, then S'(t) = -lambda exp(-lambda P) S(t-P).
-/// Trapezoid on 4000 steps; error below 1e-6 of A.
+/// Integral of S over 0..A: S = 1 below P, a drop by exp(-lambda P) at P, then S'(t) = -lambda exp(-lambda P) S(t-P).
+/// Trapezoid rule with 4000 steps; error below 1e-6 of A.
 fn survival_integral(lambda: f64, quiet_s: f64, limit_s: f64) -> f64 {
     if limit_s <= quiet_s {
         return limit_s;

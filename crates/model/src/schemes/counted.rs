@@ -1,15 +1,15 @@
-//! coalesce by frame count, unmasked: an interrupt at every tau-th frame preempts protocol work, and packets are served
-//! once an interrupt has announced them. Exact for exponential times, as a finite quasi-birth-death chain.
+//! coalesce by frame count, unmasked: the interrupt at every tau-th frame preempts protocol work, and packets are
+//! served only after an interrupt has announced them. Exact for exponential times, as a finite quasi-birth-death chain.
 //!
-//! Levels are packets; phases are "ISR" and (u, c): u packets not announced yet, c frames counted since the last
-//! interrupt. A frame that comes during the ISR is announced with it. c exceeds u by the dropped frames that counted,
-//! so that without `drops_interrupt` the two are one.
+//! Levels are packets. Phases are "ISR" and (u, c), where u is the number of packets not yet announced, and c the
+//! frames counted since the last interrupt. A frame that comes during the ISR is announced with it. c - u is the number
+//! of dropped frames that counted, so that u = c without `drops_interrupt`.
 
 use super::Work;
 use crate::answer::{Ring, Shares};
 use crate::queue::qbd::{Blocks, Qbd, Stationary};
 
-/// Phases at the most: a chain of 80 takes about a second at B = 1024.
+/// Most phases: a chain with 80 takes about a second at B = 1024.
 const MOST_PHASES: u64 = 80;
 
 const ISR: usize = 0;
@@ -18,12 +18,12 @@ struct Chain<'a> {
     work: &'a Work,
     frames: usize,
     drops_interrupt: bool,
-    /// (u, c) of phase 1, 2, ...
+    /// (u, c) of the phases from 1 on.
     counts: Vec<(usize, usize)>,
     isr_rate: f64,
 }
 
-/// Solves it for `frames` of 1 or more; None where the chain is too large.
+/// Solves the scheme for `frames` of 1 or more; None if the chain would be too large.
 pub fn solve(work: &Work, frames: u64, drops_interrupt: bool) -> Option<Result<Ring, String>> {
     let phases = 1 + if drops_interrupt { frames.saturating_mul(frames + 1) / 2 } else { frames };
     if phases > MOST_PHASES || frames > work.places {
@@ -73,7 +73,7 @@ impl<'a> Chain<'a> {
         blocks
     }
 
-    /// Up to `frames` packets each level has its own phases that serve; above, only the top differs.
+    /// Up to `frames` packets each level has other phases that serve; above, only the top level differs.
     fn qbd(&self) -> Qbd {
         let top = self.work.places as usize;
         let mut firsts: Vec<usize> = (0..=self.frames).filter(|level| *level < top).collect();
@@ -84,7 +84,8 @@ impl<'a> Chain<'a> {
 
     fn ring(&self, solution: &Stationary) -> Ring {
         let work = self.work;
-        // Sums of P over (packets, phase) by packets - unannounced: none, one, any announced.
+        // Sums of P(packets, phase) over states with no, with one, and with any announced packets (packets -
+        // unannounced).
         let (mut none, mut one, mut any) = (0.0, 0.0, 0.0);
         for level in 0..solution.levels() {
             for (i, (unannounced, _)) in self.counts.iter().enumerate() {

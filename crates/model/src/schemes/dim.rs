@@ -1,10 +1,9 @@
-//! dim: each profile is masked coalescing, solved exactly; how long the walk stays with each is a Markov chain over the
-//! walk's own states, with the noise of its measurements.
+//! dim: each profile is masked coalescing, solved exactly. The share of time in each profile follows from a Markov
+//! chain over the states of lib/dim, with noisy measurements.
 //!
-//! A measurement is 64 busy periods, which are independent of each other, so that the logarithms of its packet rate and
-//! of its event rate are taken as normal, with the moments of one busy period ([`cycle`]). Approximate: normal; the
-//! measurements of one profile as good as in equilibrium at once; noise beyond saturation as just below it; frame
-//! sizes all alike.
+//! A measurement covers 64 independent busy periods, so that the logarithms of its packet rate and of its event rate
+//! are assumed to be normal, with the moments of one busy period ([`cycle`]). Approximations: normality; each profile
+//! is in equilibrium immediately; noise beyond saturation is that just below it; equal frame sizes.
 
 mod cycle;
 mod walk;
@@ -19,7 +18,7 @@ use crate::answer::{Ring, Shares};
 use crate::bounds;
 use cycle::Cycle;
 
-/// Solves it.
+/// Solves the scheme.
 pub fn solve(work: &Work, dim: Dim) -> Ring {
     let work = &Work { quantiles: false, ..work.clone() };
     let interrupt_s = work.mask_s + work.interrupt_s;
@@ -38,7 +37,7 @@ pub fn solve(work: &Work, dim: Dim) -> Ring {
     mixed(work, &parts.map(|(ring, _)| ring), &shares)
 }
 
-/// The figures over all time, from those of each profile and its share of the time.
+/// Figures over all time, from those of each profile and its share of the time.
 fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Ring {
     let mean = |pick: fn(&Ring) -> f64| parts.iter().zip(shares).map(|(part, share)| share * pick(part)).sum::<f64>();
     let throughput_pps = mean(|ring| ring.throughput_pps);

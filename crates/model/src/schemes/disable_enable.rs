@@ -1,4 +1,5 @@
-//! disable-enable: the first packet interrupts, the rest is served with interrupts masked until the ring is empty.
+//! disable-enable: the first packet raises an interrupt; further ones are served with interrupts masked until the ring
+//! is empty.
 
 use netcliff_core::note::Note;
 
@@ -8,16 +9,16 @@ use super::{Work, exponential, quantiles};
 use crate::answer::{Distribution, Ring, Shares};
 use crate::queue::pieces::Pieces;
 
-/// Weights of the chain's states; index n = packets present. Every one is a sum of positive terms.
+/// Weights of the chain's states, by packets present. Each is a sum of positive terms.
 struct States {
     idle: f64,
-    /// First stage (ISR, or ISR and first packet) with n packets.
+    /// `[n]`: first stage (ISR, or ISR and first packet) with n packets.
     first: Vec<f64>,
-    /// Service stage with n packets.
+    /// `[n]`: service stage with n packets.
     served: Vec<f64>,
 }
 
-/// Sums over the states, divided by the total.
+/// Sums over the states, divided by the total weight.
 struct Sums {
     first: f64,
     served: f64,
@@ -27,8 +28,9 @@ struct Sums {
 }
 
 impl States {
-    /// p_(n+1,0) = a (p_(n,0) + b^(n + shift)), a = lambda/mu, b = lambda/(lambda + first stage's rate): `shift` is
-    /// 1 where the first stage serves a packet (then its end lowers n), 0 where it does not. O(B), no singularity.
+    /// p_(n+1,0) = a (p_(n,0) + b^(n + shift)), where a = lambda/mu and b = lambda/(lambda + rate of the first stage).
+    /// `shift` is 1 if the first stage serves a packet (so that its end lowers n), otherwise 0. O(B) operations,
+    /// without singularity.
     fn solve(a: f64, lambda_first: f64, places: usize, serves: bool) -> Self {
         let b = lambda_first / (1.0 + lambda_first);
         let mut states = Self { idle: 1.0, first: vec![0.0; places + 1], served: vec![0.0; places + 1] };
@@ -43,7 +45,8 @@ impl States {
             };
             let below = if n == 0 { states.feed(serves) } else { states.served[n] };
             let last = n + 1 == places;
-            // At the top the first stage's arrivals are dropped: with a serving stage its end then feeds level B-1.
+            // At the top, arrivals during the first stage are dropped: if that stage serves, its end then leads to
+            // level B-1.
             let fed = if last && serves { 0.0 } else { fed };
             states.served[n + 1] = a * (below + fed);
             power *= if last { lambda_first } else { b };
@@ -56,12 +59,12 @@ impl States {
         states
     }
 
-    /// What idle feeds into level 1's service stage across the cut: all of it unless the first stage serves.
+    /// Flow from idle into the service stage of level 1: all of it, unless the first stage serves.
     fn feed(&self, serves: bool) -> f64 {
         if serves { 0.0 } else { self.idle }
     }
 
-    /// Scales what has been built, from level `n` down to where nothing is left (below that nothing was).
+    /// Scales the weights computed so far, from level `n` down to the first that is 0, below which all are 0.
     fn scale(&mut self, n: usize, factor: f64) {
         self.idle *= factor;
         for level in (0..=n).rev() {
@@ -88,13 +91,13 @@ impl States {
     }
 }
 
-/// The paper's chain: mask, ISR and first packet are one exponential stage of rate nu.
+/// The paper's chain: mask, ISR and first packet are one exponential stage with rate nu.
 pub fn merged(work: &Work) -> Ring {
     let first_s = work.mask_s + work.interrupt_s + work.service_s;
     let states =
         States::solve(work.arrival_pps * work.service_s, work.arrival_pps * first_s, work.places as usize, true);
     let sums = states.sums();
-    // The stage's time is split between interrupt and protocol in proportion to their means.
+    // The stage's time is divided between interrupt and protocol in proportion to their means.
     let serving = work.service_s / first_s;
     let shares = Shares {
         interrupt: sums.first * (1.0 - serving),
@@ -106,7 +109,8 @@ pub fn merged(work: &Work) -> Ring {
     let service_s = work.service_s;
     let transform = move |z: Complex64| {
         let (first, service) = (exponential(z, first_s), exponential(z, service_s));
-        // Idle: the first stage is this packet's own. First stage with n: its rest serves one, n more are left.
+        // If idle: the first stage is that of this packet. In the first stage with n packets: its rest serves one, and
+        // n are left.
         found.transform(service, first, first * service, service * service)
     };
     let mut ring = ring(work, &sums, shares, transform);
@@ -114,7 +118,7 @@ pub fn merged(work: &Work) -> Ring {
     ring
 }
 
-/// Two stages: m + s, then services, each exponential.
+/// Two exponential stages: m + s, then services.
 pub fn two_stage(work: &Work) -> Ring {
     let first_s = work.mask_s + work.interrupt_s;
     let states =
@@ -130,17 +134,17 @@ pub fn two_stage(work: &Work) -> Ring {
     ring(work, &sums, shares, transform)
 }
 
-/// What an accepted packet finds.
+/// Distribution of the state that an accepted packet finds.
 struct Found {
     idle: f64,
-    /// First stage and service stage with n + 1 packets.
+    /// Weights of first and service stage with n + 1 packets.
     first: Pieces,
     served: Pieces,
     weight: f64,
 }
 
 impl States {
-    /// What an accepted packet finds; nothing if it is not `wanted`.
+    /// Distribution that an accepted packet finds; empty if not `wanted`.
     fn found(&self, wanted: bool) -> Found {
         let places = if wanted { self.first.len() - 1 } else { 1 };
         let [first, served] = [&self.first, &self.served].map(|all| &all[1..places]);
@@ -150,8 +154,8 @@ impl States {
 }
 
 impl Found {
-    /// E[e^(-z T)] of an accepted packet: `idle` if it finds none; with n found, `first` x service^(n-1) in the first
-    /// stage and `served` x service^(n-1) in the service stage.
+    /// E[e^(-z T)] for the latency T of an accepted packet: `idle` if it finds none; with n found `first` x
+    /// service^(n-1) in the first stage, and `served` x service^(n-1) in the service stage.
     fn transform(&self, service: Complex64, idle: Complex64, first: Complex64, served: Complex64) -> Complex64 {
         let found = first * self.first.transform(service) + served * self.served.transform(service);
         (found + idle * self.idle) / self.weight
@@ -160,7 +164,7 @@ impl Found {
 
 fn ring(work: &Work, sums: &Sums, shares: Shares, transform: impl Fn(Complex64) -> Complex64 + 'static) -> Ring {
     let throughput_pps = work.arrival_pps * (1.0 - sums.full).max(0.0);
-    // Near saturation the accepted share is small: take it from the work done instead.
+    // Near saturation the accepted share is small, and the work done gives a more accurate throughput.
     let throughput_pps = if sums.full > 0.5 { shares.protocol / work.service_s } else { throughput_pps };
     let mean_latency_s = sums.mean / throughput_pps;
     let latencies = work.quantiles.then(|| Distribution::new(mean_latency_s, transform));

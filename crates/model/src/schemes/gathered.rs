@@ -1,5 +1,5 @@
-//! Schemes whose busy periods begin with a gathering and an ISR and then run until the ring is empty: masked
-//! coalescing, disable-enable and ideal, with any distribution of times. M/G/1/K with a set-up, exact.
+//! Schemes whose busy periods begin with a gathering and an ISR and then last until the ring is empty: masked
+//! coalescing, disable-enable and ideal, with any distribution of times. Exact, as M/G/1/K with a set-up.
 
 mod latency;
 
@@ -11,26 +11,26 @@ use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::mg1k::{Mg1k, Setup};
 
-/// What is waited for after the first packet before the interrupt.
+/// What the interrupt waits for after the first frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Gathering {
-    /// Frames, at least 1.
+    /// Number of frames, at least 1; None: no count.
     pub frames: Option<u64>,
     /// Time from the first frame (s).
     pub timer_s: Option<f64>,
-    /// Time from the last frame (s), not together with `timer_s`.
+    /// Time from the last frame (s); not together with `timer_s`.
     pub packet_timer_s: Option<f64>,
-    /// True: a frame that finds the ring full restarts the packet timer.
+    /// True: a frame that finds the ring full also restarts the packet timer.
     pub drops_restart: bool,
 }
 
 impl Gathering {
-    /// The first frame is enough.
+    /// The interrupt comes with the first frame.
     pub fn first_frame() -> Self {
         Self { frames: Some(1), ..Self::default() }
     }
 
-    /// Of a masked coalescing scheme; None if it has parts that this set-up does not.
+    /// The gathering of a masked coalescing scheme; None if it has features that this set-up lacks.
     pub fn of(coalesce: &Coalesce) -> Option<Self> {
         let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
         if on(coalesce.min_gap_s).is_some()
@@ -39,7 +39,7 @@ impl Gathering {
             return None;
         }
         let (timer_s, packet_timer_s) = (coalesce.absolute_timer_s, on(coalesce.packet_timer_s));
-        // Frames alone never wait longer than for the frames; neither means at once.
+        // Without timers, only the frames are waited for; without any condition the interrupt comes at once.
         let timed = timer_s.is_some() || packet_timer_s.is_some();
         Some(Self {
             frames: coalesce.frames.or(if timed { None } else { Some(1) }),
@@ -49,8 +49,8 @@ impl Gathering {
         })
     }
 
-    /// Frames present at the end of the gathering (index 0 is 1 frame), its mean time after the first frame (s) and
-    /// the mean frames lost in it.
+    /// Distribution of the frames present at the end of the gathering (index 0 is 1 frame), its mean time after the
+    /// first frame (s), and the mean number of frames lost in it.
     pub fn solve(&self, arrival_pps: f64, places: usize) -> (Vec<f64>, f64, f64) {
         let wanted = self.frames.unwrap_or(u64::MAX).min(places as u64 + 1) as usize;
         if let Some(packet_timer_s) = self.packet_timer_s {
@@ -63,20 +63,20 @@ impl Gathering {
         };
         let most = wanted.min(places);
         let counts = ArrivalCounts::new(&TimeShape::Deterministic, arrival_pps * timer_s, places);
-        // 1 + min(most - 1, arrivals in the timer).
+        // 1 + min(most - 1, arrivals during the timer).
         let mut present = counts.equal[..most].to_vec();
         present[most - 1] += counts.above[most - 1];
         let counted = self.frames.is_some_and(|frames| frames <= places as u64);
         if counted {
-            // The end comes with the timer or with the last frame: its mean is the frames gathered over their rate.
+            // The end is the timer or the last frame: the mean time is the mean number of frames gathered / their rate.
             let gathered: f64 = counts.above[..most - 1].iter().sum();
             return (present, gathered / arrival_pps, 0.0);
         }
         (present, timer_s, counts.excess[places - 1])
     }
 
-    /// [`Gathering::solve`] for a timer from the last frame, of `load` mean arrivals: each frame is followed by another with
-    /// the probability q = 1 - e^-load that the timer has not fired.
+    /// [`Gathering::solve`] for a timer from the last frame, of `load` mean arrivals: each frame is followed by another
+    /// before the timer ends with probability q = 1 - e^-load.
     fn by_gaps(&self, load: f64, arrival_pps: f64, wanted: usize, places: usize) -> (Vec<f64>, f64, f64) {
         let (followed, alone) = (-math::exp_m1(-load), math::exp(-load));
         let most = wanted.min(places);
@@ -87,7 +87,7 @@ impl Gathering {
             reached *= followed;
         }
         present.push(reached);
-        // Frames after the first: P(2 or more) + P(3 or more) + ...
+        // Mean number of frames after the first: P(2 or more) + P(3 or more) + ...
         let further: f64 = present
             .iter()
             .rev()
@@ -97,16 +97,16 @@ impl Gathering {
             })
             .sum::<f64>()
             - 1.0;
-        // The end is a stopping time of the arrivals, so its mean is theirs over their rate: those gathered, and those that
-        // found the ring full before the timer of the last place fired: those within it, or, where they restart it, all up to
-        // the first gap that is longer.
+        // The end is a stopping time of the arrivals, so that its mean is their mean number / their rate. They are the
+        // frames gathered, and those that found the ring full before the timer of the last place ended: those during
+        // that timer or, if they restart it, all up to the first longer gap.
         let more = if self.drops_restart { math::exp_m1(load) } else { load };
         let lost = if wanted > places { reached * more } else { 0.0 };
         (present, (further + lost) / arrival_pps, lost)
     }
 }
 
-/// Solves the scheme; `interrupt_s` is the ISR with its masking, 0 for none.
+/// Solves the scheme; `interrupt_s` is the ISR including masking, 0 without one.
 pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
     let (lambda, places) = (work.arrival_pps, work.places as usize);
     let (gathered, gathering_s, mut lost) = gathering.solve(lambda, places);
@@ -151,16 +151,16 @@ pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
     }
 }
 
-/// Arrivals in a set-up rarer than this are left out.
+/// Probability below which arrivals in a set-up are left out.
 const RAREST: f64 = 1e-60;
 
-/// Packets present after the arrivals of one more time, stopped at the ring's top.
+/// Distribution of packets present after the arrivals of another time, limited to the ring's size.
 fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64> {
     let width = meanwhile.above.iter().position(|p| *p < RAREST).map_or(places, |last| last + 1);
     let mut after = vec![0.0; places.min(present.len() + width)];
     let top = after.len();
     if !meanwhile.geometric.is_empty() {
-        // Geometric arrivals: what was present before comes along with one multiplication.
+        // Geometric arrivals: packets already present are included by one multiplication.
         for (weight, ratio) in &meanwhile.geometric {
             let mut sum = 0.0;
             for (k, after) in after.iter_mut().enumerate() {
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Gathering one frame is disable-enable, whose chain has a transform of its own.
+    /// Gathering one frame is disable-enable, whose chain has another transform.
     #[test]
     fn one_frame_is_disable_enable() {
         for (arrival_pps, places) in [(1e3, 1024), (100e3, 1024), (180e3, 1024), (150e3, 16), (400e3, 64), (50e3, 1)] {
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// A timer no packet lives to see is no timer; a count never reached is no count.
+    /// A timer longer than any wait, and a count that is never reached, have no effect.
     #[test]
     fn limits_of_both_conditions() {
         let close = |a: Gathering, b: Gathering, arrival_pps: f64| {

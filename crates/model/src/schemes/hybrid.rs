@@ -1,9 +1,10 @@
-//! hybrid: disable-enable below a switching rate, polling above it, decided by the rate that protocol processing is measured
-//! to have.
+//! hybrid: disable-enable below a switching rate, polling above it. The decision is by the measured rate of protocol
+//! processing.
 //!
-//! Each part is exact; how long each runs is that of a chain of the meter ([`meter`]), an approximation: samples are
-//! lognormal and independent, and a part is in equilibrium at once. Where the other part overflows the ring, disable-enable
-//! begins with a full one; if it runs for less than it takes to drain, it runs at its capacity.
+//! Each part is solved exactly. Its share of time follows from a Markov chain of the rate meter ([`meter`]), an
+//! approximation: samples are lognormal and independent, and each part is in equilibrium immediately. If polling
+//! overflows the ring, disable-enable begins with a full ring; if it then runs for less time than draining takes, it
+//! runs at its capacity.
 
 mod meter;
 
@@ -16,7 +17,7 @@ use crate::bounds;
 use meter::{Part, Rule, Times, WINDOW};
 use netcliff_core::engine::Fidelity;
 
-/// Loss above which a part is taken to be saturated: its samples are as even as its services.
+/// Loss above which a part counts as saturated: its samples then vary only as its services do.
 const SATURATED: f64 = 0.01;
 
 fn parts(hybrid: &Hybrid) -> [Scheme; 2] {
@@ -26,18 +27,18 @@ fn parts(hybrid: &Hybrid) -> [Scheme; 2] {
     ]
 }
 
-/// Both parts must have an answer.
+/// Whether both parts are supported; if not, the reason.
 pub fn supported(hybrid: &Hybrid, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     parts(hybrid).iter().try_for_each(|part| super::supported(part, fidelity, service))
 }
 
-/// Both parts, each for the time in which it runs.
+/// Solves both parts, each for its share of the time.
 pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, String> {
     let up_pps = hybrid.up_pps.unwrap_or_else(|| switching::saturation(work.service_s, work.interrupt_s));
     let down_pps = hybrid.down_pps.unwrap_or_else(|| switching::down_of(up_pps));
     let rule = Rule { up_pps, down_pps, weight: hybrid.ewma };
     let [quiet, busy] = parts(hybrid);
-    // Below, no sample of disable-enable can reach `up`: polling need not be solved.
+    // Below this, no sample of disable-enable can reach `up`: polling need not be solved.
     let quiet = super::solve(&quiet, fidelity, work)?;
     let steady = Part { throughput_pps: quiet.throughput_pps, deviation: deviation(work, &quiet, 1.0) };
     let alone = meter::times(&[steady; 2], Rule { down_pps: 0.0, ..rule }).polling == 0.0;
@@ -60,14 +61,15 @@ pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, S
     Ok(ring)
 }
 
-/// Relative standard deviation of the time of a sample: that of a Poisson stream, or, in saturation, of the services; a quota
-/// that leaves `unused` packets a tick evens it out.
+/// Relative standard deviation of the time of a sample: that of a Poisson stream or, in saturation, of the services. A
+/// quota that leaves `unused` packets per tick reduces it.
 fn deviation(work: &Work, ring: &Ring, unused: f64) -> f64 {
     let variation = if ring.loss > SATURATED { work.shape.squared_variation().min(unused.max(0.0)) } else { 1.0 };
     (variation.max(1e-4) / WINDOW).sqrt()
 }
 
-/// The times, and disable-enable as it is while it runs: at capacity where the ring does not drain before it stops.
+/// The shares of time, and disable-enable as it behaves while it runs: at its capacity, if the ring does not drain
+/// before it stops.
 fn drained(work: &Work, parts: [Part; 2], rule: Rule, quiet: Ring, busy: &Ring) -> (Times, Ring) {
     let times = meter::times(&parts, rule);
     let full = quiet.loss <= SATURATED && busy.loss > SATURATED && times.polling > 0.0 && times.polling < 1.0;
@@ -82,7 +84,8 @@ fn drained(work: &Work, parts: [Part; 2], rule: Rule, quiet: Ring, busy: &Ring) 
     if stay_s > drain_s {
         return (times, quiet);
     }
-    // It drains what polling has filled up again meanwhile: more than arrive. Over both, accepted packets are delivered ones.
+    // It drains packets with which polling has filled the ring: more than arrive. Over both parts, accepted packets
+    // equal delivered ones.
     let ring = Ring {
         throughput_pps: capacity_pps,
         loss: 1.0 - capacity_pps / work.arrival_pps,
@@ -101,7 +104,7 @@ fn drained(work: &Work, parts: [Part; 2], rule: Rule, quiet: Ring, busy: &Ring) 
     (hurried, ring)
 }
 
-/// The figures over all time, from those of disable-enable and of polling.
+/// Figures over all time, from those of disable-enable and of polling.
 fn mixed([quiet, busy]: [Ring; 2], polling: f64) -> Ring {
     if polling == 0.0 || polling == 1.0 {
         return if polling == 0.0 { quiet } else { busy };

@@ -9,9 +9,9 @@ use crate::answer::{Distribution, Ring, Shares};
 use crate::queue::birth_death::Mm1b;
 use crate::queue::geometric::Geometric;
 
-/// The paper's approximation: M/M/1/B at the rate that interrupts leave, mu r/(lambda + r).
+/// The paper's approximation: M/M/1/B with the service rate that interrupts leave, mu r/(lambda + r).
 pub fn paper(work: &Work) -> Ring {
-    // r/(lambda + r) = 1/(1 + lambda s), with s = 0 allowed.
+    // r/(lambda + r) = 1/(1 + lambda s), which allows s = 0.
     let left = 1.0 / (1.0 + work.arrival_pps * work.interrupt_s);
     let queue = Mm1b::new(work.arrival_pps, work.service_pps() * left, work.places);
     Ring {
@@ -36,19 +36,19 @@ pub fn paper(work: &Work) -> Ring {
     }
 }
 
-/// The chain (packets, ISR on or off): p_n = sigma^n p_0 below B, p_B = kappa p_(B-1) (docs/theory/chains.md).
+/// The chain (packets, ISR running or not): p_n = sigma^n p_0 below B, p_B = kappa p_(B-1) (docs/theory/chains.md).
 pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
     let (lambda, mean) = (work.arrival_pps, work.service_s);
     let rho = lambda * mean;
     let interrupted = lambda * work.interrupt_s / (1.0 + lambda * work.interrupt_s);
     let below = Geometric::with_ratio(rho + interrupted, work.places);
-    // kappa = full_off + full_on: the states (B, off) and (B, on), on the scale of p_(B-1).
+    // kappa = full_off + full_on: the states (B, off) and (B, on), relative to p_(B-1).
     let full_on = lambda * work.interrupt_s * if drops_interrupt { 1.0 + rho } else { 1.0 };
     let last = below.weight(work.places - 1);
     let (below_sum, full_sum) = (below.sum(), last * (rho + full_on));
     let total = below_sum + full_sum;
     let (accepted, loss) = (below_sum / total, full_sum / total);
-    // Cut: lambda p_n = mu p_(n+1, off); the ISR is on in p_(n, on) = U p_(n-1) for 0 < n < B.
+    // Cut equation: lambda p_n = mu p_(n+1, off); the ISR runs in p_(n, on) = U p_(n-1) for 0 < n < B.
     let on_below = if work.places > 1 { interrupted * (below_sum - last).max(0.0) } else { 0.0 };
     let shares = Shares {
         interrupt: (on_below + last * full_on) / total,
@@ -59,14 +59,14 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
     let mean_present = below.mean() * accepted + work.places as f64 * loss;
     let throughput_pps = lambda * accepted;
     let mean_latency_s = mean_present / throughput_pps;
-    // ISR (a new one or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
+    // ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
     let interrupt_s = work.interrupt_s;
     let transform = move |z: Complex64| {
         let isr = exponential(z, interrupt_s);
         let service = 1.0 / (1.0 + mean * (z + lambda * (1.0 - isr)));
         isr * service * below.transform(service)
     };
-    // Without interrupts from drops the services after a loss run undisturbed, which the transform leaves out.
+    // If dropped packets raise no interrupts, services after a loss run uninterrupted, which the transform ignores.
     let known = work.quantiles && (drops_interrupt || loss < 1e-6);
     let latencies = known.then(|| Distribution::new(mean_latency_s, transform));
     Ring {
@@ -90,7 +90,7 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
     }
 }
 
-/// Interrupts a second when they take no time: one an arrival, or one an accepted arrival.
+/// Interrupts per second if they take no time: one per arrival, or one per accepted arrival.
 fn instant(work: &Work, drops_interrupt: bool, accepted: f64) -> f64 {
     work.arrival_pps * if drops_interrupt { 1.0 } else { accepted }
 }

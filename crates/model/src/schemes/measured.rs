@@ -1,18 +1,19 @@
-//! Measured times as few constants, for the chains.
+//! Measured times as a small number of constants, for the chains.
 
-/// Up to so many distinct times are taken as they are.
+/// Largest number of distinct times that are used unchanged.
 const FEW: usize = 1000;
-/// Beyond that, times this close to each other (ratio) are taken together.
+/// With more, times closer to each other than this ratio are merged.
 const CLOSE: f64 = 1.01;
 
-/// Whether [`constants`] takes some of these together.
+/// True if [`constants`] merges some of these times.
 pub fn merges(parts: &[(f64, f64)]) -> bool {
     parts.len() > FEW
 }
 
-/// (Probability, time over the mean) of constants that stand for `parts`, (time over the mean, probability) rising. Few are
-/// taken as they are. Of many, those within 1 % of each other become two constants that keep their mean and variance: six
-/// decades of times are then fewer than 2800 constants, and an error remains in third moments only, below (1 %)^3.
+/// (probability, time / mean) of constants that represent `parts`, (time / mean, probability) by rising time. A small
+/// number is used unchanged. Of many, those within 1 % of each other are replaced by two constants with the same mean
+/// and variance: six decades of times give fewer than 2800 constants, with an error only in third moments, below (1
+/// %)^3.
 pub fn constants(parts: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if parts.len() <= FEW {
         return parts.iter().map(|(time, share)| (*share, *time)).collect();
@@ -51,7 +52,7 @@ mod tests {
         [0, 1, 2, 3].map(|power| constants.iter().map(|(share, time)| share * time.powi(power)).sum())
     }
 
-    /// Many times keep total, mean and variance to rounding, and their third moment to 1e-6.
+    /// With many times, total, mean and variance are preserved up to rounding, and the third moment to 1e-6.
     #[test]
     fn many_times_keep_their_moments() {
         let count = 50_000;

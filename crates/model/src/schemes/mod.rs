@@ -1,4 +1,4 @@
-//! One file a scheme: [`Work`] in, [`Ring`] out.
+//! The schemes, one file each: from [`Work`] to [`Ring`].
 
 mod afford;
 mod coalesce;
@@ -30,49 +30,51 @@ use netcliff_core::engine::Fidelity;
 use num_complex::Complex64;
 pub(crate) use ticks::{Ticked, Ticks};
 
-/// What arrives at the ring and what it costs.
+/// Arrivals at the ring, and their costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
-    /// lambda: Poisson arrivals (pps).
+    /// lambda: rate of Poisson arrivals (pps).
     pub arrival_pps: f64,
-    /// 1/mu: mean protocol time a packet (s).
+    /// 1/mu: mean protocol time per packet (s).
     pub service_s: f64,
-    /// s: mean interrupt (s).
+    /// s: mean time of an interrupt (s).
     pub interrupt_s: f64,
-    /// Mean time until an interrupt's handler begins, other work meanwhile (s); only NAPI's chain has it.
+    /// Mean time until an interrupt's handler begins, during which the CPU does other work (s); only NAPI's chain uses
+    /// it.
     pub delivery_s: f64,
     /// m: one register write (s).
     pub mask_s: f64,
-    /// o: overhead a poll (s).
+    /// o: overhead of a poll (s).
     pub poll_s: f64,
-    /// B: slots, the packet in service included.
+    /// B: slots of the ring, including that of the packet in service.
     pub places: u64,
     /// Distribution of interrupt, overhead and service times.
     pub shape: TimeShape,
-    /// Mean frame (bytes).
+    /// Mean frame size (bytes).
     pub frame_bytes: f64,
-    /// Frame sizes as (share, protocol time over its mean); empty where they enter through their mean only.
+    /// Frame sizes as (share, protocol time / its mean); empty if only their mean is used.
     pub mixture: Vec<(f64, f64)>,
-    /// Whether latency quantiles are wanted; they cost more than the rest.
+    /// True: compute latency quantiles, which take longer than everything else.
     pub quantiles: bool,
-    /// Chances below this are left out of chains with an application, besides what an exact solution leaves out.
+    /// Probability below which chains with an application leave out events, in addition to those that exact solutions
+    /// leave out.
     pub left_out: f64,
 }
 
 impl Work {
-    /// mu (pps).
+    /// mu: service rate (pps).
     pub fn service_pps(&self) -> f64 {
         1.0 / self.service_s
     }
 
-    /// The rate of a stage with this mean; a stage of no length is one too short for any double to notice.
+    /// Rate of a stage with this mean; a mean of 0 is replaced by one that is negligible in doubles.
     pub(crate) fn stage_rate(&self, mean_s: f64) -> f64 {
         let shortest = 1e-18 * self.service_s.min(1.0 / self.arrival_pps);
         1.0 / mean_s.max(shortest)
     }
 }
 
-/// The shape of a host's times.
+/// Distribution of a host's times.
 pub fn shape(service: &Service) -> TimeShape {
     match service {
         Service::Exponential => TimeShape::Exponential,
@@ -86,13 +88,13 @@ pub fn shape(service: &Service) -> TimeShape {
     }
 }
 
-/// Whether some of a host's measured times are taken together.
+/// True if some of a host's measured times are merged.
 pub fn merges_times(service: &Service) -> bool {
     service.measured().is_some_and(|times| measured::merges(times.parts()))
 }
 
-/// Whether the scheme is solved for the distribution of frame sizes, not for their mean only: those that are an
-/// M/G/1/K with a set-up.
+/// True if the scheme uses the distribution of frame sizes and not only their mean: schemes solved as M/G/1/K with a
+/// set-up.
 pub fn takes_mixtures(scheme: &Scheme, fidelity: Fidelity) -> bool {
     match scheme {
         Scheme::Ideal | Scheme::DisableEnable { merged: false } => fidelity == Fidelity::Exact,
@@ -101,10 +103,10 @@ pub fn takes_mixtures(scheme: &Scheme, fidelity: Fidelity) -> bool {
     }
 }
 
-/// Whether the scheme has an answer at this fidelity; if not, why.
+/// Whether the scheme is supported at this fidelity; if not, the reason.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     match scheme {
-        // M/G/1/K with a set-up takes any distribution.
+        // M/G/1/K with a set-up allows any distribution.
         Scheme::Ideal => Ok(()),
         Scheme::DisableEnable { merged: false } if fidelity == Fidelity::Exact => Ok(()),
         Scheme::Coalesce(coalesce) => coalesce::supported(coalesce, fidelity, service),
@@ -121,7 +123,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
         Scheme::Hybrid(hybrid) => hybrid::supported(hybrid, fidelity, service),
         Scheme::Napi(napi) => {
             napi::supported(napi, fidelity)?;
-            // Behind a NIC's moderation other times are an M/G/1/K, which takes any.
+            // With a NIC's moderation, other times are solved as M/G/1/K, which allows any distribution.
             if napi.moderation.is_on() { Ok(()) } else { phases_only(scheme, service) }
         }
         Scheme::Napi2007 { .. } if fidelity != Fidelity::Exact => {
@@ -139,7 +141,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
     }
 }
 
-/// Why a scheme that is only simulated has no answer.
+/// Reason why a scheme is supported only by the simulator.
 fn unsolved(scheme: &Scheme) -> String {
     let why = match scheme {
         Scheme::FreebsdPolling(_) => "its quota adapts to the time of every cycle",
@@ -148,7 +150,7 @@ fn unsolved(scheme: &Scheme) -> String {
     format!("{} has no chain here, as {why}: use the simulator, or the scheme polling", scheme.name())
 }
 
-/// Schemes whose times may consist of phases.
+/// Accepts schemes whose times may consist of exponential phases.
 fn phases_only(scheme: &Scheme, service: &Service) -> Result<(), String> {
     if modulated::Phases::of(&shape(service)).is_some() {
         return Ok(());
@@ -169,7 +171,7 @@ fn exponential_only(scheme: &Scheme, service: &Service) -> Result<(), String> {
     ))
 }
 
-/// Solves a supported scheme; an error is a reason for a user.
+/// Solves a supported scheme; the error is a reason for the user.
 pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, String> {
     let exponential = work.shape == TimeShape::Exponential && work.mixture.is_empty();
     let load = work.arrival_pps * work.service_s;
@@ -208,7 +210,8 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
     }
 }
 
-/// A scheme with a timer that runs free as a chain between its ticks, for exponential times; None for others, or where its phases are too many.
+/// A scheme with a free-running timer, as a chain between its ticks, for exponential times. None for other schemes, or
+/// if it has too many phases.
 pub(crate) fn ticked<'a>(scheme: &Scheme, work: &'a Work) -> Option<Box<dyn Ticked + 'a>> {
     match *scheme {
         Scheme::Polling { period_s, quota } => Some(Box::new(polling::Polling::new(work, period_s, quota).ok()?)),
@@ -217,18 +220,18 @@ pub(crate) fn ticked<'a>(scheme: &Scheme, work: &'a Work) -> Option<Box<dyn Tick
     }
 }
 
-/// The four quantiles of a latency by inversion; None where it is not known or the inversion gives none.
+/// The four quantiles of a latency by inversion; None if its distribution is unknown or the inversion fails.
 fn quantiles(latencies: Option<&Distribution>) -> Option<Quantiles> {
     Distribution::quantiles(&[(1.0, latencies?)])
 }
 
-/// E[e^(-z S)] of an exponential time with this mean.
+/// E[e^(-z S)] of an exponential time S with this mean.
 fn exponential(z: Complex64, mean_s: f64) -> Complex64 {
     1.0 / (1.0 + z * mean_s)
 }
 
 mod ideal {
-    //! ideal: no interrupt cost; M/M/1/B.
+    //! ideal: no costs of interrupts; M/M/1/B.
 
     use num_complex::Complex64;
 
@@ -236,11 +239,11 @@ mod ideal {
     use crate::answer::{Distribution, Ring, Shares};
     use crate::queue::birth_death::Mm1b;
 
-    /// M/M/1/B.
+    /// Solves the queue M/M/1/B.
     pub fn solve(work: &Work) -> Ring {
         let queue = Mm1b::new(work.arrival_pps, work.service_pps(), work.places);
         let mean_latency_s = queue.mean_sojourn();
-        // An accepted packet finds n with truncated geometric weights, then n + 1 services.
+        // An accepted packet finds n packets with truncated geometric weights, and leaves after n + 1 services.
         let (found, service_s) = (queue.found(), work.service_s);
         let transform = move |z: Complex64| {
             let service = exponential(z, service_s);

@@ -1,9 +1,9 @@
-//! A scheme in an environment that changes by the clock: the chain of the scheme's stages times the environment's states, a
-//! finite quasi-birth-death process. Exact for exponential times. The environment is the source of MMPP-2 arrivals, or a CPU
-//! that is taken away ([`super::paused`]).
+//! A scheme in an environment that changes independently of it: the chain of the scheme's stages x the environment's
+//! states, a finite quasi-birth-death process. Exact for exponential times. The environment is the source of MMPP-2
+//! arrivals, or a CPU that is taken away ([`super::paused`]).
 //!
-//! A phase is (stage, state). Packets that arrive in a busy state find fuller rings: what an arrival sees is
-//! the time average weighted by the state's rate, and loss is that share of arrivals, not of time.
+//! A phase is (stage, state). Packets that arrive in a busy state find fuller rings: arrivals see the time average
+//! weighted by the state's rate, and loss is a share of arrivals, not of time.
 
 mod chain;
 mod environment;
@@ -22,10 +22,11 @@ pub use environment::{Environment, Source, stages};
 use netcliff_core::engine::Fidelity;
 pub use phases::Phases;
 
-/// NAPI weights above this, and not above the one taken as unlimited, would cost minutes: phases are twice the weight.
+/// Largest NAPI weight that is counted. Larger ones, unless counted as unlimited, would take minutes: there are twice
+/// as many phases as the weight.
 const LARGEST_WEIGHT: u64 = 64;
 
-/// Whether the scheme has an answer for MMPP-2 arrivals; if not, why.
+/// Whether the scheme is supported with MMPP-2 arrivals; if not, the reason.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     if fidelity != Fidelity::Exact {
         return Err("the paper has Poisson arrivals only: use fidelity exact for mmpp".to_owned());
@@ -51,7 +52,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
     exponential_only(scheme, service)
 }
 
-/// Solves a supported scheme; an error is a reason for a user.
+/// Solves a supported scheme; the error is a reason for the user.
 pub fn solve(scheme: &Scheme, work: &Work, source: Source) -> Result<Ring, String> {
     let chain = Chain::of(scheme, work)?;
     let modulated = Modulated::new(work, &chain, source.environment());
@@ -69,7 +70,7 @@ pub struct Modulated<'a> {
     work: &'a Work,
     chain: &'a Chain,
     environment: Environment,
-    /// Arrivals in each state (pps).
+    /// Arrival rate in each state (pps).
     rates: Vec<f64>,
 }
 
@@ -79,7 +80,7 @@ impl<'a> Modulated<'a> {
         Self { work, chain, environment, rates }
     }
 
-    /// The stationary distribution; an error is a reason for a user.
+    /// The stationary distribution; the error is a reason for the user.
     pub fn solution(&self) -> Result<Stationary, String> {
         self.qbd().stationary().map_err(|error| error.to_string())
     }
@@ -115,7 +116,7 @@ impl<'a> Modulated<'a> {
         Qbd::new(self.phases(), places, runs)
     }
 
-    /// Jumps by arrivals to the stage that `target` makes of a stage; none where there is no target.
+    /// Jumps by arrivals, from each stage to `target` of it; none without a `target`.
     fn arrivals(&self, target: Option<fn(usize) -> usize>) -> Vec<Jump> {
         let Some(target) = target else { return Vec::new() };
         let states = self.states();
@@ -125,7 +126,7 @@ impl<'a> Modulated<'a> {
             .collect()
     }
 
-    /// The stages' own jumps and the environment's.
+    /// Jumps of the scheme's stages and of the environment.
     fn switching(&self, own: &[Jump]) -> Vec<Jump> {
         let states = self.states();
         let switches = (0..self.chain.roles.len()).flat_map(|stage| {
@@ -135,7 +136,8 @@ impl<'a> Modulated<'a> {
         self.in_each_state(own).into_iter().chain(switches).collect()
     }
 
-    /// The stages' jumps in every state in which they take place: where the CPU works, and interrupts on their way everywhere.
+    /// Jumps of the stages in all states in which they occur: those in which the CPU works, but interrupts under way in
+    /// every state.
     fn in_each_state(&self, jumps: &[Jump]) -> Vec<Jump> {
         let states = self.environment.states.iter().enumerate();
         let takes_place = |stage: usize, works: bool| works || self.chain.roles[stage] == Role::Waiting;
@@ -147,7 +149,7 @@ impl<'a> Modulated<'a> {
             .collect()
     }
 
-    /// P(stage) on the levels from `from` up to `to`, while the CPU works.
+    /// P(stage, and the CPU works) on the levels `levels`.
     fn works_in(&self, solution: &Stationary, stage: usize, levels: std::ops::RangeInclusive<usize>) -> f64 {
         let working = || self.environment.states.iter().enumerate().filter(|(_, state)| state.works);
         let at = |level: usize| {
@@ -156,7 +158,7 @@ impl<'a> Modulated<'a> {
         levels.map(at).sum()
     }
 
-    /// The figures, without quantiles; shares of the CPU are those of the time in which it works.
+    /// Figures without quantiles. CPU shares are relative to the time in which the CPU works.
     pub fn ring(&self, scheme: &Scheme, solution: &Stationary) -> Ring {
         let (work, chain) = (self.work, self.chain);
         let places = work.places as usize;
@@ -164,7 +166,7 @@ impl<'a> Modulated<'a> {
             let stages = (0..chain.roles.len()).filter(|stage| chain.roles[*stage] == role);
             stages.map(|stage| self.works_in(solution, stage, levels.clone())).sum()
         };
-        // P(role), above an empty ring; P(role and an empty ring).
+        // P(role, and the ring is not empty), and P(role, and the ring is empty).
         let busy = |role: Role| sum(role, 1..=places);
         let empty = |role: Role| sum(role, 0..=0);
         let nothing: f64 = (0..chain.roles.len()).map(|stage| self.works_in(solution, stage, 0..=0)).sum();
@@ -210,7 +212,7 @@ impl<'a> Modulated<'a> {
         ring
     }
 
-    /// Arrivals that find an empty ring and a poll or unmasking that runs: they start no cycle.
+    /// Rate of arrivals that find an empty ring during a poll or unmasking, which begin no cycle.
     fn starts_of_empty_polls(&self, solution: &Stationary) -> f64 {
         let phases = solution.level(0).iter().enumerate();
         phases
@@ -220,7 +222,7 @@ impl<'a> Modulated<'a> {
     }
 }
 
-/// The four quantiles of a latency by inversion; None where the inversion gives none.
+/// The four quantiles of a latency by inversion; None if the inversion fails.
 fn inverted(transform: &dyn Fn(Complex64) -> Complex64, mean_s: f64) -> Option<Quantiles> {
     let at = |share| quantile(transform, mean_s, share);
     Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })

@@ -1,6 +1,7 @@
-//! napi-2007: interrupt, mask, poll at once; after `quota` packets with the ring not empty the next poll waits for a
-//! tick of a free-running timer, or has had it. Exact for exponential times: phases {idle, ISR, overhead, waiting, k left}, and where
-//! ticks are remembered each once more, with a tick since the start of the poll.
+//! napi-2007: interrupt, mask, poll at once. After `quota` packets with the ring not empty, the next poll waits for a
+//! tick of a free-running timer, or has been started by a remembered tick. Exact for exponential times, with phases
+//! {idle, ISR, overhead, waiting, k left}; if ticks are remembered, each also exists with a tick since the start of the
+//! poll.
 
 use netcliff_core::Napi2007 as Scheme;
 
@@ -13,21 +14,21 @@ const IDLE: usize = 0;
 const ISR: usize = 1;
 const OVERHEAD: usize = 2;
 const WAITING: usize = 3;
-/// SERVING + k: k + 1 packets left in this poll.
+/// Phase SERVING + k: k + 1 packets left in this poll.
 const SERVING: usize = 4;
 
-/// Quotas above this need minutes.
+/// Largest quota; larger ones would take minutes.
 pub const LARGEST_QUOTA: u64 = 64;
 
-/// The scheme at a load.
+/// The scheme with its arrivals and costs.
 pub struct Napi2007<'a> {
-    /// What comes, and what it costs.
+    /// Arrivals and costs.
     work: &'a Work,
     /// Time between ticks (s).
     period_s: f64,
-    /// Packets a poll serves at the most.
+    /// Most packets per poll.
     quota: usize,
-    /// Whether a tick that falls into a poll is remembered.
+    /// True: a tick during a poll is remembered.
     remember: bool,
 }
 
@@ -38,7 +39,7 @@ impl<'a> Napi2007<'a> {
 }
 
 impl Napi2007<'_> {
-    /// Phases without a tick remembered; those with one follow, in the same order.
+    /// Number of phases without a remembered tick; those with one follow in the same order.
     fn plain(&self) -> usize {
         SERVING + self.quota
     }
@@ -47,7 +48,7 @@ impl Napi2007<'_> {
         if self.remember { 2 * self.plain() } else { self.plain() }
     }
 
-    /// The phase of a poll that begins to serve.
+    /// The phase in which a poll begins to serve.
     fn poll(&self) -> usize {
         SERVING + self.quota - 1
     }
@@ -56,17 +57,17 @@ impl Napi2007<'_> {
         self.work.mask_s + self.work.interrupt_s
     }
 
-    /// An arrival to an idle host.
+    /// The phase after an arrival at an idle host.
     fn woken(&self) -> usize {
         if self.interrupt_s() > 0.0 { ISR } else { self.poll() }
     }
 
-    /// A poll that a tick starts.
+    /// The phase of a poll that a tick starts.
     fn ticked(&self) -> usize {
         if self.work.poll_s > 0.0 { OVERHEAD } else { self.poll() }
     }
 
-    /// A waiting poll starts; a poll under way remembers it, or goes on.
+    /// The phase after a tick: a waiting poll starts; a running poll remembers it or continues.
     fn tick(&self, phase: usize) -> usize {
         match phase {
             IDLE => IDLE,
@@ -76,7 +77,7 @@ impl Napi2007<'_> {
         }
     }
 
-    /// After a service that leaves `packets`.
+    /// The phase after a service that leaves `packets`.
     fn after_service(&self, packets: usize, phase: usize) -> usize {
         match phase % self.plain() {
             _ if packets == 0 => IDLE,
@@ -96,14 +97,15 @@ impl Napi2007<'_> {
             let poll = self.poll() + phase - phase % self.plain();
             let jump: Jump = match phase % self.plain() {
                 _ if phase == IDLE && packets == 0 => continue,
-                // Never seen, but elimination needs a way out: an idle host has no packets, and no other has none.
+                // Never occurs, but elimination needs a rate out: an idle host has no packets, and all other phases
+                // have some.
                 IDLE => (phase, self.poll(), work.service_pps()),
                 _ if packets == 0 => {
                     blocks.local.push((phase, IDLE, work.service_pps()));
                     continue;
                 }
                 WAITING if phase == WAITING => continue,
-                // Never seen: a tick ends the wait.
+                // Never occurs: a tick ends the wait.
                 WAITING => (phase, self.poll(), work.service_pps()),
                 ISR if self.interrupt_s() > 0.0 => (phase, poll, 1.0 / self.interrupt_s()),
                 OVERHEAD if work.poll_s > 0.0 => (phase, poll, 1.0 / work.poll_s),
@@ -129,7 +131,7 @@ impl Ticked for Napi2007<'_> {
             runs: runs(top, |packets| self.blocks(packets)),
             tick: Box::new(|_, phase| self.tick(phase)),
             arrival_pps: self.work.arrival_pps,
-            // Not bounded by the quota: a ring that is emptied is served at once by the next interrupt.
+            // Not limited by the quota: after the ring has been emptied, the next interrupt serves at once.
             served_at_most: usize::MAX,
             service_s: self.work.service_s,
         }
@@ -150,7 +152,7 @@ impl Ticked for Napi2007<'_> {
         let throughput_pps = shares.protocol / service_s;
         let mean_present = solution.mean_level();
         let interrupts_per_s = arrival_pps * solution.share(|phase| phase == IDLE);
-        // A remembered tick starts a poll as the last service of the one before ends, which leaves packets.
+        // A remembered tick starts a poll at the end of the last service of the one before, which leaves packets.
         let remembered = solution.share_where(|level, phase| level > 1 && phase == SERVING + self.plain());
         let polls = interrupts_per_s
             + solution.ticks_finding(|phase| phase == WAITING) / self.period_s

@@ -1,5 +1,6 @@
-//! A CPU that is taken away: the scheme's chain times (up, stages of a pause). Work takes place only while it is up, arrivals and
-//! the interrupts that they raise always. Exact for exponential times and lengths of exponential stages.
+//! A CPU that is taken away: the scheme's chain x (working, stages of a pause). Work is done only while the CPU is
+//! present, while arrivals and their interrupts occur always. Exact for exponential times and for lengths of
+//! exponential stages.
 
 use netcliff_core::host::Pauses;
 use netcliff_core::note::Note;
@@ -10,10 +11,10 @@ use super::{Work, exponential_only, napi};
 use crate::answer::Ring;
 use netcliff_core::engine::Fidelity;
 
-/// (Stage, state) of a level at the most: the block reduction takes about a second a hundred levels with so many.
+/// Most phases (stage, state) of a level: with this number, block reduction takes about a second per hundred levels.
 const MOST_PHASES: u64 = 140;
 
-/// Whether pauses have an answer with this scheme; if not, why.
+/// Whether pauses are supported with this scheme; if not, the reason.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service, pauses: &Pauses) -> Result<(), String> {
     if fidelity != Fidelity::Exact {
         return Err("the paper knows no pauses: use fidelity exact, or leave out pause and pause_every".to_owned());
@@ -50,7 +51,8 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service, pauses:
     exponential_only(scheme, service)
 }
 
-/// Solves a supported scheme; an error is a reason for a user. Shares of the CPU are those of the time in which it works.
+/// Solves a supported scheme; the error is a reason for the user. CPU shares are relative to the time in which the CPU
+/// works.
 pub fn solve(scheme: &Scheme, work: &Work, pauses: &Pauses) -> Result<Ring, String> {
     let environment = Environment::of_pauses(pauses)
         .ok_or_else(|| format!("pauses with pause_times={} have no chain: use the simulator", pauses.times))?;
@@ -63,7 +65,7 @@ pub fn solve(scheme: &Scheme, work: &Work, pauses: &Pauses) -> Result<Ring, Stri
     Ok(ring)
 }
 
-/// The outcome's shares, of the time in which the CPU works, as shares of all time.
+/// Converts the outcome's CPU shares from the time in which the CPU works to all time.
 pub fn with_paused_time(outcome: &mut Outcome, pauses: &Pauses) {
     let Some(cpu) = &mut outcome.cpu else { return };
     let taken = pauses.share();

@@ -13,8 +13,8 @@ use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::banded::Banded;
 use crate::queue::mg1k::{Mg1k, Setup};
 
-/// The paper's M/D/1/B at the polled rate, corrected: eq. (9)'s Q/T_v is Q/T_poll, and eq. (12)'s wait for a tick is
-/// half a period.
+/// The paper's M/D/1/B at the polled rate, corrected: Q/T_v of eq. (9) is Q/T_poll, and the wait for a tick in eq. (12)
+/// is half a period.
 pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
     let polled = (quota as f64 / period_s).min(work.service_pps() * (1.0 - work.poll_s / period_s));
     let queue = md1b(work, polled);
@@ -24,7 +24,7 @@ pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
     by_formula(work, period_s, &queue, mean_latency_s, protocol, Note::PollingOfPaper)
 }
 
-/// Eq. (9) to (12) as they are printed.
+/// Eq. (9) to (12) as printed.
 pub fn printed(work: &Work, period_s: f64, quota: u64) -> Ring {
     let (quota, served_s) = (quota as f64, period_s - work.poll_s);
     let polled = if quota * work.service_s < served_s {
@@ -46,14 +46,14 @@ pub fn printed(work: &Work, period_s: f64, quota: u64) -> Ring {
     by_formula(work, period_s, &queue, mean_latency_s, protocol, Note::PollingAsPrinted)
 }
 
-/// M/D/1/B at the polled rate (pps).
+/// M/D/1/B with the polled rate as service rate (pps).
 fn md1b(work: &Work, polled: f64) -> Mg1k {
     let counts = ArrivalCounts::new(&TimeShape::Deterministic, work.arrival_pps / polled, work.places as usize);
     let setup = Setup::none(work.arrival_pps);
     Mg1k::new(work.arrival_pps, 1.0 / polled, &counts, work.places as usize, &setup)
 }
 
-/// What the papers' formulas say, with a share of the CPU for the protocol.
+/// Result of the paper's formulas, with a CPU share for the protocol.
 fn by_formula(work: &Work, period_s: f64, queue: &Mg1k, mean_latency_s: f64, protocol: f64, note: Note) -> Ring {
     let poll = work.poll_s / period_s;
     Ring {
@@ -73,17 +73,17 @@ fn by_formula(work: &Work, period_s: f64, queue: &Mg1k, mean_latency_s: f64, pro
     }
 }
 
-/// A stretch of the slot without departures: its arrivals, and sums of their excess for the packets present.
+/// A part of the slot without departures: its arrivals, and sums of their excess for the packets present.
 struct Stretch {
     length_s: f64,
     counts: ArrivalCounts,
-    /// area[m] = sum of E[(A - k)^+] over k = 1..=m: lambda x the integral of E[min(A(t), m)].
+    /// area[m] = sum of E[(A - k)^+] over k = 1..=m, which is lambda x the integral of E[min(A(t), m)].
     area: Vec<f64>,
-    /// Counts above this are too rare to matter.
+    /// Larger numbers of arrivals have a negligible probability.
     width: usize,
 }
 
-/// Arrivals in a stretch rarer than this are left out of the chain.
+/// Probability below which arrivals in a part of the slot are left out.
 const LEFT_OUT: f64 = 1e-30;
 
 impl Stretch {
@@ -100,7 +100,7 @@ impl Stretch {
         Self { length_s, counts, area, width: width.min(places) }
     }
 
-    /// Moves levels by the arrivals, stopped at the top.
+    /// Adds the arrivals to the levels, limited by the ring.
     fn pass(&self, levels: &[f64], base: usize, places: usize) -> Vec<f64> {
         let end = (base + levels.len() - 1 + self.width).min(places);
         let mut after = vec![0.0; end - base + 1];
@@ -117,12 +117,12 @@ impl Stretch {
     }
 }
 
-/// What a slot brings on average.
+/// Means over a slot.
 #[derive(Default)]
 struct Tally {
     served: f64,
     lost: f64,
-    /// Integral of the packets present [packet s].
+    /// Integral over time of the packets present [packet s].
     present: f64,
 }
 
@@ -132,7 +132,7 @@ struct Slots<'a> {
     places: usize,
     overhead: Stretch,
     service: Stretch,
-    /// Rest of the slot after k services.
+    /// `[k]`: rest of the slot after k services.
     rests: Vec<Stretch>,
 }
 
@@ -160,8 +160,8 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Levels at the next tick from `levels` at this one (index 0 is level `base`); counts into `tally`. The result's
-    /// index 0 is the second value returned.
+    /// Levels at the next tick, from `levels` at this one (index 0 is level `base`), and the level of the result's
+    /// index 0. Adds to `tally`.
     fn slot(&self, levels: &[f64], base: usize, mut tally: Option<&mut Tally>) -> (Vec<f64>, usize) {
         let lowest = base.saturating_sub(self.quota);
         let mut ended = vec![0.0; self.places + 1 - lowest];
@@ -194,7 +194,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// The chain embedded at ticks: exact for exponential times, and for deterministic ones when a whole cycle fits between
+/// The chain observed at ticks: exact for exponential times, and for deterministic ones if a whole cycle fits between
 /// two ticks.
 pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
     if work.shape == TimeShape::Exponential {
@@ -250,9 +250,9 @@ pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
     Ok(ring(work, period_s, &tally))
 }
 
-/// Quota x ring at the most: a few numbers are kept for each.
+/// Largest quota x ring: a few numbers are stored for each pair.
 const MOST_KEPT: u64 = 1 << 22;
-/// Entries of the band worked through at the most: some seconds.
+/// Most entries of the band that are computed: some seconds.
 const MOST_ENTRIES: usize = 1 << 26;
 
 fn ring(work: &Work, period_s: f64, tally: &Tally) -> Ring {

@@ -1,9 +1,9 @@
-//! Chains of (packets, phase) between deterministic ticks: exponential times, a timer that is not.
+//! Markov chains of (packets, phase) between the deterministic ticks of a timer, for exponential times.
 //!
-//! Between two ticks the pair is a Markov chain in continuous time; a tick changes the phase. What one period does is
-//! computed by uniformization (a Poisson mixture of powers, all terms positive), the states just after a tick are then a
-//! banded chain, and the times spent follow from the tails of the same mixture. Exact but for jumps rarer than
-//! [`LEFT_OUT`] a period.
+//! Between two ticks the pair is a Markov chain in continuous time; a tick changes the phase. The effect of a period is
+//! computed by uniformization (a Poisson mixture of powers, all terms positive). The states just after a tick are then
+//! a banded chain, and the times spent follow from the tails of the same mixture. Exact, except for jumps with a
+//! probability below [`LEFT_OUT`] per period.
 
 use std::ops::Range;
 
@@ -13,67 +13,67 @@ use crate::queue::matrix::add_scaled;
 use crate::queue::qbd::{Blocks, Jump};
 use crate::queue::uniform::{Mixture, poisson};
 
-/// What a scheme does between and at its ticks.
+/// A scheme between its ticks, and the effect of a tick.
 pub struct Ticks<'a> {
-    /// Phases.
+    /// Number of phases.
     pub phases: usize,
     /// Highest level, B.
     pub top: usize,
     /// Time between two ticks (s).
     pub period_s: f64,
-    /// (first level, jumps), ascending from level 0; up-jumps are arrivals.
+    /// (first level, jumps), ascending from level 0; jumps up are arrivals.
     pub runs: Vec<(usize, Blocks)>,
-    /// The phase that a tick makes of a (level, phase).
+    /// The phase after a tick, from (level, phase).
     pub tick: Box<dyn Fn(usize, usize) -> usize + 'a>,
-    /// Arrivals (pps).
+    /// Arrival rate (pps).
     pub arrival_pps: f64,
-    /// Most packets a period can serve by the scheme's rules.
+    /// Most packets that the scheme can serve in a period.
     pub served_at_most: usize,
-    /// Mean service (s).
+    /// Mean service time (s).
     pub service_s: f64,
 }
 
-/// A scheme with a timer that runs free.
+/// A scheme with a free-running timer.
 pub trait Ticked {
     /// Its chain.
     fn ticks(&self) -> Ticks<'_>;
-    /// True if the CPU is left to the application in this phase.
+    /// True if the application may run in this phase.
     fn is_free(&self, phase: usize) -> bool;
-    /// Its figures.
+    /// Its figures, from the solution.
     fn ring(&self, solution: &Solution) -> Ring;
 
-    /// Solves it; an error is a reason for a user.
+    /// Solves the scheme; the error is a reason for the user.
     fn solve(&self) -> Result<Ring, String> {
         Ok(self.ring(&self.ticks().solve()?))
     }
 }
 
-/// Long-run shares of time, and what ticks find.
+/// Long-run shares of time, and of the states before ticks.
 pub struct Solution {
     phases: usize,
     /// P(level, phase) over time, level by level.
     times: Vec<f64>,
-    /// The same just before a tick.
+    /// P(level, phase) just before a tick, level by level.
     before_ticks: Vec<f64>,
 }
 
-/// Jumps a period rarer than this are left out.
+/// Probability below which numbers of jumps per period are left out.
 const LEFT_OUT: f64 = 1e-17;
-/// Operations worked through at the most: some seconds.
+/// Most operations: some seconds.
 const MOST_OPERATIONS: f64 = 1.5e10;
-/// (Level, phase) at the most: a handful of numbers is kept for each.
+/// Most states (level, phase), for each of which a few numbers are stored.
 const MOST_STATES: f64 = 1.6e7;
-/// Terms of a period's mixture at the most.
+/// Most terms of a period's mixture.
 const MOST_TERMS: f64 = 4e3;
 
-/// A level's jumps as (from phase, levels up, to phase, probability), and what stays.
+/// A level's jumps as (from phase, levels up, to phase, probability), and the probabilities of staying.
 struct Step {
     moves: Vec<(usize, isize, usize, f64)>,
     stays: Vec<f64>,
 }
 
 impl Ticks<'_> {
-    /// Solves it; an error is a reason for a user.
+    /// Solves the chain; the error is a reason for the user.
     pub fn solve(&self) -> Result<Solution, String> {
         let mixture = self.mixture()?;
         let steps: Vec<Step> = self.runs.iter().map(|(_, blocks)| self.step(blocks, mixture.rate)).collect();
@@ -88,14 +88,14 @@ impl Ticks<'_> {
         Ok(Solution { phases: self.phases, times, before_ticks })
     }
 
-    /// Operations that solving it takes; an error is a reason for a user.
+    /// Operations needed to solve it; the error is a reason for the user.
     pub fn operations(&self) -> Result<f64, String> {
-        // First: it refuses a period of too many events, whose counts would not fit in memory.
+        // First, as it refuses a period with too many events, whose distribution would not fit into memory.
         let mixture = self.mixture()?;
         Ok(self.band().operations(self, mixture.ends.len()))
     }
 
-    /// Jumps from a (level, phase): where to, whether a service ends by it, and the rate (1/s).
+    /// Jumps from a (level, phase): (target, whether a service ends with it, rate (1/s)).
     pub fn jumps(&self, level: usize, phase: usize) -> Vec<((usize, usize), bool, f64)> {
         let run = self.runs.partition_point(|(first, _)| *first <= level) - 1;
         let blocks = &self.runs[run].1;
@@ -107,7 +107,7 @@ impl Ticks<'_> {
         [up, from(&blocks.local, level, false), from(&blocks.down, level.saturating_sub(1), true)].concat()
     }
 
-    /// How far the states just after a tick reach in a period.
+    /// Levels that the states just after a tick can reach in a period.
     fn band(&self) -> Band {
         Band {
             ticked: self.ticked(),
@@ -147,12 +147,13 @@ impl Ticks<'_> {
         add(&blocks.up, 1);
         add(&blocks.local, 0);
         add(&blocks.down, -1);
-        // The fastest phase's own remainder is rounding.
+        // For the fastest phase the remainder is only a rounding error.
         let stays = stays.into_iter().map(|stay| if stay < 1e-13 * rate { 0.0 } else { stay / rate }).collect();
         Step { moves, stays }
     }
 
-    /// Where `start`, whose first level is `base`, is a period later, before the tick; and, if `timed`, the time spent.
+    /// Distribution a period after `start` (whose first level is `base`), before the tick; and, if `timed`, the time
+    /// spent in each state.
     fn period(
         &self,
         start: Vec<f64>,
@@ -162,12 +163,12 @@ impl Ticks<'_> {
         timed: bool,
     ) -> (Vec<f64>, Vec<f64>) {
         let levels = start.len() / self.phases;
-        // Phase by phase, so that one jump of many levels is one sum over a slice.
+        // Stored phase by phase, so that a jump of many levels is one sum over a slice.
         let (mut now, mut next) = (transposed(&start, self.phases), vec![0.0; start.len()]);
         let mut ended = vec![0.0; start.len()];
         let mut spent = vec![0.0; if timed { start.len() } else { 0 }];
         let mut held = 0..levels;
-        // Phases that hold anything: most are out of reach within a period.
+        // Phases with any probability: most cannot be reached within a period.
         let mut live: Vec<bool> = now.chunks(levels).map(|phase| phase.iter().any(|share| *share > 0.0)).collect();
         for (end, spent_s) in mixture.ends.iter().zip(&mixture.spent_s) {
             held = trimmed(&now, levels, held);
@@ -198,7 +199,7 @@ impl Ticks<'_> {
         (transposed(&ended, levels), transposed(&spent, levels))
     }
 
-    /// (place, weight) of the states just after a tick.
+    /// (state, weight) of the states just after a tick.
     fn after_ticks(&self, mixture: &Mixture, steps: &[Step]) -> Result<Vec<(usize, f64)>, String> {
         let band = self.band();
         let operations = band.operations(self, mixture.ends.len());
@@ -226,7 +227,7 @@ impl Ticks<'_> {
             }
             row
         };
-        // Between: neither the bottom nor the top is met within a period.
+        // Range of states from which neither the bottom nor the top is reached within a period.
         let between = (down + 2)..self.top.saturating_sub(up + 1);
         let common: Vec<Vec<f64>> =
             if between.is_empty() { Vec::new() } else { (0..kinds).map(|kind| row(between.start, kind)).collect() };
@@ -241,7 +242,7 @@ impl Ticks<'_> {
         Ok(weights.into_iter().enumerate().map(|(state, weight)| (place(state), weight)).collect())
     }
 
-    /// Phases that can follow a tick, the emptiest first.
+    /// Phases that may follow a tick, those with the fewest packets first.
     fn ticked(&self) -> Vec<usize> {
         let mut found = vec![(self.tick)(0, 0)];
         for level in [0, 1, self.top] {
@@ -264,7 +265,8 @@ struct Band {
 }
 
 impl Band {
-    /// Operations of the band's elimination, of its rows, and of the last pass over a period of so many terms.
+    /// Operations of the band's elimination, of computing its rows, and of the last pass, for a period with this number
+    /// of terms.
     fn operations(&self, ticks: &Ticks<'_>, terms: usize) -> f64 {
         let kinds = self.ticked.len();
         let wide = |levels: usize| (levels * kinds + kinds - 1) as f64;
@@ -277,7 +279,7 @@ impl Band {
 }
 
 impl Step {
-    /// One jump of all that is in `held` levels. What leaves the window is rarer than [`LEFT_OUT`].
+    /// One jump of all probability in the levels `held`. The probability that leaves this window is below [`LEFT_OUT`].
     fn take(
         &self,
         (now, live): (&[f64], &[bool]),
@@ -301,12 +303,12 @@ impl Step {
     }
 }
 
-/// Rows and columns exchanged, of rows so wide.
+/// Transposes a matrix with rows of this width.
 fn transposed(rows: &[f64], wide: usize) -> Vec<f64> {
     (0..wide).flat_map(|column| rows.iter().skip(column).step_by(wide).copied()).collect()
 }
 
-/// The levels of `held` but for those at both ends that hold nothing that counts; denormal numbers would never fall to zero.
+/// The levels of `held` without negligible ones at both ends; denormal numbers do not vanish by themselves.
 fn trimmed(now: &[f64], levels: usize, held: Range<usize>) -> Range<usize> {
     let holds = |level: &usize| now.iter().skip(*level).step_by(levels).any(|share| *share > 1e-40);
     let Some(first) = held.clone().find(holds) else { return held.start..held.start };
@@ -314,7 +316,7 @@ fn trimmed(now: &[f64], levels: usize, held: Range<usize>) -> Range<usize> {
     first..last + 1
 }
 
-/// The runs of alike levels of a ring.
+/// Runs of equal levels of a ring.
 pub fn runs(top: usize, blocks: impl Fn(usize) -> Blocks) -> Vec<(usize, Blocks)> {
     let mut firsts = vec![0, 1, 2, top];
     firsts.retain(|first| *first <= top);
@@ -323,36 +325,36 @@ pub fn runs(top: usize, blocks: impl Fn(usize) -> Blocks) -> Vec<(usize, Blocks)
     firsts.into_iter().map(|first| (first, blocks(first))).collect()
 }
 
-/// Counts above this have a probability below [`LEFT_OUT`] in a Poisson number of this mean.
+/// Number that a Poisson variable with this mean exceeds with a probability below [`LEFT_OUT`].
 fn reach(mean: f64) -> usize {
     let counts = poisson(mean);
     counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(counts.above.len() - 1)
 }
 
 impl Solution {
-    /// The larger of the shares of time and of ticks that find a (level, phase).
+    /// The larger of the probabilities of a (level, phase): over time, and just before a tick.
     pub fn seen(&self, level: usize, phase: usize) -> f64 {
         let place = level * self.phases + phase;
         self.times[place].max(self.before_ticks[place])
     }
 
-    /// Share of time in phases that `pick` takes.
+    /// Share of time in phases for which `pick` is true.
     pub fn share(&self, pick: impl Fn(usize) -> bool) -> f64 {
         self.share_where(|_, phase| pick(phase))
     }
 
-    /// Share of time in pairs of level and phase that `pick` takes.
+    /// Share of time in (level, phase) for which `pick` is true.
     pub fn share_where(&self, pick: impl Fn(usize, usize) -> bool) -> f64 {
         let taken = |(place, _): &(usize, &f64)| pick(place / self.phases, place % self.phases);
         self.times.iter().enumerate().filter(taken).map(|(_, time)| time).sum()
     }
 
-    /// Share of ticks that find a phase that `pick` takes.
+    /// Share of ticks that find a phase for which `pick` is true.
     pub fn ticks_finding(&self, pick: impl Fn(usize) -> bool) -> f64 {
         self.before_ticks.iter().enumerate().filter(|(place, _)| pick(place % self.phases)).map(|(_, p)| p).sum()
     }
 
-    /// Share of time with the highest level.
+    /// Share of time at the highest level.
     pub fn full(&self) -> f64 {
         self.times[self.times.len() - self.phases..].iter().sum()
     }

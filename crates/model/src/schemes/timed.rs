@@ -1,10 +1,11 @@
-//! coalesce with a deterministic timer, unmasked: interrupts preempt protocol work, and packets are served once an interrupt
-//! has announced them. Exact for exponential times, as a chain embedded at the ends of interrupts.
+//! coalesce with a deterministic timer, unmasked: interrupts preempt protocol work, and packets are served only after
+//! an interrupt has announced them. Exact for exponential times, as a chain observed at the ends of interrupts.
 //!
-//! At the end of an interrupt every packet is announced: the level alone is a Markov chain there. A cycle is, with a timer: a
-//! wait for the first packet, the timer (or a count, whichever is first), the ISR; with a minimum gap: the gap, a wait if
-//! nothing has come meanwhile, the ISR. Announced packets are served but for the ISR. Within the deterministic time (announced,
-//! not announced) is a Markov chain, worked out by uniformization; where the announced cannot run out the level is one.
+//! At the end of an interrupt all packets are announced, so that the level alone is a Markov chain there. A cycle with
+//! a timer is: a wait for the first packet, the timer (or a count, if it is reached first), the ISR. With a minimum gap
+//! it is: the gap, a wait if no packet has come during it, the ISR. Announced packets are served except during the ISR.
+//! During the deterministic time (announced, not announced) is a Markov chain, computed by uniformization; if announced
+//! packets cannot run out, the level alone suffices.
 
 mod stretch;
 
@@ -16,29 +17,29 @@ use crate::answer::{Ring, Shares};
 use crate::queue::banded::Banded;
 use stretch::Stretch;
 
-/// Operations at the most: some seconds.
+/// Most operations: some seconds.
 const MOST_OPERATIONS: f64 = 6e9;
-/// Probabilities kept at the most: 256 MiB.
+/// Most probabilities stored: 256 MiB.
 const MOST_KEPT: f64 = 3.3e7;
-/// States rarer than this in all play no part in a figure that is good to 1e-9.
+/// Total probability below which states have no influence on figures with an error of 1e-9.
 const RARE: f64 = 1e-12;
 
 /// What ends a gathering, with one deterministic time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ending {
-    /// So long after the first packet (s), or with so many frames.
+    /// This time after the first packet (s), or this number of frames.
     Timer(f64, Option<usize>),
-    /// So long after the interrupt (s), or with the first packet after it.
+    /// This time after the interrupt (s), or later the first packet.
     Gap(f64),
 }
 
 impl Ending {
-    /// Of an unmasked scheme with timers; None where it has parts that this chain does not.
+    /// The ending of an unmasked scheme with timers; None if it has features that this chain lacks.
     pub fn of(coalesce: &Coalesce) -> Option<Self> {
         let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
         let frames = coalesce.frames.filter(|frames| *frames > 1);
         match (on(coalesce.absolute_timer_s), on(coalesce.packet_timer_s), on(coalesce.min_gap_s)) {
-            // Dropped frames that count make the count another dimension.
+            // If dropped frames count, the count would be another dimension.
             (Some(_), None, None) if frames.is_some() && coalesce.drops_interrupt => None,
             (Some(timer_s), None, None) if coalesce.frames != Some(1) => {
                 Some(Self::Timer(timer_s, frames.map(|frames| frames as usize)))
@@ -49,20 +50,20 @@ impl Ending {
     }
 }
 
-/// Mean times of a cycle by what goes on, up to its ISR and in it (s), and packet seconds.
+/// Mean times of a cycle (s), up to its ISR and during it, and the integral of the packets present.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Tally {
-    /// In all.
+    /// Length of the cycle.
     length_s: f64,
-    /// Nothing announced is left.
+    /// Time without announced packets.
     idle_s: f64,
-    /// Announced packets are served.
+    /// Time in which announced packets are served.
     busy_s: f64,
-    /// One announced packet is left.
+    /// Time with one announced packet left.
     last_s: f64,
-    /// The ring is full.
+    /// Time with a full ring.
     full_s: f64,
-    /// Packets present x time.
+    /// Integral over time of the packets present [packet s].
     present: f64,
 }
 
@@ -77,10 +78,10 @@ impl Tally {
     }
 }
 
-/// Levels that follow, and what it took.
+/// Distribution of the next level, and the times until then.
 #[derive(Debug, Clone, Default)]
 struct Row {
-    /// The level of the first entry.
+    /// Level of the first entry.
     base: usize,
     levels: Vec<f64>,
     tally: Tally,
@@ -111,7 +112,7 @@ impl Row {
         self.tally.add(&other.tally, weight);
     }
 
-    /// Leaves out the lowest levels as long as they weigh next to nothing.
+    /// Leaves out the lowest levels whose weight is negligible.
     fn trimmed(mut self) -> Self {
         let mut sum = 0.0;
         let rare = self.levels.iter().take_while(|share| {
@@ -124,7 +125,7 @@ impl Row {
         self
     }
 
-    /// The same `by` packets higher up: as long as neither end of the ring is met, nothing else changes.
+    /// The same row `by` packets higher: unless an end of the ring is reached, nothing else changes.
     fn raised(&self, by: usize) -> Self {
         let mut row = self.clone();
         row.base += by;
@@ -141,7 +142,7 @@ struct Chain<'a> {
     stretch: Stretch,
 }
 
-/// Solves it; an error is a reason for a user.
+/// Solves the scheme; the error is a reason for the user.
 pub fn solve(work: &Work, ending: Ending, drops_interrupt: bool) -> Result<Ring, String> {
     let places = work.places as usize;
     let (time_s, frames) = match ending {
@@ -150,8 +151,9 @@ pub fn solve(work: &Work, ending: Ending, drops_interrupt: bool) -> Result<Ring,
     };
     let stretch = Stretch::new(work.arrival_pps, work.service_pps(), places, time_s, frames)?;
     let chain = Chain { work, places, ending, drops_interrupt, stretch };
-    // Where announced packets may run out while the ring is full, the level alone is no chain. In a stable queue the ring is
-    // never full then, and in overload they never run out: the first pass assumes that this does not matter.
+    // If announced packets may run out while the ring is full, the level alone is not a Markov chain. In a stable queue
+    // the ring is then never full, and in overload they never run out: the first pass assumes that this does not
+    // matter.
     for exact in [false, true] {
         chain.afford(exact)?;
         let rows = chain.rows(exact);
@@ -165,7 +167,7 @@ pub fn solve(work: &Work, ending: Ending, drops_interrupt: bool) -> Result<Ring,
 }
 
 impl Chain<'_> {
-    /// Errs where the chain would take too long.
+    /// Error if the chain would take too long.
     fn afford(&self, exact: bool) -> Result<(), String> {
         let places = self.places as f64;
         let (down, up) = (self.longest_down() as f64, self.longest_up() as f64);
@@ -183,13 +185,13 @@ impl Chain<'_> {
         ))
     }
 
-    /// Every stretch is worked out with announced and waiting packets apart.
+    /// True: all parts are computed with announced and waiting packets separately.
     fn by_both(&self) -> bool {
         !matches!(self.ending, Ending::Timer(_, None))
     }
 
-    /// Weight of the stretches that were worked out by the level alone although it is no chain there, by these weights of the
-    /// levels from the lowest on.
+    /// Total weight of the parts that were computed by the level alone although it is not a Markov chain there;
+    /// `weights`: those of the levels from the lowest on.
     fn approximated(&self, weights: &[f64]) -> f64 {
         if self.by_both() {
             return 0.0;
@@ -197,7 +199,8 @@ impl Chain<'_> {
         let served = self.served_first();
         let (mut visits, mut sum) = (0.0, 0.0);
         for level in (0..=self.places).rev() {
-            // From the level above by a service; a full ring that does not interrupt has no other way.
+            // Reached from the level above by a service; a full ring that does not interrupt is reached in no other
+            // way.
             let from_above = if level + 1 == self.places && !self.drops_interrupt { 1.0 } else { served };
             let own = level.checked_sub(self.lowest()).map_or(0.0, |place| weights[place]);
             visits = own + from_above * visits;
@@ -209,12 +212,12 @@ impl Chain<'_> {
         sum
     }
 
-    /// P(a service comes before an arrival).
+    /// P(a service ends before an arrival).
     fn served_first(&self) -> f64 {
         self.work.service_pps() / (self.work.service_pps() + self.work.arrival_pps)
     }
 
-    /// Most services of a cycle that count.
+    /// Most services of a cycle that are not left out.
     fn longest_down(&self) -> usize {
         let waiting = (math::ln(stretch::LEFT_OUT) / math::ln(self.served_first())).abs();
         (waiting.min(self.places as f64) as usize + 1 + self.stretch.down).min(self.places)
@@ -228,7 +231,8 @@ impl Chain<'_> {
         (in_isr.min(self.places as f64) as usize + 2 + self.stretch.up).min(self.places)
     }
 
-    /// The cycle from each level, from the lowest to the top; unless `exact`, by the level alone wherever the ring may be full.
+    /// The cycle from each level, from the lowest to the top. Unless `exact`, by the level alone, even if the ring may
+    /// be full.
     fn rows(&self, exact: bool) -> Vec<Row> {
         let (lambda, mu) = (self.work.arrival_pps, self.work.service_pps());
         let mut alike: Option<(usize, Row)> = None;
@@ -244,7 +248,7 @@ impl Chain<'_> {
             row
         };
         let mut before: Vec<Row> = Vec::with_capacity(self.places + 1);
-        // What follows a wait for a packet that ends with the `next` state's own row.
+        // After a wait for a packet that ends with the row of state `next`.
         let wait = |level: usize, met: &Row, lower: Option<&Row>| -> Row {
             let full = level == self.places;
             let counts = !full || self.drops_interrupt;
@@ -267,7 +271,7 @@ impl Chain<'_> {
         match self.ending {
             Ending::Timer(..) => {
                 for level in 0..=self.places {
-                    // A packet that finds the ring full starts the timer, too, where it counts.
+                    // A packet that finds the ring full also starts the timer, if it counts.
                     let met = if level < self.places {
                         stretched(level, 1)
                     } else if self.drops_interrupt {
@@ -286,7 +290,7 @@ impl Chain<'_> {
                     let row = wait(level, &met, waits.last());
                     waits.push(row);
                     let mut gap = stretched(level, 0);
-                    // Nothing has come: the first entries are by the announced packets left.
+                    // No packet has come: the first entries are by the announced packets left.
                     let nothing = std::mem::take(&mut gap.levels);
                     let (with, without) = nothing.split_at(nothing.len() / 2);
                     gap.levels = with.to_vec();
@@ -306,7 +310,7 @@ impl Chain<'_> {
         usize::from(matches!(self.ending, Ending::Timer(..)))
     }
 
-    /// The ISR after it: arrivals meanwhile, up to the top.
+    /// Adds the ISR: arrivals during it, limited by the ring.
     fn interrupted(&self, mut row: Row) -> Row {
         let load = self.work.arrival_pps * self.work.interrupt_s;
         let (up, stay) = (load / (1.0 + load), 1.0 / (1.0 + load));
@@ -326,12 +330,12 @@ impl Chain<'_> {
         row
     }
 
-    /// The lowest level at the end of an interrupt: each brings a packet, unless it came of a dropped one.
+    /// Lowest level at the end of an interrupt: each announces a packet, unless a dropped one caused it.
     fn lowest(&self) -> usize {
         usize::from(!self.drops_interrupt)
     }
 
-    /// Weights of the levels from the lowest to the top at the ends of interrupts.
+    /// Weights of the levels at the ends of interrupts, from the lowest to the top.
     fn stationary(&self, rows: &[Row]) -> Result<Vec<f64>, String> {
         let lowest = self.lowest();
         let below = |(n, row): (usize, &Row)| (n + lowest).saturating_sub(row.base);

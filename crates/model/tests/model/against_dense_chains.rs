@@ -1,4 +1,4 @@
-//! Every exact scheme against the referee's dense solve on random parameters.
+//! All exact schemes compared with the referee's dense solution, at random parameters.
 
 mod modulated;
 use crate::referee;
@@ -7,36 +7,36 @@ use netcliff_core::{Engine, Host, Outcome, Point, Service, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
-/// A state: packets, stage, served in this poll.
+/// A state: (packets, stage, served in this poll).
 type State = (u64, Stage, u64);
 
-/// Where a state leads, and how fast.
+/// Target states and rates.
 type Jumps = Vec<(State, f64)>;
 
 const START: State = (0, Stage::Idle, 0);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Stage {
-    /// Nothing runs.
+    /// Idle.
     Idle,
-    /// The interrupt; with `under` it came on top of a service.
+    /// The interrupt.
     Isr,
     /// Poll overhead.
     Poll,
-    /// The register write after a poll that emptied the ring or found it so.
+    /// The register write after a poll that emptied the ring or found it empty.
     Unmask,
-    /// Protocol.
+    /// Protocol processing.
     Service,
 }
 
-/// Rates of one case, in units of the protocol rate.
+/// Rates of one test case, in units of the protocol rate.
 #[derive(Debug, Clone)]
 struct Case {
     places: u64,
     lambda: f64,
     isr: f64,
     overhead: f64,
-    /// Rate of a register write; NAPI's only, the others are asked with none.
+    /// Rate of a register write; used for NAPI only.
     unmask: f64,
     weight: u64,
 }
@@ -63,7 +63,7 @@ impl Case {
         }
     }
 
-    /// The host for a scheme: NAPI masks and unmasks.
+    /// The host for a scheme: only NAPI masks and unmasks.
     fn host_for(&self, scheme: &str) -> Host {
         let mask_s = if scheme.starts_with("napi:") { 1e-6 / self.unmask } else { 0.0 };
         Host { mask_s, ..self.host() }
@@ -88,14 +88,14 @@ fn cases(places: std::ops::Range<u64>) -> impl Strategy<Value = Case> {
     })
 }
 
-/// What the referee says, in the outcome's terms (rates in units of the protocol rate).
+/// The referee's result, in the terms of the outcome (rates in units of the protocol rate).
 struct Verdict {
     full: f64,
     present: f64,
     interrupt: f64,
     poll: f64,
     unmask: f64,
-    /// Unmasking with packets that came meanwhile.
+    /// P(unmasking, with packets that came during it).
     unmask_met: f64,
     protocol: f64,
     idle: f64,
@@ -131,7 +131,7 @@ fn agree(outcome: &Outcome, verdict: &Verdict) -> Result<(), TestCaseError> {
         ("available", cpu.available.unwrap().value, verdict.idle),
     ];
     for (name, got, want) in pairs {
-        // The dense solve itself is only good to about 1e-14 absolutely: 1e-9 relative above 1e-4.
+        // The dense solution itself has an absolute error of about 1e-14, which is 1e-9 relative above 1e-4.
         prop_assert!((got - want).abs() <= 1e-9 * want.abs() + 1e-13, "{name}: {got} against {want}");
     }
     let total: f64 =
@@ -140,7 +140,7 @@ fn agree(outcome: &Outcome, verdict: &Verdict) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// interrupt: (packets, ISR or not); every arrival starts an ISR unless one runs.
+/// interrupt: (packets, ISR or not); each arrival starts an ISR unless one runs.
 fn interrupt(case: &Case, drops: bool) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
     move |&(n, stage, _): &State| {
@@ -163,7 +163,7 @@ fn after(n: u64, stage: Stage) -> State {
     if n == 0 { (0, Stage::Idle, 0) } else { (n, stage, 0) }
 }
 
-/// disable-enable; merged: the stage Isr serves the first packet too, at the rate of both means together.
+/// disable-enable. `merged`: the stage Isr also serves the first packet, with the sum of both means.
 fn disable_enable(case: &Case, merged: bool) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
     let first = if merged { 1.0 / (1.0 / case.isr + 1.0) } else { case.isr };
@@ -183,8 +183,8 @@ fn disable_enable(case: &Case, merged: bool) -> impl Fn(&State) -> Jumps + use<>
     }
 }
 
-/// Linux NAPI: `delivery` of the interrupt if it comes late, interrupt and mask, overhead, up to `weight` packets, another
-/// overhead if all of them were there, else unmask; what came meanwhile interrupts then.
+/// Linux NAPI: `delivery` if the interrupt comes late; interrupt and mask; overhead; up to `weight` packets; another
+/// overhead if there were `weight`, otherwise unmasking, after which packets that came during it interrupt.
 fn napi(case: &Case, delivery: Option<f64>) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
     let isr = 1.0 / (1.0 / case.isr + 1.0 / case.unmask);
@@ -195,7 +195,7 @@ fn napi(case: &Case, delivery: Option<f64>) -> impl Fn(&State) -> Jumps + use<> 
             jumps.push(((n + 1, next, served), case.lambda));
         }
         match (stage, delivery) {
-            // The interrupt is on its way.
+            // The interrupt has not been delivered yet.
             (Stage::Idle, Some(delivery)) if n > 0 => jumps.push(((n, Stage::Isr, 0), delivery)),
             (Stage::Idle, _) => {}
             (Stage::Isr, _) => jumps.push(((n, Stage::Poll, 0), isr)),
@@ -229,7 +229,7 @@ fn masked_count(case: &Case, frames: u64) -> impl Fn(&State) -> Jumps + use<> {
     }
 }
 
-/// Unmasked coalescing by count: `counted` frames wait for the interrupt that announces them, the rest is served.
+/// Unmasked coalescing by count: `counted` frames wait for the interrupt that announces them; the others are served.
 fn unmasked_count(case: &Case, frames: u64) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
     let serving = move |n: u64, counted: u64| (n, if n > counted { Stage::Service } else { Stage::Idle }, counted);
@@ -249,7 +249,7 @@ fn unmasked_count(case: &Case, frames: u64) -> impl Fn(&State) -> Jumps + use<> 
     }
 }
 
-/// disable-enable with services and interrupts of `stages` exponentials each; the third number is stages done.
+/// disable-enable with services and interrupts of `stages` exponentials each; the third number is the stages done.
 fn erlang_disable_enable(case: &Case, stages: u64) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
     let pace = stages as f64;
@@ -270,7 +270,7 @@ fn erlang_disable_enable(case: &Case, stages: u64) -> impl Fn(&State) -> Jumps +
     }
 }
 
-// Other cases in every run, of which 500 show a fault of one in 100 with a chance of 99 %.
+// Random cases, other ones in each run; 500 of them show a fault that affects one in 100 with a probability of 99 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
@@ -289,7 +289,7 @@ proptest! {
     #[test]
     fn disable_enable_merged(case in cases(1..65)) {
         let chain = verdict(&disable_enable(&case, true), case.places);
-        // The referee's stage holds interrupt and first packet: divide it by their means.
+        // The referee's stage contains interrupt and first packet: divided in proportion to their means.
         let serving = 1.0 / (1.0 / case.isr + 1.0);
         let split = Verdict {
             interrupt: chain.interrupt * (1.0 - serving),
@@ -316,7 +316,7 @@ proptest! {
         prop_assert!((interrupts - chain.interrupt * case.isr).abs() <= 1e-9 * interrupts + 1e-13);
     }
 
-    /// An interrupt a frame is the scheme interrupt, also where dropped frames count.
+    /// One interrupt per frame is the scheme interrupt, also if dropped frames count.
     #[test]
     fn unmasked_coalescing_of_one_frame_is_interrupt(case in cases(1..65), drops: bool) {
         let coalesce = case.solve(&format!("coalesce:frames=1,drops_interrupt={drops}"));
@@ -332,7 +332,7 @@ proptest! {
         agree(&outcome, &verdict(&erlang_disable_enable(&case, stages.into()), case.places))?;
     }
 
-    /// The interrupt comes late and the CPU is free meanwhile.
+    /// The interrupt comes late, and the CPU is free until then.
     #[test]
     fn napi_chain_with_late_interrupts(case in cases(1..30), latency in -2.0..2.0_f64) {
         let delivery = latency.exp();

@@ -1,11 +1,12 @@
-//! The whole box of the command line: every scheme with any parameters on any host at any rate has an outcome whose figures
-//! can be, or is refused with a reason a user can act on. [`netcliff_core::Outcome::check`] is what the door asks.
+//! All inputs that the command line accepts: every scheme with any parameters, on any host and at any rate, either has
+//! an outcome with possible figures ([`netcliff_core::Outcome::check`]), or is refused with a reason that a user can
+//! act on.
 
 use netcliff_core::{Engine, EngineFailure, Host, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
-/// A time: none, or from 1e-18 s to 1e6 s, mostly near those of real hosts.
+/// A time: 0, or from 1e-18 s to 1e6 s, mostly close to those of real hosts.
 fn time_s() -> impl Strategy<Value = f64> {
     prop_oneof![
         1 => Just(0.0),
@@ -14,7 +15,7 @@ fn time_s() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// A count: mostly few, up to 2^31 - 1.
+/// A count, mostly small, up to 2^31 - 1.
 fn count() -> impl Strategy<Value = u64> {
     prop_oneof![6 => 1..9_u64, 3 => 9..80_u64, 1 => 80..2_147_483_647_u64]
 }
@@ -50,7 +51,7 @@ fn scheme() -> impl Strategy<Value = String> {
 
 fn host() -> impl Strategy<Value = Host> {
     let times = (time_s(), time_s(), time_s(), time_s(), time_s());
-    // Larger rings only take longer; `large_rings_take_no_time` has them.
+    // Larger rings only take longer; `large_rings_take_no_time` tests them.
     let ring = prop_oneof![4 => 1..9_u64, 3 => 9..130_u64, 1 => 130..3000_u64];
     let service = prop_oneof![
         6 => Just("exponential"),
@@ -91,7 +92,7 @@ fn traffic() -> impl Strategy<Value = Traffic> {
     })
 }
 
-// Other points in every run, of which 400 show a defect of one in 100 with a chance of 98 %.
+// Random points, other ones in each run; 400 of them show a defect that affects one in 100 with a probability of 98 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -106,7 +107,7 @@ proptest! {
     }
 }
 
-/// Counts of its arrivals would take 80 GB and more.
+/// The distribution of its arrivals would need 80 GB and more.
 #[test]
 fn a_period_of_too_many_arrivals_is_refused() {
     let host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };

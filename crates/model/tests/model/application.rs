@@ -1,12 +1,12 @@
-//! The application above the ring: saturation, receive livelock, the cliff; and the two-moment socket against the
-//! exact chain of CPU, ring and socket by the referee.
+//! The application above the ring: saturation, receive livelock and the cliff; and the two-moment socket compared with
+//! the referee's exact chain of CPU, ring and socket.
 
 use crate::referee;
 
 use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{Fidelity, ModelEngine, cliff, livelock_index};
 
-/// Costs as calibration finds them on a small virtual machine.
+/// Costs as calibrated on a small virtual machine.
 fn calibrated() -> Host {
     Host {
         name: "calibrated".to_owned(),
@@ -39,7 +39,7 @@ fn throughput(outcome: &Outcome) -> f64 {
 
 #[test]
 fn loss_rises_and_the_application_starves() {
-    // A ring and a socket of some hundred packets, so that 39 loads are solved in a moment.
+    // Ring and socket of about a hundred packets, so that 39 loads are solved quickly.
     let host = Host { ring: 64, socket_buffer: 128, ..calibrated() };
     let mut last = 0.0;
     for step in 1..40 {
@@ -62,7 +62,7 @@ fn cliff_is_where_the_cpu_ends() {
     let (engine, traffic) = (ModelEngine::default().without_quantiles(), Traffic::poisson(1e3));
     let scheme: Scheme = "napi".parse().unwrap();
     let found = cliff(&engine, &host, &scheme, &traffic, 1e-4).unwrap();
-    // lambda (protocol + application) + interrupts (s + o) = 1, no wake-ups left.
+    // lambda (protocol + application) + interrupts (s + o) = 1, without wake-ups.
     let outcome = solve(&host, "napi", found.pps);
     let interrupts = outcome.interrupts_per_s.unwrap().value;
     let used = found.pps * 1.9e-6 + interrupts * 2.5e-6;
@@ -71,16 +71,16 @@ fn cliff_is_where_the_cpu_ends() {
     assert!((0.3..0.7).contains(&index), "{index}");
 }
 
-/// What the exact chain says: packets read (1/s), mean time to the start of a read (s).
+/// Result of the exact chain: packets read (1/s), and mean time to the start of a read (s).
 struct Exact {
     read_pps: f64,
     latency_s: f64,
 }
 
-/// disable-enable below, an application above; states (ring, stage, socket with the packet being read).
+/// disable-enable with an application; states (ring, stage, socket including the packet being read).
 fn exact(host: &Host, lambda: f64) -> Exact {
     let (isr, mu, alpha) = (1.0 / host.interrupt_s, 1.0 / host.protocol_s, 1.0 / host.application_s.unwrap());
-    // Stage 0: softirq idle, 1: interrupt, 2: protocol.
+    // Stage 0: softirq idle; 1: interrupt; 2: protocol.
     let chain = referee::stationary((0_u64, 0_u8, 0_u64), &|&(packets, stage, waiting)| {
         let mut jumps = Vec::new();
         if packets < host.ring {
@@ -101,7 +101,7 @@ fn exact(host: &Host, lambda: f64) -> Exact {
     let delivered = mean(&|state| if state.1 == 2 { mu } else { 0.0 });
     let read_pps = mean(&|state| if state.1 == 0 && state.2 > 0 { alpha } else { 0.0 });
     let left = mean(&|state| f64::from(state.1 == 0));
-    // A read takes t / V from its start to its end, interruptions included.
+    // A read takes t / V from start to end, including interruptions.
     let reading_s = host.application_s.unwrap() / left;
     let latency_s = mean(&|state| state.0 as f64) / delivered + mean(&|state| state.2 as f64) / read_pps - reading_s;
     Exact { read_pps, latency_s }
@@ -112,7 +112,7 @@ fn two_moments_near_the_exact_socket() {
     let mut host = calibrated();
     (host.context_switch_s, host.wakeup_s, host.socket_drop_cost) = (0.0, 0.0, 1.0);
     (host.ring, host.socket_buffer) = (24, 40);
-    // One stage is exponential, but is not recognised as such: the approximation answers.
+    // Erlang with one stage is exponential but not recognised as such: the approximation answers.
     host.service = Service::Erlang { stages: 1 };
     for kpps in [100.0, 200.0, 300.0, 340.0, 380.0, 450.0, 600.0, 900.0] {
         let outcome = solve(&host, "disable-enable", kpps * 1e3);

@@ -1,4 +1,4 @@
-//! Ring, socket and application solved exactly, against the same host written state by state as a dense chain.
+//! Ring, socket and application solved exactly, compared with a dense chain of the same host, state by state.
 
 use crate::referee;
 
@@ -38,14 +38,14 @@ fn point(case: &Case) -> Point {
     Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(case.lambda * 1e6) }
 }
 
-/// What the dense chain says.
+/// Result of the dense chain.
 #[derive(Debug)]
 struct Verdict {
     read: f64,
     ring_loss: f64,
     socket_loss: f64,
     latency: f64,
-    /// Interrupt, poll, protocol, application, available.
+    /// Shares of interrupt, poll, protocol, application, available.
     cpu: [f64; 5],
 }
 
@@ -83,7 +83,8 @@ fn verdict(case: &Case) -> Verdict {
     }
 }
 
-/// Mean packets in the ring that the socket will take, over a unit of the chain's time: of each place, by iteration to its fixed point.
+/// Mean packets in the ring that the socket will take, per unit of the chain's time: computed for each position by
+/// iteration to a fixed point.
 fn taken_present(case: &Case, chain: &[(State, f64)]) -> f64 {
     let index: std::collections::HashMap<State, usize> = chain.iter().enumerate().map(|(i, (s, _))| (*s, i)).collect();
     let jumps: Vec<Vec<(usize, f64, Option<bool>)>> = chain
@@ -130,8 +131,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point(case)).unwrap();
     let Verdict { read, ring_loss, socket_loss, latency, cpu } = verdict(case);
     let near = |name: &str, found: f64, right: f64| {
-        // Losses near nothing are compared with 1. The referee's elimination subtracts: where next to nothing is read, what is divided by
-        // it has lost as many digits.
+        // Very small losses are compared with 1. The referee's elimination subtracts: if almost nothing is read, values
+        // divided by it have lost as many digits.
         let lost = if name == "latency" { 1e-15 / read } else { 0.0 };
         let close = (found - right).abs() <= (1e-9 + lost) * right.abs() + 1e-12;
         prop_assert!(close, "{name}: {found}, dense chain {right}, {case:?} {:?}", outcome.notes);
@@ -142,7 +143,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     near("read", value(outcome.throughput_pps) / 1e6, read)?;
     near("ring loss", value(loss.ring), ring_loss)?;
     near("socket loss", value(loss.socket), socket_loss)?;
-    // Where nearly all is lost, an answer that is not exact has none.
+    // If almost everything is lost, an answer that is not exact has no latency.
     if let Some(mean) = outcome.latency_s.unwrap().mean {
         near("latency", mean.value * 1e6, latency)?;
     } else {
@@ -209,18 +210,18 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
-// Other cases in every run, of which 120 show a fault of one in 20 with a chance of 99.8 %.
+// Random cases, other ones in each run; 120 of them show a fault that affects one in 20 with a probability of 99.8 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
-    /// Every figure of every scheme to nine digits, over two decades of every cost.
+    /// All figures of all schemes to nine digits, with each cost varied over two decades.
     #[test]
     fn every_figure_of_a_dense_chain(case in cases()) {
         check(&case)?;
     }
 }
 
-/// A busy period of some (8e4)^63 s is beyond a double: the approximation answers and says so, and nothing is NaN.
+/// A busy period of about (8e4)^63 s exceeds a double: the approximation answers, a note says so, and no figure is NaN.
 #[test]
 fn an_overload_beyond_doubles_is_answered() {
     for scheme in ["ideal", "interrupt:drops_interrupt=false", "disable-enable", "napi"] {

@@ -1,5 +1,5 @@
-//! Ring, socket and application under polls that wait for ticks, against the same host written state by state: from tick to tick by
-//! uniformization until nothing changes, with the age of every packet in the ring.
+//! Ring, socket and application with polls that wait for ticks, compared with the same host state by state: from tick
+//! to tick by uniformization until nothing changes, with the age of every packet in the ring.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,16 @@ use netcliff_core::{Engine, Figure, Host, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
-/// What has the CPU, above the application.
+/// What runs on the CPU with priority over the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
-    /// Nobody: no interrupt, no cycle.
+    /// Nothing: no interrupt and no cycle.
     Free,
-    /// napi-2007: masked, waiting for a tick; the CPU is free as well.
+    /// napi-2007: masked, waiting for a tick; the application may run.
     Waiting,
     Interrupt,
-    /// napi-2007: the overhead of a poll; polling: so many overheads, before the rest of a cycle (packets, a tick came in it), if any.
+    /// napi-2007: the overhead of a poll. polling: this number of overheads, before the rest of a cycle (packets,
+    /// whether a tick came in it), if any.
     Overhead(usize, Option<(usize, bool)>),
     Serving(usize, bool),
 }
@@ -27,7 +28,7 @@ enum Thread {
     Working,
 }
 
-/// (Packets in the ring, phase, thread, packets waiting in the socket).
+/// (packets in the ring, phase, thread, packets waiting in the socket).
 type State = (usize, Phase, Thread, usize);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,7 +39,7 @@ enum Event {
     Other,
 }
 
-/// Times in microseconds.
+/// Times of one test case (us).
 #[derive(Debug, Clone)]
 struct Case {
     is_polling: bool,
@@ -54,7 +55,7 @@ struct Case {
     socket: usize,
 }
 
-/// Overheads at a time: more are rarer than what is compared.
+/// Largest number of waiting overheads: more have a probability below the accuracy of the comparison.
 const OVERHEADS: usize = 8;
 
 impl Case {
@@ -62,13 +63,13 @@ impl Case {
         matches!(phase, Phase::Free | Phase::Waiting)
     }
 
-    /// A switch that takes no time is over as soon as the application may run.
+    /// A context switch that takes no time is over as soon as the application may run.
     fn settled(&self, (packets, phase, thread, waiting): State) -> State {
         let at_once = self.switch.is_none() && thread == Thread::Switching && Self::is_free(phase);
         if at_once { (packets, phase, Thread::Working, waiting - 1) } else { (packets, phase, thread, waiting) }
     }
 
-    /// The cycle that begins with so many packets in the ring.
+    /// The cycle that begins with this number of packets in the ring.
     fn cycle(&self, packets: usize, rearmed: bool) -> Phase {
         if packets > 0 { Phase::Serving(self.quota, rearmed) } else { Phase::Free }
     }
@@ -163,7 +164,7 @@ impl Case {
     }
 }
 
-/// A place for each state: its weight, and the ages of the packets in the ring times it, the oldest first.
+/// For each state its weight, followed by weight x age of each packet in the ring, the oldest first.
 type Weights = Vec<Vec<f64>>;
 
 /// The host as jumps between numbered states.
@@ -172,7 +173,7 @@ struct Chain {
     jumps: Vec<Vec<(usize, f64, Event)>>,
     ticks: Vec<usize>,
     rate: f64,
-    /// (P(so many jumps in a period), time after so many).
+    /// (P(n jumps in a period), time after n jumps).
     mixture: Vec<(f64, f64)>,
 }
 
@@ -228,13 +229,13 @@ impl Chain {
                 next[*to][1..].iter_mut().zip(&weights[left..]).for_each(|(sum, age)| *sum += share * age);
             }
             next[from].iter_mut().zip(weights).for_each(|(sum, weight)| *sum += stays * weight);
-            // What is spent here makes each packet as much older.
+            // The time spent here is added to the age of each packet.
             next[from][1..].iter_mut().for_each(|age| *age += weights[0] / self.rate);
         }
         next
     }
 
-    /// A period later, after the tick; and the integral over it.
+    /// State after a period and its tick, and the integral over the period.
     fn period(&self, start: &Weights) -> (Weights, Weights) {
         let (mut now, mut ended, mut spent) = (start.clone(), self.none(), self.none());
         for (share, time) in &self.mixture {
@@ -253,7 +254,7 @@ impl Chain {
         (after, spent)
     }
 
-    /// The integral over a period in the long run.
+    /// Integral over a period in the long run.
     fn stationary(&self) -> Weights {
         let mut now = self.none();
         now[0][0] = 1.0;
@@ -306,7 +307,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    // Where interrupts and protocol starve the application for long, going from tick to tick takes as long.
+    // If interrupts and protocol starve the application for long, iterating from tick to tick takes equally long.
     let load = 0.2..1.0_f64;
     let time = || (-1.2..1.2_f64).prop_map(f64::exp);
     let switch = prop_oneof![Just(None), time().prop_map(Some)];
@@ -331,7 +332,7 @@ fn cases() -> impl Strategy<Value = Case> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
-    /// Every figure, other hosts in every run.
+    /// All figures, with other hosts in each run.
     #[test]
     fn every_figure_of_a_chain_by_states(case in cases()) {
         check(&case)?;

@@ -1,12 +1,13 @@
-//! Hosts with an application, drawn at random, as the program answered before 28 November 2026, when the band was eliminated state by state and every
-//! excursion was followed from its own room: `tests/referee/before.csv`, by commit 80f536ec with `MOST_OPERATIONS` of 8e18
-//! (`netcliff predict`'s engine, 13 digits). The two programs leave out what is rare at other places.
+//! Random hosts with an application, compared with the answers of the program before 28 November 2026, when the band
+//! was eliminated state by state and each excursion was followed from its own free space: `tests/referee/before.csv`,
+//! from commit 80f536ec with `MOST_OPERATIONS` of 8e18 (the engine of `netcliff predict`, 13 digits). The two programs
+//! leave out rare events in different places.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, Host, Point, Scheme, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 
-/// Relative difference of figures, and of losses and shares that are next to none.
+/// Accepted relative difference of figures, and largest losses and shares that count as zero.
 const NEAR: f64 = 1e-6;
 const NONE: f64 = 1e-9;
 
@@ -55,7 +56,7 @@ fn the_figures_of_the_program_before() {
                 assert!(wanted.is_nan(), "{line}: no {name}");
                 continue;
             };
-            // Next to nothing, in packets a second or as a share.
+            // Largest value that counts as zero, in packets per second or as a share.
             let none = if name == "read_pps" { NONE * point.traffic.rate_pps().unwrap() } else { NONE };
             let far = (found - wanted).abs();
             assert!(far <= NEAR * wanted.abs() || (name != "latency_s" && far <= none), "{line}: {name} {found:e}");

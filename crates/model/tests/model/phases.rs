@@ -1,4 +1,4 @@
-//! napi with times in phases, against the queue that it becomes where nothing but a packet's protocol takes time: M/G/1/K.
+//! napi with times made of phases, compared with M/G/1/K, which it equals if only a packet's protocol takes time.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, Host, Outcome, Point, Traffic};
@@ -41,7 +41,7 @@ fn napi_without_overheads_is_a_queue_of_its_service() {
     }
 }
 
-/// What phases approximate is said: the variation that they do not reach, and whose times they are not.
+/// Notes name what phases approximate: the variation that they do not reach, and times that they do not represent.
 #[test]
 fn what_phases_approximate_is_named() {
     let notes = |service: &str| solved("napi", host(service), 500e3).notes;

@@ -1,5 +1,5 @@
-//! Points at which an independent simulator, written from docs/theory alone, found the model wrong. The figures are its
-//! figures, from some 1e7 packets: four digits; what a dense chain says is held to 1e-6.
+//! Points at which an independent simulator, written from docs/theory alone, found the model wrong. Expected values are
+//! its results from about 1e7 packets, with four digits; results of dense chains are compared to 1e-6.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point, Traffic};
@@ -20,7 +20,7 @@ fn predict(scheme: &str, rate: &str, set: &[&str]) -> Outcome {
     answer(&point(scheme, rate, set)).unwrap_or_else(|error| panic!("{scheme} {rate} {set:?}: {error}"))
 }
 
-/// Throughput (pps), loss, mean latency (s).
+/// [throughput (pps), loss, mean latency (s)].
 fn figures(outcome: &Outcome) -> [f64; 3] {
     [
         outcome.throughput_pps.unwrap().value,
@@ -33,7 +33,7 @@ fn near(found: f64, want: f64, relative: f64, what: &str) {
     assert!((found / want - 1.0).abs() <= relative, "{what}: {found}, not {want}");
 }
 
-/// Figures that were not a number.
+/// Figures that once were NaN.
 #[test]
 fn saturation_has_figures() {
     let [throughput, loss, latency] = figures(&predict("dim", "400kpps", &[]));
@@ -44,13 +44,13 @@ fn saturation_has_figures() {
         let [throughput, ..] = figures(&predict(scheme, "18Mpps", &["ring=64"]));
         near(throughput, pps, 2e-3, scheme);
     }
-    // The ring is always full: a poll of an overhead and three services, then a wait for the next tick.
+    // The ring is always full: a poll with an overhead and three services, then a wait for the next tick.
     let [throughput, ..] = figures(&predict("napi-2007:period=20us,quota=3", "18Mpps", &["ring=64"]));
     near(throughput, 3.0 / (20e-6 * mean_ticks_of_a_poll()), 1e-6, "napi-2007");
 }
 
-/// Mean ticks up to the end of an exponential overhead and three exponential services: sum of P(longer than k ticks), the
-/// overhead integrated by Simpson's rule.
+/// Mean number of ticks until the end of an exponential overhead and three exponential services: sum of P(longer than k
+/// ticks), with the overhead integrated by Simpson's rule.
 fn mean_ticks_of_a_poll() -> f64 {
     let host = Host::pentium4_2530mhz();
     let (overhead_s, service_s) = (host.poll_s, host.service_s(64.0));
@@ -71,7 +71,7 @@ fn mean_ticks_of_a_poll() -> f64 {
     1.0 + (1..60).map(|k| above(f64::from(k) * 20e-6)).sum::<f64>()
 }
 
-/// A cycle may serve more packets than the ring holds: some come while it runs.
+/// A cycle may serve more packets than the ring holds, as some come while it runs.
 #[test]
 fn a_quota_above_the_ring() {
     let set = ["per_byte=0s", "protocol=1.4us", "poll=1.7us", "ring=4"];
@@ -80,7 +80,7 @@ fn a_quota_above_the_ring() {
     near(throughput, 154.1e3, 1e-3, "throughput");
     near(loss, 0.346, 2e-3, "loss");
     near(latency, 15.76e-6, 1e-3, "latency");
-    // A quota that no cycle uses up is none: more changes nothing.
+    // A quota that no cycle reaches has no effect, nor has a larger one.
     let more = figures(&predict("polling:period=31us,quota=26", "235503pps", &set));
     let most = figures(&predict("polling:period=31us,quota=30", "235503pps", &set));
     (0..3).for_each(|n| near(more[n], most[n], 1e-5, "quota=30"));
@@ -93,19 +93,20 @@ fn a_packet_timer_that_drops_restart() {
     let [throughput, loss, _] = figures(&predict(scheme, "100kpps", &["ring=16"]));
     near(throughput, 70.7e3, 1e-3, "throughput");
     near(loss, 0.293, 2e-3, "loss");
-    // One place: a cycle is 1/lambda, the gaps up to one above P, ISR and service; one packet a cycle.
+    // One place: a cycle is 1/lambda, gaps up to the first one above P, ISR and service, with one packet per cycle.
     let [throughput, ..] = figures(&predict(scheme, "100kpps", &["ring=1"]));
     let host = Host::pentium4_2530mhz();
     let cycle_s = 10e-6 * 3_f64.exp() + host.mask_s + host.interrupt_s + host.service_s(64.0);
     near(throughput, 1.0 / cycle_s, 1e-9, "one place");
-    // Never a gap that long: told, not printed as 1e85 s.
+    // A gap that long never comes: an error, instead of 1e85 s.
     let error = answer(&point(scheme, "8Mpps", &["ring=16"])).unwrap_err().to_string();
     assert!(error.contains("30us") && error.contains("8Mpps"), "{error}");
 }
 
-/// Quantiles over unlike queues are those of the mixture of their distributions. The median is that of the four chains solved state by
-/// state with the Erlang tails of what a packet finds, summed by a script of its own: 0.27769 ms. (The referee's 0.260 is a
-/// simulation's, of which the second queue, 2.8 % beyond saturation, forgets its past within some 3600 services only.)
+/// Quantiles over unequal queues are those of the mixture of their distributions. The expected median is that of the
+/// four chains solved state by state, with the Erlang tails of the packets found, summed by a separate script: 0.27769
+/// ms. (The referee's 0.260 is from a simulation, in which the second queue, 2.8 % beyond saturation, forgets its past
+/// only within about 3600 services.)
 #[test]
 fn unequal_queues() {
     let set = [
@@ -119,7 +120,7 @@ fn unequal_queues() {
     let outcome = predict("disable-enable:merged=true", "488443pps", &set);
     near(outcome.latency_s.unwrap().p50.unwrap().value, 0.27769e-3, 1e-4, "p50");
     assert!(outcome.notes.iter().all(|note| !matches!(note, Note::Interpolated)), "{:?}", outcome.notes);
-    // Ideal queues with room: exponential times, so that P(T > t) is a sum of two.
+    // Ideal queues with enough space: exponential times, so that P(T > t) is a sum of two exponentials.
     let outcome =
         predict("ideal", "100kpps", &["queues=2:shares=80%/20%", "protocol=10us", "per_byte=0s", "ring=4000"]);
     let median = outcome.latency_s.unwrap().p50.unwrap().value;
@@ -127,7 +128,7 @@ fn unequal_queues() {
     near(above, 0.5, 1e-6, "P(T > median)");
 }
 
-/// Frame sizes that enter through their mean leave no quantiles that would be wrong.
+/// If only the mean of frame sizes is used, there are no quantiles, which would be wrong.
 #[test]
 fn mixed_sizes_by_their_mean_have_no_quantiles() {
     let mut asked = point("interrupt", "50kpps", &["per_byte=10ns"]);
@@ -139,7 +140,7 @@ fn mixed_sizes_by_their_mean_have_no_quantiles() {
     assert_eq!(outcome.cpu_method.as_deref(), Some("approximate"));
 }
 
-/// Rings of a million are answered at once, or refused before anything is begun.
+/// Rings of a million packets are answered quickly, or refused before the computation begins.
 #[test]
 fn large_rings_take_no_time() {
     for (scheme, rate, ring) in [
@@ -158,13 +159,13 @@ fn large_rings_take_no_time() {
         if let Err(error) = answer(&point(scheme, rate, &[ring])) {
             assert!(matches!(error, EngineFailure::Unsupported(_)), "{error}");
         }
-        // A second each in a release build on an idle machine; this is a slow build on a busy one.
+        // One second each in a release build on an idle machine; this is a slow build on a busy one.
         let seconds = started.elapsed().as_secs_f64();
         assert!(seconds < 30.0, "{scheme} {rate} {ring}: {seconds} s");
     }
 }
 
-/// What is no host or traffic is told with its range and not begun.
+/// Hosts and traffic out of range are refused with the accepted range before the computation begins.
 #[test]
 fn what_lies_outside_is_refused() {
     for (rate, set, parts) in [
@@ -182,7 +183,7 @@ fn what_lies_outside_is_refused() {
     }
 }
 
-/// "Exact" is said of what is.
+/// Only exact answers are called "exact".
 #[test]
 fn approximations_are_not_called_exact() {
     for (scheme, set, method) in [

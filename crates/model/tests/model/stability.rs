@@ -1,4 +1,4 @@
-//! No parameter in range gives a NaN, a negative figure or shares that do not sum to 1; loss never falls with load.
+//! No parameter in range gives NaN, a negative figure, or shares that do not sum to 1; loss never falls with load.
 
 use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
@@ -28,7 +28,7 @@ fn solve(host: &Host, fidelity: Fidelity, scheme: &str, rho: f64, quantiles: boo
     engine.evaluate(&point).unwrap_or_else(|error| panic!("{scheme} {rho} {}: {error}", host.ring))
 }
 
-/// The outcome; None where the model has a reason to refuse.
+/// The outcome; None if the model refuses the point with a reason.
 fn answered(host: &Host, scheme: &str, rho: f64) -> Option<Outcome> {
     let point = Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(rho * 1e6) };
     let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
@@ -39,7 +39,7 @@ fn answered(host: &Host, scheme: &str, rho: f64) -> Option<Outcome> {
     }
 }
 
-/// Every figure of an outcome, by the only list that cannot forget one: its JSON.
+/// Checks every figure of an outcome, listed by its JSON, so that none is forgotten.
 fn sound(outcome: &Outcome, what: &str) {
     let cpu = outcome.cpu.unwrap();
     let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available];
@@ -93,7 +93,7 @@ fn corners_of_the_rest() {
     ] {
         for places in [8, 64, 1024] {
             for rho in [1e-9, 1e-3, 0.5, 1.0, 2.0, 1e3, 1e6] {
-                // Without an answer there is a reason; every scheme here has one up to twice saturation.
+                // Without an answer there is a reason; all schemes here have an answer up to twice saturation.
                 if let Some(outcome) = answered(&host(places, 1.0), scheme, rho) {
                     sound(&outcome, &format!("{scheme} B={places} rho={rho}"));
                 } else {
@@ -140,12 +140,13 @@ fn corners_of_napi() {
     }
 }
 
-// Other hosts in every run, each at 60 loads: a fault of one host in 20 shows with a chance of 95 %.
+// Random hosts, other ones in each run, each at 60 loads: a fault that affects one host in 20 shows with a probability
+// of 95 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Interrupts of up to one service. With long ones loss can fall as load grows: a longer busy period saves an
-    /// interrupt (disable-enable, B = 3, s = 107 services: the referee agrees).
+    /// Interrupts of up to one service time. With longer ones loss can fall as load grows: a longer busy period saves
+    /// an interrupt (disable-enable, B = 3, s = 107 services: the referee agrees).
     #[test]
     fn loss_rises_with_load(scheme in prop::sample::select(CHEAP), places in 1..2000_u64, isr in -5.0..0.0_f64) {
         let host = host(places, isr.exp());
@@ -171,7 +172,7 @@ proptest! {
     }
 }
 
-/// One question has one answer, to the last bit: sums over places of a walk are taken in one order.
+/// The same point gives the same bits: sums over places of a walk have a fixed order.
 #[test]
 fn the_same_question_has_the_same_bits() {
     for (scheme, rho) in [("dim", 0.3), ("dim:profile=cqe,start=1", 0.6), ("dim:start=4", 0.95), ("napi", 0.8)] {

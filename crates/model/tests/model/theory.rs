@@ -1,4 +1,4 @@
-//! The figures of docs/theory.
+//! The numbers in docs/theory.
 
 use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Traffic};
 use netcliff_model::pauses::{ServiceTimes, mean_latency_s};
@@ -17,7 +17,7 @@ fn near(got: f64, want: f64, half_digit: f64) {
     assert!((got - want).abs() <= half_digit, "got {got}, docs/theory says {want}");
 }
 
-/// The preset at 1/mu = 5.34 us, as docs/theory rounds it (5.25 us + 64 / 748 MB/s = 5.3356 us).
+/// The preset with 1/mu = 5.34 us, as docs/theory rounds it (5.25 us + 64 / 748 MB/s = 5.3356 us).
 fn rounded() -> Host {
     Host { protocol_s: 5.34e-6, per_byte_s: 0.0, ..Host::pentium4_2530mhz() }
 }
@@ -59,8 +59,8 @@ fn napi_without_quota_is_disable_enable_with_a_poll() {
     let point = Point { host, scheme, traffic: Traffic::poisson(100e3) };
     let outcome = ModelEngine::default().evaluate(&point).unwrap();
     let cpu = outcome.cpu.unwrap();
-    // An interrupt a completion; idle follows if nothing comes while m unmasks: with k completions a second
-    // k (2 m + s + o) + rho + V = 1 and V = k/(lambda (1 + lambda m)).
+    // One interrupt per completion; the host is idle after it if no packet comes while m unmasks: with k completions
+    // per second, k (2 m + s + o) + rho + V = 1 and V = k/(lambda (1 + lambda m)).
     let completions = 100e3 * (1.0 + 100e3 * 0.5e-6);
     near(cpu.available.unwrap().value, (1.0 - 0.534) / (1.0 + completions * 6.32e-6), 1e-9);
     near(outcome.interrupts_per_s.unwrap().value, completions * cpu.available.unwrap().value, 1e-5);
@@ -91,7 +91,7 @@ fn masked_coalescing_latency() {
     }
 }
 
-/// With Q = 3 and deterministic times at overload: 150.0 kpps, Q/T_poll.
+/// With Q = 3 and deterministic times in overload: 150.0 kpps = Q/T_poll.
 #[test]
 fn polling_overload_and_low_load() {
     let host = Host { service: netcliff_core::Service::Deterministic, ..rounded() };
@@ -103,8 +103,8 @@ fn polling_overload_and_low_load() {
     near(mean_us(&paper), 15.34, 0.01);
 }
 
-/// Eq. (9) to (12) as printed: Q/T_v = 3/(20 - 1.59 us) = 163.0 kpps, where three packets each 20 us are 150; 1 - (U_poll + Q/(mu T)) of
-/// the CPU; about 1/mu' + T_poll without load.
+/// Eq. (9) to (12) as printed: Q/T_v = 3/(20 - 1.59 us) = 163.0 kpps, although three packets per 20 us are 150;
+/// available CPU 1 - (U_poll + Q/(mu T)); latency at low load about 1/mu' + T_poll.
 #[test]
 fn polling_as_printed() {
     let polling = |pps| solve_on(rounded(), Fidelity::Printed, "polling:period=20us,quota=3", pps);
@@ -112,13 +112,13 @@ fn polling_as_printed() {
     near(overload.throughput_pps.unwrap().value / 1e3, 3.0 / 18.41e-3, 0.001);
     near(overload.cpu.unwrap().available.unwrap().value, 1.0 - 1.59 / 20.0 - 3.0 * 5.34 / 20.0, 1e-9);
     near(mean_us(&polling(10.0)), 20.0 + 18.41 / 3.0, 0.01);
-    // Q/mu does not fit into T_v: mu (1 - o/T_poll), and nothing is left.
+    // Q/mu does not fit into T_v: throughput mu (1 - o/T_poll), and no CPU is left.
     let full = solve_on(rounded(), Fidelity::Printed, "polling:period=20us,quota=4", 400e3);
     near(full.throughput_pps.unwrap().value / 1e3, (1.0 - 1.59 / 20.0) / 5.34e-3, 0.001);
     near(full.cpu.unwrap().available.unwrap().value, 0.0, 1e-12);
 }
 
-/// tau = ceil(lambda T): the timer is the count of its step, and the last of a step differs from the first of the next.
+/// tau = ceil(lambda T) grows in steps: within a step the timer equals a count, and the next step differs.
 #[test]
 fn coalescing_as_printed_has_steps() {
     let at = |fidelity, scheme: &str, pps| solve_on(rounded(), fidelity, scheme, pps);
@@ -131,7 +131,7 @@ fn coalescing_as_printed_has_steps() {
     assert!(available(20.1e3) > available(19.9e3) + 0.02);
 }
 
-/// One interrupt a period that has frames, each of which waits for half of it.
+/// One interrupt per period that has frames, each of which waits for half a period on average.
 #[test]
 fn a_free_timer_waits_half_a_period() {
     let low = solve_on(rounded(), Fidelity::Paper, "coalesce:usecs=50us,free_timer=true", 10.0);
@@ -149,10 +149,10 @@ fn a_free_timer_waits_half_a_period() {
     assert!(refused.contains("free_timer=true") && refused.contains("simulator"), "{refused}");
 }
 
-/// Rate (pps), ring, pauses, and by scheme: mean latency (us), loss, available CPU.
+/// Rate (pps), ring, pauses; and for each scheme: mean latency (us), loss, available CPU.
 type Paused = (f64, u64, [&'static str; 3], [(&'static str, f64, f64, f64); 3]);
 
-/// The chains of docs/theory/pauses.md, to the printed digits.
+/// The results of the dense chains in docs/theory/pauses.md, to the printed digits.
 #[test]
 fn pauses_as_the_dense_chains_have_them() {
     let merged = "disable-enable:merged=true";
@@ -203,7 +203,7 @@ fn pauses_as_the_dense_chains_have_them() {
     }
 }
 
-/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with 0.1 ms each 1 ms
+/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with pauses of 0.1 ms each 1 ms
 /// (docs/theory/pauses.md); and the chain with a ring that is never full.
 #[test]
 fn pauses_with_a_ring_that_is_never_full() {

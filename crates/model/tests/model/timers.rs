@@ -1,6 +1,6 @@
-//! Unmasked coalescing with a deterministic timer against a chain written from the words of docs/theory alone:
-//! (announced, not announced) state by state, the timer by powers of a dense matrix, waits by a dense solve. Shares no
-//! code with the crate.
+//! Unmasked coalescing with a deterministic timer, compared with a chain written from the words of docs/theory alone:
+//! (announced, not announced) state by state, the timer by powers of a dense matrix, waits by a dense solution. It
+//! shares no code with the crate.
 
 use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point, Traffic};
 use netcliff_model::ModelEngine;
@@ -13,7 +13,7 @@ fn product(a: &Matrix, b: &Matrix) -> Matrix {
     a.iter().map(|row| (0..columns).map(|j| row.iter().zip(b).map(|(x, line)| x * line[j]).sum()).collect()).collect()
 }
 
-/// exp(generator x time), by Taylor's series of a small part and squaring.
+/// exp(generator x time), by the Taylor series for a small part of the time, and squaring.
 fn exponential(generator: &Matrix, time: f64) -> Matrix {
     let order = generator.len();
     let unit = |i: usize, j: usize| f64::from(u8::from(i == j));
@@ -30,7 +30,8 @@ fn exponential(generator: &Matrix, time: f64) -> Matrix {
     sum
 }
 
-/// One case: places, arrivals and services a microsecond, ISR and timer (us), frames, whether drops count, gap or timer.
+/// One test case: places, arrivals and services per microsecond, ISR and timer (us), frames, whether dropped frames
+/// count, gap or timer.
 #[derive(Debug, Clone)]
 struct Case {
     places: usize,
@@ -53,7 +54,7 @@ impl Case {
         waiting.chain((0..=room).map(|level| (level, 0, true))).collect()
     }
 
-    /// What happens while the timer runs.
+    /// Jumps while the timer runs.
     fn generator(&self, states: &[State]) -> Matrix {
         let mut generator = vec![vec![0.0; states.len()]; states.len()];
         let place = |state: State| states.iter().position(|one| *one == state).unwrap();
@@ -76,7 +77,7 @@ impl Case {
         generator
     }
 
-    /// Throughput and mean packets present, loss (a us).
+    /// Throughput, mean packets present, loss (per us).
     fn solve(&self) -> [f64; 3] {
         let states = self.states();
         let generator = self.generator(&states);
@@ -84,7 +85,7 @@ impl Case {
         // Simpson's rule over the timer.
         let steps = 512;
         let step = exponential(&generator, self.timer / f64::from(steps));
-        // The ISR from each level: the level after, and (time, packets x time, time full).
+        // The ISR from each level: distribution of the level after it, and (time, packets x time, time full).
         let isr = |level: usize| -> (Vec<f64>, [f64; 3]) {
             let (mut at, mut after, mut spent) = (1.0, vec![0.0; self.places + 1], [0.0; 3]);
             #[allow(clippy::needless_range_loop, reason = "n is a number of packets, not only a place")]
@@ -97,7 +98,8 @@ impl Case {
             }
             (after, spent)
         };
-        // A deterministic time from a state: the level before the ISR (and the announced left where nothing came).
+        // A deterministic time from a state: distribution of the level before the ISR (and of the announced packets
+        // left, if none came).
         let timed = |a: usize, u: usize| -> (Vec<f64>, Vec<f64>, [f64; 3]) {
             let mut now = vec![vec![0.0; states.len()]];
             now[0][place(a, u)] = 1.0;
@@ -128,7 +130,8 @@ impl Case {
             }
             (levels, nothing, spent)
         };
-        // A wait for the first packet from `a` announced: (announced then, whether the packet got in), and what it took.
+        // A wait for the first packet from `a` announced: (announced then, whether the packet was accepted), and the
+        // times.
         let wait = |a: usize| -> (Vec<(usize, bool, f64)>, [f64; 3]) {
             let (mut at, mut met, mut spent) = (1.0, Vec::new(), [0.0; 3]);
             for n in (0..=a).rev() {
@@ -175,11 +178,11 @@ impl Case {
             }
             tallies[level] = tally;
         }
-        // Powers of the chain, until all rows are the same.
+        // Powers of the chain until all rows are equal.
         let mut power = chain;
         for _ in 0..40 {
             power = product(&power, &power);
-            // Rounding would double with each square.
+            // Normalised, as rounding errors double with each squaring.
             power.iter_mut().for_each(|row| {
                 let total: f64 = row.iter().sum();
                 row.iter_mut().for_each(|share| *share /= total);
@@ -230,7 +233,7 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-// Other cases in every run, of which 60 show a fault of one in 20 with a chance of 95 %.
+// Random cases, other ones in each run; 60 of them show a fault that affects one in 20 with a probability of 95 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -239,7 +242,7 @@ proptest! {
         let [throughput, present, loss] = case.solve();
         let outcome = case.ask();
         prop_assert_eq!(outcome.cpu_method.as_deref(), Some("exact"));
-        // Simpson's rule over 512 steps of the timer is off by some 1e-8 of a figure.
+        // Simpson's rule with 512 steps over the timer has a relative error of about 1e-8.
         let near = |found: f64, want: f64| (found - want).abs() <= 1e-7 * want.abs() + 1e-12;
         let found = [
             outcome.throughput_pps.unwrap().value / 1e6,
@@ -259,7 +262,7 @@ fn predict(scheme: &str, rate: &str, ring: &str) -> Result<Outcome, EngineFailur
     ModelEngine::default().evaluate(&Point { host, scheme: scheme.parse().unwrap(), traffic })
 }
 
-/// The referee's figures: the mean was 34 % low, a loss of 4.0e-3 was 2.6e-18.
+/// The referee's results at points where the mean was 34 % low, and where a loss of 4.0e-3 was given as 2.6e-18.
 #[test]
 fn long_timers() {
     let mean = |outcome: &Outcome| outcome.latency_s.unwrap().mean.unwrap().value;
@@ -268,12 +271,12 @@ fn long_timers() {
     let lossy = predict("coalesce:usecs=500us", "100kpps", "ring=64").unwrap();
     let loss = lossy.loss_fraction.unwrap().value;
     assert!((loss / 4.0e-3 - 1.0).abs() < 0.02, "{loss}");
-    // Where there is no chain it is said, not a mean of 6e105 s.
+    // If there is no chain, an error says so, instead of a mean of 6e105 s.
     let refused = predict("coalesce:packet_timer=20us", "13Mpps", "ring=1").unwrap_err().to_string();
     assert!(refused.contains("packet timer") && refused.contains("masked=true"), "{refused}");
 }
 
-/// A timer too short for a second packet is an interrupt a packet; a count that comes first is a count.
+/// A timer too short for a second packet means an interrupt per packet; a count that is reached first means a count.
 #[test]
 fn limits() {
     let figures = |outcome: &Outcome| {

@@ -1,12 +1,15 @@
-//! The socket and the application in the idle time of the ring, by packets waiting, where an interrupt is waited for.
+//! Socket and application during the ring's idle time, by the number of packets waiting in the socket, if there is a
+//! wait for an interrupt.
 //!
-//! Only the states at work are eliminated ([`elimination`](super::elimination)). A context switch ends before another begins, so that those
-//! states follow from the wake-ups in one pass upwards. The base of the elimination is the end of a wait that finds the application asleep:
-//! what such waits end with (packets in the ring) says what the excursion after them brings, and follows from the solution again; that is
-//! iterated to its fixed point, for which nothing is eliminated anew.
+//! Only the states in which the application works are eliminated ([`elimination`](super::elimination)). A context
+//! switch ends before the next begins, so that its states follow from the wake-ups in one upward pass. The base of the
+//! elimination is the end of a wait that finds the application asleep. The excursion after it depends on the packets in
+//! the ring at the end of such waits, which the solution determines in turn: this fixed point is iterated without
+//! eliminating again.
 //!
-//! Where nothing depends on the packets waiting, a long socket has a middle in which no boundary is felt. No packets flow through it on balance,
-//! hence its weights are those of one ratio: a shorter socket is solved, and its middle is stretched.
+//! If nothing depends on the packets waiting, a long socket has a middle part that its boundaries do not influence. The
+//! net flow of packets through it is zero, so that its weights form a geometric series: a shorter socket is solved and
+//! its middle stretched.
 
 use super::budget::Budget;
 use super::elimination::{Eliminated, Rows};
@@ -16,84 +19,86 @@ use super::socket::{Cycle, Idle, Node, Socket};
 use crate::queue::wide::{self, sum};
 use netcliff_core::math;
 
-/// Batches and progress rarer than this are left out of the band.
+/// Probability below which batches and progress are left out.
 const LEFT_OUT: f64 = 1e-13;
-/// Operations an entry of a row takes, about: several at once.
+/// Approximate operations per entry of a row, as several are processed at once.
 const ENTRY: f64 = 0.3;
-/// What one step of the elimination takes, of the same.
+/// Operations of one step of the elimination, as a multiple of states x progress x batch.
 const STEP: f64 = 0.25;
-/// Fixed points of what waits end with that find the application asleep: found when no share moves by more.
+/// The fixed point counts as found when no share changes by more than this.
 const SETTLED: f64 = 1e-12;
 const MOST_TURNS: usize = 200;
-/// A difference of moves counts where more than this share of its square is not of those before.
+/// A difference of moves is used only if more than this share of its square is orthogonal to the earlier ones.
 const ALONE: f64 = 1e-20;
-/// Turns from which the next is extrapolated.
+/// Number of turns from which the next one is extrapolated.
 const LOOKED_BACK: usize = 7;
-/// A middle has one ratio when two that are [`MIDDLE`] packets apart differ by no more than this share.
+/// A middle counts as geometric if ratios of weights [`MIDDLE`] packets apart differ by at most this share.
 const ALIKE: f64 = 1e-12;
 const MIDDLE: usize = 24;
-/// A share of the weights that is as good as none.
+/// Share of the weights that counts as zero.
 const NOTHING: f64 = 1e-16;
-/// Least packets of a middle, added to what batches and progress reach.
+/// Least length of a middle (packets), in addition to the reach of batches and progress.
 const FREE_OF_BOTH: usize = 160;
-/// Shares of what batches and progress reach that a shorter socket has room for, those that mostly suffice
-/// first (0.25 to 0.6 on `bench/model/hosts/veth.toml` at 100 to 600 kpps): a middle shows whether it is one.
+/// Lengths to try for a shorter socket, as multiples of the reach of batches and progress, the one that mostly suffices
+/// first (0.25 to 0.6 do on `bench/model/hosts/veth.toml` at 100 to 600 kpps); whether it suffices is tested.
 const LAYERS: [f64; 3] = [0.4, 0.6, 1.0];
-/// Logarithm of the weight of all beyond a socket that is as good as one without a bound.
+/// Logarithm of the weight beyond a socket from which it counts as infinite.
 const NEGLIGIBLE: f64 = 40.0;
 
-/// What a wait of one kind and the excursion after it do to the packets waiting.
+/// How a wait of one kind and the excursion after it change the number of packets waiting.
 struct Moves {
-    /// Rates with no progress, by packets brought.
+    /// `[n]`: rate of excursions that bring n packets, after no progress.
     still: Vec<f64>,
-    /// Packets waiting of the first entry of `change`.
+    /// Packets waiting for which the first entry of `change` holds.
     least: usize,
-    /// [w - least]: rates of the change of w packets waiting by progress of at most w, from `progress` fewer to `largest` more; the last
-    /// entry holds for all larger w. With `still` only where both are of one kind.
+    /// `[w - least]`: rates of changes of the number of packets waiting, from w, with progress of at most w: from
+    /// `progress` fewer to `largest` more. The last entry holds for all larger w. Includes the rates of `still` only if
+    /// both are of one kind.
     change: Vec<Vec<f64>>,
-    /// Sums of the entries of `change`.
+    /// Sum of each entry of `change`.
     changes: Vec<f64>,
-    /// Rate of batches without progress.
+    /// Sum of `still`.
     brings: f64,
-    /// [end of the wait][j]: rate of ends with progress of j or more.
+    /// `[end of the wait][j]`: rate of ends with progress of j or more.
     tails: Vec<Vec<f64>>,
-    /// [j]: rate of all ends with progress of j or more.
+    /// `[j]`: rate of all ends with progress of j or more.
     asleep: Vec<f64>,
 }
 
-/// The chain of the idle time.
+/// The chain during the ring's idle time.
 pub struct Band<'a> {
     socket: &'a Socket,
     cycle: &'a Cycle,
     arrival_pps: f64,
-    /// By node.
+    /// Moves with the application working, for each node.
     working: Vec<Moves>,
     switching: Vec<Moves>,
-    /// Largest batch that counts.
+    /// Largest batch that is not left out.
     largest: usize,
     progress: usize,
 }
 
-/// Weights of a socket that may be shorter than the whole.
+/// Weights of the states of a socket, which may be shorter than the whole.
 struct Weights {
     asleep: f64,
     switching: Vec<f64>,
     working: Vec<f64>,
 }
 
-/// Progress after the longest that counts.
+/// One more than the longest progress that is not left out.
 fn length(waited: &Waited, budget: &Budget) -> usize {
     let least = budget.least(LEFT_OUT);
     let far = |progress: &Vec<f64>| progress.iter().rposition(|p| *p > least).map_or(0, |last| last + 1);
     waited.ends.iter().map(|end| far(&end.progress)).max().unwrap_or(0)
 }
 
-/// The longest progress of all these, at least 1.
+/// Longest progress of all these waits, at least 1.
 pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>, budget: &Budget) -> usize {
     waits.map(|waited| length(waited, budget)).max().unwrap_or(0).max(1)
 }
 
-/// Operations of the elimination for waits of this progress, and excursions of at most `largest` services. `alike`: nothing depends on the packets waiting.
+/// Operations of the elimination for waits with this progress and excursions of at most `largest` services. `alike`:
+/// nothing depends on the packets waiting.
 pub fn operations(socket: &Socket, progress: usize, largest: usize, alike: bool) -> f64 {
     let whole = socket.most + 1;
     let states = if alike { whole.min(progress + largest + FREE_OF_BOTH) } else { whole };
@@ -101,7 +106,7 @@ pub fn operations(socket: &Socket, progress: usize, largest: usize, alike: bool)
 }
 
 impl<'a> Band<'a> {
-    /// None where the budget does not last.
+    /// Builds the chain. None if the budget does not suffice.
     pub fn new(socket: &'a Socket, cycle: &'a Cycle, arrival_pps: f64, budget: &Budget) -> Option<Self> {
         let least = budget.least(LEFT_OUT);
         let rare = |served: &Served| served.equal.iter().rposition(|share| *share > least).unwrap_or(1);
@@ -111,7 +116,7 @@ impl<'a> Band<'a> {
         let progress = longest_progress(all, budget).min(socket.most);
         let (mut working, mut switching) = (Vec::new(), Vec::new());
         for (place, node) in cycle.nodes.iter().enumerate() {
-            // The fewest packets waiting with which something depends on the node.
+            // Fewest packets waiting for which the node has any influence.
             let least = if place == 0 { 0 } else { cycle.nodes[place - 1].waiting };
             let moves = |waited: &Waited, with_still: bool| {
                 Moves::new(waited, &node.served, cycle, (progress, largest, least), arrival_pps, with_still, budget)
@@ -122,7 +127,7 @@ impl<'a> Band<'a> {
         Some(Self { socket, cycle, arrival_pps, working, switching, largest, progress })
     }
 
-    /// Its stationary vector; None where the budget does not last.
+    /// The stationary distribution; None if the budget does not suffice.
     pub fn stationary(&self, budget: &Budget) -> Option<Idle> {
         let most = self.socket.most;
         let whole = |weights: Weights| {
@@ -140,8 +145,8 @@ impl<'a> Band<'a> {
         self.weights(most, budget).map(whole)
     }
 
-    /// Packets of a socket that will do for this one, as far as can be said before, with such a share of what batches and progress reach at most; None:
-    /// only the whole.
+    /// Length (packets) of a shorter socket that may suffice for this one, with `share` of the reach of batches and
+    /// progress; None: only the whole socket does.
     fn enough(&self, share: f64) -> Option<usize> {
         let slopes: Vec<f64> = (0..self.working.len()).map(|place| self.slope(place)).collect();
         let all_fall = slopes.iter().all(|slope| *slope < 0.0);
@@ -157,14 +162,16 @@ impl<'a> Band<'a> {
         Some(packets.clamp(64.0, 1e9) as usize)
     }
 
-    /// How the logarithm of the weights goes on by one packet more far from the boundaries, if all were as in a node.
+    /// Slope of the logarithm of the weights per packet, far from the boundaries, if costs were those of a node
+    /// everywhere.
     fn slope(&self, node: usize) -> f64 {
         let read_pps = self.socket.read_pps[self.cycle.nodes[node].waiting];
         let Some(change) = self.working[node].change.last() else { return -1.0 };
         let mean: f64 =
             change.iter().enumerate().map(|(at, rate)| rate * (at as f64 - self.progress as f64)).sum::<f64>()
                 - read_pps;
-        // Weights go on as e^(-slope d) where the rates of all changes d weighted by e^(slope' d) come to what they are: convex, 0 at 0.
+        // Weights fall as e^(-tilt d), where the sum of rate(k) (e^(tilt k) - 1) over all changes k is 0. The sum is
+        // convex in tilt, and 0 at 0.
         let excess = |tilt: f64| {
             let step = math::exp(tilt);
             let mut factor = math::exp(-tilt * self.progress as f64);
@@ -187,7 +194,7 @@ impl<'a> Band<'a> {
         -sign * low.max(1e-9)
     }
 
-    /// The weights of the whole socket from those of a shorter one; None where these do not show them.
+    /// The weights of the whole socket from those of a shorter one; None if its middle is not geometric.
     fn stretched(&self, shorter: Weights) -> Option<Weights> {
         let (most, length) = (self.socket.most, shorter.working.len());
         let Weights { mut asleep, mut switching, working } = shorter;
@@ -196,7 +203,7 @@ impl<'a> Band<'a> {
         let part = |of: std::ops::Range<usize>| working[of.clone()].iter().chain(&switching[of]).sum::<f64>() / total;
         let (lowest, highest) = (asleep / total + part(0..length / 8), part(length - length / 8..length));
         let ratio = |waiting: usize| working[waiting + 1] / working[waiting];
-        // The place at which the ratio is the most constant.
+        // Position at which the ratio of weights changes least.
         let differs = |waiting: usize| ((ratio(waiting + MIDDLE) - ratio(waiting)) / ratio(waiting)).abs();
         let places = length / 8..(length - MIDDLE - 2).max(length / 8);
         let middle = places.min_by(|a, b| differs(*a).total_cmp(&differs(*b))).filter(|middle| {
@@ -205,7 +212,7 @@ impl<'a> Band<'a> {
                 && switching[*middle..].iter().sum::<f64>() <= NOTHING * total
         });
         let Some(middle) = middle else {
-            // Nothing at one end: it has no weight in a longer socket either.
+            // Weights that are zero at one end are also zero in a longer socket.
             let mut working = working;
             if highest <= NOTHING {
                 working.resize(most + 1, 0.0);
@@ -244,7 +251,7 @@ impl<'a> Band<'a> {
         Some(Weights { asleep, switching, working: found })
     }
 
-    /// The weights of a socket of `most` packets; None where the budget does not last.
+    /// The weights of a socket of `most` packets; None if the budget does not suffice.
     fn weights(&self, most: usize, budget: &Budget) -> Option<Weights> {
         let (down, up) = (self.progress.min(most), self.largest.min(most));
         budget.take(STEP * (most * down) as f64 * up as f64)?;
@@ -261,13 +268,13 @@ impl<'a> Band<'a> {
             }
         };
         idle(&mut ends, 1.0);
-        // What turns have led to, and how far they moved.
+        // (result, change) of each turn.
         let mut turns: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
-        // All weights as a multiple of those that are looked at.
+        // Sum of all weights, as a multiple of the weights that are computed.
         let mut whole = None;
         for _ in 0..MOST_TURNS {
             budget.take(ENTRY * ((most + self.cycle.packets.len()) * (down + up)) as f64)?;
-            // Those that fall asleep have no more packets waiting than the longest progress reads.
+            // Only states with at most the longest progress of packets waiting can fall asleep.
             let count = if whole.is_some() { (self.progress + 1).min(most + 1) } else { most + 1 };
             let weights = self.woken_by(&ends, most, &eliminated, count);
             let mut next = vec![0.0; ends.len()];
@@ -280,7 +287,7 @@ impl<'a> Band<'a> {
             next.iter_mut().for_each(|share| *share /= all);
             let moves: Vec<f64> = next.iter().zip(&ends).map(|(after, before)| after - before).collect();
             let moved = moves.iter().map(|moved| moved.abs()).sum::<f64>();
-            // How much of all depends on it.
+            // Sum of all weights.
             let total = |working: &[f64]| weights.asleep + sum(&weights.switching) + sum(working);
             let looked_at = total(&weights.working[..(self.progress + 1).min(weights.working.len())]);
             let whole = *whole.get_or_insert_with(|| total(&weights.working) / looked_at);
@@ -297,8 +304,8 @@ impl<'a> Band<'a> {
         None
     }
 
-    /// The weights where a second has one end of a wait that finds the application asleep, with these packets in the ring; of the application at work,
-    /// of the first `count` states.
+    /// The weights if one wait per second ends with the application asleep, distributed by `ends` over the packets in
+    /// the ring; of the states with the application working, the first `count`.
     fn woken_by(&self, ends: &[f64], most: usize, eliminated: &Eliminated, count: usize) -> Weights {
         let mut brought = vec![0.0; most + 1];
         for (share, law) in ends.iter().zip(&self.cycle.woken).filter(|(share, _)| **share > 0.0) {
@@ -328,7 +335,7 @@ impl<'a> Band<'a> {
                 for (place, share) in self.blend(waiting) {
                     let moves = &self.switching[place];
                     let rate = here * share;
-                    // The fullest socket takes all larger batches, too.
+                    // The last entry includes all larger batches, which a full socket cuts.
                     let reach = moves.still.len().min(most - waiting + 1);
                     if waiting < most && reach > 1 {
                         let into = &mut brought[waiting + 1..waiting + reach];
@@ -348,7 +355,7 @@ impl<'a> Band<'a> {
         Weights { asleep, switching, working }
     }
 
-    /// Adds the rates of waits begun awake that end with the application asleep, by packets in the ring.
+    /// Adds the rates of waits that began with the application awake and ended with it asleep, by packets in the ring.
     fn fall_asleep(&self, weights: &Weights, rates: &mut [f64]) {
         let kinds = [(&self.working, &weights.working, true), (&self.switching, &weights.switching, false)];
         for (moves, weights, works) in kinds {
@@ -377,15 +384,15 @@ impl<'a> Band<'a> {
         }
     }
 
-    /// The nodes at so many packets waiting: (place, share).
+    /// The nodes between which this number of packets waiting is interpolated: (node, share).
     fn blend(&self, waiting: usize) -> impl Iterator<Item = (usize, f64)> {
         let place = |node: &Node| self.cycle.nodes.partition_point(|other| other.waiting < node.waiting);
         let nodes = self.cycle.blend(waiting).into_iter().filter(|(_, share)| *share > 0.0);
         nodes.map(move |(node, share)| (place(node), share))
     }
 
-    /// Rates of an application at work from this number of packets waiting to `down` fewer .. `up` more; the rate to being asleep at the end of a
-    /// wait.
+    /// Fills `row` with the rates from a working application with `waiting` packets to `down` fewer .. `up` more
+    /// packets; returns the rate of being asleep at the end of a wait.
     fn row(&self, waiting: usize, most: usize, (down, up): (usize, usize), row: &mut [f64]) -> f64 {
         let read_pps = self.socket.read_pps[waiting];
         let mut asleep = 0.0;
@@ -398,7 +405,7 @@ impl<'a> Band<'a> {
             let moves = &self.working[place];
             asleep += share * moves.asleep.get(waiting + 1).copied().unwrap_or(0.0);
             let change = &moves.change[moves.place(waiting)];
-            // The first of them that the row has; fewer packets than none are not among them.
+            // First change that the row has: there are never fewer than 0 packets.
             let first = self.progress - down;
             let room = (most - waiting).min(up);
             let last = (self.progress + room + 1).min(change.len());
@@ -412,7 +419,8 @@ impl<'a> Band<'a> {
     }
 }
 
-/// Where turns of a linear map lead: what the combination of the last turns leads to whose move is least (Anderson), nothing below 0.
+/// Anderson acceleration of a linear iteration: combines the last turns so that the change is smallest. No entry
+/// becomes negative.
 fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     let Some((last, moves)) = turns.last() else { return Vec::new() };
     let (mut found, mut left) = (last.clone(), moves.clone());
@@ -421,7 +429,7 @@ fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     let subtract = |from: &mut [f64], what: &[f64], times: f64| {
         wide::add(from, what, -times);
     };
-    // Differences of moves, each square to those before, and of what they led to.
+    // (difference of results, difference of changes, its square), made orthogonal to the earlier ones.
     let mut known: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new();
     for pair in turns.windows(2).rev() {
         let [(before, moves_before), (after, moves_after)] = pair else { continue };
@@ -444,7 +452,8 @@ fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     found
 }
 
-/// Adds `rate` times the values to a vector from a place on; what goes beyond the last entry, to it, and nothing before the first.
+/// Adds `rate` times the values to a vector, starting at `from`. Values beyond the last entry are added to it; values
+/// before the first are left out.
 fn add_clipped(sums: &mut [f64], values: &[f64], from: isize, rate: f64) {
     let skipped = usize::try_from(-from).unwrap_or(0).min(values.len());
     let first = usize::try_from(from).unwrap_or(0);
@@ -458,7 +467,7 @@ fn add_clipped(sums: &mut [f64], values: &[f64], from: isize, rate: f64) {
     }
 }
 
-/// Adds vectors, each times a rate; all of one length.
+/// Adds several vectors of equal length to `sums`, each times its rate.
 struct Add<'a, const PARTS: usize> {
     sums: &'a mut [f64],
     parts: [&'a [f64]; PARTS],
@@ -482,7 +491,7 @@ impl<const PARTS: usize> wide::Work for Add<'_, PARTS> {
     }
 }
 
-/// A sum of products.
+/// Scalar product of two vectors.
 struct Product<'a>(&'a [f64], &'a [f64]);
 
 impl wide::Work for Product<'_> {
@@ -495,8 +504,8 @@ impl wide::Work for Product<'_> {
 }
 
 impl Moves {
-    /// Of waits after which excursions deliver `served`; `with_still`: `change` has those without progress, too. Nothing is asked with fewer than
-    /// `least` packets waiting. None where the budget does not last.
+    /// Moves of waits that are followed by excursions with the laws `served`. `with_still`: `change` includes those
+    /// without progress. Only for at least `least` packets waiting. None if the budget does not suffice.
     fn new(
         waited: &Waited,
         served: &[Served],
@@ -538,7 +547,7 @@ impl Moves {
             batches.fill(0.0);
             let mut chosen =
                 laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > rarest));
-            // Four at a time.
+            // Four vectors at once.
             while let Some((shares, law)) = chosen.next() {
                 let rate = shares[progress] * arrival_pps;
                 let more: Vec<_> = chosen.by_ref().take(3).collect();
@@ -578,7 +587,7 @@ impl Moves {
         Some(Self { still, least, change, changes, brings, tails, asleep })
     }
 
-    /// The place of the changes of this number of packets waiting.
+    /// Index in `change` for this number of packets waiting.
     fn place(&self, waiting: usize) -> usize {
         waiting.saturating_sub(self.least).min(self.change.len() - 1)
     }

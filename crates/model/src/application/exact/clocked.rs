@@ -1,13 +1,14 @@
-//! Schemes whose polls wait for the ticks of a timer (polling, napi-2007) with socket and application, exactly: exponential times, a
-//! ring that does not feel the socket.
+//! Exact solution of schemes whose polls wait for timer ticks (polling, napi-2007), with socket and application: for
+//! exponential times, and if the ring does not depend on the socket.
 //!
-//! The ring by itself is solved first. (Packets in the ring, phase) pairs that it is seen in, with the application's states, make the chain
-//! here; what it is just after a tick is the fixed point of one period ([`crate::queue::krylov`]), and the times spent follow from one
-//! period more. The socket is followed as far as it is filled.
+//! The ring alone is solved first. Its (packets, phase) pairs, combined with the states of the application, are the
+//! states of the chain here. The distribution just after a tick is the fixed point of one period
+//! ([`crate::queue::krylov`]); another period gives the times spent in the states. The socket is followed only as far
+//! as it fills.
 //!
-//! Mean latency is over the packets that the socket takes. While a packet is in the ring, those that came behind it change neither when it
-//! leaves nor what the application does meanwhile; so they come at lambda a second of it, and those that it leaves behind, with those that
-//! a full ring refused meanwhile, give its time in the ring.
+//! Mean latency is that of packets which the socket takes. While a packet is in the ring, packets behind it influence
+//! neither when it leaves nor what the application does. They arrive at lambda per second of its time in the ring, so
+//! that the number it leaves behind, plus those that a full ring refused in that time, gives the time.
 
 mod fates;
 mod period;
@@ -26,61 +27,64 @@ use crate::queue::uniform::Mixture;
 use crate::schemes::{self, Ticked, Ticks, Work};
 use period::{Brings, Move, Pace, Rows};
 
-/// (Packets, phase) pairs and packets in the socket that are rarer than this are left out, and what a period still changes.
+/// States with a smaller probability are left out; also the change of a period at which the fixed point counts as
+/// found.
 const LEFT_OUT: f64 = 1e-11;
-/// Up to so many pairs all are kept: what a full ring refuses is followed through levels that an overloaded one is hardly ever at.
+/// With no more pairs than this, all are used: packets refused by a full ring are followed through levels that an
+/// overloaded ring almost never has.
 const FEW_PAIRS: usize = 400;
-/// The same while it is looked for how far the socket is filled.
+/// Coarser [`LEFT_OUT`] while determining how far the socket fills.
 const ROUGHLY: f64 = 1e-5;
-/// A socket that is full more often than this is often full.
+/// Probability of a full socket above which it counts as often full.
 const OFTEN: f64 = 1e-3;
-/// What is added to how far it is filled then.
+/// Safety factor of the extrapolated number of packets to which the socket fills.
 const MARGIN: f64 = 1.15;
-/// Periods that the fixed point takes a decimal digit, at the most: 4 to 10 at `polling:period=20us,quota=3` and
-/// `napi-2007:period=20us,quota=3` with `application=2us` at 50 to 110 kpps. Without room in the budget for the digits that are missing it is
-/// not begun.
+/// Largest number of periods per decimal digit of the fixed point: 4 to 10 for `polling:period=20us,quota=3` and
+/// `napi-2007:period=20us,quota=3` with `application=2us` at 50 to 110 kpps. If the budget does not suffice for the
+/// missing digits, the iteration is not started.
 const PERIODS_A_DIGIT: f64 = 10.0;
-/// An operation on an entry of a vector in those of the budget: several at once.
+/// Approximate operations per entry of a vector, as several are processed at once.
 const ENTRY: f64 = 0.3;
-/// The most with the fullest socket that is followed, where it holds more.
+/// Largest probability at the limit up to which the socket is followed, if the socket is larger.
 const SPARSE: f64 = 1e-10;
-/// Losses below this are not distinguished from none: what the fixed point is found to.
+/// Losses below this count as zero: the precision of the fixed point.
 const RESOLVED: f64 = 1e-9;
-/// Packets that the socket is followed up to at first.
+/// Number of packets up to which the socket is followed at first.
 const FIRST_MOST: usize = 32;
-/// The same while the application is on its way to the CPU.
+/// The same limit while a context switch to the application is under way.
 const FIRST_SWITCHING: usize = 16;
 
-/// The chain but for the application: its rows, and what a tick makes of them.
+/// The chain without the application: its rows, and the row after a tick for each.
 struct Clocked {
     rows: Rows,
-    /// By row: packets in the ring.
+    /// Packets in the ring, by row.
     packets: Vec<usize>,
-    /// By row: the row after a tick.
+    /// Row after a tick, by row.
     ticks: Vec<usize>,
-    /// The rows with a full ring.
+    /// Rows with a full ring.
     full: Vec<usize>,
-    /// Just after a tick, without the application.
+    /// Distribution just after a tick, without the application.
     after_tick: Vec<f64>,
     period_s: f64,
     arrival_pps: f64,
 }
 
-/// What the application makes of the period.
+/// Figures of socket and application.
 struct Found {
     /// Packets that the socket drops (pps).
     dropped_pps: f64,
-    /// Mean packets in the ring of those that the socket will take; None: all.
+    /// Mean packets in the ring, of those that the socket will take; None: it takes all.
     present_taken: Option<f64>,
     /// Mean packets waiting in the socket.
     waiting: f64,
-    /// Share of time asleep with the CPU free.
+    /// Share of time with the application asleep and the CPU free.
     asleep: f64,
-    /// Share of time of the application, context switches included.
+    /// Share of time of the application, including context switches.
     application: f64,
 }
 
-/// Solves it; None where the scheme has no ticks, the ring feels the socket, or the budget does not last.
+/// Solves the chain. None if the scheme has no ticks, if the ring depends on the socket, or if the budget does not
+/// suffice.
 pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> Option<Solved> {
     let feels_socket = host.wakeup_s > 0.0 || host.cold_protocol_s > 0.0 || host.socket_drop_cost != 1.0;
     let is_exponential = work.shape == TimeShape::Exponential && work.mixture.is_empty();
@@ -119,22 +123,23 @@ pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> O
     .filter(Solved::is_finite)
 }
 
-/// Periods from a fixed point that is known so well to one that is known well enough, about.
+/// Approximate number of periods from a precision `known` of the fixed point to [`LEFT_OUT`].
 fn missing_periods(known: f64) -> f64 {
     PERIODS_A_DIGIT * (math::ln(known / LEFT_OUT) / LN_10).max(1.0)
 }
 
-/// Shares of a distribution.
+/// Probabilities of a nearly full socket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tail {
-    /// With the most packets in the socket that are followed.
+    /// With the most packets that are followed.
     fullest: f64,
-    /// With half of them or more.
+    /// With half of these or more.
     upper_half: f64,
 }
 
 impl Tail {
-    /// Packets beyond which less than [`LEFT_OUT`] lies, if it falls on as it does up to half of `most`.
+    /// Number of packets beyond which less than [`LEFT_OUT`] lies, if probabilities go on falling as up to half of
+    /// `most`.
     fn reach(&self, most: usize) -> usize {
         let halves = math::ln(LEFT_OUT) / math::ln(self.upper_half.max(f64::MIN_POSITIVE));
         if halves > 0.0 { (MARGIN * halves * (most as f64 / 2.0)).ceil() as usize } else { usize::MAX }
@@ -184,7 +189,7 @@ impl Clocked {
         }
     }
 
-    /// The chain with a socket of `places`; None where the budget does not last.
+    /// Solves the chain with a socket of `places`; None if the budget does not suffice.
     fn solve(&mut self, places: usize, budget: &Budget) -> Option<Found> {
         let mut most = [FIRST_SWITCHING.min(places), FIRST_MOST.min(places)];
         let mut still = if most == [places; 2] { LEFT_OUT } else { ROUGHLY };
@@ -225,7 +230,8 @@ impl Clocked {
         }
     }
 
-    /// The same distribution with room for `most` packets in the socket; of an empty one, an application that sleeps.
+    /// The same distribution with room for `most` packets in the socket; from an empty `start`, one with the
+    /// application asleep.
     fn widened(&self, start: Vec<f64>, [most_switching, most]: [usize; 2]) -> Vec<f64> {
         let width = most_switching + most + 2;
         let mut wide = vec![0.0; self.after_tick.len() * width];
@@ -241,7 +247,7 @@ impl Clocked {
         wide
     }
 
-    /// How an application on its way to the CPU, and one at work, are found with a nearly full socket.
+    /// Probabilities of a nearly full socket, during a context switch and with the application working.
     fn tails(&self, now: &[f64]) -> [Tail; 2] {
         let mut tails = [Tail::default(); 2];
         for row in now.chunks(self.rows.width()) {

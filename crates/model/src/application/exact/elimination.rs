@@ -1,19 +1,21 @@
-//! Stationary vectors of a band above one base state, which every state may enter and which may enter any: what happens between two
-//! visits to the base is eliminated from the top without subtraction (GTH), eight states at a time so that a row is read and written once
-//! for eight of them.
+//! Stationary distribution of a band of states above one base state. Every state may enter the base, and the base may
+//! enter any state. The states between two visits to the base are eliminated from the top without subtraction (GTH),
+//! eight at a time, so that a row is read and written once for eight of them.
 
 use crate::queue::wide;
 
-/// Rows eliminated together.
+/// Number of rows eliminated together.
 const TOGETHER: usize = 8;
-/// Weights are scaled down from here: one step multiplies by up to 1/[`NEVER`] and adds up as many of them as the band is wide.
+/// Weights above this are scaled down: one step multiplies by up to 1/[`NEVER`] and adds as many terms as the band is
+/// wide.
 const LARGE: f64 = 1e8;
-/// Denormal numbers would never fall to zero, and are slow.
+/// Values below this become 0: denormal numbers do not vanish by themselves, and are slow.
 const NOTHING: f64 = 1e-300;
-/// A chance too small to be taken even once.
+/// Probability that counts as zero.
 const NEVER: f64 = 1e-290;
 
-/// Rates of states 0..states, from each to state - down ..= state + up; those outside 0..states must be 0.
+/// Rates of the states 0..states, each to the states state - down ..= state + up; rates to states outside 0..states
+/// must be 0.
 pub struct Rows<'a> {
     /// Number of states.
     pub states: usize,
@@ -21,24 +23,24 @@ pub struct Rows<'a> {
     pub down: usize,
     /// Longest jump up.
     pub up: usize,
-    /// Writes the rates of a state into a row of zeros; the rate to the base.
+    /// Writes the rates of a state into a row of zeros, and returns its rate to the base.
     pub fill: &'a dyn Fn(usize, &mut [f64]) -> f64,
 }
 
-/// The band with what is above each state eliminated.
+/// The band after elimination from the top.
 pub struct Eliminated {
     states: usize,
     down: usize,
     up: usize,
-    /// Of each state its rates to the `down` states below.
+    /// Rates of each state to the `down` states below it.
     lower: Vec<f64>,
-    /// Rate out of each state to those below and to the base.
+    /// Rate of each state to all states below and to the base.
     leaving: Vec<f64>,
-    /// For each state the rates into it from the `up` states below, over its own rate out; the nearest last.
+    /// For each state: rates into it from the `up` states below, divided by its own rate out; the nearest last.
     inflows: Vec<f64>,
 }
 
-/// What a row gains is left out where it is below this share of what it has of its own, column by column.
+/// Contributions to an entry of a row below this share of it are left out.
 const LEFT_OUT: f64 = 1e-18;
 
 impl Rows<'_> {
@@ -68,9 +70,9 @@ impl wide::Work for Eliminate<'_> {
         let ring = (up + 2 * TOGETHER).min(states);
         let mut rows = vec![0.0; ring * width];
         let mut to_base = vec![0.0; states];
-        // Rate of each row's own jumps.
+        // Total rate of each row.
         let mut own = vec![0.0; states];
-        // The lowest state whose row is in the ring.
+        // Lowest state whose row is in the buffer.
         let mut filled = states;
         let mut block = vec![vec![0.0; down]; TOGETHER];
         let mut top = states;
@@ -85,7 +87,7 @@ impl wide::Work for Eliminate<'_> {
                 to_base[filled] = (self.0.fill)(filled, row);
                 own[filled] = wide::sum(row) + to_base[filled];
             }
-            // Within the block one after the other.
+            // Within the block, state by state.
             for state in (lowest..top).rev() {
                 let place = state % ring * width;
                 let lower = &mut found.lower[state * down..][..down];
@@ -106,7 +108,7 @@ impl wide::Work for Eliminate<'_> {
                     }
                 }
             }
-            // What the rows of the block have below it, by columns lowest - down .. lowest.
+            // Entries of the block's rows below the block, in the columns lowest - down .. lowest.
             for (place, part) in block.iter_mut().enumerate() {
                 part.fill(0.0);
                 if place < count {
@@ -116,12 +118,13 @@ impl wide::Work for Eliminate<'_> {
                 }
             }
             let through = through(&found, lowest, count);
-            // How far down each factor reaches: columns before the first of these halves of the largest entry matter less.
+            // First column that matters for each size of factor: entries before it are too small compared with the
+            // largest.
             let first_above = first_above(&block);
             let largest = block.iter().flatten().copied().fold(0.0, f64::max);
             for below in (last_touched..lowest).rev() {
                 let row = &mut rows[below % ring * width..][..width];
-                // Rates into the block, those within reach.
+                // Rates into the block from states within reach.
                 let nearest = lowest - below;
                 let reach = count.min(up + 1 - nearest);
                 let mut factors = [0.0; TOGETHER];
@@ -150,7 +153,8 @@ impl wide::Work for Eliminate<'_> {
     }
 }
 
-/// [state of the block from `lowest` on]: what a rate into it comes to as visits of each state of the block, over its own rate out.
+/// For each state of the block, from `lowest` on: expected visits of each state of the block per entry into it, divided
+/// by that state's rate out.
 #[inline(always)]
 fn through(found: &Eliminated, lowest: usize, count: usize) -> [[f64; TOGETHER]; TOGETHER] {
     let Eliminated { down, lower, leaving, .. } = found;
@@ -163,7 +167,7 @@ fn through(found: &Eliminated, lowest: usize, count: usize) -> [[f64; TOGETHER];
             }
             let mut rate = f64::from(place == entered);
             for higher in place + 1..=entered {
-                // From a state of the block to one below it in the block.
+                // From a state of the block to a lower one of the block.
                 let step = higher - place;
                 if step <= *down {
                     rate += visits[higher] * lower[(lowest + higher) * down + down - step];
@@ -175,7 +179,8 @@ fn through(found: &Eliminated, lowest: usize, count: usize) -> [[f64; TOGETHER];
     all
 }
 
-/// Adds four rows, each times its factor. (Slices are arguments of their own, so that the compiler knows them to be apart.)
+/// Adds four rows, each times its factor. (The slices are separate arguments, so that the compiler knows that they do
+/// not overlap.)
 #[inline(always)]
 fn add_four(into: &mut [f64], factors: &[f64], a: &[f64], b: &[f64], c: &[f64], d: &[f64]) {
     let length = into.len();
@@ -186,7 +191,7 @@ fn add_four(into: &mut [f64], factors: &[f64], a: &[f64], b: &[f64], c: &[f64], 
     }
 }
 
-/// [h]: the first column with an entry of at least 2^-h of the largest; columns are sorted by how near they are, and far ones are small.
+/// `[h]`: first column with an entry of at least 2^-h of the largest. Far columns come first and are small.
 #[inline(always)]
 fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     let columns = block[0].len();
@@ -204,10 +209,10 @@ fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     found
 }
 
-/// Halvings of the largest entry that are kept apart; smaller entries are never left out.
+/// Most halvings that are distinguished; smaller entries are never left out.
 const HALVINGS: usize = 64;
 
-/// How often `most` can be halved before it is below `least`, rounded up, no more than [`HALVINGS`].
+/// How often `most` must be halved to be below `least`, rounded up, at most [`HALVINGS`].
 #[inline(always)]
 fn halvings(least: f64, most: f64) -> usize {
     if least <= 0.0 || most >= least * 1e19 {
@@ -218,14 +223,14 @@ fn halvings(least: f64, most: f64) -> usize {
 }
 
 impl Eliminated {
-    /// Weights of the base and of the first `count` states where the base enters them at these rates and had a weight of 1: all are scaled down
-    /// together where they would grow beyond a double.
+    /// Weights of the base and of the first `count` states, if the base has weight 1 and enters them at the rates
+    /// `base`. All are scaled down together if they would exceed a double.
     pub fn weights(&self, base: Vec<f64>, count: usize) -> (f64, Vec<f64>) {
         wide::run(FromBase { eliminated: self, base, count })
     }
 }
 
-/// See [`Eliminated::weights`].
+/// Work of [`Eliminated::weights`].
 struct FromBase<'a> {
     eliminated: &'a Eliminated,
     base: Vec<f64>,
@@ -241,7 +246,7 @@ impl wide::Work for FromBase<'_> {
         let Eliminated { states, down, up, lower, leaving, inflows } = eliminated;
         let (states, down, up) = (*states, *down, *up);
         let mut from_base = vec![0.0; states];
-        // Nothing below this state is ever reached from it or from above.
+        // Nothing below this state is reached from it or from above.
         let mut floor = None;
         for state in (0..states).rev() {
             if leaving[state] < NEVER {
@@ -294,7 +299,7 @@ impl wide::Work for FromBase<'_> {
 mod tests {
     use super::*;
 
-    /// Every state is left as often as it is entered.
+    /// Each state is left as often as it is entered.
     #[test]
     fn states_are_left_as_often_as_entered() {
         let mut seed = 7_u64;
@@ -328,7 +333,7 @@ mod tests {
         }
     }
 
-    /// Overload so heavy that the top is never left: all weight is there.
+    /// In extreme overload the top is never left and has all weight.
     #[test]
     fn a_state_that_is_never_left() {
         for floor in [0, 1, 3, 9] {

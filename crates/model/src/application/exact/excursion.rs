@@ -1,9 +1,9 @@
-//! The ring between two moments at which the application may run: from the interrupt that ends a free period to the moment
-//! the ring is left alone again, service by service.
+//! The ring while the application cannot run (an excursion): from the interrupt that ends a free period until the ring
+//! is left alone again, service by service.
 //!
-//! Between two services packets only come, so that the expected times in (packets, stage) follow level by level from below, and
-//! what is expected from each on from above; every term is positive. The application stands still meanwhile: what an excursion
-//! does to the socket is how many services it has.
+//! Between two services packets only arrive, so that expected times in (packets, stage) follow level by level from
+//! below, and expected values from each state on, from above; all terms are positive. The application stands still, so
+//! that an excursion changes the socket only by its number of services.
 
 use super::level::{Other, Rates};
 use super::weights::{LEFT_OUT, Weights};
@@ -11,57 +11,57 @@ use crate::queue::wide::{self, sum};
 use crate::schemes::Work;
 use crate::schemes::modulated::{Chain, Phases, Role};
 
-/// Occupancies of the socket for which cold caches have a rate of their own, evenly from an empty to a full one: those between
-/// take the nearest, at most 1 % of `cold_protocol` away.
+/// Number of socket occupancies for which cold caches have their own rates, evenly from empty to full. Others use the
+/// nearest, with an error of at most 1 % of `cold_protocol`.
 const OCCUPANCIES: usize = 64;
 
-/// What the end of a service is.
+/// What happens at the end of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A packet goes to a socket in which so many wait.
+    /// A packet is delivered to a socket.
     Delivers {
-        /// Packets waiting.
+        /// Packets waiting in the socket before it.
         waiting: usize,
     },
-    /// The wake-up that follows the service of a packet for a sleeping application.
+    /// The wake-up of a sleeping application, after the service of a packet.
     Wakes,
     /// A packet is dropped at the full socket.
     Drops,
 }
 
-/// What a packet costs besides the chain's own times.
+/// Costs of a packet besides the chain's own times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// A wake-up (s).
+    /// Time of a wake-up (s).
     pub wakeup_s: f64,
-    /// What a full socket adds to a service, others in proportion (s).
+    /// Additional time of a service with a full socket (s); proportional to the occupancy.
     pub cold_s: f64,
-    /// Share of a service that a packet for a full socket takes.
+    /// Service time of a packet for a full socket, as a share of a service.
     pub drop_cost: f64,
-    /// Packets the socket holds.
+    /// Packets that the socket holds.
     pub socket: usize,
 }
 
-/// The ring of a scheme.
+/// The ring of a scheme during excursions.
 pub struct Excursion {
-    /// Its stages, in phases.
+    /// Its stages, made of phases.
     pub chain: Chain,
-    /// B.
+    /// B: slots of the ring.
     pub places: usize,
-    /// lambda (pps).
+    /// lambda: arrival rate (pps).
     pub arrival_pps: f64,
     socket: usize,
-    /// By occupancy of the socket, evenly from an empty to a full one.
+    /// Rates of services, by occupancies of the socket from empty to full.
     delivers: Vec<Rates>,
     wakes: Option<Rates>,
     drops: Rates,
-    /// For each phase where its stage begins anew: (phase, probability).
+    /// For each phase, the phases with which its stage begins: (phase, probability).
     beginnings: Vec<Vec<(usize, f64)>>,
-    /// Stages that an arrival leaves as they are, most of them.
+    /// Range of stages that an arrival does not change, which are most.
     identical: std::ops::Range<usize>,
 }
 
-/// The stages of an excursion up to the end of a wake-up that follows its first service, and room for what is expected from them.
+/// The stages of an excursion until its first service and the wake-up after it, with memory for expected values.
 pub struct First {
     delivers: Vec<Other>,
     wakes: Vec<Other>,
@@ -69,18 +69,18 @@ pub struct First {
     expected: Vec<f64>,
 }
 
-/// What happens from one service's end to the next one's.
+/// From the end of a service to the end of the next.
 pub struct Step {
-    /// Expected times (s).
+    /// Expected times in each state (s).
     pub times: Weights,
-    /// Just after the next service; the weight that is left alone there is in `ended`.
+    /// Distribution just after the next service, without `ended`.
     pub next: Weights,
-    /// Weight that is left alone by the service.
+    /// Probability that the excursion ends with this service.
     pub ended: f64,
 }
 
 impl Excursion {
-    /// The ring of `chain`, whose times consist of `phases`.
+    /// The ring of `chain`, with times made of `phases`.
     pub fn new(chain: &Chain, phases: Phases, work: &Work, costs: Costs) -> Self {
         let rates = |pace: &dyn Fn(Role, f64) -> f64| Rates::new(chain, phases, work.arrival_pps, pace);
         let dropping_pps = work.stage_rate((work.service_s + costs.cold_s) * costs.drop_cost);
@@ -106,17 +106,17 @@ impl Excursion {
         }
     }
 
-    /// Stages.
+    /// Number of stages.
     pub fn stages(&self) -> usize {
         self.chain.roles.len()
     }
 
-    /// Where the stage of a phase begins anew: (phase, probability).
+    /// Phases with which the stage of a phase begins: (phase, probability).
     pub fn beginnings(&self, phase: usize) -> &[(usize, f64)] {
         &self.beginnings[phase]
     }
 
-    /// True if services take the same time whatever waits in the socket, as long as there is room.
+    /// True if the time of a service does not depend on the packets in the socket, unless it is full.
     pub fn is_uniform(&self) -> bool {
         self.delivers.len() == 1
     }
@@ -126,7 +126,7 @@ impl Excursion {
         self.wakes.is_some()
     }
 
-    /// The jumps at a kind of service.
+    /// Rates of the jumps with this kind of service.
     pub fn rates(&self, kind: Kind) -> &Rates {
         let occupied = |waiting: usize| {
             let intervals = self.delivers.len() - 1;
@@ -139,22 +139,22 @@ impl Excursion {
         }
     }
 
-    /// Expected times from `start` to the next service's end (or to the end of the excursion), and what follows.
+    /// Expected times from `start` to the end of the next service (or of the excursion), and the distribution after it.
     pub fn step(&self, kind: Kind, start: &Weights) -> Step {
         let (mut times, mut next) = (Weights::default(), start.clone());
         let ended = self.advance(kind, &mut next, &mut times);
         Step { times, next, ended }
     }
 
-    /// The same from `weights` to what follows, in place; the weight that is left alone.
+    /// As [`Self::step`], in place; returns the probability that the excursion ends.
     pub fn advance(&self, kind: Kind, weights: &mut Weights, times: &mut Weights) -> f64 {
         let rates = self.rates(kind);
         wide::run(Spend { excursion: self, rates, start: weights, times });
         wide::run(Serve { excursion: self, rates, times, next: weights })
     }
 
-    /// What is expected from each (packets, stage) up to `top` packets on: `ended` where the excursion ends before a service,
-    /// `served(packets, from, to)` where one ends. Packets beyond `top` gain nothing.
+    /// Expected value from each (packets, stage) on, up to `top` packets: the value is `ended` if the excursion ends
+    /// before a service, and `served(packets, from, to)` at the end of a service. More than `top` packets give 0.
     pub fn expected(
         &self,
         kind: Kind,
@@ -192,8 +192,9 @@ impl Excursion {
         level.gain(a_second, here);
     }
 
-    /// What is expected from each (packets, stage) up to `top` packets on where one service more comes before what is expected `after` it;
-    /// `over`: where the excursion is over then. Nothing is expected beyond `top`. Written to `expected`.
+    /// Expected value from each (packets, stage) on, up to `top` packets, if the value after one more service is
+    /// `after`, or `over` if the excursion is over then. More than `top` packets give 0. The result is written to
+    /// `expected`.
     pub fn one_more(&self, kind: Kind, top: usize, after: &[f64], over: f64, expected: &mut [f64]) {
         let stages = self.stages();
         let rates = self.rates(kind);
@@ -210,7 +211,8 @@ impl Excursion {
         wide::run(Before { excursion: self, rates, top, after, expected, edge });
     }
 
-    /// The stages from an excursion's beginning in `stage` to its first service, and those of the wake-up after it.
+    /// The stages from the beginning of an excursion in `stage` to its first service, and those of the wake-up after
+    /// it.
     pub fn first(&self, stage: usize) -> First {
         let stages = self.stages();
         let of = |kind: Kind, set: Vec<bool>| {
@@ -227,8 +229,9 @@ impl Excursion {
         First { delivers, wakes, waking: Vec::new(), expected: Vec::new() }
     }
 
-    /// What is expected from the beginning of an excursion on whose first service wakes the application: after it and the wake-up of the packet that is
-    /// still there, what is expected `after` both; `over` as in [`Self::one_more`]. By (packets, stage); only for the stages before the first service.
+    /// Expected value at the beginning of an excursion whose first service wakes the application, if the value after
+    /// both is `after` (`over` as in [`Self::one_more`]). By (packets, stage), only for the stages before the first
+    /// service.
     pub fn woken<'a>(&self, first: &'a mut First, top: usize, after: &[f64], over: f64) -> &'a [f64] {
         let stages = self.stages();
         let size = (top + 1) * stages;
@@ -244,7 +247,7 @@ impl Excursion {
         expected
     }
 
-    /// What is expected from some stages on, up to `top` packets.
+    /// Expected values from a set of stages on, up to `top` packets.
     fn expected_of(
         &self,
         kind: Kind,
@@ -271,7 +274,8 @@ impl Excursion {
         }
     }
 
-    /// The jumps within a level as (from, to, rate), and into `leaving` the rates of services and ends.
+    /// Calls `within` for the jumps within a level (from, to, rate), and adds the rates of services and ends to
+    /// `leaving`.
     pub fn jumps(&self, kind: Kind, packets: usize, within: &mut dyn FnMut(usize, usize, f64), leaving: &mut [f64]) {
         let rates = self.rates(kind);
         let level = rates.level(packets, self.places);
@@ -282,7 +286,7 @@ impl Excursion {
         rates.services(packets).iter().for_each(|(from, _, rate)| leaving[*from] += rate);
     }
 
-    /// The ends of services for an empty socket as they are, before the packet leaves: where a wake-up begins.
+    /// Distribution at the ends of services before the packet leaves, for an empty socket: there a wake-up begins.
     pub fn completed(&self, times: &Weights) -> Weights {
         let stages = self.stages();
         let rates = self.rates(Kind::Delivers { waiting: 0 });
@@ -299,7 +303,7 @@ impl Excursion {
     }
 }
 
-/// Times from where an excursion is until its next service.
+/// Computes expected times until the next service, in place.
 struct Spend<'a> {
     excursion: &'a Excursion,
     rates: &'a Rates,
@@ -325,7 +329,7 @@ impl wide::Work for Spend<'_> {
             times.at.resize(place + stages, 0.0);
             let (below, here) =
                 times.at[place.saturating_sub(stages)..].split_at_mut(if place > 0 { stages } else { 0 });
-            // What came up from the level below, whose stages an arrival mostly leaves as they are.
+            // Arrivals from the level below, which mostly keep the stage.
             if place > 0 {
                 here[run.clone()].iter_mut().zip(&below[run.clone()]).for_each(|(sum, time)| *sum = time * arrival_pps);
                 for stage in (0..run.start).chain(run.end..stages) {
@@ -362,7 +366,7 @@ impl wide::Work for Spend<'_> {
     }
 }
 
-/// The services that end in `times`; the weight that is left alone by them.
+/// Applies the services at the end of `times`; returns the probability that the excursion ends.
 struct Serve<'a> {
     excursion: &'a Excursion,
     rates: &'a Rates,
@@ -408,14 +412,14 @@ impl wide::Work for Serve<'_> {
     }
 }
 
-/// What is expected where one service more comes first; see [`Excursion::one_more`].
+/// Computes expected values before one more service; see [`Excursion::one_more`].
 struct Before<'a, E> {
     excursion: &'a Excursion,
     rates: &'a Rates,
     top: usize,
     after: &'a [f64],
     expected: &'a mut [f64],
-    /// Levels that are empty, full or have one packet.
+    /// Computes the levels that are empty, full, or have one packet.
     edge: E,
 }
 

@@ -1,8 +1,8 @@
-//! What the application gets done between the first packet of a free period and the interrupt, and how many packets
-//! the ring has then.
+//! The application's progress between the first packet of a free period and the interrupt, and the number of packets
+//! then in the ring.
 //!
-//! Its progress j counts what it has finished: the context switch, if it owes one, then packets. Whether the socket had
-//! so many is checked afterwards, so that one distribution serves every socket.
+//! Progress j counts finished pieces of work: the context switch, if one is due, then packets. Whether the socket had
+//! that many packets is considered afterwards, so that one distribution serves sockets of all sizes.
 
 mod gaps;
 mod stages;
@@ -14,65 +14,66 @@ use netcliff_core::math;
 use stages::Stages;
 use timer::Timer;
 
-/// What is waited for after the first packet before the interrupt.
+/// What the interrupt waits for after the first packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Wait {
-    /// Nothing.
+    /// Nothing: it comes at once.
     Nothing,
-    /// So many packets in all, at least 2.
+    /// A total number of packets, at least 2.
     Packets(usize),
-    /// An exponential time: the interrupt's delivery.
+    /// An exponential time: the interrupt's latency.
     Exponential {
         /// Its mean (s).
         mean_s: f64,
     },
-    /// A constant time from the first packet, or so many packets if they come before.
+    /// A constant time from the first packet, or earlier a number of packets.
     Timer {
-        /// The time (s).
+        /// The constant time (s).
         timer_s: f64,
-        /// The packets, at least 2.
+        /// The number of packets, at least 2; None: only the time counts.
         packets: Option<usize>,
     },
-    /// A constant time from the last packet, or so many packets if they come before.
+    /// A constant time from the last packet, or earlier a number of packets.
     PacketTimer {
-        /// The time (s).
+        /// The constant time (s).
         timer_s: f64,
-        /// The packets, at least 2.
+        /// The number of packets, at least 2; None: only the time counts.
         packets: Option<usize>,
-        /// True: a packet that finds the ring full restarts the timer, too.
+        /// True: a packet that finds the ring full also restarts the timer.
         drops_restart: bool,
     },
 }
 
-/// One way for the wait to end: with so many packets in the ring.
+/// Waits that end with the same number of packets in the ring.
 ///
-/// Progress goes on whatever the packets do, so that gaps between packets of one end with one progress are exchangeable: each packet's wait
-/// follows from the two times here.
+/// Progress does not depend on the packets, so that for a given end and progress the gaps between packets are
+/// exchangeable: the waiting time of each packet follows from the two times here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
     /// Packets in the ring.
     pub packets: usize,
-    /// P(it ends so, with progress j).
+    /// `[j]`: P(the wait ends so, with progress j).
     pub progress: Vec<f64>,
-    /// Mean time from the first packet to the last that is kept, where it ends so with progress j, else 0 (s).
+    /// `[j]`: mean time from the first packet to the last one in the ring, if it ends so with progress j, otherwise 0
+    /// (s).
     pub gathering_s: Vec<f64>,
-    /// The same from that packet to the end (s).
+    /// `[j]`: mean time from that last packet to the end, otherwise 0 (s).
     pub after_s: Vec<f64>,
 }
 
-/// Waits of the packets of one end with one progress.
+/// Waiting times of the packets for one end and one progress.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PacketWaits {
-    /// How many there are.
+    /// Number of packets.
     pub packets: usize,
-    /// Mean time from the first packet to the last that is kept (s).
+    /// Mean time from the first packet to the last one in the ring (s).
     pub gathering_s: f64,
-    /// The same from that packet to the end (s).
+    /// Mean time from that last packet to the end (s).
     pub after_s: f64,
 }
 
 impl End {
-    /// Waits with this progress.
+    /// Waiting times for this progress.
     pub fn waits(&self, progress: usize) -> PacketWaits {
         let (gathering_s, after_s) = (self.gathering_s[progress], self.after_s[progress]);
         PacketWaits { packets: self.packets, gathering_s, after_s }
@@ -80,7 +81,8 @@ impl End {
 }
 
 impl PacketWaits {
-    /// Of the first `room` packets, or of all if they are fewer, together (s): packet i of n waits for n - i of n - 1 gaps.
+    /// Sum of the waiting times of the first `room` packets, or of all if there are fewer (s): packet i of n waits for
+    /// n - i of the n - 1 gaps.
     pub fn of_first(&self, room: usize) -> f64 {
         let (all, first) = (self.packets as f64, room.min(self.packets) as f64);
         let gaps = first * (all - 0.5 * (first + 1.0)) / (all - 1.0).max(1.0);
@@ -88,30 +90,30 @@ impl PacketWaits {
     }
 }
 
-/// The wait as a whole.
+/// Distribution of a wait.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Waited {
-    /// Its ends.
+    /// The possible ends.
     pub ends: Vec<End>,
-    /// Mean time with progress j (s).
+    /// `[j]`: mean time with progress j (s).
     pub times: Vec<f64>,
-    /// Integral of the packets in the ring [packet s].
+    /// Integral over time of the packets in the ring [packet s].
     pub area: f64,
     /// Mean time with a full ring (s).
     pub full_s: f64,
 }
 
-/// Rates of progress: of the first piece of work, and of the others (1/s).
+/// Rates of progress (1/s), which differ for the first piece of work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// Rate of the first.
+    /// Rate of the first piece (1/s).
     pub first: f64,
-    /// Rate of the others.
+    /// Rate of the others (1/s).
     pub others: f64,
 }
 
 impl Pace {
-    /// No progress.
+    /// The application makes no progress.
     pub const NONE: Self = Self { first: 0.0, others: 0.0 };
 
     fn of(&self, progress: usize, most: usize) -> f64 {
@@ -123,19 +125,20 @@ impl Pace {
     }
 }
 
-/// Ends and progress rarer than this are left out.
+/// Probability below which ends and progress are left out.
 const LEFT_OUT: f64 = 1e-14;
 
 impl Wait {
-    /// Packets in the ring and progress of an exponential wait that are as good as never exceeded; None: of other waits that is not known before.
+    /// Largest numbers of packets in the ring and of progress that an exponential wait reaches with noticeable
+    /// probability; None for other waits.
     pub fn reaches(&self, arrival_pps: f64, places: usize, read_pps: f64, most: usize) -> Option<(usize, usize)> {
         let Self::Exponential { mean_s } = *self else { return None };
-        // No more than a usize holds: a float that is larger becomes its largest.
+        // A float above the largest usize becomes the largest usize.
         let furthest = |per_s: f64| (-math::ln(LEFT_OUT) / math::ln_1p(1.0 / (per_s * mean_s))) as usize;
         Some((furthest(arrival_pps).min(places), furthest(read_pps).min(most)))
     }
 
-    /// The wait from the first packet on, for progress counted up to `most`; None where the budget does not last.
+    /// Solves the wait from the first packet on, with progress up to `most`; None if the budget does not suffice.
     pub fn solve(&self, arrival_pps: f64, places: usize, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         match *self {
             Self::Nothing => Some(Waited {

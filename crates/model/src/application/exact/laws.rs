@@ -1,5 +1,5 @@
-//! How many packets an excursion of the ring hands to the socket, for every number of packets that it may begin with at once: from its end
-//! back to its beginning, all terms positive.
+//! Number of packets that an excursion of the ring delivers to the socket, for every number of packets it may begin
+//! with: computed from its end backwards, all terms positive.
 
 use super::budget::Budget;
 use super::excursion::{Excursion, Kind};
@@ -7,10 +7,10 @@ use super::polls::Polls;
 use super::weights::Weights;
 use crate::queue::wide::sum;
 
-/// Services of one excursion, counted up to a most.
+/// Distribution of the number of services of an excursion.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Served {
-    /// P(n services) by n, the entry of the most: that many or more; those after the last entry are too rare to be kept.
+    /// `[n]`: P(n services); the last entry may mean that many or more. Numbers beyond it have a negligible probability.
     pub equal: Vec<f64>,
 }
 
@@ -18,32 +18,34 @@ pub struct Served {
 pub struct Laws<'a> {
     /// The ring.
     pub excursion: &'a Excursion,
-    /// The same poll by poll, where it has polls whose packets are counted.
+    /// The excursions poll by poll; None if they have no polls whose packets are counted.
     pub polls: Option<&'a Polls>,
-    /// The stage in which an excursion begins.
+    /// Stage in which an excursion begins.
     pub stage: usize,
-    /// Packets the socket holds.
+    /// Packets that the socket holds.
     pub most: usize,
-    /// More packets than this are in the ring with a probability too small to be kept.
+    /// More packets than this in the ring have a negligible probability.
     pub top: usize,
-    /// What the work is taken from.
+    /// Budget for the work.
     pub budget: &'a Budget,
 }
 
-/// Operations a (packets, stage) pair takes, about.
+/// Approximate operations per pair (packets, stage).
 const PAIR: f64 = 2.0;
-/// Those of excursions that are followed poll by poll.
+/// Approximate operations per pair, if excursions are followed poll by poll.
 const BY_POLLS: f64 = 0.3;
-/// What a law of excursions that wake the application takes, as a share of one of those that do not: it follows the first stages only.
+/// Work for the distribution of excursions that wake the application, as a share of that of the others: only the first
+/// stages are followed.
 const ASLEEP: f64 = 0.5;
-/// Rings and services rarer than this are left out.
+/// Probability below which packets in the ring and services are left out.
 pub const LEFT_OUT: f64 = 1e-14;
-/// Levels below the highest reached at which the slowest excursions are taken to come down only.
+/// Number of levels below the highest one reached within which even the slowest excursions are assumed only to descend.
 const COMING_DOWN: usize = 16;
 
 impl<'a> Laws<'a> {
-    /// `packets`: the most that an excursion begins with; `laws`: how many will be asked for; `beyond`: operations that the solution takes
-    /// also if an excursion has that number of services. `None` as soon as the budget cannot last for both.
+    /// `packets`: most packets at the beginning of an excursion; `laws`: number of distributions that will be computed;
+    /// `beyond`: operations for the rest of the solution, if an excursion has the given number of services. `None` as
+    /// soon as the budget does not suffice for both.
     pub fn new(
         (excursion, polls): (&'a Excursion, Option<&'a Polls>),
         stage: usize,
@@ -64,7 +66,7 @@ impl<'a> Laws<'a> {
             return Some(found);
         }
         let mut weights = Weights::one(stages, packets, stage);
-        // The slowest services, a wake-up first: what ring they reach.
+        // The slowest services, beginning with a wake-up, give the largest number of packets in the ring.
         let slowest = Kind::Delivers { waiting: most };
         if excursion.wakes() {
             let times = excursion.step(slowest, &weights).times;
@@ -80,7 +82,7 @@ impl<'a> Laws<'a> {
             let reached = step.times.low + heavy.unwrap_or(0);
             budget.take(PAIR * step.times.at.len() as f64)?;
             found.top = found.top.max(reached);
-            // An excursion has no fewer services than it begins with packets.
+            // An excursion has at least as many services as packets at its start.
             let least = services.max(packets.min(most));
             let all = laws as f64 * least as f64 * PAIR * (found.top * stages) as f64;
             budget.lasts(0.5 * all + beyond(least))?;
@@ -92,8 +94,9 @@ impl<'a> Laws<'a> {
         Some(found)
     }
 
-    /// P(n services) of excursions that begin with each of `packets` at `waiting` packets in the socket, whose services all
-    /// take what they take then; and of those that wake the application, if `asleep`. None where the budget does not last.
+    /// Distributions of the number of services for excursions that begin with each of `packets`, while `waiting`
+    /// packets in the socket determine the time of all services; and, if `asleep`, for excursions that wake the
+    /// application. None if the budget does not suffice.
     pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool) -> Option<(Vec<Served>, Vec<Served>)> {
         if let Some(polls) = self.polls {
             return polls.served(packets, waiting, asleep, self.top, self.budget);
@@ -104,7 +107,7 @@ impl<'a> Laws<'a> {
         let mut awake = vec![Served::default(); packets.len()];
         let mut woken = if asleep { awake.clone() } else { Vec::new() };
         let mut first = excursion.first(self.stage);
-        // Which ends are likely to come: the first of several laws that still has some is looked at first.
+        // Index of the first distribution that is not complete, which is checked first.
         let mut pending = 0;
         let mut after = excursion.expected(kind, self.top, 1.0, |_, _, _| 0.0);
         let mut next = vec![0.0; size];
@@ -112,7 +115,7 @@ impl<'a> Laws<'a> {
         self.note(packets, &after, &mut woken);
         let mut over = 1.0;
         for services in 1..=self.most {
-            // Each service takes a packet: with more of them than services nothing is expected.
+            // Each service takes a packet: with more packets than services the expected value is 0.
             let top = services.min(self.top);
             self.budget.take(PAIR * (top * stages) as f64 * if asleep { 1.0 + ASLEEP } else { 1.0 })?;
             if asleep {
@@ -132,7 +135,7 @@ impl<'a> Laws<'a> {
             }
         }
         for law in awake.iter_mut().chain(&mut woken) {
-            // That many or more.
+            // The last entry: that many services or more.
             let fewer: f64 = law.equal[..self.most].iter().sum();
             law.equal[self.most] = (1.0 - fewer).max(0.0);
         }
@@ -148,12 +151,12 @@ impl<'a> Laws<'a> {
 }
 
 impl Served {
-    /// Mean services, those beyond the last entry counted as that many.
+    /// Mean number of services; the last entry counts as that many.
     pub fn mean(&self) -> f64 {
         self.equal.iter().enumerate().map(|(services, share)| services as f64 * share).sum()
     }
 
-    /// P(n services or more) by n.
+    /// `[n]`: P(n services or more).
     pub fn at_least(&self) -> Vec<f64> {
         let mut tails = self.equal.clone();
         for place in (1..tails.len()).rev() {
@@ -162,7 +165,8 @@ impl Served {
         tails
     }
 
-    /// True if more services are too rare to be kept, rarer than `least`: what comes after the last two entries goes on at most as they do.
+    /// True if more services have a probability below `least`: beyond the last two entries, probabilities continue at
+    /// most as they do.
     pub fn is_over(&self, least: f64) -> bool {
         let [.., before, last] = self.equal[..] else { return false };
         if last == 0.0 {

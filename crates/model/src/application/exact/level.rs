@@ -1,47 +1,49 @@
-//! The jumps of a ring with so many packets, and what they come to until a service ends, a packet comes or the ring is left alone.
+//! Jumps of a ring at one number of packets (a level), and expected times and values until a service ends, a packet
+//! comes or the ring is left alone.
 
 use crate::queue::matrix::Matrix;
 use crate::queue::qbd::Jump;
 use crate::schemes::modulated::{Chain, Phases, Role};
 
-/// Jumps of one level, without arrivals that raise it and without services.
+/// Jumps within one level, without arrivals that raise it and without services.
 pub struct Level {
-    /// Stages such that jumps go from earlier to later ones; None where they go in circles.
+    /// Order of the stages in which jumps go only forward; None if jumps form circles.
     order: Option<Vec<usize>>,
-    /// Where each stage goes (to, rate); an end of the excursion goes nowhere.
+    /// Jumps (to, rate) of each stage. The end of the excursion leads nowhere.
     pub local: Vec<Vec<(usize, f64)>>,
-    /// Rate out of each stage, arrivals, services and ends included.
+    /// Total rate out of each stage, including arrivals, services and ends.
     out: Vec<f64>,
     /// Rate at which each stage ends the excursion.
     pub ends: Vec<f64>,
-    /// Expected times, where jumps go in circles.
+    /// Expected times, if jumps form circles.
     times: Option<Matrix>,
 }
 
-/// One scheme's ring at one kind of service.
+/// One scheme's ring with one kind of service.
 pub struct Rates {
     bottom: Level,
     middle: Level,
     top: Level,
     down: Vec<Jump>,
     last: Vec<Jump>,
-    /// Of levels that are neither empty nor full nor have one packet; None: jumps go in circles there.
+    /// The levels that are neither empty nor full nor have one packet; None if jumps form circles there.
     pub between: Option<Between>,
 }
 
-/// A level between the lowest and the highest, with its stages sorted such that most are done in one loop.
+/// A level between the lowest and the highest, its stages sorted so that most are computed in one loop.
 pub struct Between {
-    /// Stages one after the other that an arrival leaves as they are and a service takes to the next one, nothing else: the packets of a poll.
+    /// Consecutive stages that an arrival does not change and from which the only jump is the service, to the next
+    /// stage: the packets of a poll.
     pub run: std::ops::Range<usize>,
-    /// Mean time in each stage of the run (s).
+    /// Mean time in each stage of `run` (s).
     pub mean_s: Vec<f64>,
-    /// Rate of services in each stage of the run.
+    /// Service rate of each stage of `run` (1/s).
     pub rates: Vec<f64>,
-    /// The other stages, those first from which jumps lead to others.
+    /// The other stages, sorted so that jumps go forward.
     pub others: Vec<Other>,
 }
 
-/// A stage with jumps of its own.
+/// A stage with jumps other than services.
 #[derive(Clone)]
 pub struct Other {
     pub stage: usize,
@@ -85,7 +87,7 @@ impl Between {
         })
     }
 
-    /// The stages of a set, those first from which jumps lead to others.
+    /// The stages of a set, sorted so that jumps go forward.
     pub fn chosen(&self, set: &[bool]) -> Vec<Other> {
         let run = self.run.clone().enumerate().map(|(place, stage)| Other {
             stage,
@@ -97,9 +99,9 @@ impl Between {
         self.others.iter().cloned().chain(run).filter(|other| set[other.stage]).collect()
     }
 
-    /// The stages of a set, and all that follow before a service.
+    /// The stages of a set, and all that follow them before a service.
     pub fn reached(&self, mut set: Vec<bool>) -> Vec<bool> {
-        // Arrivals may lead back: no stage is added twice.
+        // Arrivals may lead back: each stage is added once.
         for _ in 0..set.len() {
             for other in self.others.iter().filter(|other| set[other.stage]).collect::<Vec<_>>() {
                 set[other.accepted] = true;
@@ -111,9 +113,9 @@ impl Between {
 }
 
 impl Rates {
-    /// The rates of services as `pace` has them, from the role of their stage and the chain's own rate; others are the chain's.
+    /// The rates with service rates from `pace` (role of the stage, the chain's own rate); other rates are the chain's.
     pub fn new(chain: &Chain, phases: Phases, arrival_pps: f64, pace: &dyn Fn(Role, f64) -> f64) -> Self {
-        // All services of a stage together take what `pace` says; where they lead stays.
+        // `pace` gives the sum of a stage's service rates; their targets stay.
         let paced = |jumps: &[Jump]| -> Vec<Jump> {
             let mut all = vec![0.0; chain.roles.len()];
             jumps.iter().for_each(|(from, _, rate)| all[*from] += rate);
@@ -133,7 +135,7 @@ impl Rates {
         }
     }
 
-    /// The jumps with so many packets in a ring of `places`.
+    /// The jumps at this number of packets in a ring of `places`.
     pub fn level(&self, packets: usize, places: usize) -> &Level {
         match packets {
             0 => &self.bottom,
@@ -142,12 +144,12 @@ impl Rates {
         }
     }
 
-    /// The level, where it is neither one of the lowest two nor that of a full ring, and its jumps have an order.
+    /// The level if it is neither one of the two lowest nor that of a full ring, and its jumps form no circles.
     pub fn between(&self, packets: usize, places: usize) -> Option<&Between> {
         self.between.as_ref().filter(|_| packets > 1 && packets < places)
     }
 
-    /// Services with so many packets present.
+    /// Services at this number of packets.
     pub fn services(&self, packets: usize) -> &[Jump] {
         match packets {
             0 => &[],
@@ -166,7 +168,7 @@ impl Level {
         Self::new(chain, &local, services, None, false)
     }
 
-    /// `arrival`: the rate of arrivals that raise the level; `empty`: stage 0 is the end.
+    /// `arrival`: rate of arrivals that raise the level; `empty`: stage 0 is the end of the excursion.
     fn new(chain: &Chain, jumps: &[Jump], services: &[Jump], arrival: Option<f64>, empty: bool) -> Self {
         let stages = chain.roles.len();
         let mut level = Self {
@@ -204,7 +206,7 @@ impl Level {
         level
     }
 
-    /// Stages in the order of their jumps, if there is one.
+    /// Order of the stages in which jumps go only forward; None if there are circles.
     fn sorted(&self) -> Option<Vec<usize>> {
         let stages = self.local.len();
         let mut into = vec![0; stages];
@@ -223,7 +225,7 @@ impl Level {
         (order.len() == stages).then_some(order)
     }
 
-    /// Expected times in the stages from these entries, until the level is left.
+    /// Expected times in the stages until the level is left, from these entries.
     pub fn spend(&self, inflow: &[f64]) -> Vec<f64> {
         let Some(order) = &self.order else {
             return self.times.as_ref().map_or_else(Vec::new, |times| times.left_product(inflow));
@@ -240,7 +242,8 @@ impl Level {
         }
         spent
     }
-    /// Expected gain from each stage until the level is left, of what each stage gains a second; 0 where a stage is never left.
+    /// Expected value collected from each stage on until the level is left, if each stage gives `a_second` per second;
+    /// 0 for a stage that is never left.
     pub fn gain(&self, a_second: &[f64], gained: &mut [f64]) {
         let Some(order) = &self.order else {
             let Some(times) = &self.times else { return };

@@ -1,4 +1,4 @@
-//! What was solved, as an [`Outcome`].
+//! Converts a solution to an [`Outcome`].
 
 use netcliff_core::note::Note;
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Napi, Outcome, Scheme};
@@ -8,12 +8,12 @@ use crate::answer::Shares;
 use crate::bounds;
 use crate::schemes::LARGEST_WEIGHT;
 
-/// A share below this counts as 0.
+/// Shares below this count as 0.
 const NEVER: f64 = 1e-9;
-/// Full polls after which Linux ends a softirq: MAX_SOFTIRQ_RESTART, kernel/softirq.c.
+/// Full polls after which Linux ends a softirq (MAX_SOFTIRQ_RESTART, kernel/softirq.c).
 const ROUNDS: f64 = 10.0;
 
-/// The outcome; `frame_bytes` is the mean frame.
+/// The outcome; `frame_bytes` is the mean frame size (bytes).
 pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) -> Outcome {
     let exact = |value: f64| Some(Figure::exact(value));
     let Shares { interrupt, poll, protocol, available } = solved.shares;
@@ -27,7 +27,8 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     notes.extend(limits);
     notes.extend(near);
     let loss = (solved.ring_loss + solved.socket_loss).min(1.0);
-    // What still gets through does so by what the chain leaves out, such as the packet that an application takes after ten polls.
+    // Beyond it, packets are delivered mainly by effects that the chain lacks, such as the packet that an application
+    // takes after ten polls.
     let knows_latency = is_exact || loss <= bounds::MOST_LOSS;
     if !is_exact {
         notes.push(Note::Approximate(if solved.near.moderation { bounds::MODERATED_READ } else { bounds::CHAIN }));
@@ -77,12 +78,12 @@ fn near(solved: &Solved, host: &Host) -> Vec<Note> {
     notes
 }
 
-/// Where Linux differs from the strict priorities of the chain, as far as it matters at this point.
+/// Differences between Linux and the chain's strict priorities, if they matter at this point.
 fn napi_limits(solved: &Solved, napi: &Napi, host: &Host) -> Vec<Note> {
     let mut notes = Vec::new();
     let full = solved.full_polls_per_s / solved.polls_per_s.unwrap_or(0.0).max(f64::MIN_POSITIVE);
     if full > NEVER {
-        // Every tenth full poll and every tick may let the application take one packet that it would have to wait with.
+        // After ten full polls, and at every tick, the application may take a packet that the chain makes it wait with.
         let more_pps = solved.full_polls_per_s / ROUNDS + 1.0 / host.tick_s;
         notes.push(Note::FullPolls(full, napi.weight, more_pps));
     }

@@ -1,4 +1,4 @@
-//! The ring's free periods as a whole: what the application does in them, and the excursions that end them.
+//! The ring's free periods: what the application does in them, and the excursions that end them.
 
 use super::budget::Budget;
 use super::free::{PacketWaits, Wait, Waited};
@@ -6,16 +6,16 @@ use super::socket::{Cycle, Idle, Socket};
 use super::sweep::Begun;
 use crate::queue::wide::{self, sum};
 
-/// Waits begun and ends of waits rarer than this are left out.
+/// Rate below which beginnings and ends of waits are left out.
 const LEFT_OUT: f64 = 1e-18;
-/// Stages of waits with less time than this share of the idle time are left out.
+/// Share of the idle time below which stages of waits are left out.
 const RARE: f64 = 1e-22;
-/// Operations a stage of waits takes for a number of packets waiting.
+/// Operations per stage of a wait and number of packets waiting.
 const FIELD: f64 = 8.0;
-/// Operations a sum over a slice takes an entry: several at once.
+/// Approximate operations per entry of a sum, as several are processed at once.
 const ENTRY: f64 = 0.3;
 
-/// The free periods: a second of idle time, and the waits that follow its arrivals.
+/// The free periods of one second of idle time, with the waits that its arrivals begin.
 pub struct Free {
     /// Time asleep (s).
     pub asleep_s: f64,
@@ -23,11 +23,11 @@ pub struct Free {
     pub switching_s: f64,
     /// Time at work (s).
     pub working_s: f64,
-    /// Integral of the packets in the socket [packet s].
+    /// Integral over time of the packets in the socket [packet s].
     pub waiting_area: f64,
-    /// Integral of the packets in the ring [packet s].
+    /// Integral over time of the packets in the ring [packet s].
     pub area: f64,
-    /// The same of those that the socket will take [packet s].
+    /// Integral over time of the packets in the ring that the socket will take [packet s].
     pub taken_area: f64,
     /// Time with a full ring (s).
     pub full_s: f64,
@@ -35,20 +35,20 @@ pub struct Free {
     pub begun: Begun,
 }
 
-/// Rates of a wait of an exponential time.
+/// Rates of a wait with an exponential time.
 struct Rates {
     arrival_pps: f64,
     ends_per_s: f64,
 }
 
-/// One stage of such waits: as many packets in the ring.
+/// One stage of such waits: the time with one number of packets in the ring.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stage {
-    /// Time (s).
+    /// Expected time (s).
     time: f64,
     /// Integral of the time since the stage began [s2].
     own: f64,
-    /// Integral of the time from the first packet to that beginning [s2].
+    /// Integral of the time from the first packet to the beginning of the stage [s2].
     gathered: f64,
 }
 
@@ -57,7 +57,7 @@ impl Stage {
         Self { time: self.time + other.time, own: self.own + other.own, gathered: self.gathered + other.gathered }
     }
 
-    /// From the stage before to the next; `falls`: what comes to the stage otherwise.
+    /// From the previous stage to the next; `falls`: what enters the stage in other ways.
     fn next(&mut self, rates: &Rates, is_full: bool, falls: &Self) {
         let stays_s = 1.0 / (rates.ends_per_s + if is_full { 0.0 } else { rates.arrival_pps });
         let gathered = rates.arrival_pps * (self.gathered + self.own) + falls.gathered;
@@ -67,26 +67,26 @@ impl Stage {
     }
 }
 
-/// One stage of the waits of an application that is awake and reads at one pace, by packets waiting.
+/// One stage of the waits of an awake application that reads at one pace, by packets waiting.
 struct Field {
     read_pps: f64,
     switch_per_s: f64,
     working: Vec<f64>,
     switching: Vec<f64>,
-    /// Of working and switching, from `tight` packets on: see [`Stage`].
+    /// `[working, switching]` for each number of packets waiting from `tight` on; see [`Stage`].
     of_working: Vec<[f64; 2]>,
     of_switching: Vec<[f64; 2]>,
-    /// Packets waiting from which on `of_working` and `of_switching` are.
+    /// Fewest packets waiting for which `of_working` and `of_switching` have entries.
     tight: usize,
-    /// Packets waiting of the lowest and the highest with any time.
+    /// Lowest and highest number of packets waiting with any time.
     low: usize,
     high: usize,
-    /// Time below this counts as none.
+    /// Times below this count as 0.
     rare: f64,
 }
 
 impl Field {
-    /// Before the first stage: the idle time that arrivals end. `None` if there is no such time.
+    /// State before the first stage: the idle time that arrivals end. `None` if there is none.
     fn new(mut working: Vec<f64>, mut switching: Vec<f64>, socket: &Socket, node: usize, tight: usize) -> Option<Self> {
         let rare = RARE * (sum(&working) + sum(&switching));
         let heavy = |weight: &f64| *weight > rare;
@@ -103,13 +103,13 @@ impl Field {
         Some(Self { read_pps, switch_per_s, working, switching, of_working, of_switching, tight, low, high, rare })
     }
 
-    /// From the stage before to the next.
+    /// From the previous stage to the next.
     fn next(&mut self, rates: &Rates, is_full: bool) {
         let Rates { arrival_pps, ends_per_s } = *rates;
         let out = ends_per_s + if is_full { 0.0 } else { arrival_pps };
         let (switch_stays_s, stays_s) = (1.0 / (out + self.switch_per_s), 1.0 / (out + self.read_pps));
         let high = self.high;
-        // Another stage: what is known of its times.
+        // Updates the times for one more stage.
         for waiting in (self.tight.max(self.low)..=high).rev() {
             let [own, gathered] = &mut self.of_switching[waiting - self.tight];
             *gathered = arrival_pps * (*gathered + *own) * switch_stays_s;
@@ -157,7 +157,7 @@ impl Field {
         self.of_working[waiting - self.tight][1] + self.of_switching[waiting - self.tight][1]
     }
 
-    /// What falls asleep a second.
+    /// Rate of falling asleep.
     fn falls(&self) -> Stage {
         let [own, gathered] = if self.tight == 0 { self.of_working[0] } else { [0.0; 2] };
         let [time, own, gathered] = [self.working[0], own, gathered].map(|value| value * self.read_pps);
@@ -165,12 +165,12 @@ impl Field {
     }
 }
 
-/// Waits begun, and what the application does meanwhile.
+/// Waits that begin, and what the application does during them.
 struct Doing<'a> {
     waited: &'a Waited,
-    /// Rate of waits begun by packets waiting; one entry: asleep.
+    /// Rate of waits by packets waiting at their beginning; a single entry: asleep.
     rates: &'a [f64],
-    /// What it is doing when the wait begins.
+    /// The application's first piece of work in the wait.
     first: First,
 }
 
@@ -182,7 +182,7 @@ enum First {
 }
 
 impl Free {
-    /// Of waits in a ring of `places`. None where the budget does not last.
+    /// Free periods of a ring with `places`. None if the budget does not suffice.
     pub fn new(
         socket: &Socket,
         cycle: &Cycle,
@@ -230,7 +230,8 @@ impl Free {
         Some(free)
     }
 
-    /// Waits of an exponential time: stage by stage, one for each number of packets in the ring, all packets waiting together.
+    /// Adds waits with an exponential time: stage by stage, one for each number of packets in the ring, for all numbers
+    /// of packets waiting together.
     fn add_exponential(
         &mut self,
         socket: &Socket,
@@ -242,7 +243,7 @@ impl Free {
     ) -> Option<()> {
         let most = socket.most;
         let longest = cycle.packets.last().copied().unwrap_or(0);
-        // With less room than this some packets of a wait may find none.
+        // With less free space than this, the socket may drop packets of a wait.
         let tight = most - longest.min(most);
         let share = |waiting: usize, node: usize| -> f64 {
             let nodes = cycle.blend(waiting);
@@ -275,7 +276,7 @@ impl Free {
                 self.working_s += works_s;
                 self.switching_s += switches_s;
                 time_s += works_s + switches_s;
-                // Packets waiting here, and the room that this leaves.
+                // Packets waiting now, and the free space that they leave.
                 let rooms = &mut self.begun.awake[place].1[most - high..=most - low];
                 let both = working.iter().zip(switching);
                 for ((waiting, room), (works, switches)) in (low..=high).zip(rooms.iter_mut().rev()).zip(both) {
@@ -335,7 +336,7 @@ impl Free {
                 self.taken_area += found.asleep(progress) * waits.of_first(most);
                 let (least, rates) = found.rooms(progress, most);
                 wide::add(&mut rooms[least..], rates, *share);
-                // Where there is room for all packets, they wait as long whatever the room.
+                // If there is space for all packets of a wait, their waiting times do not depend on the space.
                 let short = end.packets.saturating_sub(least).min(rates.len());
                 let these = rates[..short].iter().enumerate();
                 self.taken_area += these.map(|(more, rate)| rate * waits.of_first(least + more)).sum::<f64>();
@@ -346,19 +347,19 @@ impl Free {
     }
 }
 
-/// Rates of waits begun, and what is left of what they found after progress.
+/// Rates of waits that begin, and what remains of the packets waiting after some progress.
 struct Found {
-    /// By packets waiting, the most first; empty: all find the application asleep.
+    /// Rates by packets waiting, the most first; empty: all find the application asleep.
     rates: Vec<f64>,
-    /// Packets waiting, of the first entry.
+    /// Number of packets waiting of the first entry.
     largest: usize,
-    /// [j]: rate of those with j packets or more.
+    /// `[j]`: rate of waits with j packets or more.
     tails: Vec<f64>,
-    /// [j]: of those with fewer.
+    /// `[j]`: rate of waits with fewer than j packets.
     heads: Vec<f64>,
-    /// [j]: the packets that j do not reach, times the rate.
+    /// `[j]`: rate times the packets beyond the first j.
     beyond: Vec<f64>,
-    /// Rate of all.
+    /// Rate of all waits.
     all: f64,
 }
 
@@ -372,22 +373,22 @@ impl Found {
         Self { rates: awake.iter().rev().copied().collect(), largest, tails, heads, beyond, all }
     }
 
-    /// Rate of waits that find the application awake after so much progress.
+    /// Rate of waits that find the application awake after this progress.
     fn awake(&self, progress: usize) -> f64 {
         self.tails.get(progress).copied().unwrap_or(0.0)
     }
 
-    /// The same of those that find it asleep: all, if it was before.
+    /// Rate of waits that find it asleep after this progress; all, if it was asleep before.
     fn asleep(&self, progress: usize) -> f64 {
         self.heads.get(progress).copied().unwrap_or(self.all)
     }
 
-    /// Packets that still wait after so much progress, times the rate.
+    /// Packets still waiting after this progress, times the rate.
     fn waiting(&self, progress: usize) -> f64 {
         self.beyond.get(progress).copied().unwrap_or(0.0)
     }
 
-    /// The least room in a socket of `most` packets after so much progress, and the rates from it on.
+    /// Smallest free space in a socket of `most` packets after this progress, and the rates from it on.
     fn rooms(&self, progress: usize, most: usize) -> (usize, &[f64]) {
         let progress = progress.min(self.rates.len());
         (most - self.largest + progress.min(self.largest), &self.rates[..self.rates.len() - progress])

@@ -1,8 +1,9 @@
-//! napi's excursions poll by poll. All packets that are in the ring when a poll begins are in one stage of the chain, and so they are after each of its
-//! services: a poll is followed by packets in the ring alone, several excursions side by side, in place of all stages of the chain at once.
+//! napi's excursions poll by poll. All packets in the ring when a poll begins are in one stage of the chain, and also
+//! after each of its services. A poll is therefore followed only by the packets in the ring, for several excursions at
+//! once, instead of by all stages of the chain.
 //!
-//! A poll that empties the ring ends in the register write that unmasks the interrupt. Where a packet comes before that the excursion goes on with an
-//! interrupt: as one that begins anew at the room that the socket has by then.
+//! A poll that empties the ring ends with the register write that unmasks the interrupt. If a packet comes before that,
+//! the excursion continues with an interrupt, as a new one with the free space that the socket has then.
 
 mod batches;
 mod totals;
@@ -15,23 +16,23 @@ use super::weights::LEFT_OUT;
 use crate::queue::wide;
 use crate::schemes::modulated::Role;
 
-/// The stages of the chain: (idle), interrupt, overhead of a poll, unmasking, then one for each service of a poll.
+/// Stages of the chain: (idle), interrupt, overhead of a poll, unmasking, then one for each service of a poll.
 const ISR: usize = 1;
 const OVERHEAD: usize = 2;
 const UNMASK: usize = 3;
 const SERVING: usize = 4;
 
-/// Weights below this count as none: denormal numbers are slow.
+/// Weights below this count as 0: denormal numbers are slow.
 const NOTHING: f64 = 1e-280;
-/// Columns that are followed in one loop.
+/// Number of columns processed in one loop.
 const TOGETHER: usize = 16;
 
-/// A stage of an exponential time.
+/// A stage with an exponential time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Spread {
-    /// P(a packet comes before its end).
+    /// P(a packet comes before the end of the stage).
     up: f64,
-    /// P(its end comes before a packet).
+    /// P(the stage ends before a packet comes).
     leave: f64,
     /// Mean time (s).
     mean_s: f64,
@@ -44,27 +45,28 @@ impl Spread {
     }
 }
 
-/// The times of a poll.
+/// Times of a poll.
 pub struct Polls {
-    /// B.
+    /// B: slots of the ring.
     places: usize,
     /// Packets of a full poll.
     weight: usize,
     isr: Spread,
     overhead: Spread,
     unmask: Spread,
-    /// Services by packets waiting in the socket.
+    /// Services, by packets waiting in the socket.
     delivers: Vec<Spread>,
     wakes: Option<Spread>,
     drops: Spread,
     /// Weights below this are left out.
     least: f64,
-    /// True if services take the same time whatever waits in the socket.
+    /// True if the time of a service does not depend on the packets in the socket.
     is_uniform: bool,
 }
 
 impl Polls {
-    /// Those of an excursion below a socket of `most` packets. `None` if its chain is not that of polls whose packets are counted.
+    /// The polls of an excursion below a socket of `most` packets. `None` if its chain does not count the packets of
+    /// polls.
     pub fn of(excursion: &Excursion, most: usize, budget: &Budget) -> Option<Self> {
         let (start, serving) = excursion.chain.roles.split_at_checked(SERVING)?;
         if start != [Role::Waiting, Role::Interrupt, Role::Poll, Role::Unmask] || serving.len() < 2 {
@@ -91,40 +93,40 @@ impl Polls {
     }
 }
 
-/// Weights by packets in the ring, several columns side by side.
+/// Weights by packets in the ring, for several columns at once.
 struct Field {
-    /// Columns, with those that fill the last [`TOGETHER`].
+    /// Number of columns, rounded up to a multiple of [`TOGETHER`].
     columns: usize,
     /// Rows from the first to the one after the last with any weight.
     rows: std::ops::Range<usize>,
-    /// The rows of the first columns, then those of the next.
+    /// The rows of the first [`TOGETHER`] columns, then those of the next.
     at: Vec<[f64; TOGETHER]>,
-    /// Rows of all columns.
+    /// Number of rows.
     height: usize,
     /// Weights below this are left out.
     least: f64,
 }
 
-/// What entries of a stage come to, a column each: sums over the ends of the stage.
+/// Sums over the ends of a stage, one entry per column.
 #[derive(Debug, Clone, Default)]
 struct Sums {
     /// Ends of the stage.
     all: Vec<f64>,
-    /// The same times the packets in the ring.
+    /// Ends of the stage, times the packets in the ring.
     packets: Vec<f64>,
-    /// The same times those of the packets that the socket has room for.
+    /// Ends of the stage, times those packets in the ring that fit into the socket.
     taken: Vec<f64>,
-    /// Of `all`, those with a full ring.
+    /// Ends of the stage with a full ring.
     full: Vec<f64>,
 }
 
-/// One stage for each column.
+/// One stage, with its own times for each column.
 #[derive(Debug, Clone, Default)]
 struct Stage {
     up: Vec<f64>,
     leave: Vec<f64>,
     mean_s: Vec<f64>,
-    /// Room in the socket.
+    /// Free space in the socket, by column.
     room: Vec<f64>,
 }
 
@@ -141,7 +143,7 @@ impl Stage {
         self.room[column] = room as f64;
     }
 
-    /// One stage for all columns, below a socket without a bound.
+    /// The same stage for all columns, below a socket without a limit.
     fn alike(columns: usize, spread: Spread) -> Self {
         let mut stage = Self::new(columns);
         (0..columns).for_each(|column| stage.set(column, spread, usize::MAX));
@@ -161,7 +163,7 @@ impl Field {
         self.rows.is_empty()
     }
 
-    /// The parts with any weight, some columns each.
+    /// Those blocks of columns that have any weight.
     fn parts(&self) -> impl Iterator<Item = &[[f64; TOGETHER]]> {
         self.at.chunks(self.height).map(|part| &part[self.rows.clone()])
     }
@@ -185,7 +187,7 @@ impl Field {
         self.reach(packets..packets + 1);
     }
 
-    /// Adds another of the same columns.
+    /// Adds another field with the same columns.
     fn add_all(&mut self, other: &Self) {
         if other.is_empty() {
             return;
@@ -198,12 +200,12 @@ impl Field {
         self.reach(other.rows.clone());
     }
 
-    /// All weight with so many packets.
+    /// Sum of all weights at this number of packets.
     fn row_sum(&self, packets: usize) -> f64 {
         self.at.iter().skip(packets).step_by(self.height).flatten().sum()
     }
 
-    /// Takes what has no packets.
+    /// Removes the weights without packets and passes them to `each`.
     fn take_empty(&mut self, mut each: impl FnMut(usize, f64)) {
         if self.rows.start > 0 || self.is_empty() {
             return;
@@ -217,12 +219,12 @@ impl Field {
         self.rows.start = 1;
     }
 
-    /// All weight.
+    /// Sum of all weights.
     fn total(&self) -> f64 {
         self.parts().flatten().flatten().sum()
     }
 
-    /// Leaves out rows of next to no weight at either end.
+    /// Leaves out rows of negligible weight at both ends.
     fn trim(&mut self) {
         let heavy = |packets: &usize| self.row_sum(*packets) > self.least;
         let (first, last) = (self.rows.clone().find(heavy), self.rows.clone().rev().find(heavy));
@@ -235,7 +237,7 @@ impl Field {
         }
     }
 
-    /// Entries of a stage to its ends: packets come meanwhile, and one leaves at its end where it `serves`.
+    /// Replaces the entries of a stage by its ends: packets arrive in it, and one leaves at its end if it `serves`.
     fn spend(&mut self, stage: &Stage, serves: bool, sums: &mut Sums) {
         let none = || vec![0.0; self.columns];
         *sums = Sums { all: none(), packets: none(), taken: none(), full: none() };
@@ -252,7 +254,7 @@ struct Spend<'a> {
     sums: &'a mut Sums,
 }
 
-/// Adds, one after the other.
+/// Adds to each column, in order.
 #[inline(always)]
 fn add(sums: &mut [f64; TOGETHER], each: impl Fn(usize) -> f64) {
     for (column, sum) in sums.iter_mut().enumerate() {
@@ -302,7 +304,7 @@ impl wide::Work for Spend<'_> {
                 packets += 1;
             }
             if packets == places && (rows.end > places || visits.iter().sum::<f64>() >= least) {
-                // A full ring.
+                // Full ring.
                 let mut ends = at[places];
                 add(&mut ends, |column| up[column] * visits[column]);
                 let count = places as f64;

@@ -1,9 +1,9 @@
-//! The socket and the application in the idle time of the ring: asleep, on the way to the CPU, or at work with w packets
-//! waiting.
+//! Socket and application during the ring's idle time: the application is asleep, in a context switch, or working, with
+//! w packets waiting.
 //!
-//! With the ring idle the application gets on; an arrival begins a wait, in which it gets on too, and then an excursion,
-//! which brings the socket a batch. Where nothing is waited for, cuts give every state from those below it; else the
-//! chain is a band (GTH).
+//! While the ring is idle, the application makes progress. An arrival begins a wait for its interrupt, with further
+//! progress, and then an excursion, which adds a batch to the socket. Without a wait, cut equations give each state
+//! from those below it; otherwise the chain is a band, solved by elimination (GTH).
 
 use super::band::Band;
 use super::budget::Budget;
@@ -11,62 +11,63 @@ use super::free::{Pace, Wait, Waited};
 use super::laws::Served;
 use crate::queue::wide::{self, product};
 
-/// The application and its socket.
+/// The socket and its application.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Socket {
-    /// Packets it holds, K.
+    /// K: packets that it holds.
     pub most: usize,
-    /// Rate of reading with so many packets waiting (pps), 0 to K.
+    /// Rate of reading by packets waiting (pps), 0 to K.
     pub read_pps: Vec<f64>,
     /// Rate at which a context switch ends (1/s); None: it takes no time.
     pub switch_per_s: Option<f64>,
 }
 
-/// Shares of the ring's idle time.
+/// Shares of the ring's idle time, by state of the application.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idle {
-    /// Asleep.
+    /// Asleep, with an empty socket.
     pub asleep: f64,
     /// In a context switch with w packets waiting.
     pub switching: Vec<f64>,
-    /// At work with w packets waiting.
+    /// Working with w packets waiting.
     pub working: Vec<f64>,
 }
 
-/// What waits and excursions are with some number of packets in the socket.
+/// Waits and excursions at one number of packets waiting in the socket.
 pub struct Node {
-    /// That number.
+    /// Number of packets waiting.
     pub waiting: usize,
-    /// Waits of an application at work.
+    /// Waits with the application working.
     pub working: Waited,
-    /// The same of one in a context switch.
+    /// Waits during a context switch.
     pub switching: Waited,
-    /// What excursions deliver, in the order of [`Cycle::packets`].
+    /// Number of packets that excursions deliver, in the order of [`Cycle::packets`].
     pub served: Vec<Served>,
 }
 
-/// The waits, and the batches that follow.
+/// The waits, and the batches after them.
 pub struct Cycle {
-    /// Every number of packets in the ring that a wait may end with, ascending.
+    /// All numbers of packets that the ring may have at the end of a wait, ascending.
     pub packets: Vec<usize>,
-    /// By packets waiting, ascending from 0; one where these change nothing. Between two nodes both hold in proportion.
+    /// By packets waiting, ascending from 0; a single node if these have no influence. Between two nodes values are
+    /// interpolated.
     pub nodes: Vec<Node>,
     /// Waits that find the application asleep.
     pub asleep: Waited,
-    /// What excursions deliver that wake it, in the order of `packets`.
+    /// Number of packets delivered by excursions that wake the application, in the order of `packets`.
     pub woken: Vec<Served>,
 }
 
-/// The waits of an application at work and of one in a context switch.
+/// Waits with an awake application.
 pub struct Waits {
-    /// At work.
+    /// With the application working.
     pub working: Waited,
-    /// In a context switch.
+    /// During a context switch.
     pub switching: Waited,
 }
 
 impl Cycle {
-    /// The nodes that hold with so many packets waiting, with their shares.
+    /// The two nodes between which this number of packets waiting is interpolated, with their shares.
     pub fn blend(&self, waiting: usize) -> [(&Node, f64); 2] {
         let above = self.nodes.partition_point(|node| node.waiting <= waiting);
         let (low, high) = (above.saturating_sub(1), above.min(self.nodes.len() - 1));
@@ -76,25 +77,25 @@ impl Cycle {
         [(low, 1.0 - share), (high, share)]
     }
 
-    /// Services that no excursion exceeds, but for those too rare to be kept.
+    /// Number of services that an excursion exceeds only with negligible probability.
     pub fn longest(&self) -> usize {
         let laws = self.nodes.iter().flat_map(|node| &node.served).chain(&self.woken);
         laws.map(|law| law.equal.len()).max().unwrap_or(0)
     }
 
-    /// The place of a number of packets in [`Cycle::packets`].
+    /// Index of a number of packets in [`Cycle::packets`].
     pub fn place(&self, packets: usize) -> Option<usize> {
         self.packets.binary_search(&packets).ok()
     }
 }
 
 impl Socket {
-    /// Progress is counted up to here: every packet read, and asleep.
+    /// Largest progress that is counted: all packets read, and then asleep.
     fn most_progress(&self) -> usize {
         self.most + 1
     }
 
-    /// The waits of an application that is awake, which reads as with `waiting` packets; None where the budget does not last.
+    /// Waits of an awake application that reads as with `waiting` packets; None if the budget does not suffice.
     pub fn waits(&self, wait: Wait, arrival_pps: f64, places: usize, waiting: usize, budget: &Budget) -> Option<Waits> {
         let others = self.read_pps[waiting];
         let solve = |first: f64| wait.solve(arrival_pps, places, Pace { first, others }, self.most_progress(), budget);
@@ -105,12 +106,12 @@ impl Socket {
         Some(Waits { working: solve(others)?, switching })
     }
 
-    /// The waits of one that sleeps.
+    /// Waits of a sleeping application; None if the budget does not suffice.
     pub fn asleep(&self, wait: Wait, arrival_pps: f64, places: usize, budget: &Budget) -> Option<Waited> {
         wait.solve(arrival_pps, places, Pace::NONE, self.most_progress(), budget)
     }
 
-    /// The ring's idle time; None where the budget does not last.
+    /// Distribution over the ring's idle time; None if the budget does not suffice.
     pub fn idle(&self, cycle: &Cycle, wait: Wait, arrival_pps: f64, budget: &Budget) -> Option<Idle> {
         if wait != Wait::Nothing {
             return Band::new(self, cycle, arrival_pps, budget)?.stationary(budget);
@@ -129,17 +130,17 @@ impl Socket {
         let tails: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].at_least())).collect();
         let laws: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].equal)).collect();
         let node = |node: &Node| cycle.nodes.partition_point(|other| other.waiting < node.waiting);
-        // Weights by packets waiting, as much of them as each node has.
+        // Weights by packets waiting, split among the nodes.
         let mut switching = vec![vec![0.0; most + 1]; tails.len()];
         let mut working = switching.clone();
         let put = |of: &mut Vec<Vec<f64>>, waiting: usize, weight: f64| {
             cycle.blend(waiting).iter().for_each(|(one, share)| of[node(one)][waiting] += share * weight);
         };
         let mut idle = Idle { asleep: 1.0, switching: vec![0.0; most + 1], working: vec![0.0; most + 1] };
-        // switched[w]: rate at which a context switch ends with w packets waiting.
+        // [w]: rate at which a context switch ends with w packets waiting.
         let mut switched = vec![0.0];
         for waiting in 1..=most {
-            // Batches of `waiting - w` more packets; the fullest socket takes all larger ones, too.
+            // Batches of `waiting - w` packets or more; all larger batches also end at a full socket.
             let last = waiting == most;
             let law = if last { &woken_tails } else { &woken.equal };
             let first = arrival_pps * law.get(waiting).copied().unwrap_or(0.0);
@@ -168,7 +169,7 @@ impl Socket {
             if idle.working[waiting] > 1e250 {
                 let all = idle.switching.iter_mut().chain(&mut idle.working).chain(&mut switched);
                 let all = all.chain(working.iter_mut().flatten()).chain([&mut idle.asleep]);
-                // Denormal numbers are slow, and come to nothing beside what is to come.
+                // Denormal numbers are slow, and negligible compared with later weights.
                 all.for_each(|weight| *weight = if *weight > 1.0 { *weight * 1e-250 } else { 0.0 });
             }
         }
@@ -176,7 +177,7 @@ impl Socket {
     }
 }
 
-/// See [`Socket::by_cuts`].
+/// Work of [`Socket::by_cuts`].
 struct ByCuts<'a> {
     socket: &'a Socket,
     cycle: &'a Cycle,
@@ -192,7 +193,8 @@ impl wide::Work for ByCuts<'_> {
     }
 }
 
-/// What comes to a number of packets from each smaller one, whose weights are given, by batches of this law (backwards).
+/// Rate into a number of packets from all smaller ones, with these weights, by batches with this distribution (in
+/// reverse order).
 #[inline(always)]
 fn come(weights: &[f64], law: &[f64]) -> f64 {
     let reach = weights.len().min(law.len().saturating_sub(1));
@@ -200,7 +202,7 @@ fn come(weights: &[f64], law: &[f64]) -> f64 {
 }
 
 impl Idle {
-    /// The same scaled to 1 in all.
+    /// The shares scaled to sum 1.
     pub fn normalised(mut self) -> Self {
         let total = self.asleep + self.switching.iter().chain(&self.working).sum::<f64>();
         self.asleep /= total;

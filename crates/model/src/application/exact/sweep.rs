@@ -1,5 +1,5 @@
-//! What all excursions together come to: those that have the same room left in the socket go on alike, so that one pass from an empty
-//! socket to a full one takes them all.
+//! Sums over all excursions: those with the same free space left in the socket continue in the same way, so that one
+//! pass from an empty to a full socket handles them all.
 
 use super::budget::Budget;
 use super::excursion::{Excursion, Kind};
@@ -8,46 +8,46 @@ use super::weights::{LEFT_OUT, Weights};
 use crate::queue::wide::{self, Work, sum};
 use crate::schemes::modulated::Role;
 
-/// Excursions begun, by packets in the ring.
+/// Rates at which excursions begin, by packets in the ring.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Begun {
-    /// By room in the socket.
+    /// (free space in the socket, rates) of excursions that find the application awake.
     pub awake: Vec<(usize, Vec<f64>)>,
-    /// Those that find the application asleep, the socket empty.
+    /// (packets in the ring, rate) of excursions that find the application asleep, and the socket empty.
     pub asleep: Vec<(usize, f64)>,
 }
 
 impl Begun {
-    /// All of them.
+    /// Rate of all excursions.
     pub fn total(&self) -> f64 {
         self.awake.iter().map(|(_, rooms)| sum(rooms)).sum::<f64>() + self.woken()
     }
 
-    /// Those that find the application awake and this room.
+    /// Rate of those that find the application awake and this free space.
     fn found(&self, rooms: std::ops::Range<usize>) -> f64 {
         self.awake.iter().map(|(_, rates)| sum(&rates[rooms.clone()])).sum()
     }
 
-    /// Those that find it asleep.
+    /// Rate of those that find the application asleep.
     fn woken(&self) -> f64 {
         self.asleep.iter().map(|(_, rate)| rate).sum()
     }
 }
 
-/// What excursions add up to.
+/// Sums over excursions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Totals {
-    /// Time in each stage with packets in the ring, and without (s).
+    /// Time in each stage with packets in the ring (s).
     pub present_s: Vec<f64>,
     /// Time in each stage with an empty ring (s).
     pub empty_s: Vec<f64>,
-    /// Of the first, what is protocol though the stage's role is not (s).
+    /// Part of `present_s` that counts as protocol, although the stage's role differs (s).
     pub waking_s: f64,
     /// Time with a full ring (s).
     pub full_s: f64,
     /// Integral of the packets in the ring [packet s].
     pub area: f64,
-    /// The same of those that the socket takes.
+    /// Integral over time of the packets in the ring that the socket will take [packet s].
     pub taken_area: f64,
     /// Integral of the packets in the socket [packet s].
     pub waiting_area: f64,
@@ -57,42 +57,42 @@ pub struct Totals {
     pub dropped: f64,
 }
 
-/// One pass over the excursions of a ring below a socket of `most` packets.
+/// One pass over the excursions of a ring, below a socket of `most` packets.
 pub struct Sweep<'a> {
     /// The ring.
     pub excursion: &'a Excursion,
-    /// The stage in which an excursion begins.
+    /// Stage in which an excursion begins.
     pub stage: usize,
-    /// Packets the socket holds.
+    /// Packets that the socket holds.
     pub most: usize,
-    /// Services that no excursion exceeds, but for those too rare to be kept.
+    /// Number of services that an excursion exceeds only with negligible probability.
     pub longest: usize,
-    /// What the work is taken from.
+    /// Budget for the work.
     pub budget: &'a Budget,
 }
 
-/// Operations a (packets, stage) pair takes, about.
+/// Approximate operations per pair (packets, stage).
 const PAIR: f64 = 2.5;
-/// Services of excursions followed one by one after the socket is full.
+/// Most services that are followed one by one after the socket is full.
 const SERVICES: usize = 1000;
-/// Those that find so little room that they may fill the socket are left out where they are rarer than this share of all.
+/// Share of all excursions below which those that may fill the socket are left out.
 const NEVER: f64 = 1e-60;
-/// Excursions rarer than this share of all are left out, for each number of packets and each room.
+/// Share of all excursions below which those with one number of packets and one free space are left out.
 const RARE: f64 = 1e-17;
 
 impl Totals {
-    /// All time (s).
+    /// Total time (s).
     pub fn time_s(&self) -> f64 {
         self.present_s.iter().chain(&self.empty_s).sum()
     }
 }
 
 impl Sweep<'_> {
-    /// What excursions begun so often cost; None where the budget does not last.
+    /// Sums over these excursions; None if the budget does not suffice.
     pub fn totals(&self, begun: &Begun) -> Option<Totals> {
         let stages = self.excursion.stages();
         let mut totals = Totals { present_s: vec![0.0; stages], empty_s: vec![0.0; stages], ..Totals::default() };
-        // Excursions that find this room fill no socket.
+        // With this free space, an excursion never fills the socket.
         let never_full = self.longest.min(self.most);
         if never_full < self.most {
             if self.excursion.is_uniform() {
@@ -105,8 +105,8 @@ impl Sweep<'_> {
         Some(totals)
     }
 
-    /// All excursions that find at least so much room, which fill no socket and whose services all take what they take anywhere: service by
-    /// service from their beginning.
+    /// All excursions that find at least this free space. They never fill the socket, and the time of their services
+    /// does not depend on it: they are followed service by service from their beginning.
     fn together(&self, begun: &Begun, least_room: usize, totals: &mut Totals) -> Option<()> {
         let stages = self.excursion.stages();
         let rooms = least_room..self.most + 1;
@@ -134,7 +134,7 @@ impl Sweep<'_> {
                 weights.add(stages, &woken, 1.0);
             }
         }
-        // What waited in the socket before stays there.
+        // Packets that waited in the socket before remain there.
         let most = waiting.total();
         while waiting.total() > LEFT_OUT * most {
             self.excursion.advance(Kind::Delivers { waiting: 0 }, &mut waiting, &mut times);
@@ -144,7 +144,8 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Excursions that find these rooms, from the largest to the smallest: those with the same room left go on alike.
+    /// Excursions that find these free spaces, from the largest to the smallest: those with the same space left
+    /// continue together.
     fn room_by_room(&self, begun: &Begun, rooms: std::ops::Range<usize>, totals: &mut Totals) -> Option<()> {
         let stages = self.excursion.stages();
         let all = begun.found(rooms.clone()) + if rooms.contains(&self.most) { begun.woken() } else { 0.0 };
@@ -175,7 +176,8 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Excursions that find the application asleep: to the others where waking it takes no time, else what is there after its wake-up.
+    /// Excursions that find the application asleep. If waking takes no time they are added to `weights`; otherwise
+    /// returns the distribution after the wake-up.
     fn asleep(&self, begun: &Begun, all: f64, weights: &mut Weights, totals: &mut Totals) -> Option<Weights> {
         let stages = self.excursion.stages();
         let mut asleep = Weights::default();
@@ -189,7 +191,8 @@ impl Sweep<'_> {
         Some(Weights::default())
     }
 
-    /// The first service of excursions that find the application asleep, and its wake-up; what is there after.
+    /// The first service of excursions that find the application asleep, and its wake-up; returns the distribution
+    /// after it.
     fn wake(&self, asleep: &Weights, all: f64, totals: &mut Totals) -> Option<Weights> {
         let excursion = self.excursion;
         if asleep.at.is_empty() {
@@ -204,10 +207,10 @@ impl Sweep<'_> {
         Some(step.next)
     }
 
-    /// What becomes of excursions beyond a full socket.
+    /// The rest of excursions once the socket is full.
     fn drop(&self, weights: &Weights, all: f64, totals: &mut Totals) -> Option<()> {
         let (mut weights, mut times) = (weights.clone(), Weights::default());
-        // Most are over after some more services; matrices for those that are not.
+        // Most end after a few more services; matrices handle the others.
         for _ in 0..self.most.min(SERVICES) {
             if weights.total() < LEFT_OUT {
                 return Some(());
@@ -226,14 +229,14 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Books times at a rate; `socket`: its room, for which the first packets of the ring will be taken, and the packets in it.
+    /// Adds times at a rate. `socket`: (free space, which the first packets in the ring will take; packets waiting).
     fn note(&self, times: &Weights, rate: f64, socket: (usize, f64), totals: &mut Totals) -> Option<()> {
         self.budget.take(PAIR * times.at.len() as f64)?;
         wide::run(Note { sweep: self, times, rate, socket, totals });
         Some(())
     }
 
-    /// Time of the wake-up's own stages (s).
+    /// Time in the stages of the wake-up (s).
     fn waking_s(&self, times: &Weights) -> f64 {
         let roles = &self.excursion.chain.roles;
         let first = |level: &[f64]| -> f64 {
@@ -243,7 +246,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Books times: see [`Sweep::note`].
+/// Work of [`Sweep::note`].
 struct Note<'a> {
     sweep: &'a Sweep<'a>,
     times: &'a Weights,

@@ -1,33 +1,33 @@
-//! Weights over (packets in the ring, stage).
+//! Weights over pairs (packets in the ring, stage).
 
 use crate::queue::wide::sum;
 
-/// Weights below this, of a whole of 1, are left out.
+/// Share of the total weight below which weights are left out.
 pub const LEFT_OUT: f64 = 1e-15;
 
-/// Weights from the level `low` up, level by level.
+/// Weights level by level, from the level `low` upwards.
 #[derive(Debug, Clone, Default)]
 pub struct Weights {
-    /// Packets of the first level.
+    /// Number of packets of the first level.
     pub low: usize,
-    /// Weight of each stage.
+    /// Weight of each stage, level by level.
     pub at: Vec<f64>,
 }
 
 impl Weights {
-    /// Weight 1 at one place.
+    /// A weight of 1 at one pair.
     pub fn one(stages: usize, packets: usize, stage: usize) -> Self {
         let mut at = vec![0.0; stages];
         at[stage] = 1.0;
         Self { low: packets, at }
     }
 
-    /// All of it.
+    /// Sum of all weights.
     pub fn total(&self) -> f64 {
         sum(&self.at)
     }
 
-    /// Adds a weight at one place.
+    /// Adds a weight at one pair.
     pub fn add_one(&mut self, stages: usize, packets: usize, stage: usize, weight: f64) {
         if self.at.is_empty() {
             self.low = packets;
@@ -44,7 +44,7 @@ impl Weights {
         self.at[place + stage] += weight;
     }
 
-    /// Adds `factor` times another.
+    /// Adds `factor` times other weights.
     pub fn add(&mut self, stages: usize, other: &Self, factor: f64) {
         if other.at.is_empty() || factor == 0.0 {
             return;
@@ -64,7 +64,7 @@ impl Weights {
         self.at[first..].iter_mut().zip(&other.at).for_each(|(sum, weight)| *sum += factor * weight);
     }
 
-    /// Leaves out levels of no weight at either end.
+    /// Leaves out levels without weight at both ends.
     pub fn trim(&mut self, stages: usize) {
         let heavy = |level: &[f64]| sum(level) > LEFT_OUT;
         let last = self.at.chunks(stages).rposition(heavy).map_or(0, |last| last + 1);

@@ -1,8 +1,9 @@
-//! [`Cycle`]: packets and length of one busy period with its gathering and ISR, and how much they vary.
+//! [`Cycle`]: mean and variance of the packets and of the length of one busy period, including its gathering and ISR.
 //!
-//! With K packets at the start of service, the length is L = idle + gathering + ISR + K busy periods of one packet, the
-//! packets N = K times those of one such period. Where a time ends by what has arrived, arrivals less lambda x time is a
-//! martingale, which gives every covariance from variances (Wald): Cov(K, G) = (Var K + lambda^2 Var G - lambda E[G])/(2 lambda).
+//! With K packets when service starts, the length is L = idle + gathering G + ISR + K busy periods of one packet, and
+//! the number of packets N is the sum of those of K such periods. If a time's end depends only on past arrivals,
+//! arrivals - lambda x time is a martingale, which gives all covariances from variances (Wald): Cov(K, G) = (Var K +
+//! lambda^2 Var G - lambda E[G])/(2 lambda).
 
 use crate::answer::Ring;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
@@ -10,38 +11,39 @@ use crate::schemes::Work;
 use crate::schemes::gathered::Gathering;
 use netcliff_core::math;
 
-/// Beyond this load the noise is taken as at it.
+/// Load above which the noise is that at this load.
 const HIGHEST_LOAD: f64 = 0.98;
 
-/// Busy periods rarer than this never end: beyond saturation all profiles are alike, and which one holds is without effect.
+/// Rate below which busy periods count as endless: beyond saturation all profiles behave alike, so that it does not
+/// matter which is used.
 const RAREST_HZ: f64 = 1e-200;
 
-/// One busy period, gathering and ISR included.
+/// One busy period, with its gathering and ISR.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cycle {
-    /// Packets a second.
+    /// Packets per second.
     pub packet_rate: f64,
     /// Mean length (s).
     pub length_s: f64,
-    /// Variance of ln(packets/length) of one busy period, and of ln(1/length), and their covariance.
+    /// [variance of ln(packets/length), variance of ln(1/length), their covariance], for one busy period.
     pub noise: [f64; 3],
 }
 
 impl Cycle {
-    /// `ring` is the solution whose rates and mean length are taken as they are.
+    /// `ring`: the solution, which gives the rates and the mean length.
     pub fn new(work: &Work, gathering: Gathering, interrupt_s: f64, ring: &Ring) -> Self {
         let lambda = work.arrival_pps;
         let variation = work.shape.squared_variation();
         let load = (lambda * work.service_s).min(HIGHEST_LOAD);
         let service_s = load / lambda;
-        // One packet's busy period: length and packets.
+        // Variances of length and packets of one packet's busy period.
         let own = variation * service_s * service_s;
         let left = (1.0 - load).powi(3);
         let (one_s, one) = (service_s / (1.0 - load), 1.0 / (1.0 - load));
         let length_var = (own + load * service_s * service_s) / left;
         let packets_var = (load * (1.0 - load) + load * load * (1.0 + variation)) / left;
         let both = (length_var + service_s * service_s * packets_var - own * one) / (2.0 * service_s);
-        // Up to the start of service.
+        // Part before the start of service.
         let (gathered, gathering_s, _) = gathering.solve(lambda, work.places as usize);
         let (mean, variance) = moments(&gathered);
         let gathering_var = (square_s2(gathering, lambda, work.places as usize) - gathering_s.powi(2)).max(0.0);
@@ -70,7 +72,7 @@ fn moments(shares: &[f64]) -> (f64, f64) {
     (mean, variance)
 }
 
-/// E[G^2] of the gathering after its first frame (s^2).
+/// E[G^2] of the gathering time G after its first frame (s^2).
 fn square_s2(gathering: Gathering, lambda: f64, places: usize) -> f64 {
     let further = gathering.frames.map_or(places, |frames| frames.min(places as u64) as usize).saturating_sub(1);
     if let Some(timer_s) = gathering.packet_timer_s {
@@ -79,18 +81,19 @@ fn square_s2(gathering: Gathering, lambda: f64, places: usize) -> f64 {
     let Some(timer_s) = gathering.timer_s else {
         return (further * (further + 1)) as f64 / (lambda * lambda);
     };
-    // E[G^2] = integral of 2 t P(G > t) up to the timer = sum over j of 2 (j + 1)/lambda^2 P(j + 2 or more in the timer).
+    // E[G^2] = integral of 2 t P(G > t) up to the timer = sum over j of 2 (j + 1)/lambda^2 P(at least j + 2 frames
+    // within the timer).
     let counts = ArrivalCounts::new(&TimeShape::Deterministic, lambda * timer_s, further + 2);
     let terms = (0..further).map(|j| 2.0 * (j + 1) as f64 / (lambda * lambda) * counts.above[j + 1]);
     terms.sum()
 }
 
-/// The same where the timer starts anew with each frame: by recursion from the last.
+/// E[G^2] if each frame restarts the timer: by recursion from the last frame.
 fn by_gaps(lambda: f64, timer_s: f64, further: usize) -> f64 {
     let alone = math::exp(-lambda * timer_s);
     let followed = 1.0 - alone;
     let (mut first, mut second) = (0.0, 0.0);
-    // Moments of a gap that is shorter than the timer, times its probability.
+    // Moments of a gap shorter than the timer, times its probability.
     let gap = followed / lambda - timer_s * alone;
     let gap2 = 2.0 * followed / (lambda * lambda) - alone * (timer_s * timer_s + 2.0 * timer_s / lambda);
     for _ in 0..further {

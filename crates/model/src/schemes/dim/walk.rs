@@ -1,7 +1,8 @@
-//! [`time_shares`]: how long the walk stays with each profile.
+//! [`time_shares`]: share of time in each profile.
 //!
-//! Its state is that of lib/dim and the measurement it compares with, which is one of a grid of equally likely ones of the
-//! profile it was taken in. How long it stays parked on top is an integral over the measurements that do not differ.
+//! The state is that of lib/dim together with the measurement it compares with, which is one of a grid of equally
+//! probable measurements of the profile in which it was made. The time parked on top is an integral over the
+//! measurements that do not differ.
 
 use netcliff_core::math;
 use std::collections::BTreeMap;
@@ -11,27 +12,27 @@ use netcliff_core::net_dim::{Compared, EVENTS, PROFILES, SIGNIFICANT_PERCENT, Wa
 use super::cycle::Cycle;
 use crate::queue::quadrature::gauss_legendre;
 
-/// Measurements of the grid: so many rates, and event rates for each.
+/// The grid has this number of packet rates, and of event rates for each.
 const SIDE: usize = 7;
 const GRID: usize = SIDE * SIDE;
-/// Rounds of the power iteration at the most, and the change that ends it.
+/// Most rounds of the power iteration, and the change at which it ends.
 const ROUNDS: usize = 3000;
 const SETTLED: f64 = 1e-7;
-/// It never parks for longer than this many measurements in the mean: rarer than that no noise is normal.
+/// Longest mean stay when parked, in measurements: noise is not normal at smaller probabilities.
 const LONGEST_STAY: f64 = 1e9;
 
-/// A measurement: logarithms of packets and of events a second.
+/// A measurement: (ln(packets per second), ln(events per second)).
 type Measured = (f64, f64);
 
-/// Measurements of a profile: mean, standard deviations, and the slope of events over packets.
+/// Distribution of the measurements of a profile: means, standard deviations, and the slope of events on packets.
 struct Normal {
     mean: Measured,
     deviation: Measured,
     slope: f64,
-    /// Deviation of events at a given packet rate.
+    /// Standard deviation of the event rate at a given packet rate.
     rest: f64,
     grid: Vec<Measured>,
-    /// Bytes a packet.
+    /// Bytes per packet.
     frame_bytes: f64,
 }
 
@@ -52,9 +53,10 @@ impl Normal {
         Self { mean, deviation, slope, rest, grid, frame_bytes }
     }
 
-    /// P(a measurement of this profile does not differ from `previous`).
+    /// P(a measurement of this profile does not differ significantly from `previous`).
     fn same(&self, previous: Measured) -> f64 {
-        // Rates of bytes and of packets that do not differ, in deviations from the mean, cut where the density is nothing.
+        // Ranges of byte and packet rates that do not differ, in standard deviations from the mean, cut where the
+        // density is negligible.
         let (bytes, packets) = (band(previous.0, self.frame_bytes), band(previous.0, 1.0));
         let ends = [bytes.0.max(packets.0), bytes.1.min(packets.1)]
             .map(|end| ((end - self.mean.0) / self.deviation.0).clamp(-9.0, 9.0));
@@ -76,19 +78,19 @@ impl Normal {
     }
 }
 
-/// A rate as dim_calc_stats has it: `each` of so many a second, whole ones a millisecond, rounded up.
+/// A rate as in dim_calc_stats, `each` per packet: in whole units per millisecond, rounded up.
 fn whole(rate_ln: f64, each: f64) -> f64 {
     (math::exp(rate_ln) * each / 1e3).ceil().max(1.0)
 }
 
-/// Logarithms of the rates between which none differs significantly from this one: whole percents of whole numbers are
-/// compared.
+/// Logarithms of the lowest and highest rate that do not differ significantly from this one: whole percentages of whole
+/// numbers are compared.
 fn band(rate_ln: f64, each: f64) -> (f64, f64) {
     let before = whole(rate_ln, each);
-    // The largest difference d of whole numbers with 100 d / before, rounded down, of at most the percent.
+    // The largest difference d of whole numbers for which 100 d / before, rounded down, is at most that percentage.
     let most = ((SIGNIFICANT_PERCENT + 1) as f64 * before / 100.0).ceil() - 1.0;
     let rate_ln = |whole: f64| math::ln(whole * 1e3 / each);
-    // Whole numbers are rounded up: above the one below the lowest.
+    // As whole numbers are rounded up, the range begins just above the whole number below the lowest.
     (rate_ln((before - most - 1.0).max(0.0)), rate_ln(before + most))
 }
 
@@ -108,11 +110,11 @@ fn compare(current: Measured, previous: Measured, frame_bytes: f64) -> Compared 
     }
 }
 
-/// Places in the order of [`Chain::measure`]'s targets.
+/// Index of each result in the targets of [`Chain::measure`].
 const WORSE: u8 = 1;
 const SAME: u8 = 2;
 
-/// Every measurement of `current` against every one of `previous`.
+/// Result of comparing each measurement of `current` with each of `previous`.
 fn table(current: &Normal, previous: &Normal) -> Vec<u8> {
     let code = |one: Compared| match one {
         Compared::Better => 0,
@@ -125,12 +127,12 @@ fn table(current: &Normal, previous: &Normal) -> Vec<u8> {
     all.collect()
 }
 
-/// Phi(z).
+/// Phi(z), the normal distribution function.
 fn below(z: f64) -> f64 {
     0.5 * math::erfc(-z / std::f64::consts::SQRT_2)
 }
 
-/// Phi^-1(share), by bisection.
+/// Inverse of Phi, by bisection.
 fn quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-9.0, 9.0);
     for _ in 0..60 {
@@ -144,26 +146,27 @@ fn quantile(share: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// State of the walk, and the profile of the measurement it compares with.
+/// State of lib/dim, and the profile of the measurement it compares with.
 type Place = (Walk, usize);
-/// Probabilities of a place by the measurement it compares with. In the order of the places, so that sums have the same bits in every run.
+/// Probabilities of each place, by the measurement it compares with. Ordered, so that sums have the same bits in every
+/// run.
 type Spread = BTreeMap<Place, Vec<f64>>;
 
 struct Chain<'a> {
     cycles: &'a [Cycle; PROFILES],
     normals: [Normal; PROFILES],
-    /// Results of the comparisons, by the profile and the one compared with: previous measurement by previous measurement.
+    /// Results of comparisons, by profile and compared profile: for each previous measurement, those with all new ones.
     compared: Vec<Vec<u8>>,
-    /// Measurements a stay on top lasts, by the profile, the profile it compares with and the measurement.
+    /// Mean number of measurements that a stay on top lasts, by profile, compared profile and measurement.
     stays: BTreeMap<(usize, usize), Vec<f64>>,
 }
 
-/// Share of time with each profile, in the long run of a walk that begins at `start`, for frames of so many bytes.
+/// Long-run share of time in each profile, starting at profile `start`, for frames of this length.
 pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize, frame_bytes: f64) -> [f64; PROFILES] {
     let normals = cycles.each_ref().map(|cycle| Normal::new(cycle, frame_bytes));
     let compared = (0..PROFILES * PROFILES).map(|n| table(&normals[n / PROFILES], &normals[n % PROFILES])).collect();
     let mut chain = Chain { cycles, normals, compared, stays: BTreeMap::new() };
-    // A zeroed struct dim is parked, and its first measurement is better than none.
+    // As in the kernel, a zeroed struct dim is parked, and its first measurement counts as better.
     let mut first = Walk::parked(start);
     first.decide(|| Compared::Better);
     let mut spread: Spread = [((first, start), vec![1.0 / GRID as f64; GRID])].into();
@@ -173,7 +176,7 @@ pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize, frame_bytes: f64) -
         for (place, weights) in &spread {
             chain.measure(*place, weights, &mut next, &mut time_s);
         }
-        // Half of it stays where it was: no walk is periodic then.
+        // Half of the weight stays in place, so that the iteration is not periodic.
         spread.iter_mut().for_each(|(_, weights)| weights.iter_mut().for_each(|weight| *weight *= 0.5));
         for (place, weights) in next {
             let sum = spread.entry(place).or_insert_with(|| vec![0.0; GRID]);
@@ -191,7 +194,7 @@ pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize, frame_bytes: f64) -
 }
 
 impl Chain<'_> {
-    /// One measurement, or on top as many as it takes to differ; adds the time it takes to `time_s`.
+    /// One measurement or, if parked on top, all until one differs; adds the time they take to `time_s`.
     fn measure(
         &mut self,
         (walk, compared_with): Place,
@@ -208,7 +211,7 @@ impl Chain<'_> {
         } else {
             time_s[index] += weights.iter().sum::<f64>() * measurement_s;
         }
-        // Where the walk goes by what the comparison says, and with which measurement.
+        // The next place for each result of the comparison.
         let mut targets = [Compared::Better, Compared::Worse, Compared::Same].map(|one| {
             let mut after = walk;
             after.decide(|| one);
@@ -218,7 +221,7 @@ impl Chain<'_> {
         let table = &self.compared[index * PROFILES + compared_with];
         for (weight, compared) in weights.iter().zip(table.chunks(GRID)).filter(|(weight, _)| **weight > 1e-15) {
             let leaving = compared.iter().filter(|one| **one != SAME).count();
-            // On top only what differs ends the stay; where no measurement of the grid does, any may.
+            // A stay on top ends only with a measurement that differs; if the grid has none, any may end it.
             let only = on_top && leaving > 0;
             let share = weight / if only { leaving } else { GRID } as f64;
             for (measured, one) in compared.iter().enumerate().filter(|(_, one)| !only || **one != SAME) {
@@ -232,7 +235,7 @@ impl Chain<'_> {
                 continue;
             }
             if after.index() != index {
-                // A changed profile's measurement begins at its second busy period.
+                // After a change of the profile, the measurement begins at the second busy period.
                 time_s[after.index()] += total * self.cycles[after.index()].length_s;
             }
             let sum = next.entry((after, index)).or_insert_with(|| vec![0.0; GRID]);

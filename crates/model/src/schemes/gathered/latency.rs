@@ -1,10 +1,11 @@
-//! The distribution of latency when busy periods begin with a gathering and an ISR, all times exponential but the
-//! timer: the transform of the sojourn of an accepted packet, by where in the busy period it comes.
+//! Distribution of latency if busy periods begin with a gathering and an ISR, and all times but the timer are
+//! exponential: the transform of an accepted packet's sojourn time, by the part of the busy period in which it arrives.
 //!
-//! A packet that comes in the gathering waits for its end, the ISR and the services of all before it and its own; one
-//! that comes in the ISR for the rest of the ISR (again exponential) and the services; one that comes later for the
-//! services. Of the x_n/x_0 packets a busy period that find n present, what does not come in gathering and ISR comes
-//! later. Exact; the gathering's integral over the timer is by quadrature, the quantiles by [`inversion`].
+//! A packet that arrives during the gathering waits for its end, for the ISR, and for the services of all packets
+//! before it and its own. One that arrives during the ISR waits for the rest of the ISR (again exponential) and the
+//! services; one that arrives later waits for the services. Per busy period x_n/x_0 packets find n present; those that
+//! do not arrive during gathering and ISR arrive later. Exact; the gathering's integral over the timer is by
+//! quadrature, the quantiles by [`inversion`].
 //!
 //! [`inversion`]: crate::queue::inversion
 
@@ -20,27 +21,28 @@ use crate::queue::quadrature::gauss_legendre;
 use crate::queue::uniform::furthest;
 use crate::schemes::{Work, exponential};
 
-/// States rarer than this play no part in a quantile that is good to 1e-8.
+/// Probability below which states have no influence on quantiles with an error of 1e-8.
 const RARE: f64 = 1e-13;
 
-/// e^-load is a number up to this many packets a timer; with few frames to count nothing depends on it beyond.
+/// Largest number of packets per timer for which e^-load is a normal number; beyond, with few frames to count, nothing
+/// depends on it.
 const MOST_LOAD: f64 = 700.0;
 const FEW_FRAMES: u64 = 300;
-/// Terms of the transform at the most: the quantiles then take about a second.
+/// Most terms of the transform: quantiles then take about a second.
 const MOST_TERMS: usize = 40_000;
 
-/// What a busy period brings, by the number of packets that a newcomer finds.
+/// Packets of a busy period, by the number of packets that they find.
 pub struct Found {
-    /// Packets a busy period that come in the ISR and find n.
+    /// `[n]`: packets per busy period that arrive during the ISR and find n.
     in_interrupt: Vec<f64>,
-    /// Share of accepted packets that come later and find n.
+    /// `[n]`: share of accepted packets that arrive later and find n.
     later: Vec<f64>,
-    /// x_0: busy periods an accepted packet.
+    /// x_0: busy periods per accepted packet.
     periods: f64,
 }
 
 impl Found {
-    /// `gathered[i]`: P(i + 1 present when the ISR begins); `left_behind`: x_n.
+    /// `gathered[i]`: P(i + 1 packets present when the ISR begins); `left_behind`: x_n.
     pub fn new(gathered: &[f64], left_behind: &[f64], load_in_interrupt: f64) -> Self {
         let up = load_in_interrupt / (1.0 + load_in_interrupt);
         let mut in_interrupt = vec![0.0; left_behind.len()];
@@ -49,7 +51,7 @@ impl Found {
             sum = up * (sum + gathered.get(n - 1).copied().unwrap_or(0.0));
             *found = sum;
         }
-        // In the gathering the (n+1)-th packet finds n: it comes if more than n gather.
+        // During the gathering the (n+1)-th packet finds n: it arrives if more than n gather.
         let mut tail = 0.0;
         let mut in_gathering: Vec<f64> = gathered
             .iter()
@@ -72,10 +74,10 @@ impl Found {
         Self { in_interrupt, later, periods }
     }
 
-    /// As few numbers as do for a transform.
+    /// Compresses the distributions for the transform.
     fn pieces(mut self) -> Served {
         self.in_interrupt.iter_mut().for_each(|early| *early *= self.periods);
-        // What weighs nothing beside the other part only takes time.
+        // A part with negligible weight only costs time.
         let weight = |part: &[f64]| part.iter().sum::<f64>();
         let all = weight(&self.later) + weight(&self.in_interrupt);
         let kept = |part: &[f64]| Pieces::new(if weight(part) > RARE * all { part } else { &[] });
@@ -83,14 +85,14 @@ impl Found {
     }
 }
 
-/// Weights of the packets that come after the gathering, by what they find.
+/// Weights of the packets that arrive after the gathering, by the number that they find.
 struct Served {
     in_interrupt: Pieces,
     later: Pieces,
 }
 
 impl Served {
-    /// Transform of the part of latency that belongs to ISR and later.
+    /// Transform of the latency from the ISR on.
     fn transform(&self, service: Complex64, interrupt: Complex64) -> Complex64 {
         service * (self.later.transform(service) + interrupt * self.in_interrupt.transform(service))
     }
@@ -100,7 +102,7 @@ impl Served {
     }
 }
 
-/// The distribution; None where its transform would take too long.
+/// The distribution of latency; None if its transform would take too long.
 pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found, mean_s: f64) -> Option<Distribution> {
     let load = work.arrival_pps * gathering.timer_s.unwrap_or(0.0);
     if load > MOST_LOAD && gathering.frames.is_none_or(|frames| frames > FEW_FRAMES) {
@@ -120,15 +122,15 @@ pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found
     Some(Distribution::new(mean_s, transform))
 }
 
-/// How long the packets of a gathering wait for its end.
+/// Waiting times of the packets of a gathering until its end.
 struct Waits {
     arrival_pps: f64,
-    /// Frames that end it; at most the places.
+    /// Number of frames that ends it; at most the number of places.
     frames: usize,
     timer_s: Option<f64>,
     packet_timer_s: Option<f64>,
     drops_restart: bool,
-    /// The last of `frames` ends the gathering.
+    /// True: the last of `frames` ends the gathering.
     counted: bool,
     /// (time since the first packet, weight x P(n further packets by then) for n = 0, 1, ...).
     nodes: Vec<(f64, Vec<f64>)>,
@@ -151,14 +153,14 @@ impl Waits {
                 nodes: Vec::new(),
             };
         };
-        // Counted gatherings are over long before a long timer.
+        // Gatherings with a count end long before a long timer.
         let most = frames as f64;
         let end_s = if counted { timer_s.min(furthest(most) / arrival_pps) } else { timer_s };
         let nodes = gauss_legendre(end_s, 8, 16)
             .into_iter()
             .map(|(age_s, weight)| {
                 let load = arrival_pps * age_s;
-                // Beyond these less than RARE^2 lies.
+                // Beyond these frames the probability is below RARE^2.
                 let frames = frames.min((load + 12.0 * load.sqrt() + 60.0) as usize);
                 let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, frames);
                 let width = counts.above.iter().position(|p| *p < RARE * RARE).map_or(frames, |last| last + 1);
@@ -166,7 +168,7 @@ impl Waits {
                 (age_s, counts.equal[..wanted].iter().map(|p| p * arrival_pps * weight).collect())
             })
             .collect();
-        // Without a count the ring's places only limit who is accepted, not when the gathering ends.
+        // Without a count, the number of places limits the accepted packets, not the length of the gathering.
         Self {
             arrival_pps,
             frames: if counted { frames } else { usize::MAX },
@@ -178,25 +180,26 @@ impl Waits {
         }
     }
 
-    /// Terms of a transform, roughly.
+    /// Approximate number of terms of a transform.
     fn cost(&self) -> usize {
         let counted = if self.timer_s.is_none() || self.frames != usize::MAX { self.frames } else { 0 };
         let nodes: usize = self.nodes.iter().map(|(_, probabilities)| probabilities.len() + counted).sum();
         nodes + counted
     }
 
-    /// Sum over the packets of a gathering of E[e^(-z wait)] x (transform of the services until it is through).
+    /// Sum over the packets of a gathering of E[e^(-z wait)] x (transform of the services until the packet has been
+    /// served).
     fn transform(&self, z: Complex64, service: Complex64) -> Complex64 {
         if let Some(packet_timer_s) = self.packet_timer_s {
             return self.by_gaps(packet_timer_s, z, service);
         }
         let further = self.arrival_pps / (self.arrival_pps + z);
         let Some(timer_s) = self.timer_s else {
-            // The i-th of tau waits for tau - i more.
+            // The i-th of tau packets waits for tau - i more.
             let mut sum = Complex64::new(0.0, 0.0);
             let mut all = Complex64::new(1.0, 0.0);
             for _ in 0..self.frames {
-                // Horner from the first packet on: sum = further x sum + service^i.
+                // Horner scheme from the first packet on: sum = further x sum + service^i.
                 all *= service;
                 sum = sum * further + all;
             }
@@ -207,7 +210,7 @@ impl Waits {
         }
         let mut sum = service * self.rest(z, timer_s, self.frames.saturating_sub(1), 1)[0];
         for (age_s, probabilities) in &self.nodes {
-            // With n further packets before it, the newcomer is the (n+2)-th.
+            // With n further packets before it, the new packet is the (n+2)-th.
             let rests = self.rest(z, timer_s - age_s, self.frames.saturating_sub(2), probabilities.len());
             let mut services = service * service;
             for (probability, rest) in probabilities.iter().zip(rests) {
@@ -218,30 +221,30 @@ impl Waits {
         sum
     }
 
-    /// The same where the timer starts anew with each packet: with k gathered the rest is r_k = e^-(z + lambda) P + b
-    /// r_(k+1), b = lambda/(lambda + z) (1 - e^-(z + lambda) P), and none once the count is full.
+    /// The same sum if each packet restarts the timer: with k gathered, the rest of the wait has the transform r_k =
+    /// e^-(z + lambda) P + b r_(k+1), b = lambda/(lambda + z) (1 - e^-(z + lambda) P), and 1 once the count is reached.
     fn by_gaps(&self, timer_s: f64, z: Complex64, service: Complex64) -> Complex64 {
         let followed = -math::exp_m1(-self.arrival_pps * timer_s);
         let alone = complex::exp(-(z + self.arrival_pps) * timer_s);
         let onwards = self.arrival_pps / (self.arrival_pps + z) * (1.0 - alone);
-        // Packets beyond these come too rarely to matter.
+        // The probability of more packets than this is negligible.
         let counts = math::ln(RARE * RARE) / math::ln(followed);
         let length = if counts.is_finite() && counts < self.frames as f64 {
             counts.ceil().max(1.0) as usize
         } else {
             self.frames
         };
-        // alone / (1 - onwards), which would cancel.
+        // alone / (1 - onwards), written without cancellation.
         let endless = alone * (self.arrival_pps + z) / (z + self.arrival_pps * alone);
         let mut rest = match length < self.frames {
             true => endless,
             false if self.counted => Complex64::new(1.0, 0.0),
-            // It restarts it: the wait goes on as if there were room.
+            // A dropped packet restarts the timer: the wait continues as if the ring had space.
             false if self.drops_restart => endless,
-            // The ring's last place: what comes then finds it full and restarts nothing.
+            // The ring's last place: later packets find the ring full and restart nothing.
             false => complex::exp(-z * timer_s),
         };
-        // Horner from the last packet on: sum = service x (rest + q x sum of the later ones).
+        // Horner scheme from the last packet on: sum = service x (rest + q x sum of the later ones).
         let mut sum = Complex64::new(0.0, 0.0);
         for k in (1..=length).rev() {
             if k < length {
@@ -252,14 +255,15 @@ impl Waits {
         sum
     }
 
-    /// E[e^(-z min(left, time of m more packets))] for m = `missing`, `missing` - 1, ..., `count` of them.
+    /// E[e^(-z min(left, time of m more packets))] for `count` values of m: `missing`, `missing` - 1, ...
     fn rest(&self, z: Complex64, left_s: f64, missing: usize, count: usize) -> Vec<Complex64> {
         let by_timer = complex::exp(-z * left_s);
         if self.frames == usize::MAX {
             return vec![by_timer; count];
         }
-        // With P_j = P(j come within D) and a = lambda/(lambda + z): h_m = e^(-z D) P(fewer than m come) + integral over
-        // 0..D of e^(-z t) (density of the m-th), which is a^m - e^(-z D) sum over j < m of P_j a^(m-j). No term exceeds 1.
+        // With P_j = P(j packets within D) and a = lambda/(lambda + z): h_m = e^(-z D) P(fewer than m packets) +
+        // integral over 0..D of e^(-z t) (density of the m-th), which is a^m - e^(-z D) sum over j < m of P_j a^(m-j).
+        // No term exceeds 1.
         let further = self.arrival_pps / (self.arrival_pps + z);
         let load = self.arrival_pps * left_s;
         let (mut probability, mut fewer) = (math::exp(-load), 0.0);

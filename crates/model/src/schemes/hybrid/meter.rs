@@ -1,45 +1,45 @@
-//! [`time_polling`]: how long a host under hybrid polls, when what decides is a measured rate.
+//! [`times`]: share of time in which a host with the hybrid scheme polls, decided by a measured rate.
 //!
-//! A sample is the rate of 64 packets that leave protocol processing; the moving average x of the samples switches to polling
-//! above `up`, back below `down`. The chain is (part that runs, x), seen at the end of each sample: x on a grid, a sample
-//! lognormal about the throughput of the part that runs, independent of the one before.
+//! A sample is the rate of 64 packets leaving protocol processing. The moving average x of the samples switches to
+//! polling above `up`, and back below `down`. The chain is (running part, x) at the end of each sample: x on a grid;
+//! samples are lognormal around the running part's throughput and independent.
 
 use crate::queue::banded::Banded;
 use netcliff_core::math;
 
-/// Packets a sample, as in the simulator.
+/// Packets per sample, as in the simulator.
 pub const WINDOW: f64 = 64.0;
-/// A sample's noise: from -SPREAD to SPREAD deviations in steps of 1/PER_DEVIATION.
+/// Noise of a sample: from -SPREAD to SPREAD standard deviations, in steps of 1/PER_DEVIATION.
 const SPREAD: i32 = 8;
 const PER_DEVIATION: i32 = 2;
-/// Cells of the grid at the most, and a cell over the change of x by one deviation of a sample.
+/// Most cells of the grid, and size of a cell relative to the change of x by one standard deviation of a sample.
 const MOST_CELLS: usize = 600;
 const CELL: f64 = 0.25;
 
-/// One of the two parts: what the meter sees while it runs.
+/// One of the two parts, as the rate meter sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     /// Packets that leave protocol processing (pps).
     pub throughput_pps: f64,
-    /// Relative standard deviation of the time that a sample takes.
+    /// Relative standard deviation of the time of a sample.
     pub deviation: f64,
 }
 
-/// Rates to switch at and the weight of a new sample.
+/// Switching rates, and the weight of a new sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// To polling above (pps).
+    /// Rate above which polling starts (pps).
     pub up_pps: f64,
-    /// Back below (pps).
+    /// Rate below which it ends (pps).
     pub down_pps: f64,
     /// Weight of a new sample.
     pub weight: f64,
 }
 
-/// The results of the chain.
+/// Results of the chain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Times {
-    /// Share of time in which it polls.
+    /// Share of time spent polling.
     pub polling: f64,
     /// Switches to polling (1/s).
     pub switches_per_s: f64,
@@ -51,22 +51,22 @@ struct Grid<'a> {
     low: f64,
     step: f64,
     cells: usize,
-    /// (deviations, weight) of a sample's noise.
+    /// (standard deviations, weight) of a sample's noise.
     noise: Vec<(f64, f64)>,
 }
 
 impl Grid<'_> {
-    /// Where (part, cell) is after a sample: (part, cell, probability).
+    /// States after a sample, from (part, cell): (part, cell, probability).
     fn jumps(&self, part: usize, cell: usize) -> Vec<(usize, usize, f64)> {
         let Part { throughput_pps, deviation } = self.parts[part];
         let x = self.low + cell as f64 * self.step;
         let mut jumps = Vec::with_capacity(2 * self.noise.len());
         for (z, weight) in &self.noise {
-            // 1/T of a time T that is lognormal with the mean 1/throughput.
+            // 1/T for a lognormal time T with mean 1/throughput.
             let sample = throughput_pps * math::exp(0.5 * deviation * deviation + deviation * z);
             let after = x + self.rule.weight * (sample - x);
             let place = ((after - self.low) / self.step).clamp(0.0, (self.cells - 1) as f64);
-            // The two cells around keep its mean.
+            // The two cells around the value, weighted to keep its mean.
             let below = (place as usize).min(self.cells - 2);
             let share = place - below as f64;
             for (cell, probability) in [(below, 1.0 - share), (below + 1, share)] {
@@ -86,7 +86,7 @@ impl Grid<'_> {
 /// Long-run shares of time; `parts` are disable-enable and polling. A host begins with disable-enable.
 pub fn times(parts: &[Part; 2], rule: Rule) -> Times {
     let ends = |part: &Part| {
-        // x lies within nine deviations of its own.
+        // x lies within nine standard deviations of its own distribution.
         let own = part.deviation * (rule.weight / (2.0 - rule.weight)).sqrt();
         let middle = part.throughput_pps * math::exp(part.deviation * part.deviation);
         (middle * (1.0 - 9.0 * own).max(0.0), middle * (1.0 + 9.0 * own))
@@ -142,7 +142,7 @@ pub fn times(parts: &[Part; 2], rule: Rule) -> Times {
 mod tests {
     use super::*;
 
-    /// Throughputs far beyond the switching rates settle the part; between them the noise decides.
+    /// With throughputs far from the switching rates the part is certain; between them the noise decides.
     #[test]
     fn the_rate_decides() {
         let parts =
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(polling(60e3, 60e3), 0.0);
         assert_eq!(polling(187e3, 180e3), 1.0);
         assert!(polling(110e3, 110e3) < 0.05 && polling(132e3, 132e3) > 0.95);
-        // Flapping: 2 samples at 187 kpps, then 4 at 80 kpps.
+        // Alternating: 2 samples at 187 kpps, then 4 at 80 kpps.
         let Times { polling, switches_per_s } = times(&parts(187e3, 80e3), rule);
         assert!((0.75..0.9).contains(&polling), "{polling}");
         assert!((200.0..320.0).contains(&switches_per_s), "{switches_per_s}");

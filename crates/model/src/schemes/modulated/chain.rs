@@ -1,4 +1,4 @@
-//! The stages of a scheme without its arrivals. Stage 0 of an empty ring is idle.
+//! The stages of a scheme without arrivals. Stage 0 with an empty ring is idle.
 
 use netcliff_core::Scheme;
 
@@ -9,43 +9,43 @@ use crate::queue::qbd::Jump;
 /// What the CPU does in a stage while packets are present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Nothing for the ring: the interrupt is on its way.
+    /// Nothing for the ring: the interrupt has not been delivered.
     Waiting,
     /// Interrupt and mask.
     Interrupt,
-    /// Interrupt, mask and the first packet in one.
+    /// Interrupt, mask and first packet together.
     First,
-    /// Overhead of a poll, also of one that finds nothing.
+    /// Overhead of a poll, including a poll that finds no packets.
     Poll,
-    /// The register write after a poll that left the ring empty; a packet that comes meanwhile interrupts at its end.
+    /// Register write after a poll that left the ring empty; a packet that comes during it interrupts at its end.
     Unmask,
-    /// Protocol.
+    /// Protocol processing.
     Serving,
 }
 
-/// Jumps between stages, and where an arrival leads.
+/// Jumps between stages, and effects of arrivals.
 #[derive(Debug, Clone)]
 pub struct Chain {
-    /// One a stage.
+    /// Role of each stage.
     pub roles: Vec<Role>,
     /// The stage after an accepted arrival.
     pub accepted: fn(usize) -> usize,
-    /// The stage after an arrival to a full ring; None: it changes nothing.
+    /// The stage after an arrival at a full ring; None: the stage does not change.
     pub refused: Option<fn(usize) -> usize>,
-    /// Within an empty ring.
+    /// Jumps with an empty ring.
     pub nothing: Vec<Jump>,
-    /// With packets present.
+    /// Jumps with packets present.
     pub local: Vec<Jump>,
-    /// A packet leaves, others stay.
+    /// Services after which packets remain.
     pub down: Vec<Jump>,
-    /// The last packet leaves.
+    /// Services of the last packet.
     pub last: Vec<Jump>,
     /// Share of protocol in [`Role::First`].
     pub first_serves: f64,
 }
 
 impl Chain {
-    /// The chain of a scheme that has one here.
+    /// The chain of a scheme; the error is a reason for the user.
     pub fn of(scheme: &Scheme, work: &Work) -> Result<Self, String> {
         match scheme {
             Scheme::Ideal => Ok(Self::ideal(work)),
@@ -57,7 +57,7 @@ impl Chain {
         }
     }
 
-    /// Stages without jumps; an arrival leaves the stage as it is.
+    /// Stages without jumps; arrivals do not change the stage.
     pub fn new(roles: Vec<Role>) -> Self {
         let (nothing, local, down, last) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { roles, accepted: |stage| stage, refused: None, nothing, local, down, last, first_serves: 0.0 }
@@ -68,7 +68,7 @@ impl Chain {
         Self { down: serve.clone(), last: serve, ..Self::new(vec![Role::Serving]) }
     }
 
-    /// Stage 1 is the ISR; it came on top of a service.
+    /// Stage 1 is the ISR; the service that it interrupted continues after it.
     fn interrupt(work: &Work, drops_interrupt: bool) -> Self {
         let serve = vec![(0, 0, work.service_pps())];
         Self {

@@ -1,28 +1,29 @@
-//! [`Environment`]: states beside those of the scheme that change by the clock: those of a source, or of a CPU that is taken away.
+//! [`Environment`]: states that change independently of the scheme: those of a traffic source, or of a CPU that is
+//! taken away.
 
 use netcliff_core::Arrivals;
 use netcliff_core::host::{PauseTimes, Pauses};
 
 use crate::queue::qbd::Jump;
 
-/// A two-state source, quiet and busy.
+/// A traffic source with two states, quiet and busy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Source {
-    /// Arrivals in each state over the mean rate.
+    /// Arrival rate in each state / mean rate.
     relative_rates: [f64; 2],
     /// Rate at which each state is left (1/s).
     pub leaving: [f64; 2],
 }
 
 impl Source {
-    /// The source of MMPP arrivals, None for others. At a peak of 1 / busy the quiet state sends nothing.
+    /// The source of MMPP arrivals; None for others. At a peak of 1 / busy, the quiet state sends nothing.
     pub fn of(arrivals: &Arrivals) -> Option<Self> {
         let Arrivals::Mmpp { peak, busy, stay_s } = arrivals else { return None };
         let quiet = ((1.0 - peak * busy) / (1.0 - busy)).max(0.0);
         Some(Self { relative_rates: [quiet, *peak], leaving: [busy / (1.0 - busy) / stay_s, 1.0 / stay_s] })
     }
 
-    /// The source as an environment, in which the CPU always works.
+    /// The source as an environment in which the CPU always works.
     pub fn environment(&self) -> Environment {
         let [quiet, busy] = self.leaving;
         let states = self.relative_rates.map(|relative_rate| State { relative_rate, works: true });
@@ -30,24 +31,24 @@ impl Source {
     }
 }
 
-/// One state.
+/// A state of an environment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct State {
-    /// Arrivals over their mean rate.
+    /// Arrival rate / mean rate.
     pub relative_rate: f64,
-    /// Whether the CPU works; if not, it is frozen where it was.
+    /// False: the CPU stands still.
     pub works: bool,
 }
 
-/// The states and how they follow each other.
+/// The states, and the jumps between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Environment {
     pub states: Vec<State>,
-    /// From state, to state, rate (1/s).
+    /// (from state, to state, rate (1/s)).
     pub switches: Vec<Jump>,
 }
 
-/// Stages of the lengths that have a chain; None: they have none.
+/// Number of exponential stages of these lengths; None if they do not consist of such stages.
 pub fn stages(times: &PauseTimes) -> Option<u32> {
     match times {
         PauseTimes::Exponential => Some(1),
@@ -57,12 +58,13 @@ pub fn stages(times: &PauseTimes) -> Option<u32> {
 }
 
 impl Environment {
-    /// One that never changes: Poisson arrivals, a CPU that always works.
+    /// An environment that never changes: Poisson arrivals, and a CPU that always works.
     pub fn constant() -> Self {
         Self { states: vec![State { relative_rate: 1.0, works: true }], switches: Vec::new() }
     }
 
-    /// State 0 is up, the others are the stages of a pause. None for lengths that have no stages.
+    /// Pauses of a CPU: it works in state 0, and the others are the stages of a pause. None if the lengths do not
+    /// consist of exponential stages.
     pub fn of_pauses(pauses: &Pauses) -> Option<Self> {
         let count = stages(&pauses.times)? as usize;
         let stage_rate = count as f64 / pauses.mean_s;

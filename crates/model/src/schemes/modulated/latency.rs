@@ -1,5 +1,5 @@
-//! Latency under a two-state source, by the transform of what an accepted packet finds (quantiles by its inversion,
-//! [`crate::queue::inversion`], to about 1e-6).
+//! Latency with a two-state source, from the transform of the state that an accepted packet finds. Quantiles are by
+//! inversion ([`crate::queue::inversion`]), with an error of about 1e-6.
 
 use netcliff_core::Scheme;
 use num_complex::Complex64;
@@ -8,29 +8,29 @@ use super::super::{exponential, napi};
 use super::{Modulated, Source, Work};
 use crate::queue::qbd::Stationary;
 
-/// What an accepted packet finds, and what it then waits for.
+/// State that an accepted packet finds, and what it then waits for.
 pub enum Found<'a> {
-    /// By packets found: weights of the stage before service and of the service stage; then the work ahead.
+    /// By packets found: weights of the stage before service and of the service stage.
     Stages { work: &'a Work, levels: Vec<[f64; 2]>, first: FirstStage },
-    /// By packets found: weights of the source's states; services are interrupted by what arrives meanwhile.
+    /// By packets found: weights of the source's states; services are interrupted by later arrivals.
     Interrupted { modulated: &'a Modulated<'a>, source: Source, levels: Vec<[f64; 2]> },
-    /// NAPI's own.
+    /// NAPI, which has its own distribution.
     Napi { work: &'a Work, found: napi::Found },
 }
 
 /// What precedes the services of a packet that finds the first stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstStage {
-    /// There is none.
+    /// No such stage.
     Absent,
-    /// It serves no packet.
+    /// The stage serves no packet.
     Interrupts,
-    /// It serves the first one.
+    /// The stage serves the first packet.
     Serves,
 }
 
 impl<'a> Found<'a> {
-    /// None where the distribution is not known.
+    /// None if the distribution is unknown.
     pub fn new(
         modulated: &'a Modulated<'a>,
         source: Source,
@@ -39,7 +39,7 @@ impl<'a> Found<'a> {
         loss: f64,
     ) -> Option<Self> {
         let work = modulated.work;
-        // Weights an accepted packet gives to what it finds: levels below the top.
+        // Weights of the states that an accepted packet finds: levels below the top.
         let weighted = |level: usize| solution.level(level).iter().enumerate().map(|(i, p)| p * modulated.rates[i % 2]);
         let levels = 0..solution.levels() - 1;
         let by_stage = || -> Vec<[f64; 2]> {
@@ -57,7 +57,8 @@ impl<'a> Found<'a> {
                 let first = if *merged { FirstStage::Serves } else { FirstStage::Interrupts };
                 Self::Stages { work, levels: by_stage(), first }
             }
-            // Without interrupts from drops the services after a loss run undisturbed, which the transform leaves out.
+            // If dropped packets raise no interrupts, services after a loss run uninterrupted, which the transform
+            // ignores.
             Scheme::Interrupt { drops_interrupt } if *drops_interrupt || loss < 1e-6 => {
                 let fold = |level: usize| {
                     weighted(level).enumerate().fold([0.0; 2], |mut sums, (phase, weight)| {
@@ -79,7 +80,7 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// E[e^(-z T)].
+    /// E[e^(-z T)] of the latency T.
     pub fn transform(&self, z: Complex64) -> Complex64 {
         match self {
             Self::Stages { work, levels, first } => stages(work, levels, *first, z),
@@ -89,7 +90,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Divided by their sum.
+/// The weights divided by their sum.
 fn scaled(mut levels: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     let total: f64 = levels.iter().flatten().sum();
     levels.iter_mut().flatten().for_each(|weight| *weight /= total);
@@ -99,8 +100,8 @@ fn scaled(mut levels: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
 fn stages(work: &Work, levels: &[[f64; 2]], first: FirstStage, z: Complex64) -> Complex64 {
     let service = exponential(z, work.service_s);
     let interrupt_s = work.mask_s + work.interrupt_s;
-    // With n found in the first stage: this x service^(n + 1); an idle ring's first stage is the packet's own, and if it
-    // serves, n = 0 has one service less than the rest of the formula says.
+    // With n packets found in the first stage: this x service^(n + 1). For an idle ring the first stage is the packet's
+    // own; if it serves, n = 0 has one service less than that formula.
     let (idle, before) = match first {
         FirstStage::Absent => (service, Complex64::new(1.0, 0.0)),
         FirstStage::Interrupts => {
@@ -123,8 +124,8 @@ fn stages(work: &Work, levels: &[[f64; 2]], first: FirstStage, z: Complex64) -> 
 
 type Square = [[Complex64; 2]; 2];
 
-/// rate x (z + rate + leaving - switches)^-1 + extra terms on the left: the transform of an exponential time, by the
-/// source's state at its begin and end. `extra` is added to the matrix before it is inverted.
+/// rate x (z + rate + leaving - switches)^-1, with extra terms: the transform of an exponential time, by the source's
+/// state at its beginning and end. `extra` is added to the matrix before inversion.
 fn stage(source: Source, rate: f64, extra: Square, z: Complex64) -> Square {
     let [quiet, busy] = source.leaving;
     let a = z + rate + quiet + extra[0][0];
@@ -135,19 +136,19 @@ fn stage(source: Source, rate: f64, extra: Square, z: Complex64) -> Square {
     [[d * scale, -b * scale], [-c * scale, a * scale]]
 }
 
-/// The ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
+/// ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
 fn interrupted(modulated: &Modulated<'_>, source: Source, levels: &[[f64; 2]], z: Complex64) -> Complex64 {
     let work = modulated.work;
     let zero = Complex64::new(0.0, 0.0);
     let isr = stage(source, work.stage_rate(work.interrupt_s), [[zero; 2]; 2], z);
-    // A service meets arrivals at the state's rate, and goes on after their ISR: Lambda (1 - ISR).
+    // A service meets arrivals at the state's rate and continues after their ISR: Lambda (1 - ISR).
     let (quiet, busy) = (modulated.rates[0], modulated.rates[1]);
     let met = [[quiet * (1.0 - isr[0][0]), -quiet * isr[0][1]], [-busy * isr[1][0], busy * (1.0 - isr[1][1])]];
     let service = stage(source, work.service_pps(), met, z);
     let times = |m: &Square, v: [Complex64; 2]| [m[0][0] * v[0] + m[0][1] * v[1], m[1][0] * v[0] + m[1][1] * v[1]];
     let mut ahead = [Complex64::new(1.0, 0.0); 2];
     let mut sum = [zero; 2];
-    // sum of weight x ISR x service^(n + 1) x 1, with ISR taken out to the left: weights are by the state found.
+    // Sum of weight x ISR x service^(n + 1) x 1, with the ISR factored out to the left; weights are by the state found.
     for [in_quiet, in_busy] in levels {
         ahead = times(&service, ahead);
         let all = times(&isr, ahead);

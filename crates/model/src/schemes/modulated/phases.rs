@@ -1,5 +1,5 @@
-//! Times that are not exponential, as exponential phases: a stage becomes a sum of them (Erlang) or one of two (hyperexponential), so
-//! that its chain stays one of exponential times.
+//! Times that are not exponential, as exponential phases: a stage becomes a sum of phases (Erlang) or a choice of two
+//! (hyperexponential), so that the chain still has exponential times only.
 
 use netcliff_core::note::Note;
 
@@ -7,23 +7,24 @@ use super::chain::{Chain, Role};
 use crate::queue::arrivals::TimeShape;
 use crate::queue::qbd::Jump;
 
-/// Most phases of a sum, and those of a constant time: each costs as much as a stage. A coefficient of variation of 0.35 instead of 0
-/// moves the cliff by less than its simulation resolves (docs/theory/application.md, "Times that vary more or less").
+/// Most phases of a sum, also used for a constant time: each phase costs as much as a stage. A coefficient of variation
+/// of 0.35 instead of 0 changes the cliff by less than a simulation resolves (docs/theory/application.md, "Times that
+/// vary more or less").
 const MOST_PHASES: u32 = 8;
 
-/// What a stage's time is made of.
+/// The exponential phases that a stage's time consists of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Phases {
-    /// One exponential time.
+    /// A single exponential time.
     One,
-    /// So many, one after the other.
+    /// This number of phases in sequence.
     Sum(usize),
-    /// One of two: (probability, mean as a multiple of the whole's mean).
+    /// One of two phases: (probability, mean / mean of the whole).
     Mixture([(f64, f64); 2]),
 }
 
 impl Phases {
-    /// The phases of a shape; None: it has none.
+    /// Phases of a distribution; None if it cannot be expressed so.
     pub fn of(shape: &TimeShape) -> Option<Self> {
         match shape {
             TimeShape::Exponential | TimeShape::Erlang(1) => Some(Self::One),
@@ -34,7 +35,7 @@ impl Phases {
         }
     }
 
-    /// What phases approximate of a shape, for a reader; None: nothing.
+    /// Note on what the phases approximate; None: they are exact.
     pub fn note(shape: &TimeShape) -> Option<Note> {
         match (Self::of(shape)?, shape) {
             (Self::One, _) => None,
@@ -44,8 +45,9 @@ impl Phases {
         }
     }
 
-    /// The chain with each stage's time in phases, stage after stage. Delivery and register writes stay exponential, and so do interrupts
-    /// of a mixture: an arrival or an excursion begins in their first phase. Only for chains in which arrivals change no stage.
+    /// The chain with each stage's time divided into phases. Interrupt latency and register writes stay exponential,
+    /// and so do interrupts of a mixture: an arrival or an excursion begins in their first phase. Only for chains whose
+    /// stages arrivals do not change.
     pub fn expand(self, chain: &Chain) -> Chain {
         if self == Self::One {
             return chain.clone();
@@ -59,13 +61,13 @@ impl Phases {
         Chain { roles, nothing, local, down: spread(&chain.down), last: spread(&chain.last), ..chain.clone() }
     }
 
-    /// Where a stage begins anew, for each phase of the expanded chain: (phase, probability).
+    /// For each phase of the expanded chain, the phases with which its stage begins: (phase, probability).
     pub fn beginnings(self, roles: &[Role]) -> Vec<Vec<(usize, f64)>> {
         let layout = Layout::new(self, roles);
         (0..roles.len()).flat_map(|stage| vec![layout.entries(stage); layout.counts[stage]]).collect()
     }
 
-    /// Phases of a stage.
+    /// Number of phases of a stage.
     fn count(self, role: Role) -> usize {
         match (self, role) {
             (Self::Sum(phases), Role::Interrupt | Role::First | Role::Poll | Role::Serving) => phases,
@@ -75,7 +77,7 @@ impl Phases {
     }
 }
 
-/// Where the phases of each stage are.
+/// Position of each stage's phases.
 struct Layout {
     phases: Phases,
     firsts: Vec<usize>,
@@ -89,7 +91,7 @@ impl Layout {
         Self { phases, firsts: (0..roles.len()).map(before).collect(), counts }
     }
 
-    /// Phases in which a stage begins, with their probabilities.
+    /// Phases with which a stage begins, and their probabilities.
     fn entries(&self, stage: usize) -> Vec<(usize, f64)> {
         let first = self.firsts[stage];
         match self.phases {
@@ -100,7 +102,7 @@ impl Layout {
         }
     }
 
-    /// Phases with which a stage may end, with their rates as multiples of the stage's.
+    /// Phases with which a stage may end, and their rates as multiples of the stage's rate.
     fn ends(&self, stage: usize) -> Vec<(usize, f64)> {
         let (first, count) = (self.firsts[stage], self.counts[stage]);
         match self.phases {
@@ -111,7 +113,7 @@ impl Layout {
         }
     }
 
-    /// A jump from stage to stage, by phases.
+    /// Jumps between phases for a jump between stages.
     fn between(&self, (from, to, rate): Jump) -> Vec<Jump> {
         let entries = self.entries(to);
         let each = |(end, faster): (usize, f64)| {
@@ -120,7 +122,7 @@ impl Layout {
         self.ends(from).into_iter().flat_map(each).collect()
     }
 
-    /// From phase to phase of a sum, in the stages that these jumps leave.
+    /// Jumps from each phase of a sum to the next, in the stages that these jumps leave.
     fn within(&self, jumps: &[&[Jump]]) -> Vec<Jump> {
         let Phases::Sum(_) = self.phases else { return Vec::new() };
         let mut rates = vec![0.0; self.counts.len()];
@@ -147,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Mean time from entering a stage until it is left, phase by phase.
+    /// Mean time from entering a stage until leaving it, over its phases.
     fn mean_s(chain: &Chain, entries: &[(usize, f64)]) -> f64 {
         let all = || chain.local.iter().chain(&chain.down);
         let out = |phase: usize| all().filter(|(from, ..)| *from == phase).map(|(.., rate)| rate).sum::<f64>();

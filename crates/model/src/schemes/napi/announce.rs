@@ -1,9 +1,10 @@
-//! What a NIC's moderation makes of the time from the end of unmasking to the next interrupt: how many packets it announces, and how
-//! long so many were present.
+//! Effect of a NIC's moderation on the time from the end of unmasking to the next interrupt: number of packets that it
+//! announces, and mean time with each number of packets.
 //!
-//! Packets are Poisson; a time is over at the earliest of: the count is full, the absolute timer has run since the first packet, the
-//! packet timer since the last; and not before the gap since the interrupt before has passed. Packets that unmasking found count and
-//! start the timers as if they came with its end.
+//! Packets are Poisson. The time ends at the earliest of three events: the count is reached; the absolute timer has run
+//! since the first packet; the packet timer has run since the last packet. But it does not end before the gap since the
+//! previous interrupt is over. Packets that came during unmasking count, and start the timers, as if they came at its
+//! end.
 
 mod quiet;
 
@@ -14,21 +15,21 @@ use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::quadrature::gauss_legendre;
 use crate::queue::uniform::furthest;
 
-/// Points of the first packet's place in what is left of a gap, beside a timer.
+/// Quadrature panels for the position of the first packet within the rest of a gap, in combination with a timer.
 const PANELS: usize = 2;
 const POINTS: usize = 8;
 
-/// Numbers of packets rarer than this in all are not distinguished.
+/// Numbers of packets with a smaller total probability are not distinguished.
 const RARE: f64 = 1e-13;
 
-/// One cycle from the end of unmasking to the interrupt, in the mean; index n is packets in the ring.
+/// Means over one cycle from the end of unmasking to the interrupt; index n is packets in the ring.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gathered {
-    /// P(so many are announced), by an interrupt that is handled as soon as it is unmasked.
+    /// `[n]`: P(n packets are announced by an interrupt that is handled as soon as it is unmasked).
     pub immediate: Vec<f64>,
-    /// The same by one that is delivered first.
+    /// `[n]`: P(n packets are announced by an interrupt that must be delivered first).
     pub delivered: Vec<f64>,
-    /// Mean time with so many in the ring (s).
+    /// `[n]`: mean time with n packets in the ring (s).
     pub times_s: Vec<f64>,
 }
 
@@ -40,7 +41,7 @@ fn put(list: &mut Vec<f64>, place: usize, value: f64) {
 }
 
 impl Gathered {
-    /// Adds `weight` of another.
+    /// Adds another cycle with a `weight`.
     pub fn add(&mut self, other: &Self, weight: f64) {
         for (to, from) in [
             (&mut self.immediate, &other.immediate),
@@ -53,8 +54,8 @@ impl Gathered {
         }
     }
 
-    /// The same without the largest numbers of packets, as long as all of them are rarer than what a figure to nine digits has; what
-    /// is left out is put with the largest that stays.
+    /// The same cycle without the largest numbers of packets, if their total probability does not change nine digits of
+    /// a figure; it is added to that of the largest number that remains.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         for list in [&mut self.immediate, &mut self.delivered] {
@@ -79,48 +80,48 @@ impl Gathered {
     }
 }
 
-/// A NIC's conditions.
+/// Conditions of a NIC's moderation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Nic {
     arrival_pps: f64,
     places: usize,
-    /// None: no count.
+    /// Number of packets; None: no count.
     frames: Option<usize>,
     absolute_s: Option<f64>,
     packet_s: Option<f64>,
-    /// 0: none.
+    /// Minimum gap (s); 0: none.
     pub gap_s: f64,
 }
 
 impl Nic {
-    /// In front of a ring of `places`.
+    /// The NIC's conditions for a ring of `places`.
     pub fn new(moderation: &Moderation, arrival_pps: f64, places: usize) -> Self {
         let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
         let (absolute_s, packet_s) = (on(moderation.absolute_timer_s), on(moderation.packet_timer_s));
-        // Without a timer each packet is a reason to interrupt.
+        // Without a timer, every packet is a reason to interrupt.
         let none = if absolute_s.is_none() && packet_s.is_none() { Some(1) } else { None };
         let frames = moderation.frames.map(|frames| frames as usize).or(none);
-        // Each packet starts it again: it is never first.
+        // Every packet restarts the packet timer: it never ends before a shorter absolute timer.
         let packet_s = packet_s.filter(|packet_s| absolute_s.is_none_or(|absolute_s| *packet_s < absolute_s));
         Self { arrival_pps, places, frames, absolute_s, packet_s, gap_s: on(moderation.min_gap_s).unwrap_or(0.0) }
     }
 
-    /// True: with the gap over, each packet interrupts.
+    /// True: once the gap is over, every packet interrupts.
     pub fn is_plain(&self) -> bool {
         self.frames == Some(1)
     }
 
-    /// The absolute timer where there is nothing beside it but a count.
+    /// The absolute timer, if there is no other condition but a count.
     pub fn only_absolute_s(&self) -> Option<f64> {
         self.absolute_s.filter(|_| self.packet_s.is_none() && self.gap_s == 0.0)
     }
 
-    /// The packet timer where there is nothing beside it but a count.
+    /// The packet timer, if there is no other condition but a count.
     pub fn only_packet_s(&self) -> Option<f64> {
         self.packet_s.filter(|_| self.absolute_s.is_none() && self.gap_s == 0.0)
     }
 
-    /// Why such a moderation is not solved, if so.
+    /// Reason why this moderation is not supported; None if it is.
     pub fn lacking(&self) -> Option<String> {
         (self.gap_s > 0.0 && self.packet_s.is_some() && !self.is_plain()).then(|| {
             "a packet timer together with a minimum gap: each packet that the gap holds back starts the timer again, which the chain of gaps \
@@ -129,8 +130,9 @@ impl Nic {
         })
     }
 
-    /// The cycle after an unmasking of mean `mask_s` with exponential length that begins with `residual_s` of the gap left. `found`:
-    /// P(so many packets come in it), for an exact answer with the residual 0 or, beside a timer, for one that takes the mask's mean.
+    /// The cycle after an unmasking of exponential length with mean `mask_s`, which begins with `residual_s` of the gap
+    /// left. `found`: P(number of packets during unmasking), used for an exact answer if the residual is 0 or, in
+    /// combination with a timer, for one that uses the mean of the unmasking.
     pub fn after_unmask(&self, found: &[f64], mask_s: f64, residual_s: f64) -> Gathered {
         let mut out = Gathered::default();
         if self.is_plain() && residual_s > 0.0 {
@@ -147,7 +149,7 @@ impl Nic {
         out
     }
 
-    /// Nothing came: a wait for the first packet.
+    /// No packet came: waits for the first one.
     fn start_empty(&self, residual_s: f64, share: f64, out: &mut Gathered) {
         put(&mut out.times_s, 0, share / self.arrival_pps);
         let mut over = 1.0;
@@ -155,7 +157,7 @@ impl Nic {
             let nodes = gauss_legendre(residual_s, PANELS, POINTS);
             let weights = nodes.iter().map(|(at_s, weight)| weight * math::exp(-self.arrival_pps * at_s));
             let weights: Vec<f64> = weights.map(|weight| weight * self.arrival_pps).collect();
-            // What the quadrature has of them in all makes up for what it misses.
+            // The quadrature's total is scaled to the exact probability.
             let within = -math::exp_m1(-self.arrival_pps * residual_s);
             let all: f64 = weights.iter().sum();
             for ((at_s, _), weight) in nodes.iter().zip(&weights) {
@@ -168,14 +170,14 @@ impl Nic {
         }
     }
 
-    /// So many packets, with their timers started, and what is left of the gap.
+    /// The rest of the cycle from this number of packets, with their timers started and `residual_s` of the gap left.
     fn from(&self, packets: usize, residual_s: f64, share: f64, out: &mut Gathered) {
         if residual_s <= 0.0 {
             return self.with_gap_over(packets, share, true, out);
         }
         let full = |packets: usize| self.frames.is_some_and(|frames| packets >= frames);
         let held_s = match self.absolute_s.filter(|_| !full(packets)) {
-            // Without a count the timer alone decides.
+            // Without a count only the timer decides.
             Some(timer_s) if self.frames.is_none() => residual_s.max(timer_s),
             _ => residual_s,
         };
@@ -194,7 +196,7 @@ impl Nic {
         }
     }
 
-    /// The same where the gap is over; `unmasking`: now, so that a full count is handled at once.
+    /// The rest of the cycle once the gap is over. `unmasking`: now, so that a full count is handled at once.
     fn with_gap_over(&self, packets: usize, share: f64, unmasking: bool, out: &mut Gathered) {
         if self.frames.is_some_and(|frames| packets >= frames) {
             put(if unmasking { &mut out.immediate } else { &mut out.delivered }, packets, share);
@@ -208,14 +210,15 @@ impl Nic {
         }
     }
 
-    /// A constant time from so many packets on: (share that ends with so many more).
+    /// A constant time from this number of packets on; returns the probability of each number of further packets at its
+    /// end.
     fn wait(&self, packets: usize, time_s: f64, share: f64, out: &mut Gathered) -> Vec<f64> {
         let room = self.places - packets;
         let load = self.arrival_pps * time_s;
         let most = room.min(furthest(load) as usize);
         let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, most);
         for (more, above) in counts.above.iter().enumerate().take(most + 1) {
-            // At the top the time beyond the last that fitted.
+            // At the top, also the time after the last packet that fitted.
             let mean = if more == room { counts.excess[more] } else { *above };
             put(&mut out.times_s, packets + more, share * mean / self.arrival_pps);
         }
@@ -226,7 +229,7 @@ impl Nic {
         ends
     }
 
-    /// The absolute timer, or the count, from each of (packets, share) on.
+    /// The rest of the cycle by absolute timer or count, from each (packets, probability) on.
     fn timer(&self, from: &[(usize, f64)], timer_s: f64, out: &mut Gathered) {
         let Some(frames) = self.frames.filter(|frames| *frames <= self.places) else {
             for (packets, share) in from {
@@ -251,10 +254,12 @@ impl Nic {
         }
     }
 
-    /// Each packet is a reason, and the gap has `residual_s` left when an unmasking of exponential length U begins.
+    /// The cycle if every packet is a reason to interrupt, and `residual_s` of the gap is left when an unmasking of
+    /// exponential length U begins.
     ///
-    /// With U < residual the gap's end announces a Poisson number over the residual; later, the same and what comes in the rest of U,
-    /// exponential again, and at once. Where nothing has come the first packet interrupts.
+    /// If U < residual, the gap's end announces a Poisson number over the residual. Otherwise the interrupt follows at
+    /// once, with those packets and the arrivals in the rest of U, again exponential. If no packet has come, the first
+    /// one interrupts.
     fn plain_gap(&self, mask_s: f64, residual_s: f64, out: &mut Gathered) {
         let lambda = self.arrival_pps;
         let load = lambda * residual_s;
@@ -275,7 +280,7 @@ impl Nic {
                 put(&mut out.delivered, packets, (1.0 - later) * ended);
             }
         }
-        // The rest of a long unmasking goes beyond what the residual brings.
+        // The rest of a long unmasking adds packets to those of the residual.
         let mut packets = most;
         while packets < self.places && up * visits > 1e-18 {
             packets += 1;
@@ -284,7 +289,7 @@ impl Nic {
         }
         put(&mut out.delivered, 1, nothing);
         put(&mut out.times_s, 0, nothing / lambda);
-        // Integral of (1 - e^(-t/m)) P(n by t) over the residual.
+        // Integral of (1 - e^(-t/m)) P(n packets by t) over the residual.
         let rate = if mask_s > 0.0 { lambda + 1.0 / mask_s } else { f64::INFINITY };
         let masked = (mask_s > 0.0).then(|| ArrivalCounts::new(&TimeShape::Deterministic, rate * residual_s, most));
         let mut power = 1.0 / rate;

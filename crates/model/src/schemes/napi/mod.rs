@@ -1,10 +1,11 @@
-//! napi: Linux's poll loop as a finite quasi-birth-death process with phases {delivery, ISR, poll overhead, unmask,
-//! k served}.
+//! napi: Linux's poll loop as a finite quasi-birth-death process with phases {delivery, ISR, poll overhead, unmask, k
+//! served}.
 //!
-//! An arrival to an idle host: the interrupt's delivery (phase 0, the CPU is free meanwhile), m + s (phase 1), then one
-//! overhead o (phase 2) a poll, then up to `weight` packets (phase 4 + k: k served in this poll). Fewer than `weight`
-//! served means the ring was found empty: unmask (phase 3, m). A packet that comes during the unmasking interrupts when it
-//! is done. After `weight` the next poll follows, also when the ring is empty: that poll finds nothing and unmasks.
+//! After an arrival at an idle host: delivery of the interrupt (phase 0, the CPU being free), m + s (phase 1), then for
+//! each poll an overhead o (phase 2) and up to `weight` packets (phase 4 + k: k served in this poll). Fewer than
+//! `weight` served means that the ring was found empty: unmask (phase 3, m). A packet that comes during unmasking
+//! interrupts at its end. After `weight` packets the next poll follows, even if the ring is empty: that poll finds
+//! nothing and unmasks.
 
 mod announce;
 mod moderated;
@@ -23,37 +24,37 @@ use crate::queue::arrivals::TimeShape;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 use netcliff_core::engine::Fidelity;
 
-/// Level 0: idle with interrupts on. Above: the interrupt is on its way (`interrupt_latency`).
+/// At level 0: idle with interrupts enabled. Above: the interrupt has not been delivered yet (`interrupt_latency`).
 const DELIVERY: usize = 0;
 const ISR: usize = 1;
 const OVERHEAD: usize = 2;
 const UNMASK: usize = 3;
 const SERVING: usize = 4;
 
-/// Weights above this are solved as if never used up: a chain of that many phases would cost seconds.
+/// Larger weights are solved as if they were unlimited: a chain with that many phases would take seconds.
 pub const LARGEST_WEIGHT: u64 = 256;
 
-/// Packets found, from fewest to most, at the most: quantiles then take about a second.
+/// Largest range of packets found: quantiles then take about a second.
 const MOST_LEVELS: usize = 20_000;
-/// (Packets, phase) at the most: some seconds and 500 MB.
+/// Most states (packets, phase): some seconds and 500 MB.
 const MOST_STATES: usize = 1 << 25;
 
-/// Phases for polls that serve so many packets at the most; None: any number.
+/// Number of phases for polls of at most `weight` packets; None: unlimited.
 fn phases(weight: Option<usize>) -> usize {
     SERVING + weight.unwrap_or(1)
 }
 
-/// The weight that the chain counts to; None: it is taken as never used up.
+/// The weight that the chain counts to; None: it counts as unlimited.
 fn counted(weight: u64) -> Option<usize> {
     (weight <= LARGEST_WEIGHT).then_some(weight as usize)
 }
 
-/// Phases of the chain.
+/// Number of phases of the chain.
 pub fn chain_phases(napi: &Napi) -> u64 {
     phases(counted(napi.weight)) as u64
 }
 
-/// Whether the chain covers this configuration of Linux's NAPI; if not, why.
+/// Whether the chain covers this configuration of NAPI; if not, the reason.
 pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     let lacking = if fidelity != Fidelity::Exact {
         "the paper has no approximation of Linux's NAPI: use fidelity exact, or the scheme napi-2007"
@@ -69,7 +70,7 @@ pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     Err(lacking.to_owned())
 }
 
-/// The same for chains that have no moderation by the NIC.
+/// As [`supported`], for chains without moderation by the NIC.
 pub fn supported_without_moderation(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     supported(napi, fidelity)?;
     if !napi.moderation.is_on() {
@@ -91,7 +92,8 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
     }
 }
 
-/// Times in phases: polls use up their weight at random, as often as with exponential times, since phases times weight are too many.
+/// Times made of phases. Polls reach their weight at random, as often as with exponential times, because phases x
+/// weight would be too many.
 fn in_phases(work: &Work, napi: &Napi, phases: Phases) -> Result<Ring, String> {
     let exponential = Work { shape: TimeShape::Exponential, quantiles: false, ..work.clone() };
     let again = full_polls(&counting(&exponential, napi)?, napi);
@@ -102,13 +104,13 @@ fn in_phases(work: &Work, napi: &Napi, phases: Phases) -> Result<Ring, String> {
     Ok(ring)
 }
 
-/// P(a service uses up its poll's weight), from the polls of the solved ring.
+/// P(a service is the last of its poll's weight), from the polls of the solved ring.
 pub fn full_polls(ring: &Ring, napi: &Napi) -> f64 {
     let polls_again = (ring.polls_per_s.unwrap_or(0.0) - ring.interrupts_per_s).max(0.0);
     (polls_again / ring.throughput_pps).min(1.0 / napi.weight as f64)
 }
 
-/// Exponential times, each packet of a poll counted.
+/// Exponential times, counting each packet of a poll.
 fn counting(work: &Work, napi: &Napi) -> Result<Ring, String> {
     let chain = Chain::new(work, napi);
     let states = (work.places as usize + 1).saturating_mul(chain.phases());
@@ -128,7 +130,7 @@ fn counting(work: &Work, napi: &Napi) -> Result<Ring, String> {
     Ok(ring)
 }
 
-/// Notes what the chain approximates.
+/// Adds notes on what the chain approximates.
 pub fn qualify(ring: &mut Ring, napi: &Napi) {
     ring.exact = napi.weight <= LARGEST_WEIGHT && !napi.backlog;
     if napi.weight > LARGEST_WEIGHT {
@@ -139,7 +141,7 @@ pub fn qualify(ring: &mut Ring, napi: &Napi) {
     }
 }
 
-/// The stages without arrivals, for arrivals that are not Poisson; numbered as the phases here.
+/// The stages without arrivals, for arrivals that are not Poisson; numbered like the phases here.
 pub fn modulated(work: &Work, napi: &Napi) -> Stages {
     let chain = Chain::new(work, napi);
     let mut roles = vec![Role::Waiting, Role::Interrupt, Role::Poll, Role::Unmask];
@@ -153,7 +155,8 @@ pub fn modulated(work: &Work, napi: &Napi) -> Stages {
     }
 }
 
-/// The same with polls that use up their weight after any service with probability `again`: few stages, whatever the weight.
+/// As [`modulated`], but polls reach their weight after any service with probability `again`: few stages, whatever the
+/// weight.
 pub fn at_random(work: &Work, napi: &Napi, again: f64) -> Stages {
     let unlimited = Napi { weight: LARGEST_WEIGHT + 1, ..napi.clone() };
     let mut stages = modulated(work, &unlimited);
@@ -165,14 +168,14 @@ pub fn at_random(work: &Work, napi: &Napi, again: f64) -> Stages {
     stages
 }
 
-/// What an accepted packet finds, given the weight it finds each (packets, phase) with.
+/// Distribution that an accepted packet finds, from the weights of the states (packets, phase).
 pub fn found(work: &Work, napi: &Napi, weights: &Stationary) -> Found {
     Found::new(&Chain::new(work, napi), weights)
 }
 
 struct Chain<'a> {
     work: &'a Work,
-    /// Packets a poll, None: unlimited.
+    /// Packets per poll; None: unlimited.
     weight: Option<usize>,
     delivery_rate: f64,
     isr_rate: f64,
@@ -182,7 +185,7 @@ struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     fn new(work: &'a Work, napi: &Napi) -> Self {
-        // The process backlog has no registers to write.
+        // The backlog (process_backlog) has no registers to write.
         let mask_s = if napi.backlog { 0.0 } else { work.mask_s };
         Self::with_weight(work, napi.weight, mask_s)
     }
@@ -202,7 +205,7 @@ impl<'a> Chain<'a> {
         phases(self.weight)
     }
 
-    /// The phase after a service in `phase` that leaves packets behind.
+    /// The phase after a service in `phase` after which packets remain.
     fn after_service(&self, phase: usize) -> usize {
         match self.weight {
             None => SERVING,
@@ -211,7 +214,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// A service ends; `last`: no packet is left.
+    /// Jumps at the end of a service; `last`: no packet remains.
     fn services(&self, last: bool) -> Vec<Jump> {
         let target = |phase| match self.after_service(phase) {
             OVERHEAD => OVERHEAD,
@@ -221,7 +224,7 @@ impl<'a> Chain<'a> {
         (SERVING..self.phases()).map(|phase| (phase, target(phase), self.work.service_pps())).collect()
     }
 
-    /// What precedes the first service, and the unmasking that a packet met.
+    /// Jumps before the first service, and after an unmasking during which packets came.
     fn stages(&self) -> Vec<Jump> {
         vec![
             (DELIVERY, ISR, self.delivery_rate),
@@ -231,7 +234,7 @@ impl<'a> Chain<'a> {
         ]
     }
 
-    /// The overhead of a poll that finds nothing ends in unmasking, and that in idle.
+    /// Jumps with an empty ring: the overhead of a poll that finds nothing ends in unmasking, and unmasking in idle.
     fn finds_nothing(&self) -> Vec<Jump> {
         vec![(OVERHEAD, UNMASK, self.overhead_rate), (UNMASK, DELIVERY, self.unmask_rate)]
     }
@@ -293,14 +296,14 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// What an accepted packet finds, by the overheads it has to wait for.
+/// State that an accepted packet finds, by the number of overheads it must wait for.
 #[derive(Default)]
 pub struct Found {
-    /// Packets a poll; u64::MAX stands for unlimited.
+    /// Packets per poll; u64::MAX means unlimited.
     weight: u64,
-    /// Packets found in the first of `levels`.
+    /// Number of packets found for the first entry of `levels`.
     first: usize,
-    /// For n packets found: weights of delivery, ISR, overhead, serving with floor(n/Q) overheads ahead, serving with
+    /// For n packets found, weights of: delivery, ISR, overhead, serving with floor(n/Q) overheads ahead, serving with
     /// one more, unmasking.
     levels: Vec<[f64; 6]>,
     total: f64,
@@ -316,14 +319,15 @@ impl Found {
             let phases = solution.level(n);
             let mut sums = [phases[DELIVERY], phases[ISR], phases[OVERHEAD], 0.0, 0.0, phases[UNMASK]];
             for (served, probability) in phases[SERVING..].iter().enumerate() {
-                // The packet is the (served + n + 1)th of this poll; a poll ends after each `weight` of them.
+                // The packet is the (served + n + 1)-th of this poll; a poll ends after each `weight` of them.
                 let more = chain.weight.is_some() && (served as u64 + n as u64) / weight > n as u64 / weight;
                 sums[if more { 4 } else { 3 }] += probability;
             }
             levels.push(sums);
         }
         let total: f64 = levels.iter().flatten().sum();
-        // Levels of no weight only cost time: 1e-13 in all at either end moves no quantile's sixth digit.
+        // Levels without weight only cost time: a total of 1e-13 at either end does not change the sixth digit of
+        // quantiles.
         let mut rest = 0.0;
         while let Some(last) = levels.last()
             && levels.len() > 1
@@ -344,7 +348,7 @@ impl Found {
         Self { weight, first: first.unwrap_or(0), levels, total, isr_rate, unmask_rate }
     }
 
-    /// E[e^(-z T)] of an accepted packet.
+    /// E[e^(-z T)] of an accepted packet's latency T.
     pub fn transform(&self, work: &Work, z: Complex64) -> Complex64 {
         let service = exponential(z, work.service_s);
         let overhead = exponential(z, work.poll_s);
@@ -372,7 +376,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// The two ways to the same distribution agree in every state that is not rarer than what the band leaves out.
+    /// Both methods agree in every state that is not rarer than what the band leaves out.
     #[test]
     fn poll_starts_and_block_reduction_agree() {
         for (places, weight) in [(1, 1), (1, 3), (2, 2), (5, 8), (40, 3), (300, 16), (700, 4)] {

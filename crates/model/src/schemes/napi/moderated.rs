@@ -1,9 +1,10 @@
-//! napi behind a NIC's moderation.
+//! napi with moderation by the NIC.
 //!
-//! Unmasking ends with as many packets as came during it, whatever was before: from there the NIC gathers ([`announce`]), interrupts
-//! once, and polls run until the ring is empty. What a gap leaves of itself then is the only memory between cycles ([`residual`]).
-//! Exponential times: the chain of poll starts of [`polls`](super::polls), entered with what is announced. Others, or too wide a band:
-//! an M/G/1/K with that set-up, whose polls use up their weight at random.
+//! At the end of unmasking the ring has exactly the packets that came during it, whatever happened before. Then the NIC
+//! gathers packets ([`announce`]), interrupts once, and polls run until the ring is empty. The rest of a gap at that
+//! time is the only memory between cycles ([`residual`]). Exponential times: the chain of poll starts of
+//! [`polls`](super::polls), entered with the announced packets. Other times, or a band that is too wide: an M/G/1/K
+//! with that set-up, whose polls reach their weight at random.
 
 use netcliff_core::Napi;
 use netcliff_core::math;
@@ -18,10 +19,10 @@ use crate::bounds;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::mg1k::{Mg1k, Setup};
 
-/// (Packets, phase) at the most.
+/// Most states (packets, phase).
 const MOST_STATES: usize = super::MOST_STATES;
 
-/// Whether it has an answer; if not, why.
+/// Whether the moderation is supported; if not, the reason.
 pub fn supported(napi: &Napi) -> Result<(), String> {
     if napi.moderation.quirk.gap != Gap::Each {
         return Err(
@@ -35,7 +36,7 @@ pub fn supported(napi: &Napi) -> Result<(), String> {
     }
 }
 
-/// Solves it.
+/// Solves the scheme; the error is a reason for the user.
 pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
     let nic = Nic::new(&napi.moderation, work.arrival_pps, work.places as usize);
     let exponential = Work { shape: TimeShape::Exponential, quantiles: false, ..work.clone() };
@@ -57,28 +58,28 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
         Some(ring) => full_polls(&ring, napi),
         None => 1.0 / napi.weight as f64,
     };
-    // What unmasking brings is known for any times; what is left of a gap is that of exponential ones.
+    // The packets of an unmasking are known for all distributions; the rest of a gap only for exponential times.
     if nic.gap_s > 0.0 {
         return Ok(by_setup(work, &TimeShape::Exponential, &cycle, again));
     }
     Ok(by_setup(work, &work.shape, &nic.after_unmask(&unmasked(work), work.mask_s, 0.0), again))
 }
 
-/// A timer that the first packet starts.
+/// A timer started by the first packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AsTimer {
-    /// Its length (s); 0: none.
+    /// Its length (s); 0: no timer.
     pub timer_s: f64,
-    /// True: each packet starts it again.
+    /// True: each packet restarts it.
     pub from_last: bool,
-    /// Packets that end it sooner.
+    /// Number of packets that ends it earlier; None: no count.
     pub frames: Option<usize>,
-    /// True: the NIC does just that.
+    /// True: the NIC does exactly this; false: an approximation.
     pub is_exact: bool,
 }
 
-/// What the NIC does, and the interrupt's delivery, as one timer, for chains that know no other: of the same mean time until the interrupt.
-/// None: unmasking takes time, so that packets may come in it.
+/// The NIC's moderation and the interrupt's latency as one timer with the same mean time until the interrupt, for
+/// chains that know no other conditions. None: unmasking takes time, so that packets may come during it.
 pub fn as_timer(work: &Work, napi: &Napi) -> Option<AsTimer> {
     if work.mask_s > 0.0 {
         return None;
@@ -90,7 +91,7 @@ pub fn as_timer(work: &Work, napi: &Napi) -> Option<AsTimer> {
         return Some(AsTimer { timer_s, from_last: false, frames, is_exact });
     }
     if let Some(packet_s) = nic.only_packet_s() {
-        // Unless a count ends it, it ends after (e^(lambda P) - 1)/lambda, which grows by e^(lambda P) with P.
+        // Without a count, its mean length is (e^(lambda P) - 1)/lambda, which grows by e^(lambda P) per unit of P.
         let timer_s = packet_s + work.delivery_s * math::exp(-work.arrival_pps * packet_s);
         return Some(AsTimer { timer_s, from_last: true, frames, is_exact });
     }
@@ -102,7 +103,7 @@ pub fn as_timer(work: &Work, napi: &Napi) -> Option<AsTimer> {
     Some(AsTimer { timer_s, from_last: false, frames: None, is_exact: false })
 }
 
-/// P(so many packets come while interrupts are unmasked).
+/// `[n]`: P(n packets come while interrupts are being unmasked).
 fn unmasked(work: &Work) -> Vec<f64> {
     if work.mask_s <= 0.0 {
         return vec![1.0];
@@ -115,14 +116,14 @@ fn unmasked(work: &Work) -> Vec<f64> {
     found
 }
 
-/// The mean cycle from unmasking to interrupt.
+/// Mean cycle from unmasking to the interrupt.
 fn cycle(work: &Work, napi: &Napi, nic: &Nic) -> Result<Gathered, String> {
     let found = unmasked(work);
     let at = |residual_s: f64| nic.after_unmask(&found, work.mask_s, residual_s);
     residual::mean_cycle(work, napi.weight, work.mask_s, nic, &at)
 }
 
-/// By the chain of poll starts; None where its band is too wide.
+/// Solution by the chain of poll starts; None if its band would be too wide.
 fn by_polls(work: &Work, napi: &Napi, cycle: &Gathered) -> Result<Option<Ring>, String> {
     let chain = Chain::new(work, napi);
     if (work.places as usize + 1).saturating_mul(chain.phases()) > MOST_STATES {
@@ -139,7 +140,7 @@ fn by_polls(work: &Work, napi: &Napi, cycle: &Gathered) -> Result<Option<Ring>, 
     Ok(Some(ring))
 }
 
-/// Packets present after one more stage, and the mean number lost in it.
+/// Distribution of packets after another stage, and the mean number lost in it.
 fn stage(present: &[f64], counts: &ArrivalCounts, places: usize) -> (Vec<f64>, f64) {
     let lost = present.iter().enumerate().map(|(n, share)| share * counts.excess[places - n]).sum();
     let reach = counts.above.iter().position(|tail| *tail < 1e-18).map_or(places, |last| last + 1);
@@ -154,8 +155,8 @@ fn stage(present: &[f64], counts: &ArrivalCounts, places: usize) -> (Vec<f64>, f
     (after, lost)
 }
 
-/// M/G/1/K with the cycle as its set-up. A service is followed by an overhead with the probability `again`: with it, it is taken as a
-/// longer one of the same shape. `unmasking`: the shape that the cycle takes it with.
+/// Solution as M/G/1/K with the cycle as its set-up. A service is followed by an overhead with probability `again`:
+/// both together count as a longer service with the same shape. `unmasking`: shape of the unmasking in the cycle.
 fn by_setup(work: &Work, unmasking: &TimeShape, cycle: &Gathered, again: f64) -> Ring {
     let (lambda, places) = (work.arrival_pps, work.places as usize);
     let counts = |mean_s: f64| ArrivalCounts::new(&work.shape, lambda * mean_s, places);
@@ -171,7 +172,7 @@ fn by_setup(work: &Work, unmasking: &TimeShape, cycle: &Gathered, again: f64) ->
     let lost = lambda * top_s + lost_unmasking + lost_in_delivery + lost_in_isr + lost_in_poll;
     let waiting_s = cycle.times_s.iter().sum::<f64>() + delivered * work.delivery_s;
     let first_poll_s = work.mask_s + work.poll_s;
-    // No cycle begins without a packet.
+    // A cycle always begins with a packet.
     let setup = Setup { present: present[1..].to_vec(), mean_s: waiting_s + first_poll_s + isr_s, lost };
     let mean_s = work.service_s + again * work.poll_s;
     let parts = [(1.0 - again, work.service_s / mean_s), (again, (work.service_s + work.poll_s) / mean_s)];

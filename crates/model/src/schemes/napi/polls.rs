@@ -1,8 +1,9 @@
-//! The same chain seen only where a poll starts to serve: a banded chain of the packets present.
+//! The chain of `super`, observed only when a poll starts to serve: a banded chain of the packets present.
 //!
-//! A poll that starts with n >= weight packets serves `weight` of them: it ends with n - weight plus the arrivals, so
-//! the rows are alike but for polls that may empty the ring or meet its top. Solving this band costs ring x width x
-//! weight, some thirty times less than the block reduction; the times in each (packets, phase) follow in one pass.
+//! A poll that starts with n >= weight packets serves `weight` of them and ends with n - weight plus the arrivals. The
+//! rows are therefore equal, except for polls that may empty or fill the ring. Solving this band takes ring x width x
+//! weight operations, some thirty times fewer than block reduction; the times in each (packets, phase) follow in one
+//! pass.
 
 use super::announce::Gathered;
 use super::{Chain, DELIVERY, ISR, OVERHEAD, SERVING, UNMASK};
@@ -10,9 +11,9 @@ use crate::queue::banded::Banded;
 use crate::queue::qbd::Stationary;
 use netcliff_core::math;
 
-/// Jumps up less likely than this in all are left out.
+/// Total probability below which jumps up are left out.
 const LEFT_OUT: f64 = 1e-24;
-/// Wider bands are left to the block reduction.
+/// Widest band; wider ones are solved by block reduction.
 const WIDEST: usize = 1200;
 
 /// The chain of poll starts.
@@ -20,9 +21,9 @@ pub struct Polls<'a> {
     chain: &'a Chain<'a>,
     weight: usize,
     places: usize,
-    /// Arrivals in a poll that count.
+    /// Largest number of arrivals during a poll that is not left out.
     reach: usize,
-    /// Longest jump up that counts.
+    /// Longest jump up that is not left out.
     up: usize,
     /// P(an arrival comes before the end) of a service, an overhead, an ISR, an interrupt's delivery, an unmasking.
     service_up: f64,
@@ -30,19 +31,19 @@ pub struct Polls<'a> {
     isr_up: f64,
     delivery_up: f64,
     unmask_up: f64,
-    /// Packets at the start of the next poll's service when a poll has completed: index 0 is 1 packet.
+    /// Distribution of packets when the first poll after an idle time starts to serve: index 0 is 1 packet.
     from_idle: Vec<f64>,
-    /// What a NIC that moderates makes of the time from unmasking to the interrupt.
+    /// The cycle from unmasking to the interrupt with a NIC's moderation; None: no moderation.
     cycle: Option<&'a Gathered>,
 }
 
 impl<'a> Polls<'a> {
-    /// None where the band would be too wide (heavy overload) or the weight is not limited.
+    /// None if the band would be too wide (extreme overload) or the weight is unlimited.
     pub fn new(chain: &'a Chain<'a>) -> Option<Self> {
         Self::entered(chain, None)
     }
 
-    /// The same entered with what a `cycle` of the NIC announces.
+    /// The chain with idle times that end with the packets that a `cycle` of the NIC announces.
     pub fn entered(chain: &'a Chain<'a>, cycle: Option<&'a Gathered>) -> Option<Self> {
         let weight = chain.weight?;
         let places = chain.work.places as usize;
@@ -86,8 +87,8 @@ impl<'a> Polls<'a> {
         Some(polls)
     }
 
-    /// What unmasking leaves in `levels`: packets of interrupts that are handled at once stay there, of those that are delivered first
-    /// go to `delivered`. `cycles`: all of them.
+    /// Replaces the packets in `levels` after unmasking by those announced: packets of interrupts that are handled at
+    /// once stay there, those of interrupts that must be delivered go to `delivered`. `cycles`: their total.
     fn announce(&self, levels: &mut [f64], delivered: &mut [f64], cycles: f64) {
         let Some(cycle) = self.cycle else {
             delivered[1] = std::mem::take(&mut levels[0]);
@@ -99,13 +100,13 @@ impl<'a> Polls<'a> {
         }
     }
 
-    /// Spreads entries of a stage over its exits: arrivals meanwhile, geometric, stopped at the ring's top.
-    /// `levels[i]` is level `base + i`.
+    /// Replaces entries of a stage by its exits: geometric arrivals during it, limited by the ring. `levels[i]` is
+    /// level `base + i`.
     fn stage(&self, levels: &mut [f64], base: usize, up: f64) {
         let mut visits = 0.0;
         for (i, level) in levels.iter_mut().enumerate() {
             visits = *level + up * visits;
-            // Denormal numbers would stay for the rest of the levels, and are slow.
+            // Denormal numbers would remain for all further levels, and are slow.
             if visits < 1e-290 {
                 visits = 0.0;
             }
@@ -113,10 +114,10 @@ impl<'a> Polls<'a> {
         }
     }
 
-    /// Where polls that start with `starts` packets lead: the next poll's packets, as band rows.
+    /// Distributions of packets at the start of the next poll, for each of `starts`, as rows of the band.
     ///
-    /// Kept by j = level + served, which a service does not move; the starts side by side, so that the additions of
-    /// a row of starts are independent.
+    /// Indexed by j = level + served, which a service does not change; the starts are next to each other, so that the
+    /// additions for them are independent.
     fn rows(&self, starts: std::ops::Range<usize>) -> Vec<Vec<f64>> {
         let count = starts.len();
         let first = starts.start;
@@ -134,7 +135,8 @@ impl<'a> Polls<'a> {
                     *entry = leaves * *visit;
                 }
             }
-            // The last packet served before the quota is used up: the ring is empty. So many may be out of reach.
+            // The last packet is served before the weight is reached: the ring is empty. This number may be out of
+            // reach.
             if served + 1 < self.weight && (first..=last).contains(&(served + 1)) {
                 let emptied = &mut polls[(served + 1 - first) * count..(served + 2 - first) * count];
                 idle.iter_mut().zip(emptied).for_each(|(sum, entry)| *sum += std::mem::take(entry));
@@ -148,7 +150,7 @@ impl<'a> Polls<'a> {
             .collect()
     }
 
-    /// The overhead after a poll that started with `start` and ended with (level + weight, probability).
+    /// Adds the overhead after a poll that started with `start` and ended with (level + weight, probability).
     fn after_poll(&self, start: usize, ended: impl Iterator<Item = (usize, f64)>, mut idle: f64) -> Vec<f64> {
         let base = start.saturating_sub(self.weight);
         let end = (start + self.up).min(self.places);
@@ -179,9 +181,9 @@ impl<'a> Polls<'a> {
         row
     }
 
-    /// The stationary distribution over (packets, phase); None if it does not fit in memory.
+    /// The stationary distribution over (packets, phase); None if it does not fit into memory.
     pub fn stationary(&self) -> Option<Stationary> {
-        // Alike: no poll empties the ring, none meets its top. State i is i + 1 packets.
+        // Range of equal rows: no poll empties or fills the ring. State i is i + 1 packets.
         let low_end = self.weight.min(self.places);
         let alike = low_end..self.places.saturating_sub(self.up).max(low_end);
         let low = self.rows(1..low_end + 1);
@@ -204,7 +206,7 @@ impl<'a> Polls<'a> {
         Some(self.times(&starts))
     }
 
-    /// Time in each (packets, phase) for these rates of poll starts.
+    /// Times in each (packets, phase) for these rates of poll starts.
     fn times(&self, starts: &[f64]) -> Stationary {
         let phases = SERVING + self.weight;
         let mut times = vec![0.0; (self.places + 1) * phases];
@@ -219,7 +221,7 @@ impl<'a> Polls<'a> {
                 idle += std::mem::take(&mut levels[0]);
             }
         }
-        // Overheads follow full polls (their entries are in `levels`) and interrupts (one an idle period).
+        // Overheads follow full polls (their entries are in `levels`) and interrupts (one per idle period).
         let overhead_s = 1.0 / self.chain.overhead_rate;
         let mut after_full = levels.clone();
         self.stage(&mut after_full, 0, self.overhead_up);
@@ -246,7 +248,7 @@ impl<'a> Polls<'a> {
         Stationary::normalised(phases, times)
     }
 
-    /// Turns entries of a stage into exits and notes the time spent: exits x mean at every level.
+    /// Replaces entries of a stage by exits, and adds the times spent: exits x mean at every level.
     fn spend(&self, levels: &mut [f64], mean_s: f64, up: f64, times: &mut [f64]) {
         self.stage(levels, 0, up);
         let phases = SERVING + self.weight;
@@ -256,7 +258,8 @@ impl<'a> Polls<'a> {
     }
 }
 
-/// Arrivals in `weight` services beyond which less than [`LEFT_OUT`] lies; None if not within reach of doubles.
+/// Number of arrivals during `weight` services beyond which the probability is below [`LEFT_OUT`]; None if it exceeds
+/// the range of doubles.
 fn arrivals_width(weight: usize, up: f64) -> Option<usize> {
     // Negative binomial: p_0 = (1-up)^weight, p_(j+1) = p_j up (weight + j)/(j + 1).
     let mut probability = math::exp(weight as f64 * math::ln_1p(-up));

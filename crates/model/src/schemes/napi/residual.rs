@@ -1,26 +1,28 @@
-//! How much of a minimum gap is left when the poll that follows an interrupt has emptied the ring.
+//! How much of a minimum gap is left when the poll after an interrupt has emptied the ring.
 //!
-//! The gap begins with the interrupt. From each number of packets at that instant the chain of delivery, ISR, overheads and services
-//! is run backwards in events of one rate, all numbers at once, up to the unmasking; a number of events is an Erlang time. The time is
-//! put on a grid, each part of it between two neighbours in proportion, which keeps its mean and adds a sixth of the squared step to
-//! its variance. By what is left, cycles are a Markov chain.
+//! The gap begins with the interrupt. From each number of packets at that time, the chain of delivery, ISR, overheads
+//! and services is computed backwards from the unmasking, in events of one rate and for all numbers at once; n events
+//! take an Erlang time. That time is put on a grid, each part divided between its two neighbours, which preserves its
+//! mean and adds a sixth of the squared step to its variance. The remaining gap at the end of cycles is then a Markov
+//! chain.
 
 use super::announce::{Gathered, Nic};
 use super::{Work, counted};
 use crate::queue::matrix::Matrix;
 use crate::queue::uniform::{furthest, poisson};
 
-/// A step of the grid holds about half an arrival; so many steps at the least and at the most.
+/// A step of the grid holds about half an arrival; smallest and largest number of steps.
 const FEWEST_STEPS: f64 = 32.0;
 const MOST_STEPS: f64 = 400.0;
-/// Stages shorter than this share of a service take no time here, which an answer to a millionth of the gap does not notice.
+/// Stages shorter than this share of a service count as taking no time, with an error below a millionth of the gap.
 const SHORTEST: f64 = 0.02;
-/// Operations at the most, some seconds; beyond, polls use up their weight at random.
+/// Most operations, some seconds; beyond, polls are taken to reach their weight at random.
 const MOST_OPERATIONS: f64 = 4e9;
-/// Shares rarer than this are left out.
+/// Probabilities below this are left out.
 const RARE: f64 = 1e-15;
 
-/// The mean cycle of a moderated NIC, over what is left of its gap. `at` gives the cycle that begins with so much left (s).
+/// Mean cycle of a NIC with moderation, over the rest of its gap. `at`: the cycle that begins with this much of the gap
+/// left (s).
 pub fn mean_cycle(
     work: &Work,
     weight: u64,
@@ -33,7 +35,7 @@ pub fn mean_cycle(
     }
     let steps = (2.0 * work.arrival_pps * nic.gap_s).clamp(FEWEST_STEPS, MOST_STEPS).round() as usize;
     let step_s = nic.gap_s / steps as f64;
-    // By the time since the interrupt; the last: the gap is over.
+    // By time since the interrupt; the last: the gap is over.
     let cycles: Vec<Gathered> = (0..=steps).map(|step| at(nic.gap_s - step as f64 * step_s).trimmed()).collect();
     let most = cycles.iter().map(Gathered::most).max().unwrap_or(1);
     let busy = Busy::new(work, weight, mask_s, nic.gap_s, most)?;
@@ -58,14 +60,15 @@ pub fn mean_cycle(
 
 /// The chain from the interrupt to the unmasking.
 struct Busy {
-    /// Packets that it starts with, at the most, and packets that count.
+    /// Most packets at its beginning, and most packets that are followed.
     starts: usize,
     levels: usize,
     top: bool,
-    /// Phases of serving; 1: polls use up their weight with the probability `again` after each service.
+    /// Number of phases of serving; 1: polls reach their weight with probability `again` after each service.
     phases: usize,
     again: f64,
-    /// Probabilities of an event: an arrival, a service, the ends of an overhead, an ISR, a delivery. None: that stage takes no time.
+    /// Probability that an event is an arrival, a service, or the end of an overhead, an ISR, a delivery. None: the
+    /// stage takes no time.
     arrival: f64,
     service: f64,
     overhead: Option<f64>,
@@ -75,7 +78,7 @@ struct Busy {
     gap_s: f64,
 }
 
-/// Values by packets (and served), of the chain that has still to make so many events.
+/// Values by packets (and packets served), for a chain with a given number of events to come.
 struct Values {
     serving: Vec<f64>,
     overhead: Vec<f64>,
@@ -91,7 +94,7 @@ impl Busy {
         let fastest = rates.into_iter().flatten().fold(work.service_pps(), f64::max);
         let rate = lambda + fastest;
         let places = work.places as usize;
-        // More than can be served within the gap are never through with it.
+        // With more packets than can be served within the gap, it is over before the ring is empty.
         let levels = places.min(furthest(work.service_pps() * gap_s) as usize);
         let events = furthest(rate * gap_s);
         let mut phases = counted(weight).unwrap_or(1);
@@ -123,8 +126,8 @@ impl Busy {
         })
     }
 
-    /// For each number of packets at an interrupt that is delivered, or that is handled at once: P(unmasking begins so many steps
-    /// later), up to the gap.
+    /// For each number of packets at an interrupt that must be delivered, and at one that is handled at once:
+    /// P(unmasking begins at each step of the grid), up to the gap.
     fn ends(&self, steps: usize) -> [Vec<Vec<f64>>; 2] {
         let erlang = Erlang::new(self.rate, self.gap_s, steps);
         let table = || vec![vec![0.0; steps + 1]; self.starts + 1];
@@ -156,11 +159,12 @@ impl Busy {
         Values { serving: vec![0.0; (self.levels + 1) * self.phases], overhead: zero(), isr: zero(), delivery: zero() }
     }
 
-    /// P(the ring is found empty with exactly one event more). `first`: nothing is before.
+    /// P(the ring is found empty after exactly one more event). `first`: the chain has not begun yet.
     fn before(&self, now: &Values, first: bool, next: &mut Values) {
         let (phases, levels) = (self.phases, self.levels);
         let ended = if first { 1.0 } else { 0.0 };
-        // What follows a full poll that left so many; without a time it is the next, or has found nothing.
+        // Value after a full poll that left this number of packets; an overhead that takes no time leads on to the next
+        // poll, or has found nothing.
         let polled = |packets: usize| match (self.overhead, packets) {
             (Some(_), _) => now.overhead[packets],
             (None, 0) => ended,
@@ -192,7 +196,7 @@ impl Busy {
             };
             to[last] += self.service * after;
         }
-        // A stage of its own, ending in what `follows` says; without a time it is that.
+        // Value of a stage that ends as `follows` says; a stage that takes no time has the value after it.
         let stage = |own: &[f64], ends: Option<f64>, follows: &dyn Fn(usize) -> f64, packets: usize| {
             let ends = ends?;
             let above = if packets < levels {
@@ -217,13 +221,13 @@ impl Busy {
     }
 }
 
-/// Times of so many events, on a grid.
+/// Distribution of the time of n events, on a grid.
 struct Erlang {
     rate: f64,
     step_s: f64,
-    /// P(more than so many events) by each point of the grid.
+    /// `[point of the grid][n]`: P(more than n events by then).
     above: Vec<Vec<f64>>,
-    /// Numbers of events from which on none lies within the gap.
+    /// Number of events from which on the time always exceeds the gap.
     most: usize,
 }
 
@@ -237,13 +241,13 @@ impl Erlang {
         Self { rate, step_s, above, most }
     }
 
-    /// P(the time of so many events, at least 1, is by this point of the grid), and its mean up to there.
+    /// P(the time of `events`, at least 1, ends by this point of the grid), and the part of its mean up to there.
     fn by(&self, step: usize, events: usize) -> (f64, f64) {
         let tail = |more: usize| self.above[step].get(more).copied().unwrap_or(0.0);
         (tail(events - 1), events as f64 / self.rate * tail(events))
     }
 
-    /// The first point of the grid that has a share of this time, and the shares from there on.
+    /// First point of the grid with a part of this time's distribution, and the parts from there on.
     fn steps(&self, events: usize) -> (usize, Vec<f64>) {
         let steps = self.above.len() - 1;
         let mut first = None;

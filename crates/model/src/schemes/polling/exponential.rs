@@ -1,4 +1,5 @@
-//! Polling with exponential times, exact at ticks: phases {overheads to do, packets left in the cycle, re-armed or not}.
+//! Polling with exponential times, exact at ticks, with phases {overheads to do, packets left in the cycle, re-armed or
+//! not}.
 
 use crate::answer::{Ring, Shares};
 use crate::queue::qbd::{Blocks, Jump};
@@ -6,21 +7,21 @@ use crate::schemes::Work;
 use crate::schemes::ticks::{Solution, Ticked, Ticks, runs};
 use netcliff_core::math;
 
-/// More overheads at a time than this are as rare as rounding.
+/// Probability below which more waiting overheads are left out, similar to rounding errors.
 const RARE: f64 = 1e-13;
-/// Phases at the most; below, [`Ticks`] estimates what the chain costs.
+/// Most phases; with fewer, [`Ticks`] estimates the cost of the chain.
 const MOST_PHASES: usize = 1500;
 
-/// No cycle; else the packets left in it, and whether a tick has re-armed it.
+/// None: no cycle. Otherwise the packets left in the cycle, and whether a tick has re-armed it.
 type Cycle = Option<(usize, bool)>;
 
 struct Phases {
     quota: usize,
-    /// Overheads that can wait at a time.
+    /// Most overheads that may wait at a time.
     overheads: usize,
 }
 
-/// The scheme at a load.
+/// The scheme with its arrivals and costs.
 pub struct Polling<'a> {
     work: &'a Work,
     period_s: f64,
@@ -28,7 +29,7 @@ pub struct Polling<'a> {
 }
 
 impl<'a> Polling<'a> {
-    /// An error is a reason for a user.
+    /// The error is a reason for the user.
     pub fn new(work: &'a Work, period_s: f64, quota: u64) -> Result<Self, String> {
         Ok(Self { work, period_s, phases: Phases::new(work, period_s, quota)? })
     }
@@ -36,7 +37,7 @@ impl<'a> Polling<'a> {
 
 impl Phases {
     fn new(work: &Work, period_s: f64, quota: u64) -> Result<Self, String> {
-        // Not bounded by the ring: packets that come during a cycle are served in it.
+        // Not limited by the ring: packets that come during a cycle are served in it.
         let quota = quota as usize;
         let overheads = pending(work.poll_s / period_s);
         let count = overheads.saturating_add(1).saturating_mul(quota.saturating_mul(2).saturating_add(1));
@@ -69,7 +70,7 @@ impl Phases {
         (packets > 0).then_some((self.quota, rearmed))
     }
 
-    /// A tick costs an overhead; within a cycle it re-arms.
+    /// The phase after a tick, which costs an overhead; during a cycle it re-arms the cycle.
     fn tick(&self, packets: usize, phase: usize) -> usize {
         let (overheads, cycle) = self.of(phase);
         if self.overheads == 0 {
@@ -78,12 +79,12 @@ impl Phases {
         self.index((overheads + 1).min(self.overheads), cycle.map(|(left, _)| (left, true)))
     }
 
-    /// After an overhead; a tick that came during it finds the cycle just started.
+    /// The phase after an overhead; a tick that came during it finds the cycle just started.
     fn after_overhead(&self, packets: usize, overheads: usize, cycle: Cycle) -> usize {
         self.index(overheads - 1, cycle.or(self.start(packets, overheads > 1)))
     }
 
-    /// After a service that leaves `packets`.
+    /// The phase after a service that leaves `packets`.
     fn after_service(&self, packets: usize, left: usize, rearmed: bool) -> usize {
         let cycle = match left {
             _ if packets == 0 => None,
@@ -94,7 +95,7 @@ impl Phases {
         self.index(0, cycle)
     }
 
-    /// Jumps from a level; levels from 2 on are alike but for the top.
+    /// Jumps from a level; levels from 2 on are equal, except for the top.
     fn blocks(&self, work: &Work, packets: usize) -> Blocks {
         let mut blocks = Blocks::default();
         for phase in 0..self.count() {
@@ -104,7 +105,7 @@ impl Phases {
             }
             let jump: Option<(bool, Jump)> = match (overheads, cycle) {
                 (0, None) => None,
-                // Never seen: a cycle ends when the ring does.
+                // Never occurs: a cycle ends when the ring is empty.
                 (0, Some(_)) if packets == 0 => Some((false, (phase, self.index(0, None), work.service_pps()))),
                 (0, Some((left, rearmed))) => {
                     Some((true, (phase, self.after_service(packets - 1, left, rearmed), work.service_pps())))
@@ -121,7 +122,8 @@ impl Phases {
     }
 }
 
-/// Overheads at a time: beyond, rarer than [`RARE`]. A tick finds n with sigma^n, sigma = exp(-(1 - sigma)/share).
+/// Number of waiting overheads beyond which the probability is below [`RARE`]. A tick finds n with sigma^n, sigma =
+/// exp(-(1 - sigma)/share).
 fn pending(share: f64) -> usize {
     if share == 0.0 {
         return 0;
@@ -157,7 +159,7 @@ impl Ticked for Polling<'_> {
             protocol: solution.share(|phase| matches!(phases.of(phase), (0, Some(_)))),
             available: solution.share(|phase| self.is_free(phase)),
         };
-        // A tick that finds the cycle re-armed already starts none of its own.
+        // A tick that finds the cycle already re-armed starts no cycle of its own.
         let merged = solution.ticks_finding(|phase| matches!(phases.of(phase).1, Some((_, true))));
         let throughput_pps = shares.protocol / self.work.service_s;
         let mean_present = solution.mean_level();

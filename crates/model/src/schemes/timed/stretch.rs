@@ -1,30 +1,31 @@
-//! [`Stretch`]: what a deterministic time makes of announced packets, which are served, and of those that come meanwhile.
+//! [`Stretch`]: effect of a deterministic time on announced packets, which are served, and on those that arrive during
+//! it.
 
 use super::{Row, Tally};
 use crate::queue::arrivals::ArrivalCounts;
 use crate::queue::uniform::poisson;
 
-/// Jumps rarer than this are left out.
+/// Probability below which numbers of jumps are left out.
 pub const LEFT_OUT: f64 = 1e-16;
-/// Events of a stretch at the most.
+/// Most events of a stretch.
 const MOST_EVENTS: f64 = 4e3;
 
-/// A time of constant length with arrivals, services of announced packets, and perhaps a count that ends it sooner.
+/// A constant time with arrivals, services of announced packets, and possibly a count that ends it earlier.
 pub struct Stretch {
     pub length_s: f64,
     places: usize,
-    /// Not announced packets that end it.
+    /// Number of packets not announced that ends it; None: no count.
     frames: Option<usize>,
-    /// P(an event is an arrival), and 1/rate of events (s).
+    /// P(an event is an arrival), and the mean time between events (s).
     arrival: f64,
     event_s: f64,
-    /// P(so many events), P(more).
+    /// P(n events), and P(more).
     events: ArrivalCounts,
-    /// The same for services alone, which the announced packets do not run out of.
+    /// The same for services alone, as if announced packets never run out.
     services: ArrivalCounts,
     arrivals: ArrivalCounts,
     service_s: f64,
-    /// Most services and arrivals that count.
+    /// Most services, and most arrivals, that are not left out.
     pub down: usize,
     pub up: usize,
 }
@@ -36,7 +37,7 @@ fn counts(load: f64, most: usize) -> (ArrivalCounts, usize) {
 }
 
 impl Stretch {
-    /// Errs where it holds too many events.
+    /// Error if it has too many events.
     pub fn new(
         arrival_pps: f64,
         service_pps: f64,
@@ -73,12 +74,12 @@ impl Stretch {
         })
     }
 
-    /// Whether announced packets may run out while others find the ring full.
+    /// True if announced packets may run out while others find the ring full.
     pub fn needs_both(&self, announced: usize, waiting: usize) -> bool {
         announced < self.down && announced + waiting + self.up > self.places
     }
 
-    /// Operations of all rows; unless `exact`, by the level alone wherever the ring may be full.
+    /// Operations of all rows. Unless `exact`, by the level alone, even if the ring may be full.
     pub fn operations(&self, exact: bool) -> f64 {
         let events = self.events.equal.len() as f64;
         let (down, up, places) = (self.down.min(self.places) as f64, self.up as f64, self.places as f64);
@@ -90,8 +91,8 @@ impl Stretch {
         by_level + free + (down + up).min(places + 1.0) * down * (up + 2.0) * events
     }
 
-    /// Levels after it from so many `announced` and `waiting` packets. `exact`: the announced may run out while arrivals are
-    /// blocked. `apart`: entries in two halves, the second those in which nothing has come.
+    /// Distribution of levels after it, from this number of `announced` and `waiting` packets. `exact`: announced
+    /// packets may run out while arrivals are blocked. `apart`: entries in two halves, the second one without arrivals.
     pub fn row(&self, announced: usize, waiting: usize, exact: bool, apart: bool) -> Row {
         let blocks = announced + waiting + self.up > self.places;
         if apart || self.frames.is_some() || (exact && self.needs_both(announced, waiting)) {
@@ -100,7 +101,7 @@ impl Stretch {
         if blocks { self.by_level(announced + waiting) } else { self.free(announced, waiting) }
     }
 
-    /// No arrival is blocked: services and arrivals are independent.
+    /// If no arrival is blocked, services and arrivals are independent.
     fn free(&self, announced: usize, waiting: usize) -> Row {
         let lowest = announced.saturating_sub(self.down);
         let mut left = vec![0.0; announced - lowest + 1];
@@ -118,7 +119,8 @@ impl Stretch {
             come.for_each(|(sum, arrived)| *sum += share * arrived);
         }
         let mut tally = Tally { length_s: self.length_s, ..Tally::default() };
-        // P(more than d services in the time) x service: the mean time with exactly d served, if there are more.
+        // P(more than d services in the time) x mean service: mean time with exactly d packets served, if there are
+        // more.
         let mut busy_s = 0.0;
         for served in 0..announced {
             let Some(tail) = self.services.above.get(served) else { break };
@@ -136,12 +138,12 @@ impl Stretch {
         Row { base: lowest + waiting, levels, tally }
     }
 
-    /// Mean time after `announced` services: the sum of E[(time - ...)^+] = excess of the services x service.
+    /// Mean time after `announced` services: the sum of E[(time - ...)^+] = excess of the services x mean service.
     fn idle_s(&self, announced: usize) -> f64 {
         self.services.excess.get(announced).copied().unwrap_or(0.0) * self.service_s
     }
 
-    /// The level alone: there are always announced packets.
+    /// The level alone, if there are always announced packets.
     fn by_level(&self, level: usize) -> Row {
         let lowest = level.saturating_sub(self.down);
         let top = (level + self.up).min(self.places);
@@ -170,7 +172,7 @@ impl Stretch {
         row
     }
 
-    /// (Announced, not announced) as it is.
+    /// The pair (announced, not announced).
     fn by_both(&self, announced: usize, waiting: usize, apart: bool) -> Row {
         let lowest = announced.saturating_sub(self.down);
         let (rows, width) = (announced - lowest + 1, self.up + 2);
@@ -206,7 +208,7 @@ impl Stretch {
                 } else {
                     next[if come + 1 < width { place + 1 } else { place }] += share * self.arrival;
                 }
-                // The lowest row stays: empty, or rarer than what counts.
+                // The lowest row stays: it is empty, or its probability is negligible.
                 next[if place >= width { place - width } else { place }] += share * service;
             }
             std::mem::swap(&mut now, &mut next);

@@ -1,4 +1,4 @@
-//! MMPP-2 arrivals: the same chains, each state twice, at the rate of the source's state.
+//! MMPP-2 arrivals: the same chains with each state doubled, at the rate of the source's state.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Traffic};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{Case, Jumps, START, State, Verdict, agree, cases, disable_enable, interrupt, napi, verdict, verdict_of};
 use super::{Stage, referee};
 
-/// A source as the traffic has it: rate of the busy state over the mean, share of time in it, stay (s).
+/// A source as in the traffic's text: rate of the busy state / mean, share of time in it, mean stay (s).
 #[derive(Debug, Clone, Copy)]
 struct Source {
     peak: f64,
@@ -17,7 +17,7 @@ struct Source {
 }
 
 impl Source {
-    /// Rates of arrivals (quiet, busy) for a mean rate.
+    /// Arrival rates (quiet, busy) for a mean rate.
     fn rates(&self, mean: f64) -> [f64; 2] {
         [mean * (1.0 - self.peak * self.busy).max(0.0) / (1.0 - self.busy), mean * self.peak]
     }
@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-/// Between next to Poisson and a source that is silent most of the time.
+/// From nearly Poisson to a source that is silent most of the time.
 fn sources() -> impl Strategy<Value = Source> {
     (0.02..0.9_f64, 0.0..1.0_f64, -2.0..7.0_f64).prop_map(|(busy, burst, stay)| Source {
         peak: 1.0 + burst * (1.0 / busy - 1.0),
@@ -50,7 +50,7 @@ fn solve(case: &Case, source: Source, scheme: &str, quantiles: bool) -> Outcome 
     ModelEngine { quantiles, ..ModelEngine::new(Fidelity::Exact) }.evaluate(&point).unwrap()
 }
 
-/// The referee's verdict; its loss is the share of arrivals, not of time.
+/// The referee's result; its loss is a share of arrivals, not of time.
 fn judged<F: Fn(&State) -> Jumps>(case: &Case, source: Source, chain: impl Fn(&Case) -> F) -> Verdict {
     let (rates, leaving) = (source.rates(case.lambda), source.leaving());
     let chains = rates.map(|lambda| chain(&Case { lambda, ..case.clone() }));
@@ -121,7 +121,7 @@ proptest! {
     }
 }
 
-/// A source of equal rates is Poisson: every figure, quantiles included, must be the Poisson chain's.
+/// A source with equal rates is Poisson: all figures, including quantiles, must be those of the Poisson chain.
 #[test]
 fn equal_rates_are_poisson() {
     let case = Case { places: 40, lambda: 0.6, isr: 2.0, overhead: 3.0, unmask: 5.0, weight: 4 };
@@ -159,7 +159,7 @@ fn equal_rates_are_poisson() {
     }
 }
 
-/// Slow states: the time average of two Poisson hosts, weighted by time, and loss weighted by arrivals.
+/// Slow states: the average of two Poisson hosts weighted by time, and loss weighted by arrivals.
 #[test]
 fn slow_sources_are_two_hosts() {
     let case = Case { places: 16, lambda: 0.5, isr: 2.0, overhead: 3.0, unmask: 5.0, weight: 4 };
@@ -172,7 +172,7 @@ fn slow_sources_are_two_hosts() {
     assert!((modulated.throughput_pps.unwrap().value / 1e6 / throughput - 1.0).abs() < 1e-6);
 }
 
-/// The kernel's backlog is two queues: one is near, not exact, under any arrivals.
+/// The kernel's backlog is two queues: the chain approximates it for all arrivals.
 #[test]
 fn a_backlog_is_approximate_under_any_arrivals() {
     for (scheme, method) in [("napi:weight=8", "exact"), ("napi:weight=8,backlog=true", "approximate")] {
@@ -186,7 +186,7 @@ fn a_backlog_is_approximate_under_any_arrivals() {
     }
 }
 
-/// Where the model has no answer it says so.
+/// Points that the model does not support are refused with a reason.
 #[test]
 fn refusals() {
     let traffic: Traffic = Traffic { arrivals: "mmpp".parse().unwrap(), ..Traffic::poisson(1e5) };

@@ -1,8 +1,8 @@
-//! Ring, scheme, socket and application as a chain, state by state.
+//! Ring, scheme, socket and application as a Markov chain, state by state.
 
 use super::gap::Gap;
 
-/// What the application is doing.
+/// State of the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Thread {
     Asleep,
@@ -10,23 +10,24 @@ pub enum Thread {
     Working,
 }
 
-/// (packets in the ring, stage, the first packet's service is over and wakes the application, thread, packets waiting).
+/// (packets in the ring, stage, whether the first packet's service has ended and wakes the application, thread, packets
+/// waiting).
 pub type State = (u64, Stage, bool, Thread, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// The application may run: an idle ring, or packets that wait for their interrupt.
+    /// The application may run: the ring is idle, or packets wait for their interrupt.
     Free,
     Interrupt,
-    /// Interrupt and first packet as one.
+    /// Interrupt and first packet together.
     First,
     Overhead,
-    /// Packets served by this poll.
+    /// Number of packets served by this poll.
     Serving(u64),
     Unmask,
 }
 
-/// What the scheme does, in its own words.
+/// The scheme.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rule {
     Ideal,
@@ -37,7 +38,8 @@ pub enum Rule {
         merged: bool,
     },
     Frames(u64),
-    /// A constant time from the last packet (us), or so many packets; `drops_restart`: lost ones restart it, too.
+    /// A constant time from the last packet (us), or a number of packets; `drops_restart`: lost packets also restart
+    /// it.
     PacketTimer {
         timer: f64,
         frames: Option<u64>,
@@ -52,7 +54,8 @@ pub enum Rule {
 pub struct Case {
     pub rule: Rule,
     pub lambda: f64,
-    /// Rates a microsecond: protocol, interrupt, mask, poll, delivery, application, switch, wake-up; infinite for none.
+    /// Rates per microsecond: protocol, interrupt, mask, poll, delivery, application, switch, wake-up; infinite: takes
+    /// no time.
     pub protocol: f64,
     pub interrupt: f64,
     pub mask: f64,
@@ -66,17 +69,17 @@ pub struct Case {
     pub socket: u64,
 }
 
-/// Where a jump leads, at which rate; and the packet's fate if it is the end of a service: taken by the socket or not.
+/// (target, rate, fate) of jumps; `fate`: at the end of a service, whether the socket takes the packet.
 pub type Jumps = Vec<(State, f64, Option<bool>)>;
 
-/// One way for a run of the timer to end.
+/// One way in which a run of the timer ends.
 pub struct Run {
     pub leads_to: State,
-    /// P(so).
+    /// Its probability.
     pub share: f64,
-    /// Mean length of the run, else 0.
+    /// Mean length of the run, otherwise 0.
     pub time: f64,
-    /// Time in some state meanwhile, whatever the end.
+    /// Time spent in a state during the run, whatever its end.
     pub spent: Option<(State, f64)>,
 }
 
@@ -85,7 +88,7 @@ impl Case {
         1.0 / (1.0 / self.interrupt + 1.0 / self.mask)
     }
 
-    /// Where an accepted arrival leads from `stage` with `packets` present before it.
+    /// The stage after an accepted arrival, from `stage` with `packets` present before it.
     fn arrival(&self, stage: Stage, packets: u64) -> Stage {
         match (self.rule, stage) {
             (Rule::Ideal, Stage::Free) => Stage::Serving(0),
@@ -99,7 +102,7 @@ impl Case {
         }
     }
 
-    /// What follows a service that leaves `packets`.
+    /// The stage after a service that leaves `packets`.
     fn served(&self, stage: Stage, packets: u64) -> Stage {
         match (self.rule, stage) {
             (Rule::Napi { weight }, Stage::Serving(served)) if served + 1 == weight => Stage::Overhead,
@@ -111,7 +114,7 @@ impl Case {
         }
     }
 
-    /// The jumps from a state; a switch that takes no time is over as soon as the application may run.
+    /// The jumps from a state; a context switch that takes no time is over as soon as the application may run.
     pub fn jumps(&self, state: &State) -> Jumps {
         let at_once = self.switch.is_infinite();
         let settled = |(packets, stage, waking, thread, waiting): State| match (stage, thread) {
@@ -123,7 +126,7 @@ impl Case {
 
     fn own_jumps(&self, state: &State) -> Jumps {
         if self.waits_for_timer(state) {
-            // A timer that begins anew in the same state is no jump.
+            // A timer that begins again in the same state is not a jump.
             let runs = self.timed(state).into_iter().filter(|run| run.leads_to != *state);
             return runs.map(|run| (run.leads_to, run.share, None)).collect();
         }
@@ -170,7 +173,7 @@ impl Case {
         jumps
     }
 
-    /// What the application gets done where it may run, at which rate.
+    /// Progress of the application when it may run, with its rate.
     fn progress(&self, thread: Thread, waiting: u64) -> Option<(Thread, u64, f64)> {
         match thread {
             Thread::Asleep => None,
@@ -180,13 +183,13 @@ impl Case {
         }
     }
 
-    /// True where packets wait for a timer that has just begun. The chain has these states alone of all the timer's time: they are left
-    /// at a rate of 1 for what ends a run of the timer.
+    /// True if packets wait for a timer that has just begun. Of the timer's time the chain has only these states: they
+    /// are left at a rate of 1, by the ends of a run of the timer.
     pub fn waits_for_timer(&self, (packets, stage, ..): &State) -> bool {
         matches!(self.rule, Rule::PacketTimer { .. }) && *stage == Stage::Free && *packets > 0
     }
 
-    /// Runs of the timer from a state in which it begins.
+    /// Runs of the timer, from a state in which it begins.
     pub fn timed(&self, (packets, stage, waking, thread, waiting): &State) -> Vec<Run> {
         let Rule::PacketTimer { timer, drops_restart, .. } = self.rule else { return Vec::new() };
         let mut threads = vec![(*thread, *waiting)];
@@ -214,7 +217,7 @@ impl Case {
         runs
     }
 
-    /// Shares of time in each state, from the chain in which runs of a timer take 1 each; and the time that its unit takes.
+    /// Share of time in each state, from the chain in which each run of a timer takes 1; and the time of one unit.
     pub fn times(&self, chain: &[(State, f64)]) -> (Vec<(State, f64)>, f64) {
         let (timers, others): (Vec<_>, Vec<_>) =
             chain.iter().copied().partition(|(state, _)| self.waits_for_timer(state));
@@ -228,7 +231,7 @@ impl Case {
         (times, unit)
     }
 
-    /// The rest of a service, or the wake-up after it.
+    /// Adds the rest of a service, or the wake-up after it.
     fn service(&self, state: &State, jumps: &mut Jumps) {
         let (packets, stage, waking, thread, waiting) = *state;
         let first = 1.0 / (1.0 / self.masking() + 1.0 / self.protocol);

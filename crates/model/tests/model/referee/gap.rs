@@ -1,12 +1,13 @@
-//! A chain that runs until an exponential event or a constant deadline, whichever is first: by its matrix exponential.
+//! A Markov chain that runs until an exponential event or a constant deadline, whichever comes first: by its matrix
+//! exponential.
 
 type Matrix = Vec<Vec<f64>>;
 
-/// [from][to] of the chain's states.
+/// Matrices [from][to] over the chain's states.
 pub struct Gap {
     /// P(the event comes first, in state `to`).
     pub event: Matrix,
-    /// Mean time until then, else 0.
+    /// Mean time until the event, otherwise 0.
     pub event_time: Matrix,
     /// P(the deadline comes first, in state `to`).
     pub deadline: Matrix,
@@ -14,19 +15,20 @@ pub struct Gap {
     pub spent: Matrix,
 }
 
-/// Halvings of the deadline before the series is taken, and its terms: rates times what is left of the deadline are some ones.
+/// Halvings of the deadline before the series is used, and its number of terms: rates x the remaining time are of the
+/// order of 1.
 const HALVINGS: i32 = 6;
 const TERMS: i32 = 30;
 
 impl Gap {
-    /// `jumps`: rates from state to state, 0 on the diagonal.
+    /// `jumps`: rates between states, 0 on the diagonal.
     pub fn new(jumps: &Matrix, event_rate: f64, deadline: f64) -> Self {
         let order = jumps.len();
         let mut generator = jumps.clone();
         for (state, row) in generator.iter_mut().enumerate() {
             row[state] = -event_rate - row.iter().sum::<f64>();
         }
-        // e^(Ah), its integral, and that of t e^(At), for a short h: by their series.
+        // e^(Ah), its integral, and the integral of t e^(At), for a short h, by their series.
         let mut time = deadline * 0.5_f64.powi(HALVINGS);
         let nothing = vec![vec![0.0; order]; order];
         let (mut law, mut spent, mut moment) = (nothing.clone(), nothing.clone(), nothing);

@@ -1,5 +1,5 @@
-//! The referee: a chain is listed state by state from its own words, written as a dense generator, and solved by
-//! Gaussian elimination with pivoting. Shares no code with the crate under test.
+//! The referee: a Markov chain is listed state by state from its own description, written as a dense generator, and
+//! solved by Gaussian elimination with pivoting. It shares no code with the tested crate.
 
 pub mod application;
 pub mod gap;
@@ -25,7 +25,7 @@ pub fn stationary<S: Clone + Eq + Hash + Debug>(start: S, jumps: &dyn Fn(&S) -> 
         next += 1;
     }
     let order = states.len();
-    // Columns of Q^T pi = 0, the last balance replaced by the sum of probabilities.
+    // Columns of Q^T pi = 0, with the last balance equation replaced by the sum of probabilities.
     let mut system = vec![vec![0.0; order + 1]; order];
     for (from, to, rate) in rates {
         system[to][from] += rate;
@@ -35,7 +35,7 @@ pub fn stationary<S: Clone + Eq + Hash + Debug>(start: S, jumps: &dyn Fn(&S) -> 
     states.into_iter().zip(eliminate(system)).collect()
 }
 
-/// Solves an augmented system by elimination with partial pivoting, then refines once.
+/// Solves an augmented system by elimination with partial pivoting, and refines the result once.
 fn eliminate(original: Vec<Vec<f64>>) -> Vec<f64> {
     let order = original.len();
     let mut system = original;

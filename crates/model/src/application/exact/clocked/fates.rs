@@ -1,24 +1,24 @@
-//! What becomes of packets: of those served, which the socket takes or drops; of those that a full ring refuses, how many in it the socket
-//! will take.
+//! What happens to packets: how many of those served the socket takes or drops; and, of those in a full ring that
+//! refuses an arrival, how many the socket will take.
 
 use super::period::{Brings, Rows};
 use super::{Clocked, RESOLVED};
 use crate::application::exact::budget::Budget;
 use crate::queue::uniform::Mixture;
 
-/// What becomes of packets at the end of their service.
+/// Packets at the end of their service, as rates.
 #[derive(Default)]
 pub struct Fates {
-    /// The socket takes them.
+    /// Packets that the socket takes.
     pub taken: f64,
-    /// It drops them.
+    /// Packets that the socket drops.
     pub dropped: f64,
     /// Packets that those taken leave behind in the ring.
     pub behind: f64,
 }
 
 impl Clocked {
-    /// What becomes of the packets whose service ends in `spent`.
+    /// Fates of the packets whose service ends during the times `spent`.
     pub fn fates(&self, spent: &[f64], drops: bool) -> Fates {
         let (width, most) = (self.rows.width(), self.rows.most);
         let mut fates = Fates::default();
@@ -35,14 +35,15 @@ impl Clocked {
         fates
     }
 
-    /// True if it matters what a full ring refuses.
+    /// True if the packets refused by a full ring matter.
     pub fn is_often_full(&self) -> bool {
         let full: f64 = self.full.iter().map(|row| self.after_tick[*row]).sum();
         full * self.packets.last().copied().unwrap_or(0) as f64 > RESOLVED
     }
 
-    /// Packets refused by a full ring, times those in it that the socket will take: these are followed on, without arrivals, until they are
-    /// served. None where the budget does not last, or where the ring is never as empty as it is for them.
+    /// Rate of packets refused by a full ring, times the number of packets in it that the socket will take: these are
+    /// followed without arrivals until they are served. None if the budget does not suffice, or if the ring never has
+    /// as few packets as they leave.
     pub fn refused(&self, mixture: &Mixture, start: &[f64], spent: &[f64], budget: &Budget) -> Option<f64> {
         if !self.is_often_full() {
             return Some(0.0);
@@ -70,7 +71,7 @@ impl Clocked {
         }
     }
 
-    /// Jumps to pairs that are left out.
+    /// Rate of jumps to pairs that are left out.
     fn astray(&self, rows: &Rows, spent: &[f64]) -> f64 {
         let width = self.rows.width();
         let jumps = rows.moves.iter().filter(|one| one.is_astray);

@@ -1,48 +1,48 @@
-//! One period of a ring with its socket and application, from just after a tick to just before the next, by uniformization: all terms
-//! positive.
+//! One period of a ring with its socket and application, from just after a tick to just before the next, by
+//! uniformization; all terms are positive.
 //!
-//! A row is a (packets in the ring, phase of the scheme) with a weight for each state of the application: asleep or awake without the CPU's
-//! switch to it, by packets waiting, then at work, by packets waiting.
+//! A row is a pair (packets in the ring, phase of the scheme). It has a weight for each state of the application:
+//! without the CPU (asleep, or in a context switch), by packets waiting; then working, by packets waiting.
 
 use crate::application::exact::budget::Budget;
 use crate::queue::matrix::add_scaled;
 use crate::queue::uniform::{Mixture, furthest};
 
-/// Jumps of a period that are rarer than this are left out.
+/// Probability below which numbers of jumps in a period are left out.
 const LEFT_OUT: f64 = 1e-15;
-/// Operations an entry of a row takes, about: several at once.
+/// Approximate operations per entry of a row, as several are processed at once.
 const ENTRY: f64 = 0.3;
 
-/// What a jump does to the socket.
+/// Effect of a jump on the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Brings {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// A packet, which a full socket drops.
+    /// A packet comes, which a full socket drops.
     Packet,
 }
 
 /// A jump from one row to another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Move {
-    /// From this row.
+    /// Row before the jump.
     pub from: usize,
-    /// To this one.
+    /// Row after the jump.
     pub to: usize,
-    /// Jumps (1/s).
+    /// Rate of the jump (1/s).
     pub rate: f64,
-    /// For the socket.
+    /// Its effect on the socket.
     pub brings: Brings,
-    /// It led to a row that is left out, and goes to a likely one instead, lest rows are left that nothing leaves.
+    /// True: the jump led to a row that is left out. It goes to a probable row instead, so that every row can be left.
     pub is_astray: bool,
-    /// The application gets the CPU by it; a switch that takes no time is then over.
+    /// True: the application gets the CPU by it. A context switch that takes no time is then over.
     pub frees: bool,
 }
 
-/// What the application may do in the rows where the CPU is left to it.
+/// Rates of the application in rows that leave it the CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// Packets read (pps).
+    /// Packets that it reads (pps).
     pub read_pps: f64,
     /// Context switches that end (1/s); None: they take no time.
     pub switch_per_s: Option<f64>,
@@ -50,38 +50,38 @@ pub struct Pace {
 
 /// The rows and their jumps.
 pub struct Rows {
-    /// True: the application may run.
+    /// By row, true if the application may run.
     pub free: Vec<bool>,
     /// Jumps between rows.
     pub moves: Vec<Move>,
-    /// Packets that the socket is followed up to with the application at work.
+    /// Most packets that are followed in the socket, with the application working.
     pub most: usize,
-    /// The same with it on its way to the CPU, where it seldom stays for long; at most as many.
+    /// Most packets that are followed in the socket during a context switch, where there are few; at most `most`.
     pub most_switching: usize,
-    /// The application.
+    /// Rates of the application.
     pub pace: Pace,
 }
 
-/// A distribution a period later, and the time spent on the way (s).
+/// The distribution at the end of a period, and the times spent in it (s).
 pub struct Later {
-    /// Before the tick.
+    /// Distribution before the tick.
     pub ended: Vec<f64>,
-    /// Times.
+    /// Time spent in each state (s).
     pub spent: Vec<f64>,
 }
 
 impl Rows {
-    /// Weights a row.
+    /// Number of weights of a row.
     pub fn width(&self) -> usize {
         self.most_switching + self.most + 2
     }
 
-    /// A row's weights of an application that sleeps or is on its way to the CPU, and of one at work.
+    /// Splits a row's weights into those without the CPU and those with the application working.
     pub fn parts<'a>(&self, row: &'a [f64]) -> (&'a [f64], &'a [f64]) {
         row.split_at(self.most_switching + 1)
     }
 
-    /// The rate of the fastest state (1/s).
+    /// Total jump rate of the fastest state (1/s).
     pub fn fastest_per_s(&self) -> f64 {
         let mut out = vec![0.0; self.free.len()];
         self.moves.iter().for_each(|jump| out[jump.from] += jump.rate);
@@ -90,12 +90,12 @@ impl Rows {
         with_own.fold(0.0, f64::max)
     }
 
-    /// Operations of one jump of everything.
+    /// Operations of one jump of all states.
     pub fn operations(&self) -> f64 {
         ENTRY * (self.width() * (2 * self.free.len() + self.moves.len())) as f64
     }
 
-    /// One jump of `now`, added to `next`.
+    /// Adds one jump of the distribution `now` to `next`.
     fn jump(&self, rate: f64, now: &[f64], next: &mut [f64]) {
         let width = self.width();
         let mut stays = vec![1.0; self.free.len()];
@@ -115,7 +115,7 @@ impl Rows {
         }
     }
 
-    /// What a jump makes of the states of the application.
+    /// Adds the states of the application after a jump.
     pub fn land(&self, brings: Brings, frees: bool, probability: f64, from: &[f64], to: &mut [f64]) {
         let (most, last) = (self.most, self.most_switching);
         let (switching, working) = self.parts(from);
@@ -125,7 +125,7 @@ impl Rows {
         let at_once = frees && self.pace.switch_per_s.is_none();
         match (at_once, packet) {
             (false, _) => add_scaled(&mut to_switching[packet..], &switching[..=last - packet], probability),
-            // It takes the packet that came, or the first of those that wait.
+            // A working application takes the packet that came, or the first that waits.
             (true, 1) => add_scaled(to_working, &switching[..last], probability),
             (true, _) => {
                 to_switching[0] += probability * switching[0];
@@ -139,7 +139,7 @@ impl Rows {
         }
     }
 
-    /// A row in which the application gets on; `stay`: what no other jump takes.
+    /// One jump of a row in which the application runs; `stay`: probability of no jump of another kind.
     fn run(&self, rate: f64, stay: f64, from: &[f64], to: &mut [f64]) {
         let (most, last) = (self.most, self.most_switching);
         let (read, switch) = (self.pace.read_pps / rate, self.pace.switch_per_s.unwrap_or(0.0) / rate);
@@ -152,7 +152,8 @@ impl Rows {
         add_scaled(to_working, working, (stay - read).max(0.0));
     }
 
-    /// What a period makes of `start`, and the time spent on the way if `timed`. None where the budget does not last.
+    /// The distribution a period after `start`, and, if `timed`, the time spent in each state. None if the budget does
+    /// not suffice.
     pub fn pass(&self, mixture: &Mixture, start: &[f64], timed: bool, budget: &Budget) -> Option<Later> {
         let mut now = start.to_vec();
         let mut next = vec![0.0; start.len()];
@@ -167,8 +168,8 @@ impl Rows {
         Some(later)
     }
 
-    /// What a period makes of copies that are taken while `start` goes through it: of the weight of `copies`' rows, so many a second. A copy goes
-    /// on by the jumps of `alone`. None where the budget does not last.
+    /// As [`Self::pass`], for copies made during the period: each row of `copies` makes copies of its weight at this
+    /// rate per second. A copy then follows the jumps of `alone`. None if the budget does not suffice.
     pub fn pass_of_copies(
         &self,
         alone: &Self,
@@ -200,7 +201,7 @@ impl Rows {
     }
 }
 
-/// A period of jumps at `rate`; None where there are more than the budget lasts for.
+/// Probabilities of the numbers of jumps in a period at `rate`; None if the budget does not suffice for them.
 pub fn mixture(rate: f64, period_s: f64, operations: f64, budget: &Budget) -> Option<Mixture> {
     budget.lasts(furthest(rate * period_s) * operations)?;
     Some(Mixture::over(rate, period_s).without(LEFT_OUT))
@@ -211,7 +212,7 @@ impl Later {
         Self { ended: vec![0.0; states], spent: vec![0.0; if timed { states } else { 0 }] }
     }
 
-    /// Adds a term of the mixture; times only if requested.
+    /// Adds a term of the mixture, and times if they are wanted.
     fn add(&mut self, now: &[f64], end: f64, spent_s: f64) {
         add_scaled(&mut self.ended, now, end);
         add_scaled(&mut self.spent, now, spent_s);

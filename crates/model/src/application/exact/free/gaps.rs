@@ -1,4 +1,4 @@
-//! A wait for a constant time from the last packet, which every packet restarts: gap by gap.
+//! A wait for a constant time from the last packet, computed gap by gap, as every packet restarts the timer.
 
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
@@ -6,7 +6,7 @@ use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::uniform::furthest;
 use netcliff_core::math;
 
-/// A wait for a packet timer, or for a number of packets that comes before.
+/// A wait for a packet timer, or earlier for a number of packets.
 pub struct Gaps {
     pub arrival_pps: f64,
     pub timer_s: f64,
@@ -16,46 +16,46 @@ pub struct Gaps {
     pub drops_restart: bool,
 }
 
-/// One gap, by the progress made in it: until the next packet, or until the timer ends.
+/// One gap, by the progress k in it: from a packet to the next, or to the end of the timer.
 #[derive(Default)]
 struct Gap {
-    /// P(a packet comes first, with progress k).
+    /// `[k]`: P(the next packet comes first, with progress k).
     followed: Vec<f64>,
-    /// Mean time until it comes, else 0 (s).
+    /// `[k]`: mean time until it comes, otherwise 0 (s).
     followed_s: Vec<f64>,
-    /// P(the timer ends first, with progress k).
+    /// `[k]`: P(the timer ends first, with progress k).
     ended: Vec<f64>,
-    /// Mean time with progress k (s).
+    /// `[k]`: mean time with progress k (s).
     spent_s: Vec<f64>,
 }
 
-/// A gap that begins with no progress, and one that begins with some.
+/// Gaps that begin without progress, and gaps that begin with some.
 struct Kinds {
     first: Gap,
     others: Gap,
 }
 
-/// Where a gap begins, by the progress until then.
+/// State at the beginning of a gap, by the progress so far.
 struct Fresh {
-    /// P(so).
+    /// Probability.
     share: Vec<f64>,
-    /// Mean time from the first packet to the last that is kept, else 0 (s).
+    /// Mean time from the first packet to the last one in the ring, otherwise 0 (s).
     gathering_s: Vec<f64>,
-    /// The same from that packet on, in which the ring is full (s).
+    /// Mean time since that packet, during which the ring is full (s).
     full_s: Vec<f64>,
 }
 
-/// Operations an entry of a convolution takes: several at once.
+/// Approximate operations per entry of a convolution, as several are processed at once.
 const ENTRY: f64 = 0.3;
-/// Convolutions a packet.
+/// Number of convolutions per packet.
 const CONVOLUTIONS: f64 = 7.0;
 
 impl Gaps {
-    /// All terms positive.
+    /// Solves the wait; all terms are positive. None if the budget does not suffice.
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         let counted = self.packets.filter(|packets| *packets <= self.places);
         let restarting = self.kinds(self.arrival_pps, pace, most, budget)?;
-        // A timer that no packet restarts.
+        // A timer that dropped packets do not restart.
         let undisturbed = if counted.is_none() && !self.drops_restart {
             self.kinds(0.0, pace, most, budget)?
         } else {
@@ -90,11 +90,11 @@ impl Gaps {
         Some(waited)
     }
 
-    /// Packets after which the timer may end: more are rarer than what is kept.
+    /// Most packets after which the timer may end; more have a negligible probability.
     fn levels(&self, counted: Option<usize>) -> usize {
-        // The logarithm of the chance that a packet is followed before the timer ends.
+        // Logarithm of the probability that a packet is followed by another before the timer ends.
         let followed = math::ln_1p(-math::exp(-self.arrival_pps * self.timer_s));
-        // No more than a usize holds: a float that is larger becomes its largest.
+        // A float above the largest usize becomes the largest usize.
         let likely = (math::ln(LEFT_OUT) / followed).ceil() as usize;
         counted.map_or(self.places, |packets| packets - 1).min(likely.max(1))
     }
@@ -106,7 +106,7 @@ impl Gaps {
         End { packets, progress, gathering_s: ended(&fresh.gathering_s), after_s }
     }
 
-    /// The gaps of packets that come at this rate; None where the budget does not last.
+    /// Gaps between packets that come at this rate; None if the budget does not suffice.
     fn kinds(&self, arrival_pps: f64, pace: Pace, most: usize, budget: &Budget) -> Option<Kinds> {
         let steady = Pace { first: pace.others, ..pace };
         let gap = |pace| Gap::new(arrival_pps, self.timer_s, pace, most, budget);
@@ -115,9 +115,9 @@ impl Gaps {
 }
 
 impl Gap {
-    /// By uniformization.
+    /// Computes a gap by uniformization. None if the budget does not suffice.
     fn new(arrival_pps: f64, timer_s: f64, pace: Pace, most: usize, budget: &Budget) -> Option<Self> {
-        // Without arrivals and progress a jump a timer does.
+        // Without arrivals and progress, one jump per timer suffices.
         let rate = (arrival_pps + pace.first.max(pace.others)).max(1.0 / timer_s);
         let jumps = rate * timer_s;
         let longest = furthest(jumps);
@@ -151,7 +151,7 @@ impl Gap {
         Some(gap)
     }
 
-    /// Leaves out progress that is too rare among the gaps that end alike: either end may be rare itself.
+    /// Leaves out progress that is rare among gaps of the same end, since one of the ends may itself be rare.
     fn trim(&mut self) {
         let last = |part: &[f64]| {
             let rare = LEFT_OUT * part.iter().sum::<f64>();
@@ -173,7 +173,7 @@ impl Kinds {
         if progress == 0 { &self.first } else { &self.others }
     }
 
-    /// From progress before a gap to that after it; what goes beyond the last stays there.
+    /// Progress after a gap from the progress before it; progress beyond the last entry stays there.
     fn carry<'a>(&'a self, before: &[f64], part: impl Fn(&'a Gap) -> &'a Vec<f64>) -> Vec<f64> {
         let mut after = vec![0.0; before.len()];
         for (progress, weight) in before.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
@@ -182,12 +182,12 @@ impl Kinds {
         after
     }
 
-    /// What gaps begin with in all, where each that is followed begins one more.
+    /// Expected number of gaps by initial progress, if each gap that ends with a packet begins another.
     fn renewed(&self, mut begun: Vec<f64>) -> Vec<f64> {
         for progress in 0..begun.len() {
             let gap = self.at(progress);
             let stays = if progress + 1 == begun.len() { gap.followed.len() } else { 1 };
-            // 1 less the chance of one more gap with the same progress, without subtraction.
+            // 1 minus the probability of another gap with the same progress, without subtraction.
             let leaves: f64 = gap.followed[stays..].iter().chain(&gap.ended).sum();
             begun[progress] /= leaves;
             let weight = begun[progress];
@@ -198,7 +198,7 @@ impl Kinds {
         begun
     }
 
-    /// All gaps of a full ring, whose packets are lost and restart the timer.
+    /// Adds up all gaps with a full ring, whose packets are lost but restart the timer.
     fn restarted(&self, fresh: Fresh) -> Fresh {
         let share = self.renewed(fresh.share);
         let full_s = self.renewed(self.carry(&share, |gap| &gap.followed_s));
@@ -207,7 +207,7 @@ impl Kinds {
 }
 
 impl Fresh {
-    /// Where the next gap begins.
+    /// State at the beginning of the next gap.
     fn followed(&self, kinds: &Kinds) -> Self {
         let share = kinds.carry(&self.share, |gap| &gap.followed);
         let mut gathering_s = kinds.carry(&self.gathering_s, |gap| &gap.followed);
@@ -217,7 +217,7 @@ impl Fresh {
     }
 }
 
-/// Adds `weight` times `more`; what goes beyond the last entry, to it.
+/// Adds `weight` times `more`; values beyond the last entry are added to it.
 fn add(sums: &mut [f64], more: &[f64], weight: f64) {
     let fits = more.len().min(sums.len());
     sums.iter_mut().zip(&more[..fits]).for_each(|(sum, more)| *sum += weight * more);

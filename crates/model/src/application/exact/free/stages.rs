@@ -1,4 +1,4 @@
-//! Waits for a number of packets, or for an exponential time: one exponential stage for each number of packets.
+//! Waits for a number of packets or for an exponential time: one exponential stage for each number of packets.
 
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
@@ -8,18 +8,18 @@ use netcliff_core::math;
 /// A wait made of exponential stages, one for each number of packets.
 pub struct Stages {
     pub arrival_pps: f64,
-    /// Rate at which the wait ends by itself (1/s).
+    /// Rate at which the wait ends without packets (1/s).
     pub ends_per_s: f64,
-    /// It ends with so many packets.
+    /// The wait ends with this number of packets.
     pub packets: usize,
     pub places: usize,
 }
 
-/// The chance of more progress than is counted.
+/// Probability of more progress than is counted.
 const NEVER: f64 = 1e-15;
-/// Vectors over the progress that a stage takes from one to the next.
+/// Number of vectors over progress that are passed from stage to stage.
 const VECTORS: usize = 3;
-/// Operations an entry of them takes.
+/// Operations per entry of these vectors.
 const ENTRY: usize = 8;
 
 impl Stages {
@@ -28,14 +28,14 @@ impl Stages {
         let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
         let mut entry = vec![0.0; most + 1];
         entry[0] = 1.0;
-        // Time since the first packet, where the stage is entered with progress j.
+        // Time since the first packet, when the stage is entered with progress j.
         let mut gathering = vec![0.0; most + 1];
         for packets in 1..=self.places {
             budget.take((ENTRY * VECTORS * most) as f64)?;
             let arrivals = if packets < self.places { self.arrival_pps } else { 0.0 };
             let out = arrivals + self.ends_per_s;
             spend(&mut entry, pace, out);
-            // What the stage has taken until then.
+            // Time in this stage so far.
             let mut own = entry.clone();
             spend(&mut own, pace, out);
             spend(&mut gathering, pace, out);
@@ -51,7 +51,7 @@ impl Stages {
             wide::add(&mut gathering, &own, 1.0);
             entry.iter_mut().chain(&mut gathering).for_each(|time| *time *= arrivals);
             if packets + 1 == self.packets {
-                // The last of them does not wait.
+                // The last packet does not wait.
                 let after_s = vec![0.0; most + 1];
                 waited.ends.push(End { packets: packets + 1, progress: entry, gathering_s: gathering, after_s });
                 return Some(waited);
@@ -65,7 +65,7 @@ impl Stages {
 }
 
 impl Stages {
-    /// Progress that is as good as never exceeded, at least 1.
+    /// Largest progress with a noticeable probability, at least 1.
     fn furthest(&self, pace: Pace, budget: &Budget) -> usize {
         if pace.others == 0.0 {
             return 1;
@@ -73,15 +73,15 @@ impl Stages {
         if self.ends_per_s == 0.0 {
             return usize::MAX;
         }
-        // The logarithm of the chance that one more is done before the wait ends.
+        // Logarithm of the probability that another piece of work is finished before the wait ends.
         let more = -math::ln_1p(self.ends_per_s / pace.others);
-        // No more than a usize holds: a float that is larger becomes its largest.
+        // A float above the largest usize becomes the largest usize.
         ((math::ln(budget.least(NEVER)) / more).ceil() as usize).saturating_add(2)
     }
 }
 
-/// From what enters a stage that is left at rate `out`, by progress, to what it comes to over the stage's time: progress goes on at one
-/// rate from 1 to the last, which stays.
+/// Replaces the rates of entering a stage, by progress, by the expected times in it, if it is left at rate `out`.
+/// Progress goes from 1 to the last entry, where it stays.
 fn spend(entered: &mut [f64], pace: Pace, out: f64) {
     let most = entered.len() - 1;
     let (first, others) = (pace.of(0, most), pace.of(1, most));

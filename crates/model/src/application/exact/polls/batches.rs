@@ -1,24 +1,28 @@
-//! How many packets an excursion hands to the socket: forwards from its beginning where few beginnings are asked for, else from its end back for all numbers of
-//! packets at once, with a column for each remainder of the services over those of a full poll.
+//! Number of packets that an excursion delivers to the socket. Computed forwards from its beginning if few beginnings
+//! are needed; otherwise from its end backwards for all beginnings at once, with a column for each remainder of the
+//! number of services modulo a full poll.
 
 use super::{Field, Polls, Spread, Stage, Sums, TOGETHER};
 use crate::application::exact::budget::Budget;
 use crate::application::exact::laws::{LEFT_OUT, Served};
 use crate::queue::wide;
 
-/// Operations a row takes, for each of its columns.
+/// Approximate operations per entry.
 const ENTRY: f64 = 0.3;
-/// Unmasking that is met by a packet more rarely than this is taken as never met.
+/// Probability of a packet during unmasking below which it counts as 0.
 const NEVER: f64 = 1e-17;
 
-/// Laws of excursions that begin with each of some numbers of packets: of those that find the application awake, and of those that wake it.
+/// Distributions for each number of packets at the beginning: of excursions that find the application awake, and of
+/// those that wake it.
 type Laws = (Vec<Served>, Vec<Served>);
 
 impl Polls {
-    /// More packets than this are in the ring with a probability too small to be kept, in excursions that begin with `packets` at the slowest services
-    /// of all. `fits`: `None` if what is known of (services, packets in the ring) does not fit into the budget.
+    /// Number of packets in the ring that is exceeded with negligible probability, in excursions that begin with
+    /// `packets` and have the slowest services. `fits`: returns `None` if a table of this many (services, packets in
+    /// the ring) does not fit into the budget.
     pub fn highest(&self, packets: usize, fits: &dyn Fn(usize, usize) -> Option<()>, budget: &Budget) -> Option<usize> {
-        /// Rows below the highest reached at which the slowest excursions are taken to come down only.
+        /// Number of rows below the highest one reached within which even the slowest excursions are assumed only to
+        /// descend.
         const COMING_DOWN: usize = 16;
         let slowest = self.delivers.len() - 1;
         let mut sums = Sums::default();
@@ -43,8 +47,9 @@ impl Polls {
         Some(highest)
     }
 
-    /// P(n services) of excursions that begin with each of `packets` at `waiting` packets in the socket, whose services all take what they take then, and of
-    /// those that wake the application, if `asleep`. With more than `top` packets nothing is expected. `None` where the budget does not last.
+    /// Distributions of the number of services for excursions that begin with each of `packets`, while `waiting`
+    /// packets in the socket determine the time of all services; and, if `asleep`, for excursions that wake the
+    /// application. More than `top` packets count as impossible. `None` if the budget does not suffice.
     pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool, top: usize, budget: &Budget) -> Option<Laws> {
         let service = self.delivers[waiting];
         let (mut awake, mut woken) = if packets.len() * (1 + usize::from(asleep)) < TOGETHER {
@@ -60,7 +65,7 @@ impl Polls {
                 law.equal.push((1.0 - fewer).max(0.0));
             }
         }
-        // All are as long as the longest that has anything.
+        // All get the length of the longest with a noticeable probability.
         let some =
             |law: &Served| law.equal.iter().rposition(|share| *share > 0.1 * self.least).map_or(1, |last| last + 1);
         let length = awake.iter().chain(&woken).map(some).max().unwrap_or(1);
@@ -76,7 +81,8 @@ impl Polls {
             field.spend(&Stage::alike(TOGETHER, spread), serves, &mut Sums::default());
             Some(())
         };
-        // Columns: the beginnings, those that wake the application, and what unmasking begins anew.
+        // Columns: the beginnings, those that wake the application, and the excursions that begin anew during
+        // unmasking.
         let (awake, anew) = (packets.len(), packets.len() * (1 + usize::from(asleep)));
         let mut field = Field::new(TOGETHER, self);
         field.add(0, anew, 1.0);
@@ -115,7 +121,7 @@ impl Polls {
         Some((awake, woken))
     }
 
-    /// The first service of all, those of some columns with a wake-up.
+    /// The first service, with a wake-up in the columns `woken`.
     fn wake(&self, field: &mut Field, woken: std::ops::Range<usize>, service: Spread, wakes: Spread) {
         let nothing = Spread { up: 0.0, leave: 1.0, mean_s: 0.0 };
         let mut stage = Stage::alike(TOGETHER, nothing);
@@ -127,15 +133,16 @@ impl Polls {
     }
 }
 
-/// Laws of services up to the last end, from those up to the first: `anew` is that of what unmasking begins anew, `leave` P(it begins nothing).
+/// Distribution of services to the last end, from that to the first end. `anew`: the distribution for excursions that
+/// begin anew during unmasking; `leave`: P(none begins).
 fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec<f64>> {
     let backwards = |law: &[f64]| -> Vec<f64> { law[..law.len().min(most + 1)].iter().rev().copied().collect() };
     let against = |values: &[f64], services: usize, law: &[f64]| -> f64 {
-        // Sum over j of law[j] values[services - j], j from 1 on.
+        // Sum over j from 1 of law[j] values[services - j].
         let reach = services.min(law.len() - 1);
         wide::run(Dot(&law[law.len() - 1 - reach..law.len() - 1], &values[services - reach..services]))
     };
-    // Services after a poll that left the ring empty, until they are too rare.
+    // Further services after a poll that left the ring empty, until their probability is negligible.
     let again = backwards(anew);
     let mut after = vec![leave];
     while after.len() <= most
@@ -163,7 +170,8 @@ impl wide::Work for Dot<'_> {
     }
 }
 
-/// From the end of an excursion back, a block of services at a time, seen just after the first service of each poll.
+/// Computes backwards from the end of an excursion, a block of services at a time; states are those just after the
+/// first service of each poll.
 struct Backwards<'a> {
     polls: &'a Polls,
     service: Spread,
@@ -171,12 +179,12 @@ struct Backwards<'a> {
     top: usize,
 }
 
-/// Rows by packets in the ring, 0 to the top; columns by services to come.
+/// Expected values by packets in the ring (rows, 0 to top) and by services still to come (columns).
 #[derive(Clone)]
 struct Block {
-    /// Rows.
+    /// Number of rows.
     height: usize,
-    /// The rows of the first columns, then those of the next.
+    /// The rows of the first [`TOGETHER`] columns, then those of the next.
     at: Vec<[f64; TOGETHER]>,
 }
 
@@ -194,7 +202,8 @@ impl Block {
         &mut self.at[column / TOGETHER * self.height + packets][column % TOGETHER]
     }
 
-    /// What is expected before a stage, from what is expected after it; where it `serves` a packet leaves at its end, and nothing is expected of none.
+    /// Replaces values after a stage by those before it. If it `serves`, a packet leaves at its end, and without
+    /// packets the value is 0.
     fn before(&mut self, spread: Spread, places: usize, serves: bool) {
         wide::run(Before { block: self, spread, places, serves });
     }
@@ -236,8 +245,8 @@ impl<'a> Backwards<'a> {
         Self { polls, service, top }
     }
 
-    /// From just after the first service of a poll, expected just after that of the next one; `ends`: what is expected where the poll leaves the ring empty,
-    /// after each number of services.
+    /// Replaces values just after the first service of a poll by those just after that of the poll before. `ends`: adds
+    /// the probability, for each number of services, that the poll leaves the ring empty.
     fn turn(&self, block: &mut Block, ends: bool) {
         let Polls { places, weight, overhead, .. } = *self.polls;
         block.before(self.service, places, true);
@@ -267,11 +276,11 @@ impl<'a> Backwards<'a> {
         let reach = weight.min(self.top + 1);
         let ending: Vec<Vec<f64>> =
             (0..reach).map(|packets| (1..weight).rev().map(|column| block.at(packets, column)).collect()).collect();
-        // Packets just after the first service that unmasking begins anew.
+        // Distribution of packets just after the first service of an excursion that began anew during unmasking.
         let anew = self.anew();
         let mut awake = vec![Served { equal: vec![0.0] }; packets.len()];
         let mut woken = if asleep { awake.clone() } else { Vec::new() };
-        // P(so many services) after a poll that left the ring empty.
+        // P(number of services) after a poll that left the ring empty.
         let mut after: Vec<f64> = Vec::new();
         block.at.fill([0.0; TOGETHER]);
         loop {
@@ -316,7 +325,8 @@ impl<'a> Backwards<'a> {
         }
     }
 
-    /// By packets just after the first service: P(unmasking is met by packets, and they are there then). Empty where it next to never is.
+    /// By packets just after the first service: P(packets come during unmasking, and this number is then there). Empty
+    /// if that is negligible.
     fn anew(&self) -> Vec<f64> {
         let Polls { isr, overhead, unmask, .. } = *self.polls;
         if unmask.up < NEVER {

@@ -1,38 +1,39 @@
-//! What excursions come to, block by block: a block has as many numbers of rooms in the socket as a full poll has packets, so that a poll that begins in one
-//! block ends in the next.
+//! Sums over excursions, block by block: a block has as many values of free space in the socket as a full poll has
+//! packets, so that a poll that begins in one block ends in the next.
 
 use super::{Field, ISR, OVERHEAD, Polls, SERVING, Spread, Stage, Sums, TOGETHER, UNMASK};
 use crate::application::exact::budget::Budget;
 use crate::application::exact::sweep::{Begun, Totals};
 
-/// Excursions rarer than this share of all are left out, for each number of packets and each room; so are those that unmasking begins anew.
+/// Share of all excursions below which those with one number of packets and one free space are left out, also those
+/// that begin anew during unmasking.
 const RARE: f64 = 1e-17;
-/// Operations a row of all columns takes, for each of them.
+/// Approximate operations per entry.
 const ENTRY: f64 = 0.3;
-/// Polls beyond a full socket that are followed one by one.
+/// Number of polls with a full socket that are followed one by one.
 const FOLLOWED: usize = 12;
 
-/// One pass over the excursions begun, a second.
+/// One pass over the excursions that begin per second.
 pub struct Pass<'a> {
     polls: &'a Polls,
-    /// Packets the socket holds.
+    /// Packets that the socket holds.
     most: usize,
     budget: &'a Budget,
-    /// Excursions of which weights are shares.
+    /// Total rate of excursions, to which weights are relative.
     all: f64,
-    /// Polls that leave the ring empty, by room in the socket.
+    /// Polls that leave the ring empty, by free space in the socket.
     idle: Vec<f64>,
-    /// Excursions that find more room than this fill no socket, and what they take depends on no room: all such are followed together.
+    /// Free space above which excursions never fill the socket. What they deliver does not depend on the space, so that
+    /// all of them are followed together.
     filling: usize,
     sums: Sums,
-    /// Fields without weight, to be used again: new memory takes as long as what is done in it.
+    /// Fields without weight for reuse, as allocating them takes as long as the computation.
     spare: Vec<Field>,
     totals: Totals,
 }
 
 impl<'a> Pass<'a> {
-    /// What these excursions add up to. `None` where the budget does not last.
-    /// Excursions have at most `longest` services.
+    /// Sums over these excursions, which have at most `longest` services. `None` if the budget does not suffice.
     pub fn totals(
         polls: &'a Polls,
         (most, longest): (usize, usize),
@@ -92,7 +93,7 @@ impl<'a> Pass<'a> {
                     entered.add(*packets, column, rate / self.all);
                 }
             }
-            // What the polls of a block leave empty in the same block goes on there.
+            // Polls of a block that leave the ring empty within the same block continue in it.
             let mut carried = self.field(weight);
             loop {
                 self.unmask(&rooms, &mut entered)?;
@@ -122,7 +123,8 @@ impl<'a> Pass<'a> {
         self.drop(full, begins)
     }
 
-    /// All excursions that find more room than they may fill: how many, and as another column how many packets wait in the socket, times that.
+    /// Excursions that find more free space than they can fill. The first column has their number, the second their
+    /// number times the packets waiting in the socket.
     fn together(&mut self, begun: &Begun, (woken, woken_room): (&Field, usize)) -> Option<()> {
         let (weight, most) = (self.polls.weight, self.most);
         let rooms = self.filling + 1..most + 1;
@@ -184,13 +186,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// One stage of those, after `served` packets of a poll.
+    /// One stage of these, after `served` packets of a poll.
     fn stage_together(&mut self, field: &mut Field, stage: usize, spread: Spread, served: usize) -> Option<()> {
         if field.is_empty() {
             return Some(());
         }
         let mut columns = Stage::new(2);
-        // The room of the second is no room: its sums are of packets that wait.
+        // The second column has no free space: its sums are those of waiting packets.
         [0, 1].into_iter().for_each(|column| columns.set(column, spread, self.most));
         columns.mean_s[1] = 0.0;
         let serves = stage >= SERVING;
@@ -201,7 +203,8 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// Excursions that find the application asleep, whose waking takes time: the next poll's beginning, and the room it has.
+    /// Excursions that find the application asleep, if waking takes time: packets at the beginning of the next poll,
+    /// and the free space at that time.
     fn wake(&mut self, begun: &Begun) -> Option<(Field, usize)> {
         let weight = self.polls.weight;
         let mut field = self.field(1);
@@ -224,7 +227,8 @@ impl<'a> Pass<'a> {
         Some((field, left.saturating_sub(weight - 1)))
     }
 
-    /// Unmasking where polls have left the ring empty, by column and room; what packets came meanwhile begins anew.
+    /// Unmasking after polls that left the ring empty, by column and free space. Packets that come during it begin the
+    /// excursion anew.
     fn unmask(&mut self, rooms: &[usize], entered: &mut Field) -> Option<()> {
         let mut field = self.field(rooms.len());
         for (column, room) in rooms.iter().enumerate() {
@@ -245,7 +249,7 @@ impl<'a> Pass<'a> {
         self.stage(entered, ISR, rooms, self.polls.isr, false)
     }
 
-    /// One stage that is the same for all columns.
+    /// One stage that is equal for all columns.
     fn stage(&mut self, field: &mut Field, stage: usize, rooms: &[usize], spread: Spread, serves: bool) -> Option<()> {
         if field.is_empty() {
             return Some(());
@@ -276,7 +280,8 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// The services of polls from number `from` on, and the overhead before the first, of columns with these rooms.
+    /// The services of polls from number `from` on, and the overhead before the first; `rooms`: free space of each
+    /// column.
     fn poll(&mut self, field: &mut Field, rooms: &[usize], from: usize) -> Option<()> {
         let weight = self.polls.weight;
         if from == 0 {
@@ -309,7 +314,7 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// Polls beyond a full socket, and excursions begun there.
+    /// Polls with a full socket, and excursions that begin with it.
     fn drop(&mut self, mut polled: Field, mut begins: Field) -> Option<()> {
         for _ in 0..FOLLOWED {
             self.begin_anew(&mut begins, None)?;
@@ -323,7 +328,7 @@ impl<'a> Pass<'a> {
         self.begin_anew(&mut begins, None)?;
         polled.add_all(&begins);
         begins.clear();
-        // Each excursion empties the ring at last, and again after each that unmasking begins anew.
+        // Each excursion empties the ring at its end, and once more for each one that begins anew during unmasking.
         let to_come = polled.total() / self.polls.unmask.leave;
         self.begin_anew(&mut begins, Some(to_come))?;
         polled.add_all(&begins);
@@ -331,7 +336,8 @@ impl<'a> Pass<'a> {
         self.poll(&mut all, &[0], 0)
     }
 
-    /// Unmasking of a full socket's polls that left the ring empty, or of `count` of them, and the interrupts that follow.
+    /// Unmasking after polls that left the ring empty with a full socket, or after `count` of them, and the interrupts
+    /// that follow.
     fn begin_anew(&mut self, begins: &mut Field, count: Option<f64>) -> Option<()> {
         let idle = std::mem::take(&mut self.idle[0]);
         let mut field = self.field(1);
@@ -348,11 +354,11 @@ impl<'a> Pass<'a> {
 }
 
 impl Polls {
-    /// Polls begun with each number of packets beyond a full socket until the ring is empty, from these beginnings on.
+    /// Number of polls with a full socket, by packets at their beginning, until the ring is empty.
     fn visits_beyond_full(&self, begins: &Field, budget: &Budget) -> Option<Field> {
         let Self { places, weight, .. } = *self;
         let states = places + 1;
-        // [k]: P(the next poll begins with j packets), from k - weight on; P(none follows).
+        // [k]: P(the next poll begins with j packets), for j from k - weight on; and P(no poll follows).
         let mut rows: Vec<Vec<f64>> = Vec::with_capacity(states);
         let mut ends = Vec::with_capacity(states);
         let (overhead, service) = (Stage::alike(weight, self.overhead), Stage::alike(weight, self.drops));
@@ -377,7 +383,7 @@ impl Polls {
             }
             ends.extend(over);
         }
-        // From the top down without subtraction (GTH).
+        // Elimination from the top without subtraction (GTH).
         let lowest = |state: usize| state.saturating_sub(weight);
         let mut entries: Vec<f64> = (0..states).map(|packets| begins.get(packets, 0)).collect();
         let mut leaving = vec![0.0; states];

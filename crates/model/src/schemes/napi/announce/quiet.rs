@@ -1,16 +1,17 @@
-//! The timer that each packet starts again, alone or within an absolute one.
+//! The timer that each packet restarts, alone or in combination with an absolute timer.
 
 use super::{Gathered, Nic, put};
 use crate::queue::quadrature::gauss_legendre;
 use netcliff_core::math;
 
-/// Packets that are rarer than this do not come.
+/// Probability below which further packets are left out.
 const RARE: f64 = 1e-16;
-/// Points an interval of the packet timer's length; the densities are polynomials times an exponential there.
+/// Quadrature points per interval of the packet timer's length, in which densities are polynomials times an
+/// exponential.
 const POINTS: usize = 8;
 
 impl Nic {
-    /// A timer from the last packet, with `packets` at its start; `limit_s`: an absolute one beside it, longer than it.
+    /// A timer from the last packet, with `packets` at its start. `limit_s`: a longer absolute timer in addition.
     pub(super) fn quiet(&self, packets: usize, timer_s: f64, limit_s: Option<f64>, share: f64, out: &mut Gathered) {
         match limit_s {
             None => self.endless(packets, timer_s, share, out),
@@ -18,7 +19,8 @@ impl Nic {
         }
     }
 
-    /// Each packet is followed by another before the timer with the same probability; a dropped one starts nothing.
+    /// Each packet is followed by another before the timer ends with equal probability; a dropped one does not restart
+    /// it.
     fn endless(&self, packets: usize, timer_s: f64, share: f64, out: &mut Gathered) {
         let load = self.arrival_pps * timer_s;
         let (followed, alone) = (-math::exp_m1(-load), math::exp(-load));
@@ -39,24 +41,24 @@ impl Nic {
         }
     }
 
-    /// The j-th further packet comes at t with no gap of the timer's length P before it with the density
-    /// lambda e^(-lambda t) (lambda P)^(j-1) f_j(t/P), f_j that of a sum of j uniforms (Irwin-Hall):
+    /// The j-th further packet comes at t, with no gap longer than the timer's length P before it, with density lambda
+    /// e^(-lambda t) (lambda P)^(j-1) f_j(t/P), where f_j is the density of a sum of j uniform variables (Irwin-Hall):
     /// f_j(x) = (x f_(j-1)(x) + (j-x) f_(j-1)(x-1))/(j-1), all terms positive.
     fn limited(&self, packets: usize, timer_s: f64, limit_s: f64, share: f64, out: &mut Gathered) {
         let lambda = self.arrival_pps;
         let load = lambda * timer_s;
         let intervals = (limit_s / timer_s).ceil().max(1.0) as usize;
-        // The limit cuts the last interval: densities have a knot there too, in every interval at the same place.
+        // The limit cuts the last interval: densities also have a knot there, at the same position in every interval.
         let cut = limit_s / timer_s - (intervals - 1) as f64;
         let mut nodes = gauss_legendre(cut, 1, POINTS);
         let rest = gauss_legendre(1.0 - cut, 1, POINTS);
         nodes.extend(rest.into_iter().map(|(x, weight)| (cut + x, weight)));
-        // No further packet: it is there at the start.
+        // No further packet: the timer ends from the start.
         self.end(packets, limit_s.min(timer_s), share, out);
         if self.is_last(packets) {
             return;
         }
-        // densities[i][node]: of the current packet at (i + x) P, for share 1.
+        // densities[i][node]: density of the current packet at (i + x) P, for share 1.
         let mut densities = vec![vec![0.0; nodes.len()]; intervals];
         densities[0] = nodes.iter().map(|(x, _)| lambda * math::exp(-load * x)).collect();
         let mut now = packets;
@@ -90,12 +92,12 @@ impl Nic {
         }
     }
 
-    /// With so many the count or the ring is full.
+    /// True if this number of packets reaches the count or fills the ring.
     fn is_last(&self, packets: usize) -> bool {
         self.frames == Some(packets) || packets >= self.places
     }
 
-    /// With so many present `left_s` of a timer is left, unless another packet comes.
+    /// With this number present, `left_s` of a timer remain unless another packet comes.
     fn end(&self, packets: usize, left_s: f64, share: f64, out: &mut Gathered) {
         if self.frames == Some(packets) {
             return put(&mut out.delivered, packets, share);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A stream of random numbers in (0, 1), enough for what is averaged here.
+/// Random numbers in (0, 1), good enough for averages here.
 struct Dice(u64);
 
 impl Dice {
@@ -14,7 +14,8 @@ impl Dice {
     }
 }
 
-/// One cycle as the text of this module says it: (packets announced, whether at once, time at each number of packets).
+/// One random cycle according to this module's description: (packets announced, whether at once, time at each number of
+/// packets).
 fn played(nic: &Nic, dice: &mut Dice, mask_s: f64, residual_s: f64, times_s: &mut [f64]) -> (usize, bool) {
     let mut next = dice.exponential(1.0 / nic.arrival_pps);
     let mask = if mask_s > 0.0 { dice.exponential(mask_s) } else { 0.0 };
@@ -66,7 +67,7 @@ fn moderation(frames: Option<u64>, times_us: [f64; 3]) -> Moderation {
     Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s, ..Moderation::default() }
 }
 
-/// P(n in an exponential time of this mean).
+/// P(n packets in an exponential time of this mean).
 fn found(load: f64, places: usize) -> Vec<f64> {
     let counts = ArrivalCounts::new(&TimeShape::Exponential, load, places);
     let mut found = counts.equal.clone();
@@ -93,7 +94,7 @@ fn laws_are_those_of_cycles_that_are_played() {
     for (number, (frames, times_us, residual_us)) in cases.into_iter().enumerate() {
         for (arrival_pps, places) in [(0.3e6, 64), (0.3e6, 7), (0.9e6, 12)] {
             let nic = Nic::new(&moderation(frames, times_us), arrival_pps, places);
-            // Beside a timer the mask enters with its mean, so that none is asked for there.
+            // In combination with a timer only the mean of the unmasking is used, so that none is tested there.
             let mask_s = if residual_us > 0.0 && !nic.is_plain() { 0.0 } else { 1.5e-6 };
             let law = nic.after_unmask(&found(arrival_pps * mask_s, places), mask_s, residual_us * 1e-6);
             let count = 60_000;

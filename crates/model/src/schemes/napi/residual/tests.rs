@@ -18,7 +18,8 @@ fn work(arrival_pps: f64, poll_s: f64, delivery_s: f64, places: u64) -> Work {
     }
 }
 
-/// From one packet and no arrivals worth the name: the time to the unmasking is delivery, ISR, overhead and one service.
+/// From one packet and practically without arrivals: the time to the unmasking is delivery, ISR, overhead and one
+/// service.
 #[test]
 fn one_packet_takes_its_stages() {
     let (gap_s, steps) = (60e-6, 400);
@@ -32,7 +33,7 @@ fn one_packet_takes_its_stages() {
             assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{}", row.iter().sum::<f64>());
             assert!((mean_s(row) / expected_s - 1.0).abs() < 1e-4, "{} {expected_s}", mean_s(row));
         }
-        // Three packets: one poll of weight 4; with weight 3 one more finds nothing.
+        // Three packets: one poll with weight 4; with weight 3 another poll finds nothing.
         let three_s = mean_s(&immediate[3]);
         assert!((three_s / (5e-6 + poll_s) - 1.0).abs() < 1e-4, "{three_s}");
         let [_, full] = Busy::new(&work, 3, 0.0, gap_s, 3).unwrap().ends(steps);
@@ -40,7 +41,7 @@ fn one_packet_takes_its_stages() {
     }
 }
 
-/// Times of events on the grid keep their mass and their mean.
+/// On the grid, times of events keep their total probability and their mean.
 #[test]
 fn the_grid_keeps_means() {
     let erlang = Erlang::new(3e6, 100e-6, 50);
@@ -53,7 +54,7 @@ fn the_grid_keeps_means() {
     }
 }
 
-/// A gap that no cycle outlasts is none; one that all lie within sets the pace.
+/// A very short gap has no effect; a very long one determines the rate of interrupts.
 #[test]
 fn gaps_from_nothing_to_the_pace() {
     let of = |gap_s: f64, arrival_pps: f64| {
@@ -64,7 +65,7 @@ fn gaps_from_nothing_to_the_pace() {
     };
     let none = of(1e-12, 100e3);
     assert!((none.delivered[1] - 1.0).abs() < 1e-6, "{none:?}");
-    // At 0.3 of saturation and a gap of 200 us: 60 packets an interrupt.
+    // At 0.3 of saturation and a gap of 200 us: 60 packets per interrupt.
     let paced = of(200e-6, 300e3);
     let announced: f64 = paced.delivered.iter().enumerate().map(|(n, share)| n as f64 * share).sum();
     assert!((35.0..60.0).contains(&announced), "{announced}");
