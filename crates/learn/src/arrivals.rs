@@ -1,19 +1,20 @@
-//! Arrivals: burstiness by time scale ([`dispersion`]), and the load at which bursts overflow a queue ([`bursts_overflow_pps`]).
+//! Arrivals: burstiness by time scale ([`dispersion`]), and the load at which bursts overflow a queue
+//! ([`bursts_overflow_pps`]).
 
 use netcliff_core::learned::Dispersion;
 
 use crate::slice::Count;
 
-/// Time scales, as multiples of an interval of counting.
+/// Time scales, as multiples of a counting interval.
 const MULTIPLES: [usize; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-/// Fewest intervals of a scale.
+/// Fewest intervals for a scale.
 const FEWEST: usize = 10;
-/// Relative width at which a search for a load ends.
+/// Relative width at which the search for a load ends.
 const WIDTH: f64 = 1e-3;
-/// Length over which the load counts as one (s): slower changes are changes of the load, not bursts.
+/// Time over which the load counts as constant (s): slower changes are changes of the load, not bursts.
 const ONE_LOAD_S: f64 = 1.0;
 
-/// The index of dispersion at the scales that runs of counts cover, the shortest first. Each run is without a gap.
+/// The index of dispersion at the time scales that the runs of counts cover, the shortest first. A run has no gaps.
 pub fn dispersion(runs: &[&[Count]]) -> Vec<Dispersion> {
     let mut lengths: Vec<f64> = runs.iter().flat_map(|run| run.iter().map(|count| count.seconds)).collect();
     let each_s = crate::slice::middle(&mut lengths);
@@ -23,7 +24,7 @@ pub fn dispersion(runs: &[&[Count]]) -> Vec<Dispersion> {
 fn at_scale(runs: &[&[Count]], multiple: usize, each_s: f64) -> Option<Dispersion> {
     let scale_s = multiple as f64 * each_s;
     let chunks = runs.iter().flat_map(|run| run.chunks_exact(multiple));
-    // At the nominal length: a look that came late has more packets.
+    // Scaled to the nominal length, because an interval that was read late has more packets.
     let at_nominal = |chunk: &[Count]| {
         let (seconds, packets) = chunk.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.seconds, sum.1 + one.packets));
         (seconds > 0.0).then(|| packets * scale_s / seconds)
@@ -38,9 +39,9 @@ fn at_scale(runs: &[&[Count]], multiple: usize, each_s: f64) -> Option<Dispersio
     Some(Dispersion { scale_s, index: variance / mean, intervals: n as u64 })
 }
 
-/// The load (packets/s) at which a queue with this room, served at `served_pps`, overflows by `loss` of the packets if the counted arrivals come
-/// faster: the same packets in less time, as when a trace is pressed. Each second of them is pressed to one load. At most `served_pps`;
-/// `None` without packets.
+/// The load (packets/s) at which a queue for `room` packets, served at `served_pps`, drops the share `loss` of the
+/// packets, if the counted arrivals come faster: the same packets in less time, as when a trace is replayed faster.
+/// Each second of them is scaled to the same load. At most `served_pps`; `None` without packets.
 pub fn bursts_overflow_pps(runs: &[&[Count]], served_pps: f64, room: f64, loss: f64) -> Option<f64> {
     let windows: Vec<&[Count]> =
         runs.iter().flat_map(|run| seconds_of(run)).filter(|window| sum(window).1 > 0.0).collect();
@@ -67,7 +68,7 @@ fn sum(window: &[Count]) -> (f64, f64) {
     window.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.seconds, sum.1 + one.packets))
 }
 
-/// A run in pieces of about a second; the last may be shorter.
+/// Splits a run into pieces of about a second; the last may be shorter.
 fn seconds_of(run: &[Count]) -> Vec<&[Count]> {
     let mut pieces = Vec::new();
     let (mut from, mut seconds) = (0, 0.0);
@@ -84,7 +85,7 @@ fn seconds_of(run: &[Count]) -> Vec<&[Count]> {
     pieces
 }
 
-/// What a queue that is empty at first loses of a window pressed to this load.
+/// Packets lost by an initially empty queue, if a window is scaled to this load.
 fn overflow(window: &[Count], load_pps: f64, served_pps: f64, room: f64) -> f64 {
     let (seconds, packets) = sum(window);
     let pressed = packets / seconds / load_pps;
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
     use netcliff_core::math::SplitMix64;
 
-    /// Counts of `n` intervals of `each_s` of Poisson batches of `batch` packets at `pps`.
+    /// Counts in `n` intervals of `each_s`, of Poisson batches of `batch` packets at `pps`.
     fn batches(n: usize, each_s: f64, pps: f64, batch: f64, seed: u64) -> Vec<Count> {
         let mut chance = SplitMix64(seed);
         let mut next_s = 0.0;
@@ -119,7 +120,8 @@ mod tests {
         (0..n).map(interval).collect()
     }
 
-    /// 2000 intervals a scale at the least: the standard error of an index is 1/sqrt(1000), 3.2 %; five of them, false alarm 6e-7 each.
+    /// At least 2000 intervals per scale: the standard error of an index is 1/sqrt(1000), 3.2 %; with five standard
+    /// errors, 6e-7 of false alarm for each.
     #[test]
     fn the_index_of_batches_is_their_size_at_every_scale() {
         for batch in [1.0, 16.0] {
@@ -138,18 +140,19 @@ mod tests {
     fn bursts_need_room() {
         let smooth = vec![Count { seconds: 1e-2, packets: 1000.0 }; 1000];
         assert_eq!(bursts_overflow_pps(&[&smooth], 2e5, 100.0, 1e-4), Some(2e5), "what is smooth fits up to all");
-        // Every tenth interval has all packets of ten: 1000 packets at once.
+        // Every tenth interval has the packets of ten: 1000 at once.
         let burst = |at: usize| Count { seconds: 1e-3, packets: if at.is_multiple_of(10) { 1000.0 } else { 0.0 } };
         let bursty: Vec<Count> = (0..10_000).map(burst).collect();
         let roomy = bursts_overflow_pps(&[&bursty], 2e5, 2000.0, 1e-4).unwrap();
         assert!(roomy > 1.9e5, "{roomy}");
-        // With room for 500 the others have to be served while they come: pressed to load L the millisecond is 100/L s, served at 2e5.
+        // With room for 500, the others must be served while they arrive: scaled to load L, the millisecond becomes
+        // 100/L s, served at 2e5.
         let tight = bursts_overflow_pps(&[&bursty], 2e5, 500.0, 1e-4).unwrap();
         assert!((tight / 4e4 - 1.0).abs() < 0.02, "{tight}");
         assert_eq!(bursts_overflow_pps(&[&[]], 2e5, 500.0, 1e-4), None);
     }
 
-    /// A load that doubles from second to second is two loads, not a burst.
+    /// A load that doubles from one second to the next is two loads, not a burst.
     #[test]
     fn slow_changes_are_no_bursts() {
         let slow =

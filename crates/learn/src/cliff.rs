@@ -1,4 +1,4 @@
-//! The load at which a part gives out, and how sure that is.
+//! The load at which a part of the host overloads, and its uncertainty.
 
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Load, Point, Scheme, Service, Traffic};
 use netcliff_model::sensitivity::{COSTS, cliff_slopes};
@@ -8,46 +8,48 @@ use crate::arrivals::bursts_overflow_pps;
 use crate::costs::{Costs, Fitted};
 use crate::slice::{Count, SocketLooks};
 
-/// Confidence of every interval here.
+/// Confidence of all intervals here.
 pub const CONFIDENCE: f64 = 0.9;
 /// Relative width at which the search for the model's cliff ends.
 const WIDTH: f64 = 1e-3;
-/// What a packet costs at least in a model (s).
+/// Smallest cost of a packet in a model (s).
 const LEAST_S: f64 = 1e-9;
-/// Most that a program may be given of a CPU: without losses of its own.
+/// Largest share of a CPU that a program can use without losses.
 const ALL: f64 = 0.99;
-/// Fewest looks at a socket that make a pause of its program.
+/// Fewest looks at a socket that count as a pause of its program.
 const FEWEST_LOOKS: usize = 3;
-/// Shortest pause of a program that is named (s): shorter ones are the scheduler's.
+/// Shortest pause of a program that is reported (s): shorter ones are caused by the scheduler.
 const SHORTEST_PAUSE_S: f64 = 1e-3;
-/// Highest rate in a look over the mean: more is a burst, not a pause.
+/// Highest packet rate in a look / mean rate; a higher rate is a burst, not a pause.
 const BURST: f64 = 1.5;
-/// Packets that wait at most, as a share of the room, in a socket that is mostly read at once.
+/// Most packets waiting, as a share of the room, in a socket that is usually read at once.
 const MOSTLY_EMPTY: f64 = 0.05;
 
-/// Room of a CPU's queues.
+/// Sizes of a CPU's queues.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Room {
-    /// Packets of the ring or backlog.
+    /// Packets that the ring or backlog holds.
     pub ring: u64,
-    /// Packets of the program's socket.
+    /// Packets that the program's socket holds.
     pub socket: u64,
     /// Period of the scheduler's tick (s).
     pub tick_s: f64,
 }
 
-/// How far costs may differ at the cliff from those at this share of it, as what is added to both ends of a 90 % interval of the cliff's logarithm (below,
-/// above): caches that are warmer, a clock that is faster, batches that the fits did not see. `ticks`: all that packets share near the cliff is in
-/// the cost of a packet, which puts the cliff too low rather than too high.
+/// Allowance for costs that differ at the cliff from those at `share` of it, because caches are warmer, the clock is
+/// faster, or batches occur that the fits did not see. It is added to both ends (below, above) of a 90 % interval of
+/// ln(cliff). `ticks`: times are from the kernel's ticks, so that costs which packets share near the cliff are in the
+/// cost of a packet; the cliff is then too low rather than too high.
 ///
-/// Chosen so that `learn` at 20, 35 and 50 % of cliffs that were then measured was covered: docs/accuracy.md, "Learning from production"; repeat with
-/// bench/learn/run.sh.
+/// Chosen so that it covered the cliffs measured after `learn` had run at 20, 35 and 50 % of them: docs/accuracy.md,
+/// "Learning from production"; repeat with bench/learn/run.sh.
 pub fn allowance(share: f64, ticks: bool) -> (f64, f64) {
     let far = (1.0 / share.clamp(0.02, 1.0)).ln();
     if ticks { (0.12 + 0.12 * far, 0.15 + 0.4 * far) } else { (0.06 + 0.08 * far, 0.06 + 0.08 * far) }
 }
 
-/// A host with these costs, of which the time by the clock makes all others longer. Without a program's time it has no application.
+/// A host with these costs, all lengthened by the share of time that does not grow with the load. Without a cost of the
+/// program it has no application.
 pub fn host(costs: &Costs, room: Room) -> Host {
     let longer = 1.0 / (1.0 - costs.fixed.clamp(0.0, 0.95));
     let time = |s: f64| (longer * s).max(0.0);
@@ -69,34 +71,34 @@ pub fn host(costs: &Costs, room: Room) -> Host {
     }
 }
 
-/// The cliff of a CPU and what stands behind it.
+/// The cliff of a CPU, and how it was computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuCliff {
     /// Packets/s, with its interval at [`CONFIDENCE`].
     pub cliff_pps: Figure,
-    /// The host that the model computed with.
+    /// The host used for the model.
     pub host: Host,
-    /// What limits it beyond the costs, a sentence.
+    /// What else limits it, one sentence; `None`: only the costs.
     pub why: Option<String>,
 }
 
-/// What comes to a CPU.
+/// Packets that come to a CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Comes<'a> {
-    /// Packets/s now.
+    /// Present packet rate (packets/s).
     pub packets_per_s: f64,
-    /// Runs of counts of all traffic, of which this CPU has a share.
+    /// Runs of counts of all traffic, of which this CPU gets `share`.
     pub counts: &'a [&'a [Count]],
-    /// The CPU's packets over all.
+    /// Packets of the CPU divided by all packets.
     pub share: f64,
-    /// False: the program's CPU takes no packets itself; costs are by packets of the traffic.
+    /// False: the CPU only runs the program and receives no packets; its costs are per packet of the traffic.
     pub takes_packets: bool,
 }
 
 /// The load at which a CPU with these costs loses more than `loss` of its packets.
 ///
 /// # Errors
-/// The model has no answer: a sentence.
+/// One sentence: the model does not support the host or scheme.
 pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, loss: f64) -> Result<CpuCliff, String> {
     let own = host(&fitted.costs, room);
     let (smooth_pps, mut ratios) =
@@ -106,11 +108,11 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
     let outside = (1.0 - CONFIDENCE) / 2.0;
     let (low, high) = (at(outside).min(0.0), at(1.0 - outside).max(0.0));
     let waits = if own.application_s.is_some() { room.socket } else { room.ring };
-    // Counts are of all traffic: the room is, too.
+    // Counts are of all traffic, and the room must be scaled accordingly.
     let bursty_pps = bursts_overflow_pps(comes.counts, smooth_pps / comes.share, waits as f64 / comes.share, loss);
     let bursty_pps = bursty_pps.map_or(smooth_pps, |pps| (pps * comes.share).min(smooth_pps));
     let allowed = allowance(comes.packets_per_s / bursty_pps, !fitted.exact);
-    // Bursts were seen for a while only: half of what they take off may be chance.
+    // Bursts were observed only for a while: half of their effect may be chance.
     let by_bursts = 0.5 * (smooth_pps / bursty_pps).ln();
     let (below, above) = (low.hypot(allowed.0).hypot(by_bursts), high.hypot(allowed.1).hypot(by_bursts));
     let cliff_pps = Figure::between(bursty_pps, bursty_pps * (-below).exp(), bursty_pps * above.exp(), CONFIDENCE);
@@ -124,7 +126,7 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
     Ok(CpuCliff { cliff_pps, host: own, why })
 }
 
-/// The model's cliff for smooth arrivals, and the logarithm of each draw's cliff over it.
+/// The model's cliff for smooth arrivals, and ln(cliff / that cliff) for each draw of the costs.
 fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64) -> Result<(f64, Vec<f64>), String> {
     let engine = ModelEngine::default().without_quantiles();
     let traffic = Traffic::poisson(1.0);
@@ -139,7 +141,7 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
         let loss = |point: &Point| Ok(engine.evaluate(point)?.loss_fraction.map_or(0.0, |figure| figure.value));
         points.iter().map(loss).collect()
     };
-    // Where the loss jumps there are no slopes: there the cliff is taken to go with the time of a packet.
+    // If the loss jumps, there are no slopes: the cliff is then assumed to be proportional to 1 / (time of a packet).
     let slopes =
         cliff_slopes(&point, &keys, losses).ok().filter(|slopes| slopes.iter().all(|(_, slope)| slope.is_finite()));
     let all_s = |host: &Host| host.protocol_s + host.application_s.unwrap_or(0.0) + host.poll_s + host.interrupt_s;
@@ -157,7 +159,8 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
     Ok((cliff.pps, fitted.draws.iter().map(ratio).collect()))
 }
 
-/// The load that uses up a CPU on which a program runs, or a thread's one CPU: switches cost nothing there, since it never waits.
+/// The load that takes all time of a CPU on which a program runs, or of a thread's CPU. Context switches then cost
+/// nothing, because the program never waits.
 fn by_time(fitted: &Fitted) -> Result<(f64, Vec<f64>), String> {
     let most =
         |costs: &Costs| ALL * (1.0 - costs.fixed) / (costs.application_s + costs.other_s + costs.packet_s).max(LEAST_S);
@@ -168,21 +171,22 @@ fn by_time(fitted: &Fitted) -> Result<(f64, Vec<f64>), String> {
     Ok((cliff_pps, fitted.draws.iter().map(|draw| (most(draw) / cliff_pps).ln()).collect()))
 }
 
-/// A program that stops reading its socket for a while, again and again.
+/// A program that repeatedly stops reading its socket for a while.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pausing {
-    /// Packets/s of the traffic from which the socket overflows.
+    /// Rate of the traffic at which the socket overflows (packets/s).
     pub cliff_pps: Figure,
     /// Longest pause (s).
     pub longest_s: f64,
     /// Time between pauses (s).
     pub every_s: f64,
-    /// Looks that found a pause, of all.
+    /// (looks that found a pause, all looks).
     pub looks: (usize, usize),
 }
 
-/// What looks at a socket say of pauses of its program. A packet is lost that comes when the socket is full: at a load k times as high those that
-/// came while it was filled by 1/k. `None`: no pause was seen, or too few packets wait for one. `packet_bytes` is what a packet takes of the room.
+/// Pauses of a program, from looks at its socket. Packets that arrive at a full socket are lost: at a load k times as
+/// high, those that arrived while it was filled by more than 1/k. `packet_bytes`: memory of a packet in the socket.
+/// `None`: no pause was observed, or too few packets wait during one.
 pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pausing> {
     let n = socket.looks.len();
     let mut rates: Vec<f64> = socket.looks.iter().map(|look| look.packets_per_s).collect();
@@ -191,19 +195,19 @@ pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pau
     if n < 10 || usual_pps <= 0.0 || crate::slice::middle(&mut shares) > MOSTLY_EMPTY {
         return None;
     }
-    // Time for which the packets that wait have come, and the load at which they fill the room.
+    // The time in which the waiting packets arrived, and the load at which they fill the room.
     let room = socket.room_bytes / packet_bytes.max(1.0);
     let waits = |look: &&crate::slice::SocketLook| look.packets_per_s > 0.0 && look.packets_per_s <= BURST * usual_pps;
     let mut filled: Vec<f64> = socket.looks.iter().filter(waits).map(|look| look.share / look.packets_per_s).collect();
     filled.sort_by(|a, b| b.total_cmp(a));
     let longest_s = filled.first()? * room;
     let long = filled.iter().filter(|filled| **filled * room >= (0.2 * longest_s).max(SHORTEST_PAUSE_S)).count();
-    // Looks at pauses that may lose the share that is allowed.
+    // Number of looks during pauses that may be lost within the accepted loss.
     let allowed = (loss * n as f64) as usize;
     if longest_s < SHORTEST_PAUSE_S || long < FEWEST_LOOKS.max(allowed + 1) {
         return None;
     }
-    // The longest of several looks is a little short of the whole pause.
+    // The longest of several looks is slightly shorter than the whole pause.
     let whole = (long as f64 + 1.0) / long as f64;
     let value = 1.0 / (filled[allowed] * whole);
     let wide = 0.15 + 1.0 / long as f64;
@@ -216,7 +220,7 @@ pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pau
     })
 }
 
-/// The load of the traffic at which a thread has a whole CPU.
+/// Load of the traffic at which a thread uses a whole CPU.
 ///
 /// # Errors
 /// Its time does not grow with the packets.

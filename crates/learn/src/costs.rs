@@ -1,4 +1,4 @@
-//! What a packet costs on one CPU, by regression over slices whose load differs: [`fit`].
+//! Cost of a packet on one CPU, by regression over time slices with different loads: [`fit`].
 
 use netcliff_core::math::SplitMix64;
 use netcliff_find::calibrate::poll_line;
@@ -7,73 +7,76 @@ use netcliff_trial::bench::PollTime;
 
 use crate::slice::CpuSlice;
 
-/// Fits to resampled slices: the 5 % at each end are ten of them.
+/// Number of fits to resampled slices: ten of them form the 5 % at each end.
 const DRAWS: usize = 200;
 /// Fewest slices for a fit.
 pub const FEWEST: usize = 4;
-/// Highest load of the slices over the lowest up to which time by the clock cannot be separated from time by the packet. Times of one load differ by some percent
-/// from slice to slice.
+/// Highest load of the slices / lowest, up to which constant time cannot be separated from time per packet: at equal
+/// load, times differ by some percent from slice to slice.
 const HARDLY_MOVED: f64 = 1.2;
-/// Standard deviation over mean of the packets a switch brings up to which reading cannot be separated from switching.
+/// Standard deviation / mean of the packets per context switch, up to which reading a packet cannot be separated from
+/// switching.
 const HARDLY_DIFFER: f64 = 0.03;
-/// Most of a CPU that other tasks keep when the program wants it: the scheduler gives it half against one of them.
+/// Largest share of a CPU that other tasks can keep if the program needs it: the scheduler shares it equally with one
+/// of them.
 const MOST_OF_OTHERS: f64 = 0.5;
-/// F above which time of the program by the clock is real: 0.1 % of false alarms at 20 degrees of freedom and more.
+/// F statistic above which constant time of the program is significant: 0.1 % of false alarms at 20 degrees of freedom
+/// and more.
 const REAL_F: f64 = 15.0;
 
-/// Costs of a CPU (s), and its time by the clock.
+/// Costs of a CPU (s), and the share of its time that is constant.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Costs {
-    /// A packet in protocol processing.
+    /// Protocol processing of a packet.
     pub packet_s: f64,
     /// A poll.
     pub poll_s: f64,
-    /// Waking the program.
+    /// Wake-up of the program.
     pub wakeup_s: f64,
     /// An interrupt.
     pub interrupt_s: f64,
-    /// A packet in the program.
+    /// Processing of a packet in the program.
     pub application_s: f64,
-    /// A switch to the program.
+    /// Context switch to the program.
     pub switch_s: f64,
-    /// What else grows with the packets, a packet.
+    /// Other costs that grow with the packets, per packet.
     pub other_s: f64,
-    /// Share of the time that does not grow with the load.
+    /// Share of the CPU's time that does not grow with the load.
     pub fixed: f64,
 }
 
-/// What this traffic cannot separate.
+/// Costs that this traffic does not separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
-    /// A packet from a poll: polls took one packet each, or were too few.
+    /// Cost of a packet and of a poll: polls took one packet each, or there were too few.
     Polls,
-    /// Reading a packet from switching to the program.
+    /// Reading a packet and switching to the program.
     Switches,
-    /// Time by the clock from time by the packet: the load hardly moved.
+    /// Time per packet and constant time: the load hardly changed.
     Fixed,
-    /// Times are of the kernel's ticks: costs that packets share near the cliff are in the packet's.
+    /// Times are from the kernel's ticks: costs that packets share near the cliff are included in the packet's.
     Ticks,
 }
 
-/// The costs of a CPU with their uncertainty.
+/// The costs of a CPU, and their uncertainty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// The costs.
     pub costs: Costs,
-    /// The same from resampled slices; a share that cannot be separated is drawn anew each time.
+    /// The costs from resampled slices; the division between costs that cannot be separated is drawn anew for each.
     pub draws: Vec<Costs>,
-    /// What cannot be separated.
+    /// Costs that could not be separated.
     pub doubts: Vec<Doubt>,
-    /// Highest load of the slices over the lowest.
+    /// Highest load of the slices / lowest.
     pub moved: f64,
-    /// True where times are exact.
+    /// True: times are exact (eBPF); false: from the kernel's ticks.
     pub exact: bool,
 }
 
-/// Pieces of a slice: the CPU's, and the packets that its program's time is held against.
+/// A slice of the CPU, and the packets that its program's time is related to.
 pub type Piece<'a> = (&'a CpuSlice, f64);
 
-/// Fits the costs to slices of one CPU. `None` with too few slices or no packets.
+/// Fits the costs to slices of one CPU. `None`: too few slices, or no packets.
 pub fn fit(pieces: &[Piece<'_>], seed: u64) -> Option<Fitted> {
     let total: f64 = pieces.iter().map(|(_, load)| load).sum();
     if pieces.len() < FEWEST || total <= 0.0 {
@@ -93,7 +96,7 @@ pub fn fit(pieces: &[Piece<'_>], seed: u64) -> Option<Fitted> {
     Some(Fitted { costs, draws: draws.collect(), doubts, moved, exact })
 }
 
-/// Highest over lowest load, each the mean of a tenth of the slices, so that chance alone moves it little.
+/// Highest load / lowest, each the mean over a tenth of the slices, so that chance has little influence.
 fn moved(pieces: &[Piece<'_>]) -> f64 {
     let mut rates: Vec<f64> = pieces.iter().map(|(slice, load)| load / slice.seconds).collect();
     rates.sort_by(f64::total_cmp);
@@ -103,7 +106,7 @@ fn moved(pieces: &[Piece<'_>]) -> f64 {
     if lowest > 0.0 { highest / lowest } else { f64::INFINITY }
 }
 
-/// Slices drawn with replacement in runs of neighbours, which are alike (moving blocks, Kuensch 1989).
+/// Slices drawn with replacement, in runs of neighbours, which are correlated (moving blocks, Kuensch 1989).
 fn blocks<'a>(pieces: &[Piece<'a>], chance: &mut SplitMix64) -> Vec<Piece<'a>> {
     let length = (pieces.len() as f64).cbrt().ceil() as usize;
     let mut drawn = Vec::with_capacity(pieces.len() + length);
@@ -115,7 +118,7 @@ fn blocks<'a>(pieces: &[Piece<'a>], chance: &mut SplitMix64) -> Vec<Piece<'a>> {
     drawn
 }
 
-/// One fit. `share` answers (0 to 1) for what cannot be separated.
+/// One fit. `share` returns the division (0 to 1) between costs that cannot be separated.
 fn once(
     pieces: &[Piece<'_>],
     exact: bool,
@@ -138,7 +141,7 @@ fn once(
     };
     if !exact {
         doubts.push(Doubt::Ticks);
-        // What ticks charge to softirqs comes with packets; of the programs' time half may be others'.
+        // Softirq time by ticks is mostly per packet; of the programs' time, half may belong to others.
         let (packet_s, softirq_fixed) = by_clock(&|slice| slice.interrupt_s + slice.protocol_s, 0.1, doubts);
         let (application_s, program_fixed) = by_clock(&|slice| slice.other_s + slice.application_s, 0.5, doubts);
         let fixed = (softirq_fixed + program_fixed).min(0.95);
@@ -153,7 +156,7 @@ fn once(
     Some(Costs { packet_s, poll_s, wakeup_s, interrupt_s, application_s, switch_s, other_s, fixed })
 }
 
-/// (A packet's time, share of time by the clock) of what `of` picks. `None` where the load hardly moved.
+/// (time per packet, share of constant time) of what `of` selects. `None` if the load hardly changed.
 fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved: f64) -> Option<(f64, f64)> {
     if pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>() <= 0.0 {
         return Some((0.0, 0.0));
@@ -170,7 +173,8 @@ fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved
     Some((fit.coefficients[0], fit.coefficients[1]))
 }
 
-/// [packet, poll, wake-up]: polls by the packets that they took, over all slices, scaled so that they explain the softirqs' whole time.
+/// (packet, poll, wake-up): fits the time of polls to their packets over all slices, scaled so that the sum is the
+/// softirqs' whole time.
 fn softirq(pieces: &[Piece<'_>], doubts: &mut Vec<Doubt>) -> (f64, f64, f64) {
     let sum = |of: fn(&CpuSlice) -> f64| pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>();
     let (protocol_s, packets, polls) =
@@ -188,9 +192,9 @@ fn softirq(pieces: &[Piece<'_>], doubts: &mut Vec<Doubt>) -> (f64, f64, f64) {
     (protocol_s / packets, 0.0, 0.0)
 }
 
-/// Poll times of several slices as of one.
+/// Poll times of several slices in one list.
 pub fn pooled<'a>(slices: impl Iterator<Item = &'a CpuSlice>) -> Vec<PollTime> {
-    // By packets and by whether the CPU was idle: polls, sum and sum of squares of their times.
+    // [polls, sum of times, sum of squares] by packets, and by whether the CPU was idle.
     let mut sums: Vec<[f64; 3]> = Vec::new();
     for time in slices.flat_map(|slice| &slice.poll_times) {
         let place = 2 * time.packets as usize + usize::from(time.from_idle);
@@ -210,7 +214,7 @@ pub fn pooled<'a>(slices: impl Iterator<Item = &'a CpuSlice>) -> Vec<PollTime> {
     sums.into_iter().enumerate().filter(|(_, sum)| sum[0] > 0.0).map(time).collect()
 }
 
-/// (An interrupt that announces packets, share of time of all others, such as the timer's).
+/// (cost of an interrupt that announces packets, share of the time of all other interrupts, such as the timer's).
 fn interrupts(pieces: &[Piece<'_>], seconds: f64) -> (f64, f64) {
     let sum = |of: fn(&CpuSlice) -> f64| pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>();
     let (time_s, count) = (sum(|slice| slice.interrupt_s), sum(|slice| slice.interrupts));
@@ -220,14 +224,14 @@ fn interrupts(pieces: &[Piece<'_>], seconds: f64) -> (f64, f64) {
         weight: slice.seconds.powi(-2),
     };
     match robust(&pieces.iter().map(row).collect::<Vec<_>>(), 2) {
-        // Slices of one rate of interrupts tell a line through anything.
+        // If all slices have nearly the same rate of interrupts, a regression line is meaningless.
         Some(fit) if fit.r_squared > 0.5 => (fit.coefficients[0], fit.coefficients[1]),
         _ if count > 0.0 => (time_s / count, 0.0),
         _ => (0.0, time_s / seconds),
     }
 }
 
-/// (A packet in the program, a switch to it, share of its time by the clock).
+/// (cost of a packet in the program, cost of a switch to it, share of its constant time).
 fn program(
     pieces: &[Piece<'_>],
     load: f64,
@@ -239,7 +243,7 @@ fn program(
     if time_s <= 0.0 {
         return (0.0, 0.0, 0.0);
     }
-    // A packet's cost counts alike in every slice.
+    // Weighted so that a packet's cost counts equally in each slice.
     let row = |(slice, load): &Piece<'_>| Row {
         x: [*load, slice.wakeups, slice.seconds],
         y: slice.application_s,
@@ -263,7 +267,7 @@ fn program(
     ((1.0 - of_switches) * time_s / load, of_switches * time_s / switches.max(1.0), 0.0)
 }
 
-/// Standard deviation over mean, over the slices, of the switches a packet.
+/// Standard deviation / mean, over the slices, of the switches per packet.
 fn differ(pieces: &[Piece<'_>]) -> f64 {
     let ratios: Vec<f64> =
         pieces.iter().filter(|(_, load)| *load > 0.0).map(|(slice, load)| slice.wakeups / load).collect();

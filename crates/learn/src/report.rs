@@ -1,4 +1,4 @@
-//! What was seen as a [`Learned`]: [`learned`].
+//! Converts observations to a [`Learned`]: [`learned`].
 
 use netcliff_core::finding::{Calibration, Cost, FigurePath, HostSummary, Missing};
 use netcliff_core::learned::{Learned, LearnedPart, LearnedTraffic, PartKind, Watched};
@@ -14,53 +14,56 @@ use crate::costs::{Costs, Doubt, FEWEST, Fitted, Piece, fit};
 use crate::slice::{Count, CpuSlice, Slice, Watch, of_cpu, stolen, without_what_gives_way};
 use crate::watching::{Options, Taken};
 
-/// Share of the packets from which a CPU is a receive CPU, and of the program's time from which it is one that the program runs on.
+/// Share of the packets above which a CPU counts as a receive CPU; share of the program's time above which the program
+/// counts as running on it.
 const TAKES: f64 = 0.05;
 const RUNS: f64 = 0.05;
-/// Packets/s of a CPU below which nothing is learnt from it.
+/// Packet rate of a CPU below which nothing is learned from it (packets/s).
 const LEAST_PPS: f64 = 10.0;
-/// Share of a thread's time on one CPU from which that CPU has it in its own account.
+/// Share of a thread's time on one CPU above which the thread counts as part of that CPU.
 const STAYS: f64 = 0.9;
-/// CPU time of a thread below which it is left out, as a share of a CPU.
+/// CPU time of a thread, as a share of one CPU, below which it is left out.
 const LEAST_THREAD: f64 = 0.02;
-/// Length over which the highest load is taken (s).
+/// Time over which the highest load is averaged (s).
 const HIGHEST_OVER_S: f64 = 1.0;
-/// What a small packet and one of the usual MTU take of a socket's room (bytes): the kernel's `truesize` of a packet in a page's half, and in a head
-/// of its own.
+/// (bytes, memory in a socket) of a small packet; the next for one of the usual MTU: the kernel's `truesize` of a
+/// packet in half a page, and in a buffer of its own.
 const SMALL_PACKET: (f64, f64) = (SMALL_DATAGRAM_BYTES as f64, 400.0);
 const LARGE_PACKET: f64 = 2304.0;
-/// Share of slices that something disturbed from which the reader is warned.
+/// Share of disturbed slices above which the reader is warned.
 const DISTURBED: f64 = 0.3;
-/// Share of a CPU that the hypervisor took from which the reader is warned, and pauses of a program cannot be separated from its.
+/// Share of CPU time taken by the hypervisor above which the reader is warned, and pauses of a program cannot be
+/// distinguished from the hypervisor's.
 const STOLEN: f64 = 0.005;
-/// Shares of a slice from which a CPU is fully busy: of softirqs and program, and of all where they are not separated.
+/// Share of a slice above which a CPU counts as fully busy: that of softirqs and program, or of everything if these
+/// cannot be separated.
 const SATURATED: f64 = 0.95;
 const ALL: f64 = 0.99;
-/// Share of a CPU that does not grow with the load from which the reader is warned.
+/// Share of CPU time that does not grow with the load, above which the reader is warned.
 const MUCH_FIXED: f64 = 0.2;
 /// Seed of the resampling.
 const SEED: u64 = 0x6c65_6172_6e00;
 
-/// What follows from a watch alone, without the host it was of.
+/// Results of a watch without the description of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusions {
-    /// Parts, the one that gives out first in front.
+    /// Parts, the first one to overload first.
     pub parts: Vec<LearnedPart>,
-    /// What came.
+    /// Traffic during the watch.
     pub traffic: LearnedTraffic,
-    /// Costs of the receive CPU that gives out first.
+    /// Costs of the receive CPU that overloads first; `None`: no costs were found.
     pub calibration: Option<Calibration>,
-    /// The scheme that the model computed with.
+    /// The scheme used for the model.
     pub scheme: Scheme,
-    /// Slices with exact or ticked times, and those of them that were disturbed.
+    /// (slices with exact or ticked times, disturbed ones among them).
     pub slices: (u64, u64),
-    /// What is not known.
+    /// Figures that are missing, and why.
     pub missing: Vec<Missing>,
-    /// What speaks against relying on it.
+    /// Reasons not to rely on the results, one sentence each.
     pub cautions: Vec<String>,
 }
 
-/// The record of a watch.
+/// The result of a watch.
 pub fn learned(taken: &Taken, options: &Options) -> Learned {
     let inventory = &taken.host.host;
     let port = taken.interfaces.first().and_then(|name| taken.host.port(name));
@@ -138,7 +141,7 @@ pub fn learned(taken: &Taken, options: &Options) -> Learned {
     }
 }
 
-/// Whether most packets of the slices came through a backlog; `otherwise` where slices do not say.
+/// True if most packets of the slices came through a backlog; `otherwise` if the slices do not show it.
 fn is_backlog(watch: &Watch, otherwise: bool) -> bool {
     let of = |wanted: bool| -> f64 {
         let slices = watch.slices.iter().flat_map(|slice| &slice.cpus);
@@ -148,7 +151,7 @@ fn is_backlog(watch: &Watch, otherwise: bool) -> bool {
     if backlog + device > 0.0 { backlog >= device } else { otherwise }
 }
 
-/// Parts, costs and traffic of a watch. Pure.
+/// Parts, costs and traffic from a watch.
 pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str, loss: f64) -> Conclusions {
     let watch = &Watch { slices: without_what_gives_way(&watch.slices), ..watch.clone() };
     let slices = &watch.slices;
@@ -159,7 +162,7 @@ pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str
     let socket_bytes = watch.sockets.iter().map(|socket| socket.room_bytes).fold(0.0, f64::max);
     let room = Room {
         ring: watch.ring.unwrap_or(1000).max(1),
-        // The kernel's own default (net.core.rmem_default) where no socket was seen.
+        // Without a socket: the kernel's default (net.core.rmem_default).
         socket: ((if socket_bytes > 0.0 { socket_bytes } else { DEFAULT_RECEIVE_BUFFER_BYTES as f64 }) / packet_bytes)
             .round()
             .max(1.0) as u64,
@@ -198,7 +201,7 @@ pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str
     result
 }
 
-/// CPUs that take packets or that the program runs on.
+/// CPUs that receive packets, or that the program runs on.
 fn cpus(slices: &[Slice]) -> Vec<u32> {
     let mut sums = std::collections::BTreeMap::<u32, (f64, f64)>::new();
     for cpu in slices.iter().flat_map(|slice| &slice.cpus) {
@@ -238,7 +241,7 @@ fn traffic(watch: &Watch) -> LearnedTraffic {
     }
 }
 
-/// Neighbouring slices of a second together.
+/// Groups neighbouring slices into pieces of about a second.
 fn grouped(slices: &[Slice]) -> Vec<&[Slice]> {
     let each_s = slices.first().map_or(1.0, |slice| slice.seconds).max(1e-3);
     slices.chunks(((HIGHEST_OVER_S / each_s).round() as usize).max(1)).collect()
@@ -249,14 +252,14 @@ fn packets_per_s(slices: &[Slice]) -> f64 {
     packets / seconds.max(1e-9)
 }
 
-/// What a watch saw of one CPU.
+/// Observations of one CPU.
 struct OwnCpu<'a> {
     cpu: u32,
-    /// Its slices with times, each with whether something else disturbed it.
+    /// (slice with times, whether it was disturbed).
     slices: Vec<(&'a CpuSlice, bool)>,
-    /// Those that nothing disturbed, with the packets that their times are held against.
+    /// Undisturbed slices, each with the packets that its times are related to.
     pieces: Vec<Piece<'a>>,
-    /// Its packets over all; 1 if only the program runs on it.
+    /// Its packets divided by all packets; 1 if only the program runs on it.
     share: f64,
     takes_packets: bool,
     packets_per_s: f64,
@@ -266,7 +269,7 @@ impl<'a> OwnCpu<'a> {
     fn of(watch: &'a Watch, cpu: u32, all_pps: f64) -> Self {
         let slices = of_cpu(&watch.slices, cpu);
         let own_pps = rate(&slices, |slice| slice.packets);
-        // A meter that rests leaves slices without packets of the CPU: rates are of the others.
+        // While the meter is off, slices have no packets by CPU: rates are those of the other slices.
         let metered = watch.slices.iter().filter_map(|slice| {
             let own = slice.cpus.iter().find(|one| one.cpu == cpu && one.seconds > 0.0)?;
             Some((slice, own))
@@ -274,7 +277,7 @@ impl<'a> OwnCpu<'a> {
         let sum = |of: fn(&Slice) -> f64| metered.clone().map(|(slice, _)| of(slice)).sum::<f64>();
         let metered_pps = sum(|slice| slice.packets) / sum(|slice| slice.seconds).max(1e-9);
         let takes_packets = own_pps >= TAKES * metered_pps && own_pps > 0.0;
-        // Without counts of the interfaces it has all.
+        // Without counts of the interfaces it counts as having all packets.
         let share = if takes_packets && metered_pps > 0.0 { own_pps / metered_pps } else { 1.0 };
         let load = |(slice, own): (&Slice, &CpuSlice)| {
             if takes_packets { own.packets } else { slice.packets * own.seconds / slice.seconds }
@@ -288,7 +291,7 @@ impl<'a> OwnCpu<'a> {
         Self { cpu, slices, pieces, share, takes_packets, packets_per_s: share * all_pps }
     }
 
-    /// The part without a cliff.
+    /// The part, without its cliff.
     fn part(&self) -> LearnedPart {
         LearnedPart {
             kind: PartKind::Cpu,
@@ -307,7 +310,7 @@ impl<'a> OwnCpu<'a> {
         }
     }
 
-    /// The CPU's cliff and the costs from which it follows; otherwise the reason, as a sentence.
+    /// The CPU's cliff, and the costs that it follows from; otherwise the reason, as a sentence.
     fn cliff(&self, watch: &Watch, scheme: &Scheme, room: Room, loss: f64) -> Result<(CpuCliff, Fitted), String> {
         if self.packets_per_s < LEAST_PPS {
             return Err(format!("only {:.1} packets/s came: too few to say what one costs", self.packets_per_s));
@@ -331,8 +334,8 @@ impl<'a> OwnCpu<'a> {
         Ok((cliff, fitted))
     }
 
-    /// Whether it was fully busy in most slices: what costs a packet cannot be separated then from what waits for one. Other tasks give way
-    /// to some degree; by ticks they are not separated from the program.
+    /// True if it was fully busy in most slices: the cost of a packet then cannot be separated from the time of waiting
+    /// packets. Other tasks partly yield, and by ticks they cannot be separated from the program.
     fn is_full(&self) -> bool {
         let saturated = self.slices.iter().filter(|(slice, _)| {
             let (used_s, most) =
@@ -343,7 +346,7 @@ impl<'a> OwnCpu<'a> {
     }
 }
 
-/// What `of` counts, a second of the slices.
+/// Sum of `of` over the slices, per second.
 fn rate(slices: &[(&CpuSlice, bool)], of: fn(&CpuSlice) -> f64) -> f64 {
     let seconds: f64 = slices.iter().map(|(slice, _)| slice.seconds).sum::<f64>().max(1e-9);
     slices.iter().map(|(slice, _)| of(slice)).sum::<f64>() / seconds
@@ -406,7 +409,7 @@ impl Conclusions {
         }
     }
 
-    /// Threads that move between CPUs, or run where nothing else was learnt.
+    /// Adds threads that move between CPUs, or that run on CPUs from which nothing was learned.
     fn add_threads(&mut self, slices: &[Slice], programs: &[Program]) {
         let mut sums = std::collections::BTreeMap::<(u32, u32), (f64, std::collections::BTreeMap<u32, f64>)>::new();
         for thread in slices.iter().flat_map(|slice| &slice.threads) {
@@ -458,7 +461,7 @@ impl Conclusions {
         }
     }
 
-    /// Sockets that fill because their program pauses.
+    /// Adds sockets that fill because their program pauses.
     fn add_sockets(&mut self, watch: &Watch, packet_bytes: f64, loss: f64) {
         for socket in &watch.sockets {
             let Some(pausing) = cliff::pausing(socket, packet_bytes, loss) else { continue };
@@ -493,7 +496,7 @@ impl Conclusions {
         }
     }
 
-    /// Takes back each cliff that lies below a load that was carried for a second without a loss: something in the fit is wrong then.
+    /// Removes each cliff below a load that was carried for a second without losses: the fit must be wrong then.
     fn refuse_contradicted(&mut self, slices: &[Slice]) {
         let carried = grouped(slices).into_iter().filter(|group| group.iter().all(|slice| slice.lost == 0.0));
         let Some(carried_pps) = carried.map(packets_per_s).reduce(f64::max) else { return };
@@ -517,7 +520,7 @@ impl Conclusions {
         }
     }
 
-    /// What the reader has to know of the whole.
+    /// Adds cautions on the whole result.
     fn explain(&mut self, slices: &[Slice]) {
         if slices.is_empty() {
             self.lacks("parts", "The watch ended before its first slice: watch longer.".to_owned());
@@ -549,7 +552,7 @@ impl Conclusions {
     }
 }
 
-/// Load over cliff, with the cliff's interval.
+/// Load divided by the cliff, with the cliff's interval.
 fn share_of(load: f64, cliff: &Figure) -> Figure {
     match cliff.interval {
         Some(interval) => Figure::between(
@@ -562,7 +565,7 @@ fn share_of(load: f64, cliff: &Figure) -> Figure {
     }
 }
 
-/// The costs for the page, each with the interval of its draws.
+/// The costs for the report, each with its interval from the draws.
 fn costs(fitted: &Fitted, method: &str) -> Vec<Cost> {
     let how = if fitted.exact { "regression over slices" } else { "regression over slices of ticks" };
     let row = |key: &str, unit: &str, of: fn(&Costs) -> f64| {

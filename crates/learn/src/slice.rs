@@ -1,141 +1,142 @@
-//! What a watch saw, as plain data.
+//! Observations of a watch, as plain data.
 
 use netcliff_trial::bench::PollTime;
 
-/// A receive CPU, or one that the program runs on, in a slice.
+/// Time slice of a receive CPU, or of one that the program runs on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CpuSlice {
-    /// Number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Length (s).
+    /// Length of the metered time (s).
     pub seconds: f64,
-    /// True: times are of eBPF programs, exact and exclusive; false: of the kernel's ticks, where `application_s` is 0 and `other_s` has all
-    /// programs.
+    /// True: times are exact and exclusive (eBPF). False: from the kernel's ticks; `application_s` is then 0, and
+    /// `other_s` includes all programs.
     pub exact: bool,
     /// Time in hard interrupts (s).
     pub interrupt_s: f64,
-    /// Time in receive softirqs; by ticks in all softirqs (s).
+    /// Time in receive softirqs; with ticks in all softirqs (s).
     pub protocol_s: f64,
-    /// Time of the program (s).
+    /// Time of the watched program (s).
     pub application_s: f64,
-    /// Time in other softirqs, transmission included (s).
+    /// Time in other softirqs, including transmission (s).
     pub softirq_other_s: f64,
     /// Time of other tasks (s).
     pub other_s: f64,
-    /// Time with nothing to do (s).
+    /// Idle time (s).
     pub idle_s: f64,
-    /// Taken by the hypervisor (s).
+    /// Time taken by the hypervisor (s).
     pub steal_s: f64,
-    /// Packets that protocol processing took.
+    /// Packets that protocol processing took from its queues.
     pub packets: f64,
-    /// Polls.
+    /// Number of polls.
     pub polls: f64,
-    /// Interrupts that announce packets.
+    /// Number of interrupts that announce packets.
     pub interrupts: f64,
-    /// Switches to the program.
+    /// Number of switches to the program.
     pub wakeups: f64,
-    /// How long polls took, by packets.
+    /// Durations of polls, by packets.
     pub poll_times: Vec<PollTime>,
-    /// Time in softirqs after their last poll (s).
+    /// Time in softirqs after the last poll of each (s).
     pub tail_s: f64,
     /// True: most packets came through the CPU's backlog.
     pub backlog: bool,
-    /// Dropped at the backlog.
+    /// Packets dropped at the backlog.
     pub dropped: f64,
 }
 
 impl CpuSlice {
-    /// All time that was used (s).
+    /// Time that was used, all but idle (s).
     pub fn busy_s(&self) -> f64 {
         self.interrupt_s + self.protocol_s + self.application_s + self.softirq_other_s + self.other_s
     }
 }
 
-/// A thread of the program in a slice.
+/// Time slice of a thread of the program.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ThreadSlice {
-    /// Process.
+    /// Process ID.
     pub pid: u32,
-    /// Thread.
+    /// Thread ID.
     pub tid: u32,
-    /// The CPU that it ran on last.
+    /// The CPU on which it ran last.
     pub cpu: u32,
     /// CPU time (s).
     pub ran_s: f64,
-    /// True: it has a real-time policy, and other programs give way to it.
+    /// True: it has a real-time policy, so that other programs yield to it.
     pub is_realtime: bool,
 }
 
-/// A slice of time.
+/// A time slice of the host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Slice {
     /// Its start, seconds since the epoch (UTC).
     pub at_unix_s: f64,
     /// Length (s).
     pub seconds: f64,
-    /// Received by the watched interfaces.
+    /// Packets received by the watched interfaces.
     pub packets: f64,
-    /// Bytes of these.
+    /// Bytes of these packets.
     pub bytes: f64,
-    /// Sent by them.
+    /// Packets sent by these interfaces.
     pub sent: f64,
-    /// By CPU. Without a meter that runs all the time some slices have counts alone: `seconds` of their CPUs is 0.
+    /// By CPU. If the meter does not run all the time, some slices have only counts: `seconds` of their CPUs is 0.
     pub cpus: Vec<CpuSlice>,
-    /// The program's threads that ran.
+    /// Threads of the program that ran.
     pub threads: Vec<ThreadSlice>,
-    /// Packets lost anywhere that is counted.
+    /// Packets lost at any place with a counter.
     pub lost: f64,
 }
 
-/// Packets received in one interval of the fast counting.
+/// Packets received in one short interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Count {
-    /// Length (s).
+    /// Length of the interval (s).
     pub seconds: f64,
-    /// Packets.
+    /// Number of packets.
     pub packets: f64,
 }
 
-/// A look at a socket of the program.
+/// State of a program's socket at one time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SocketLook {
-    /// What waited over the room for it.
+    /// Bytes waiting / bytes that fit.
     pub share: f64,
-    /// Packets/s at that time.
+    /// Packet rate at that time (packets/s).
     pub packets_per_s: f64,
 }
 
-/// Looks at one socket.
+/// States of one socket over the watch.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SocketLooks {
-    /// Its name.
+    /// Name of the socket.
     pub name: String,
-    /// Room for packets (bytes, with what the kernel adds to each).
+    /// Memory for packets (bytes, including the kernel's overhead for each).
     pub room_bytes: f64,
     /// The looks.
     pub looks: Vec<SocketLook>,
-    /// Lost there during the watch.
+    /// Packets dropped at the socket during the watch.
     pub dropped: f64,
 }
 
-/// Everything that a watch saw.
+/// All observations of a watch.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Watch {
     /// Slices, in order.
     pub slices: Vec<Slice>,
-    /// Packets in short intervals, without a gap.
+    /// Packets in short intervals, without gaps.
     pub counts: Vec<Count>,
-    /// Runs of much shorter intervals, each without a gap.
+    /// Runs of much shorter intervals; each run has no gaps.
     pub fine: Vec<Vec<Count>>,
     /// Sockets of the program.
     pub sockets: Vec<SocketLooks>,
-    /// Packets that a CPU's backlog, or the NIC's ring, holds; `None`: not known.
+    /// Packets that a CPU's backlog, or the NIC's ring, holds; `None`: unknown.
     pub ring: Option<u64>,
-    /// Period of the scheduler's tick (s); `None`: not known.
+    /// Period of the scheduler's tick (s); `None`: unknown.
     pub tick_s: Option<f64>,
 }
 
-/// The slices with the CPU time of other tasks left out where the program is a real-time one: they give way to it, as they do to softirqs.
+/// The slices without the CPU time of other tasks, if the program is a real-time one: other tasks yield to it, as they
+/// do to softirqs.
 pub fn without_what_gives_way(slices: &[Slice]) -> Vec<Slice> {
     let ran = |realtime: bool| -> f64 {
         let threads = slices.iter().flat_map(|slice| &slice.threads);
@@ -150,18 +151,19 @@ pub fn without_what_gives_way(slices: &[Slice]) -> Vec<Slice> {
     slices
 }
 
-/// Share of its median by which a slice's foreign time is beyond it when something else disturbed it, in median deviations, and at least this share of the time.
+/// Number of median deviations by which the other tasks' time must exceed its median for a slice to count as disturbed;
+/// and the least such difference, as a share of the time.
 const FAR: f64 = 6.0;
 const LEAST: f64 = 0.03;
-/// Share of the time that the hypervisor took from which a slice is disturbed.
+/// Share of the time taken by the hypervisor above which a slice counts as disturbed.
 const STOLEN: f64 = 0.1;
 
-/// The slices of a CPU with exact or ticked times, each with whether something else disturbed it: other tasks took much more than they mostly do, or the
-/// hypervisor took the CPU.
+/// (slice, whether it was disturbed) of a CPU with exact or ticked times. Disturbed: other tasks used much more time
+/// than usual, or the hypervisor took the CPU away.
 pub fn of_cpu(slices: &[Slice], cpu: u32) -> Vec<(&CpuSlice, bool)> {
     let own: Vec<&CpuSlice> =
         slices.iter().flat_map(|slice| slice.cpus.iter().filter(|one| one.cpu == cpu && one.seconds > 0.0)).collect();
-    // By ticks the program is among the others: its time grows with the load.
+    // With ticks, the program is among the others: its time grows with the load.
     let foreign = |one: &CpuSlice| if one.exact { one.other_s / one.seconds } else { 0.0 };
     let mut shares: Vec<f64> = own.iter().map(|one| foreign(one)).collect();
     let median = middle(&mut shares);
@@ -169,12 +171,12 @@ pub fn of_cpu(slices: &[Slice], cpu: u32) -> Vec<(&CpuSlice, bool)> {
     let limit = median + (FAR * middle(&mut away)).max(LEAST);
     let flagged: Vec<(&CpuSlice, bool)> =
         own.into_iter().map(|one| (one, foreign(one) > limit || one.steal_s > STOLEN * one.seconds)).collect();
-    // Where most are disturbed there is no quiet host to learn from: then all count.
+    // If most slices are disturbed, the host is never quiet: then all of them count.
     let most = 2 * flagged.iter().filter(|(_, disturbed)| *disturbed).count() > flagged.len();
     flagged.into_iter().map(|(slice, disturbed)| (slice, disturbed && !most)).collect()
 }
 
-/// Share of the time of these CPUs that the hypervisor took, the highest of them.
+/// Share of the time that the hypervisor took, of the CPU with the largest share.
 pub fn stolen(slices: &[Slice]) -> f64 {
     let mut sums = std::collections::BTreeMap::<u32, (f64, f64)>::new();
     for slice in slices {
@@ -186,7 +188,7 @@ pub fn stolen(slices: &[Slice]) -> f64 {
     sums.values().map(|(steal_s, seconds)| steal_s / seconds.max(1e-9)).fold(0.0, f64::max)
 }
 
-/// The median, 0 of nothing; sorts.
+/// The median, 0 without values. Sorts the values.
 pub(crate) fn middle(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
@@ -196,7 +198,8 @@ pub(crate) fn middle(values: &mut [f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Of twenty slices in one of which another task had a third of the CPU, and in one the hypervisor, these two are disturbed.
+    /// Of twenty slices, another task had a third of the CPU in one, and the hypervisor in another: these two are
+    /// disturbed.
     #[test]
     fn a_slice_that_others_disturbed_is_recognised() {
         let slice = |n: usize| {

@@ -1,4 +1,4 @@
-//! Exact fakes: slices of a host whose costs, and so whose cliff, are known.
+//! Exact fakes: slices of a host with known costs, and so a known cliff.
 
 use netcliff_core::learned::PartKind;
 use netcliff_core::math::SplitMix64;
@@ -17,7 +17,7 @@ use crate::slice::{Count, CpuSlice, Slice, SocketLook, SocketLooks, ThreadSlice,
 const LOSS: f64 = 1e-4;
 const ROOM: Room = Room { ring: 1000, socket: 277, tick_s: 4e-3 };
 
-/// The host: a packet costs 2.2 us and what it shares with others.
+/// Costs of the host: 2.2 us per packet, and costs that packets share.
 const COSTS: Costs = Costs {
     packet_s: 0.9e-6,
     poll_s: 0.4e-6,
@@ -33,17 +33,17 @@ fn napi() -> Napi {
     Napi { backlog: true, ..Napi::default() }
 }
 
-/// The cliff of the host (pps).
+/// Cliff of that host (pps).
 fn true_cliff_pps() -> f64 {
     let (engine, traffic) = (ModelEngine::default().without_quantiles(), Traffic::poisson(1.0));
     netcliff_model::cliff(&engine, &host(&COSTS, ROOM), &Scheme::Napi(napi()), &traffic, LOSS).unwrap().pps
 }
 
-/// A fake of CPU 1 of the host.
+/// Fake observations of CPU 1 of the host.
 struct Fake {
     chance: SplitMix64,
     cliff_pps: f64,
-    /// How much dearer everything is at an eighth of the cliff than there, caches being cold.
+    /// Relative increase of all costs at an eighth of the cliff, compared with the cliff, because of cold caches.
     colder: f64,
     exact: bool,
 }
@@ -54,17 +54,17 @@ impl Fake {
     }
 
     fn normal(&mut self) -> f64 {
-        // A sum of twelve uniform draws.
+        // Sum of twelve uniform numbers.
         (0..12).map(|_| self.chance.uniform()).sum::<f64>() - 6.0
     }
 
-    /// Half a second at this load.
+    /// A slice of half a second at this load.
     fn slice(&mut self, at: usize, pps: f64) -> Slice {
         let seconds = 0.5;
         let packets = (pps * seconds + (pps * seconds).sqrt() * self.normal()).max(0.0).round();
         let cold = 1.0 + self.colder * (self.cliff_pps / pps.max(1.0)).log2() / 3.0;
         let used = (pps * (COSTS.packet_s + COSTS.application_s)).min(0.95);
-        // Polls take more packets, and wake-ups bring more, the busier the CPU is.
+        // The busier the CPU, the more packets per poll and per wake-up.
         let batch = 1.0 / (1.0 - pps * COSTS.packet_s).max(0.05);
         let (polls, wakeups) = (packets / batch, packets * (1.0 - used) / batch.sqrt());
         let speed = |fake: &mut Self| cold * (1.0 + 0.02 * fake.normal());
@@ -112,7 +112,7 @@ impl Fake {
         }
     }
 
-    /// A minute at these shares of the cliff, one after the other.
+    /// A watch of a minute at these shares of the cliff in sequence.
     fn watch(&mut self, shares: &[f64]) -> Watch {
         let pps = |at: usize| shares[at * shares.len() / 120] * self.cliff_pps;
         let loads: Vec<f64> = (0..120).map(pps).collect();
@@ -122,7 +122,7 @@ impl Fake {
     }
 }
 
-/// What ticks of 4 ms show of a slice.
+/// The slice as ticks of 4 ms show it.
 fn ticked(cpu: CpuSlice, chance: &mut SplitMix64) -> CpuSlice {
     let ticks = 250.0 * cpu.seconds;
     let mut sampled = |s: f64| {
@@ -149,8 +149,9 @@ fn learnt(watch: &Watch) -> Conclusions {
     from_watch(watch, &napi(), &[], "a fake", LOSS)
 }
 
-/// Fifty hosts at 20 to 50 % of their cliff, everything 10 % dearer at an eighth of it: the interval covers in 80 % or more, and the middle is near. A
-/// nominal 90 % misses 11 or more of 50 with probability 1 %, were it exact; the seeds are fixed.
+/// Fifty hosts at 20 to 50 % of their cliff, with all costs 10 % higher at an eighth of it: the interval covers the
+/// cliff in at least 80 %, and its middle is close. An exact 90 % interval would miss 11 or more of 50 with probability
+/// 1 %; the seeds are fixed.
 #[test]
 fn the_interval_covers_the_true_cliff() {
     let cliff_pps = true_cliff_pps();
@@ -172,7 +173,8 @@ fn the_interval_covers_the_true_cliff() {
     assert!(errors[25] < 0.1 && errors[49] < 0.25, "{errors:?}");
 }
 
-/// Half a minute of a few dear packets, and two seconds of a load that is carried without a loss far above the cliff that these would have.
+/// Half a minute of few, expensive packets, then two seconds of a load carried without losses far above the cliff that
+/// these would give.
 #[test]
 fn a_load_that_was_carried_refutes_a_lower_cliff() {
     let cliff_pps = true_cliff_pps();
@@ -198,7 +200,7 @@ fn a_load_that_was_carried_refutes_a_lower_cliff() {
     assert!(learnt(&watch).parts[0].cliff_pps.is_some(), "what lost packets carried nothing");
 }
 
-/// The costs themselves, of a host whose costs do not fall with the load.
+/// The costs are recovered, for a host whose costs do not depend on the load.
 #[test]
 fn costs_are_told_apart_where_the_load_moves() {
     let result = learnt(&Fake::new(3, true_cliff_pps()).watch(&[0.2, 0.35, 0.5, 0.3]));
@@ -229,7 +231,7 @@ fn what_a_steady_load_cannot_tell_is_named_with_what_would_tell_it() {
     assert!(cliff.covers(true_cliff_pps()), "{cliff:?}");
 }
 
-/// Packets that come one at a time, each with a wake-up of its own.
+/// Packets come one by one, each with its own wake-up.
 #[test]
 fn packets_one_at_a_time_leave_polls_and_switches_in_doubt() {
     let mut watch = Fake::new(6, true_cliff_pps()).watch(&[0.05, 0.1]);
@@ -281,7 +283,7 @@ fn a_cpu_without_time_left_is_at_its_cliff() {
     assert!(result.calibration.is_none(), "costs there are not those below the cliff");
 }
 
-/// A lock that is held 5 ms once a second while 20 kpps come: the socket holds 277 packets, which fill it in 5 ms at 55 kpps.
+/// A lock is held for 5 ms once a second at 20 kpps. The socket holds 277 packets, which fill it in 5 ms at 55 kpps.
 #[test]
 fn a_program_that_pauses_is_found_and_named() {
     let cliff_pps = true_cliff_pps();
@@ -309,7 +311,7 @@ fn a_program_that_pauses_is_found_and_named() {
     assert!(why.contains("stops reading for up to 5.") || why.contains("stops reading for up to 4.9"), "{why}");
     assert!(why.contains("about every 1.") || why.contains("about every 0.9"), "{why}");
     assert!(rest.iter().all(|part| part.kind != PartKind::Socket), "a socket that is read at once is no part");
-    // Where the hypervisor takes the CPU, it may have been that.
+    // If the hypervisor takes the CPU, it may be the cause of the pauses.
     watch.slices.iter_mut().for_each(|slice| slice.cpus[0].steal_s = 0.01 * slice.seconds);
     let stolen = learnt(&watch);
     assert!(stolen.parts.iter().all(|part| part.kind != PartKind::Socket), "{:?}", stolen.parts);
@@ -320,7 +322,7 @@ fn a_program_that_pauses_is_found_and_named() {
     );
 }
 
-/// A thread that moves between two CPUs has no CPU of its own to fill, but no more than one.
+/// A thread that moves between two CPUs fills neither of them, but uses at most one CPU.
 #[test]
 fn a_thread_that_moves_has_a_cliff_of_its_own() {
     let cliff_pps = true_cliff_pps();
@@ -337,7 +339,7 @@ fn a_thread_that_moves_has_a_cliff_of_its_own() {
     assert!(cliff.covers(0.99 * 0.99 / 4e-6), "{cliff:?}");
 }
 
-/// Half of the packets go to each of two CPUs: each has half of the traffic's cliff.
+/// Each of two CPUs receives half of the packets, and has half of the traffic's cliff.
 #[test]
 fn two_receive_cpus_are_two_parts() {
     let cliff_pps = true_cliff_pps();

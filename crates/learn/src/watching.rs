@@ -1,9 +1,9 @@
-//! Takes slices from this host: [`watch`]. It reads counters and, where the kernel lets it, runs programs at its tracepoints; it sends nothing.
+//! Observes this host in time slices: [`watch`]. It reads counters and, if the kernel permits, runs eBPF programs at
+//! tracepoints; it sends nothing.
 //!
-//! One thread looks at the interfaces' counters every `TICK`, and for a tenth of a second every few seconds ten times as often. At the end of a
-//! slice it reads what CPUs did. The meter by eBPF costs some ten nanoseconds an event: where the watch as a whole would take
-//! more than `BUDGET`, it runs for
-//! `METERED` at a time and rests in between.
+//! One thread reads the interfaces' counters every `TICK`, and ten times as often for a tenth of a second every few
+//! seconds. At the end of a slice it reads the CPUs' times. The eBPF meter costs some ten nanoseconds per event: if the
+//! watch would exceed `BUDGET`, the meter runs for `METERED` at a time, with breaks.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,50 +23,52 @@ use netcliff_trial::trial::poll_time;
 
 use crate::slice::{Count, CpuSlice, Slice, SocketLook, SocketLooks, ThreadSlice, Watch};
 
-/// Time between looks at counters.
+/// Interval between readings of the counters.
 const TICK: Duration = Duration::from_millis(10);
-/// The same in a run of fine ones, how many make a run, and the time from one run to the next.
+/// Interval in a run of fast readings; number of readings per run; time from one run to the next.
 const FINE_TICK: Duration = Duration::from_millis(1);
 const FINE_LOOKS: usize = 100;
 const FINE_EVERY: Duration = Duration::from_secs(3);
-/// Shares of a CPU, of the 1 % that is promised: what all of the watch may take for the meter's programs to run, what these may take in any case, and
-/// what looks at counters may take.
+/// CPU budget, as shares of one CPU, within the promised 1 %: largest use of the whole watch with which the meter's
+/// programs may run; what these may use in any case; what readings of counters may use.
 const BUDGET: f64 = 0.008;
 const LEAST_METERED: f64 = 0.002;
 const LOOKING: f64 = 0.002;
-/// Times the usual, and what is usual at first (s), that a look takes from the clock to the counters if it does not count.
+/// A reading does not count if it took this many times the usual time from clock to counters; the usual time at the
+/// start (s).
 const SLOW_LOOK: f64 = 3.0;
 const USUAL_S: f64 = 1e-4;
-/// Time for which a meter runs at least when it has begun, and at the beginning of a watch.
+/// Shortest time that the meter runs once started, and its time at the start of a watch.
 const METERED: Duration = Duration::from_secs(2);
 const METERED_FIRST: Duration = Duration::from_secs(5);
-/// What beginning again is taken to cost before it was measured (s of CPU time).
+/// Cost assumed for restarting the meter, until it is measured (s of CPU time).
 const WAKE_S: f64 = 5e-3;
-/// Shortest slices: of exact times, and of the kernel's ticks, whose error is 1/sqrt(ticks).
+/// Length of the shortest slices: with exact times, and with the kernel's ticks, whose relative error is 1/sqrt(ticks).
 const SLICE: Duration = Duration::from_millis(400);
 const SLICE_OF_TICKS: Duration = Duration::from_secs(1);
-/// Most slices of a watch: a longer watch has longer ones.
+/// Most slices of a watch; a longer watch has longer slices.
 const MOST_SLICES: u32 = 4000;
-/// Most looks that are kept of each kind: two hours of them.
+/// Most readings stored of each kind: two hours.
 const MOST_COUNTS: usize = 720_000;
-/// Time over which the programs that serve are looked for where none is named, and the share of a CPU from which one counts.
+/// If no program is named: time over which the programs with sockets are looked for, and the share of a CPU above which
+/// one counts.
 const SEARCH: Duration = Duration::from_secs(1);
 const SERVING: f64 = 0.02;
-/// Programs that are watched.
+/// Most programs that are watched.
 const MOST_PROGRAMS: usize = 4;
 
-/// What to watch.
+/// Settings of a watch.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Interfaces by name; empty: the main ones.
+    /// Names of the interfaces; empty: the main ones.
     pub interfaces: Vec<String>,
-    /// Port of the program.
+    /// Port that the program listens on; `None`: not given.
     pub port: Option<u16>,
-    /// Process of the program.
+    /// Process ID of the program; `None`: not given.
     pub pid: Option<u32>,
-    /// How long.
+    /// Length of the watch.
     pub length: Duration,
-    /// How CPU time is accounted.
+    /// How CPU time is measured.
     pub meter: Preference,
     /// Loss fraction that defines the cliff.
     pub loss: f64,
@@ -74,10 +76,10 @@ pub struct Options {
     pub command: String,
 }
 
-/// Why nothing was learnt.
+/// Why a watch failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnError {
-    /// What was named is not there.
+    /// An interface, port or process does not exist.
     #[error("{0}")]
     Usage(String),
     /// Counters cannot be read.
@@ -85,47 +87,47 @@ pub enum LearnError {
     Failed(String),
 }
 
-/// How far a watch is.
+/// Progress of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Progress {
-    /// Time so far (s).
+    /// Time since the start (s).
     pub elapsed_s: f64,
-    /// Time in all (s).
+    /// Total time (s).
     pub of_s: f64,
-    /// Packets/s of the last slice.
+    /// Packet rate in the last slice (packets/s).
     pub packets_per_s: f64,
 }
 
-/// A watch and what it was of.
+/// A watch, with the host and programs that were watched.
 #[derive(Debug)]
 pub struct Taken {
-    /// What was seen.
+    /// The observations.
     pub watch: Watch,
-    /// The host.
+    /// Description of the host.
     pub host: Inspection,
     /// Names of the interfaces.
     pub interfaces: Vec<String>,
-    /// The programs.
+    /// The watched programs.
     pub programs: Vec<Program>,
-    /// When it began, seconds since the epoch (UTC).
+    /// Start, seconds since the epoch (UTC).
     pub started_unix_s: f64,
-    /// Length (s).
+    /// Length of the watch (s).
     pub seconds: f64,
     /// Length of a slice (s).
     pub slice_s: f64,
-    /// Method of accounting, in words.
+    /// How CPU time was measured, in words.
     pub method: String,
     /// CPU time of this process (s).
     pub own_s: f64,
-    /// CPU time of the meter's programs in the kernel (s); `None`: it has none, or it is not known.
+    /// CPU time of the meter's eBPF programs (s); `None`: it has none, or it is unknown.
     pub meter_s: Option<f64>,
-    /// Shares of receive queues.
+    /// Share of each receive queue in the packets.
     pub queues: Vec<QueueLoad>,
-    /// Lost during the watch, a sentence each.
+    /// Losses during the watch, one sentence each.
     pub lost: Vec<String>,
-    /// What happened that the reader has to know, a sentence each.
+    /// Events that the reader must know, one sentence each.
     pub cautions: Vec<String>,
-    /// True: stopped before its time.
+    /// True: stopped before the requested time.
     pub partial: bool,
 }
 
@@ -133,7 +135,7 @@ fn failed(error: impl std::fmt::Display) -> LearnError {
     LearnError::Failed(error.to_string())
 }
 
-/// Watches.
+/// Watches this host.
 ///
 /// # Errors
 /// See [`LearnError`].
@@ -204,7 +206,7 @@ fn interfaces(named: &[String], host: &Inspection) -> Result<Vec<String>, LearnE
     Ok(names)
 }
 
-/// The programs that are named, else those with sockets that use most CPU time; and what has to be known of that.
+/// The named programs, or else those with sockets that use the most CPU time; and cautions about this choice.
 fn programs(options: &Options, ports: &[&Port], stop: &AtomicBool) -> Result<(Vec<Program>, Vec<String>), LearnError> {
     if let Some(pid) = options.pid {
         let none =
@@ -256,7 +258,7 @@ fn queues(moment: &Moment) -> Vec<QueueLoad> {
     if all > 0.0 { moment.interfaces.iter().flat_map(of).collect() } else { Vec::new() }
 }
 
-/// Waits in steps, so that a stop ends it.
+/// Waits in short steps, so that `stop` ends it.
 fn wait(length: Duration, stop: &AtomicBool) {
     let end = Instant::now() + length;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
@@ -264,7 +266,7 @@ fn wait(length: Duration, stop: &AtomicBool) {
     }
 }
 
-/// The state of a watch.
+/// State of a watch.
 struct Taking {
     length: Duration,
     slice: Duration,
@@ -290,18 +292,18 @@ struct Mark {
     softnet: Vec<SoftnetStat>,
     udp: Option<UdpCounters>,
     counted: serving::Counted,
-    /// By process and thread.
+    /// CPU time by (process, thread).
     threads: BTreeMap<(u32, u32), serving::ThreadTime>,
     snapshot: Option<Snapshot>,
 }
 
-/// The meter by eBPF, and when it runs.
+/// The eBPF meter, and when it runs.
 struct Meter {
-    /// `None`: only ticks are read.
+    /// `None`: only the kernel's ticks are read.
     programs: Option<EbpfMeter>,
     runs: bool,
     since: Instant,
-    /// What beginning again costs, and what a second of it costs (s of CPU time).
+    /// CPU time (s) of restarting the meter, and per second of running it.
     wake_s: f64,
     a_second_s: f64,
     first: bool,
@@ -327,7 +329,7 @@ impl Meter {
         }
     }
 
-    /// True where times are exact whenever it runs.
+    /// True if times are exact while it runs.
     fn works(&self) -> bool {
         self.programs.is_some()
     }
@@ -336,8 +338,8 @@ impl Meter {
         self.programs.as_ref().filter(|_| self.runs).map(EbpfMeter::snapshot).transpose().map_err(failed)
     }
 
-    /// Ends or begins it so that the whole watch stays within `BUDGET`: `meter_s` is what it took so far, `own_s` what this process took. True: it
-    /// began or ended.
+    /// Stops or starts the meter, so that the whole watch stays within `BUDGET`. `meter_s`: its CPU time so far;
+    /// `own_s`: that of this process. Returns true if it was started or stopped.
     fn turn(&mut self, meter_s: f64, own_s: f64, elapsed_s: f64) -> bool {
         let fits = |more_s: f64, elapsed_s: f64| {
             meter_s + own_s + more_s <= BUDGET * elapsed_s || meter_s + more_s <= LEAST_METERED * elapsed_s
@@ -366,25 +368,25 @@ impl Meter {
     }
 }
 
-/// How a look at the counters went.
+/// Result of reading the counters.
 enum Looked {
-    /// An interface is not there any more.
+    /// An interface does not exist any more.
     Gone,
-    /// This thread waited for a CPU between clock and counters.
+    /// This thread waited for a CPU between reading the clock and the counters.
     Late,
     Counted,
 }
 
-/// The last looks at the counters, and when the next one is.
+/// State of the readings: the last ones, and when the next is due.
 struct Looks {
     last: serving::Counted,
     last_at: Instant,
     coarse: serving::Counted,
     coarse_at: Instant,
     tick: Duration,
-    /// CPU time of a look, smoothed (s).
+    /// CPU time of a reading, smoothed (s).
     look_s: f64,
-    /// Time of a look from the clock to the counters, smoothed (s).
+    /// Time of a reading from clock to counters, smoothed (s).
     usual_s: f64,
     fine_left: usize,
     fine_next: Instant,
@@ -410,15 +412,16 @@ impl Looks {
         if self.fine_left > 0 { FINE_TICK } else { self.tick }
     }
 
-    /// What came while this thread waited for a CPU between clock and counters would look like a burst: the next look has it.
+    /// True if this thread waited for a CPU between clock and counters: arrivals in that time would look like a burst,
+    /// and are left to the next reading.
     fn is_late(&mut self, took_s: f64) -> bool {
         let late = took_s > SLOW_LOOK * self.usual_s;
         self.usual_s += 0.1 * (took_s.min(2.0 * self.usual_s) - self.usual_s);
         late
     }
 
-    /// A host with thousands of sockets or devices is looked at less often. A single look may take long because something else ran: the
-    /// mean of the last ones counts.
+    /// Reads less often on hosts with thousands of sockets or devices. As one reading may take long because something
+    /// else ran, the mean of the last ones counts.
     fn slow_down(&mut self, looking_s: f64, slice: Duration) {
         self.look_s += 0.05 * (looking_s - self.look_s);
         self.tick = Duration::from_secs_f64(self.look_s / LOOKING).clamp(TICK, slice / 4);
@@ -467,7 +470,7 @@ impl Taking {
         Ok(taking)
     }
 
-    /// Until the time is over, or a sentence on why it ended before.
+    /// Runs until the time is over; otherwise returns a sentence on why it ended early.
     fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Option<String>, LearnError> {
         let began = Instant::now();
         let drops_before = self.sockets.look();
@@ -508,7 +511,7 @@ impl Taking {
         Ok(None)
     }
 
-    /// One look at the counters of the interfaces, and every `TICK` at the sockets.
+    /// Reads the interfaces' counters and, every `TICK`, the sockets.
     fn look(&mut self, looks: &mut Looks) -> Looked {
         let (looked, spent_s) = (Instant::now(), serving::own_thread_cpu_s());
         let Ok(now) = self.devices.read() else { return Looked::Gone };
@@ -554,7 +557,7 @@ impl Taking {
         }
     }
 
-    /// What each CPU did since the start of the slice.
+    /// Activity of each CPU since the start of the slice.
     fn cpus_until(&mut self, end: &Mark, seconds: f64) -> Vec<CpuSlice> {
         let start = &self.start;
         let dropped = |cpu: u32| {
@@ -584,7 +587,7 @@ impl Taking {
                     let time = |share: f64| share * one.counted_s;
                     CpuSlice {
                         cpu: one.cpu as u32,
-                        // While a meter rests these have counts alone.
+                        // While a meter is paused these have only counts.
                         seconds: if self.meter.works() { 0.0 } else { one.counted_s },
                         interrupt_s: time(one.irq),
                         protocol_s: time(one.softirq),
@@ -632,7 +635,7 @@ impl Taking {
             lost: udp as f64 + backlogs.max(grown.rx_dropped as f64),
         });
         self.start = end;
-        // Sockets that were opened since.
+        // Looks for sockets opened since the start.
         if self.watch.slices.len() == 1 && self.watch.sockets.is_empty() {
             self.sockets = Sockets::of(&self.programs, self.port);
         }
@@ -640,7 +643,7 @@ impl Taking {
     }
 }
 
-/// What the meter's programs saw of a CPU.
+/// Activity of a CPU as the eBPF programs measured it.
 fn exact(cpu: &netcliff_host::cpu::ebpf::CpuInterval) -> CpuSlice {
     let (shares, counters) = (cpu.shares(), cpu.counters(Counters::default()));
     let seconds = cpu.elapsed_ns as f64 * 1e-9;

@@ -1,4 +1,4 @@
-//! The house's own generator and sink on a pair of namespaces, watched while they work.
+//! netcliff's own generator and sink on a pair of namespaces, watched while they run.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use nix::sched::{CloneFlags, setns};
 mod common;
 use common::{Pair, pair_or_skip};
 
-/// Where the fixture's sink listens.
+/// Port on which the fixture's sink listens.
 const PORT: u16 = 9000;
 
 fn options(seconds: f64) -> Options {
@@ -34,7 +34,7 @@ fn options(seconds: f64) -> Options {
     }
 }
 
-/// In the receiver's namespace, by a thread that is spent on it.
+/// Runs `work` in the receiver's namespace, on a new thread.
 fn inside<T: Send + 'static>(pair: &Pair, work: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
     let space = File::open(pair.netns("b")).expect("the namespace");
     thread::spawn(move || {
@@ -43,7 +43,7 @@ fn inside<T: Send + 'static>(pair: &Pair, work: impl FnOnce() -> T + Send + 'sta
     })
 }
 
-/// Offers Poisson arrivals; the share lost.
+/// Sends Poisson arrivals; returns the share that was lost.
 fn offer(pair: &Pair, rate_pps: f64, seconds: f64) -> f64 {
     let schedule = Schedule::new(Arrivals::Poisson, rate_pps, 3, 0).expect("a rate");
     let (generator, sink) = (pair.generator(0, 64), pair.sink(1));
@@ -52,7 +52,8 @@ fn offer(pair: &Pair, rate_pps: f64, seconds: f64) -> f64 {
     1.0 - run.accounting.delivered as f64 / run.accounting.offered.max(1) as f64
 }
 
-/// The highest load that loses at most one in a thousand in one of three short trials: what disturbs the machine only adds losses.
+/// The highest load that loses at most one in a thousand in one of three short trials: disturbances of the machine only
+/// add losses.
 fn cliff_pps(pair: &Pair) -> f64 {
     let (mut low, mut high) = (5e3_f64, 1.5e6_f64);
     for _ in 0..7 {
@@ -62,8 +63,9 @@ fn cliff_pps(pair: &Pair) -> f64 {
     (low * high).sqrt()
 }
 
-/// At a third of a cliff that was measured right before. The cliff of CPU 1 comes out within a factor of 2.5 on a machine that others use, too; the
-/// figures of a quiet one are in docs/accuracy.md. While it learns, no frame leaves the namespace, on any of its devices.
+/// At a third of a cliff that was measured just before: CPU 1's estimated cliff is within a factor of 2.5, even on a
+/// shared machine; results of a quiet one are in docs/accuracy.md. During the watch no frame leaves the namespace on
+/// any device.
 #[test]
 fn the_cliff_is_learnt_from_a_third_of_it_and_nothing_is_sent() {
     let Some(pair) = pair_or_skip() else { return };
@@ -89,7 +91,7 @@ fn the_cliff_is_learnt_from_a_third_of_it_and_nothing_is_sent() {
         assert_eq!(learned.watched.interfaces, ["v1"]);
         let part = learned.parts.iter().find(|part| part.kind == PartKind::Cpu && part.cpu == Some(1));
         let part = part.unwrap_or_else(|| panic!("no CPU 1 in {:?}", learned.parts));
-        // On a machine where others take most of the CPU there may be none.
+        // On a machine where others use most of the CPU there may be no cliff.
         let Some(found) = part.cliff_pps else { continue };
         tried.push(found.value / cliff_pps);
         if (0.4..2.5).contains(&(found.value / cliff_pps)) && found.interval.is_some_and(|ends| ends.low < found.value)
@@ -117,7 +119,7 @@ fn what_is_not_there_is_refused() {
     assert!(other.contains("nothing is open"), "{other}");
 }
 
-/// A stop ends it at once, and the result is partial and says that it holds nothing.
+/// A stop ends the watch at once, with a partial result that says that it holds nothing.
 #[test]
 fn a_stop_leaves_a_partial_result() {
     let options = Options {

@@ -1,4 +1,5 @@
-//! [`Bench`]: what makes a trial, so that the search can be tested on an exact fake; [`Conductor`] judges each and keeps it.
+//! [`Bench`]: makes trials, so that the search can be tested on an exact fake; [`Conductor`] judges and stores each
+//! trial.
 
 use netcliff_core::service::{Promise, ResponseTimes, ServiceTrial, TrialPurpose};
 use netcliff_core::verdict::Void;
@@ -9,68 +10,69 @@ use crate::process::NetworkCounts;
 use crate::promise::{Judged, judge};
 use crate::requester::Report;
 
-/// Trials of a load that may be void before it counts as beyond the requester.
+/// Number of void trials at a load after which it counts as too high for the requester.
 const VOID_REPEATS: u32 = 3;
-/// Share of the loaded time from which other programs on the service's CPU disturb a trial, and how often such a trial is made again if it broke the
-/// promise. Where others never leave the CPU alone, that is how the host is, and the last trial counts.
+/// Share of the loaded time used by other programs on the service's CPU above which a trial counts as disturbed; number
+/// of times that such a trial is repeated if it broke the promise. If others always use the CPU, this is a property of
+/// the host, and the last trial counts.
 const DISTURBED: f64 = 0.03;
 const DISTURBED_REPEATS: u32 = 3;
 
-/// One trial.
+/// Settings of one trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spec {
-    /// Requests a second.
+    /// Requests per second.
     pub rate_rps: f64,
     /// Length of the window (s).
     pub window_s: f64,
-    /// Seed of the gaps.
+    /// Seed of the times between requests.
     pub seed: u64,
-    /// Why it is made.
+    /// Purpose of the trial.
     pub purpose: TrialPurpose,
 }
 
 impl Spec {
-    /// True: CPU time is metered, which costs some itself. Searches go without.
+    /// True: CPU time is measured, which itself costs some. Searches do without.
     pub fn is_metered(&self) -> bool {
         matches!(self.purpose, TrialPurpose::Calibration | TrialPurpose::Bottleneck)
     }
 }
 
-/// What the service's CPUs did during a trial.
+/// Activity of the service's CPUs during a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metered {
-    /// Length of the metered time (s).
+    /// Length of the measured time (s).
     pub elapsed_s: f64,
-    /// Of that, the time in which requests came (s): after it the service has nothing to do, and the last answers are waited for.
+    /// Part of it in which requests came (s). After it, the last answers are awaited, and the service has little to do.
     pub loaded_s: f64,
-    /// Answers in that time.
+    /// Number of answers in that time.
     pub answers: u64,
-    /// Each CPU.
+    /// CPU time of each CPU.
     pub cpus: Vec<CpuSplit>,
-    /// CPU time of the service in user mode and in the kernel (ticks).
+    /// CPU time of the service (user mode, kernel mode) in ticks.
     pub ticks: (u64, u64),
-    /// The busiest thread of the service: CPU time (s) and name; `None` if its threads are not known.
+    /// (CPU time (s), name) of the busiest thread of the service; `None` if its threads are unknown.
     pub busiest: Option<(f64, String)>,
     /// Queues that overflowed.
     pub network: NetworkCounts,
 }
 
 impl Metered {
-    /// Share of the loaded time in which a CPU was idle; `None` if the meter does not know.
+    /// Share of the loaded time in which a CPU was idle; `None` if the meter cannot tell.
     pub fn idle_of(&self, cpu: &CpuSplit) -> Option<f64> {
         let after_s = (self.elapsed_s - self.loaded_s).max(0.0);
         let idle_s = cpu.shares.idle? * cpu.elapsed_s - after_s;
         Some((idle_s / self.loaded_s.max(1e-9)).clamp(0.0, 1.0))
     }
 
-    /// The mean of that over the CPUs.
+    /// Mean of the CPUs' idle shares.
     pub fn idle(&self) -> Option<f64> {
         let idle: Option<Vec<f64>> = self.cpus.iter().map(|cpu| self.idle_of(cpu)).collect();
         idle.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64)
     }
 }
 
-/// A service that can be asked.
+/// A service that trials can be made with.
 pub trait Bench {
     /// Makes one trial.
     ///
@@ -79,35 +81,35 @@ pub trait Bench {
     fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError>;
 }
 
-/// What a run tells while it goes on.
+/// Receives the progress of a run.
 pub trait Observer {
     /// A stage begins.
     fn stage(&mut self, name: &str);
-    /// A trial was made.
+    /// A trial has been made.
     fn trial(&mut self, trial: &ServiceTrial);
 }
 
-/// A trial with its verdict.
+/// A trial, and whether it kept the promise.
 #[derive(Debug)]
 pub struct Seen {
     /// Its counts.
     pub report: Report,
-    /// Whether it kept the promise.
+    /// Whether it kept the promise, and the losses.
     pub judged: Judged,
-    /// Why it does not count.
+    /// Why it does not count; `None`: it counts.
     pub void: Option<Void>,
-    /// What the CPUs did, where they were metered.
+    /// Activity of the CPUs, if it was measured.
     pub metered: Option<Metered>,
 }
 
 impl Seen {
-    /// True: other programs had much of the service's CPU.
+    /// True: other programs used much of the service's CPU.
     pub fn is_disturbed(&self) -> bool {
         self.report.others > DISTURBED
     }
 }
 
-/// How a load did, after repeats of void trials.
+/// Result of a load, after repeating void trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Did {
     /// The promise was kept.
@@ -118,7 +120,7 @@ pub enum Did {
     Void,
 }
 
-/// Makes trials, judges them and keeps them.
+/// Makes trials, judges and stores them.
 pub struct Conductor<'a> {
     bench: &'a mut dyn Bench,
     promise: &'a Promise,
@@ -134,17 +136,17 @@ impl<'a> Conductor<'a> {
         Self { bench, promise, observer, seed, trials: Vec::new() }
     }
 
-    /// Names the stage that begins.
+    /// Begins a stage with this name.
     pub fn stage(&mut self, name: &str) {
         self.observer.stage(name);
     }
 
-    /// The promise.
+    /// The promise that trials must keep.
     pub fn promise(&self) -> &Promise {
         self.promise
     }
 
-    /// Makes one trial, again where other programs disturbed one that broke the promise.
+    /// Makes one trial, and repeats it if it broke the promise while other programs disturbed it.
     ///
     /// # Errors
     /// As [`Bench::trial`].
@@ -174,7 +176,7 @@ impl<'a> Conductor<'a> {
         Ok(Seen { report, judged, void, metered })
     }
 
-    /// Makes trials at a load until one keeps the promise, two do not, or too many are void.
+    /// Makes trials at a load until one keeps the promise, two break it, or too many are void.
     ///
     /// # Errors
     /// As [`Bench::trial`].

@@ -1,18 +1,18 @@
-//! What gives out first: read from a trial past the cliff.
+//! Determines what overloads first, from a trial past the cliff.
 
 use netcliff_core::service::{Gives, ServiceBottleneck};
 use netcliff_core::units::print_share;
 
 use crate::bench::Metered;
 
-/// A CPU with less idle time than this has none left: pauses and the meter take the rest.
+/// Share of idle time below which a CPU counts as fully busy: pauses and the meter take the rest.
 const NO_IDLE: f64 = 0.05;
-/// Other tasks with more than this share of a CPU are what limits the service.
+/// Share of a CPU used by other tasks above which they are the bottleneck.
 const MOST_OTHERS: f64 = 0.3;
-/// A thread that runs for this share of the time has none left.
+/// Share of the time above which a thread counts as always running.
 const FULL_THREAD: f64 = 0.93;
 
-/// What gave out; `None`: the trial was not metered.
+/// What overloaded; `None`: the trial was not metered.
 pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
     let idle = metered.cpus.iter().filter_map(|cpu| Some((metered.idle_of(cpu)?, cpu.cpu)));
     let (least_idle, cpu) = idle.min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -62,19 +62,19 @@ fn round(share: f64) -> f64 {
     (share * 1000.0).round() / 1000.0
 }
 
-/// Share of a CPU that other tasks have.
+/// Share of a CPU that other tasks used.
 fn others(metered: &Metered, cpu: usize) -> f64 {
     metered.cpus.iter().find(|split| split.cpu == cpu).and_then(|split| split.shares.other).unwrap_or(0.0)
 }
 
-/// The largest parts of a CPU's time.
+/// The largest parts of a CPU's time, in words.
 fn shares(metered: &Metered, cpu: usize) -> String {
     let Some(split) = metered.cpus.iter().find(|split| split.cpu == cpu) else { return String::new() };
     let shares = &split.shares;
     let parts =
         [shares.application, shares.protocol, shares.interrupt, shares.softirq_other, shares.transmit, shares.other];
     let busy: f64 = parts.into_iter().flatten().sum();
-    // Of the time in which the CPU worked: after the load it still worked off what had queued.
+    // Relative to the time in which the CPU worked, because after the load it still works off queued requests.
     let of_loaded = |share: f64| share / busy.max(1e-9);
     let named = [
         ("the service", shares.application),
@@ -121,7 +121,7 @@ mod tests {
         Metered { elapsed_s: 1.0, loaded_s: 1.0, cpus: vec![cpu], ..Metered::default() }
     }
 
-    /// The time in which the last answers are waited for is no idle time of a service under load.
+    /// The time in which the last answers are awaited does not count as idle time under load.
     #[test]
     fn the_end_of_a_trial_is_left_out() {
         let metered = Metered { loaded_s: 0.8, ..metered(0.21) };

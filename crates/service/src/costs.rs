@@ -1,4 +1,5 @@
-//! What a request costs the service's CPUs, by least squares over trials at several loads, and the cliff that follows.
+//! Cost of a request on the service's CPUs, by least squares over trials at several loads; and the cliff computed from
+//! it.
 
 use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
 use netcliff_core::{Engine, Figure, FrameSizes, Host, Load, Napi, Point, Scheme, Service, Traffic};
@@ -10,20 +11,20 @@ use netcliff_stats::fit_non_negative_robust;
 
 use crate::bench::Metered;
 
-/// Loads of the calibration, as shares of the rough cliff: far enough apart to tell what grows from what does not, and
-/// close enough to the cliff that little is extrapolated. With loads up to 0.8 only, five predictions of nsd's cliff of 70 k requests/s
-/// were between 67 and 110 k/s.
+/// Loads of the calibration, as shares of the rough cliff: different enough to separate time that grows with the load
+/// from constant time, and close enough to the cliff that little is extrapolated. With loads up to 0.8 only, five
+/// predictions of nsd's cliff of 70 k requests/s were between 67 and 110 k/s.
 pub const LOADS: [f64; 5] = [0.25, 0.5, 0.7, 0.85, 0.95];
-/// Packets of one simulated load.
+/// Packets per simulated load.
 const PACKETS: u64 = 200_000;
-/// Relative width at which computed cliffs are found.
+/// Relative width of the search for computed cliffs.
 const WIDTH: f64 = 2e-3;
-/// Slots of the receive backlog (net.core.netdev_max_backlog) unless the kernel says otherwise.
+/// Default size of the receive backlog (net.core.netdev_max_backlog), if the kernel does not report it.
 const BACKLOG: u64 = 1000;
-/// A socket that never overflows: of a connection, whose peer waits.
+/// Size of a socket that never overflows: that of a connection, whose peer waits.
 const NO_LIMIT: u64 = 1 << 16;
 
-/// A part of the CPU time.
+/// Part of the CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Interrupt,
@@ -46,20 +47,20 @@ impl Part {
     }
 }
 
-/// The costs of a request.
+/// Costs of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
-    /// By part, over all CPUs of the service.
+    /// By part, summed over all CPUs of the service.
     pub parts: Vec<ServiceCost>,
-    /// What a request takes of the busiest CPU (s).
+    /// CPU time of a request on the busiest CPU (s).
     busiest_s: Figure,
-    /// Share of the busiest CPU that other tasks have.
+    /// Share of the busiest CPU used by other tasks.
     constant: f64,
-    /// The host that the model takes, where one CPU does everything.
+    /// Host for the model; `None`: more than one CPU does the work.
     host: Option<Host>,
 }
 
-/// Fits the costs; the reason if they cannot be distinguished.
+/// Fits the costs; otherwise the reason why they cannot be separated.
 pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Costs, String> {
     let cpus = metered.first().map_or(0, |first| first.cpus.len());
     if cpus == 0 || metered.len() < 3 {
@@ -111,7 +112,7 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
     Ok(Costs { parts, busiest_s, constant, host })
 }
 
-/// CPU time of a part without the meter's own (s).
+/// CPU time of a part, without that of the meter (s).
 fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
     let busy: f64 = Part::ALL.iter().map(|part| part.share(&cpu.shares)).sum();
     let own = cpu.overhead_share.unwrap_or(0.0).min(0.5 * busy);
@@ -119,14 +120,14 @@ fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
     part.share(&cpu.shares) * cpu.elapsed_s * rest
 }
 
-/// Answers and wake-ups of the service in each trial: requests that come close together share a wake-up and an interrupt, so that
-/// their number separates what these cost from what each request costs. At the cliff the service does not sleep.
+/// (answers, wake-ups of the service) in each trial. Requests close together share a wake-up and an interrupt, so that
+/// their numbers separate the costs of these from those of each request. At the cliff the service does not sleep.
 fn by_wakes(metered: &[Metered], place: usize) -> Vec<Vec<f64>> {
     let wakes = |one: &Metered| one.cpus.get(place).and_then(|cpu| cpu.counters.application_switches).unwrap_or(0);
     metered.iter().map(|one| vec![one.answers as f64, wakes(one) as f64]).collect()
 }
 
-/// Coefficients of answers and wake-ups; of answers alone where the two cannot be separated.
+/// (time per answer, time per wake-up); if they cannot be separated only the time per answer.
 fn fitted(rows: &[Vec<f64>], seconds: &[f64]) -> Option<(Figure, f64)> {
     let weights: Vec<f64> = rows.iter().map(|row| 1.0 / row[0].max(1.0)).collect();
     let both = fit_non_negative_robust(rows, seconds, &weights).filter(|fit| fit.coefficients[0].value > 0.0);
@@ -137,7 +138,7 @@ fn fitted(rows: &[Vec<f64>], seconds: &[f64]) -> Option<(Figure, f64)> {
     both.map(|fit| (fit.coefficients[0].not_negative(), fit.coefficients[1].value)).or_else(alone)
 }
 
-/// What a request takes of a CPU when the service does not sleep (s), and the share of it that others have.
+/// CPU time of a request on a CPU when the service does not sleep (s), and the share of that CPU used by others.
 fn per_cpu(metered: &[Metered], place: usize) -> Option<(Figure, f64)> {
     let of = |part: Part| -> Vec<f64> {
         metered.iter().map(|one| one.cpus.get(place).map_or(0.0, |cpu| seconds_of(cpu, part))).collect()
@@ -150,7 +151,7 @@ fn per_cpu(metered: &[Metered], place: usize) -> Option<(Figure, f64)> {
     (request_s.value > 0.0).then_some((request_s, others.clamp(0.0, 0.9)))
 }
 
-/// The host of one CPU: what each request costs, and what each wake-up of the service and each interrupt does.
+/// A host with one CPU: costs of each request, of each wake-up of the service and of each interrupt.
 fn host(metered: &[Metered], others: f64, socket_buffer: u64) -> Option<Host> {
     let cpus = || metered.iter().filter_map(|one| one.cpus.first());
     let seconds = |part: Part| -> Vec<f64> { cpus().map(|cpu| seconds_of(cpu, part)).collect() };
@@ -159,7 +160,7 @@ fn host(metered: &[Metered], others: f64, socket_buffer: u64) -> Option<Host> {
     let (application_s, context_switch_s) = fitted(&rows, &seconds(Part::Application))?;
     let interrupts: f64 = cpus().filter_map(|cpu| Some(cpu.counters.reception()?.interrupts as f64)).sum();
     let interrupt_s = if interrupts > 0.0 { seconds(Part::Interrupt).iter().sum::<f64>() / interrupts } else { 0.0 };
-    // What runs besides makes everything take longer.
+    // Other programs lengthen everything.
     let slower = 1.0 / (1.0 - others);
     let host = Host {
         name: "calibrated".to_owned(),
@@ -177,12 +178,12 @@ fn host(metered: &[Metered], others: f64, socket_buffer: u64) -> Option<Host> {
 }
 
 impl Costs {
-    /// Share of the busiest CPU that other tasks had in the trials.
+    /// Share of the busiest CPU that other tasks used in the trials.
     pub fn others(&self) -> f64 {
         self.constant
     }
 
-    /// The load at which the busiest CPU has no time left (requests/s).
+    /// The load at which the busiest CPU has no idle time (requests/s).
     pub fn capacity_rps(&self) -> Figure {
         let at = |request_s: f64| (1.0 - self.constant) / request_s;
         let value = at(self.busiest_s.value);
@@ -192,7 +193,7 @@ impl Costs {
         }
     }
 
-    /// The cliff; the reason if it cannot be computed.
+    /// The computed cliff; otherwise the reason why it cannot be computed.
     pub fn predict(&self, promise: &Promise, streams: bool, seed: u64) -> Result<ServicePrediction, String> {
         let capacity_rps = self.capacity_rps();
         let host = self.host.as_ref().ok_or(
@@ -211,7 +212,7 @@ impl Costs {
             found.push((within, "response times by simulation"));
         }
         let (rps, how) = found.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).ok_or("nothing is promised")?;
-        // The cliff is as uncertain as what a request costs.
+        // The relative uncertainty of the cliff is that of the cost of a request.
         let cliff_rps = match capacity_rps.interval {
             Some(ends) => {
                 let at = |end: f64| rps * end / capacity_rps.value;
@@ -231,7 +232,7 @@ fn traffic(rps: f64) -> Traffic {
     Traffic { size: FrameSizes::Fixed(64), rate: Load::Pps(rps), link_bps: 1e12, ..Traffic::poisson(rps) }
 }
 
-/// The highest load at which the simulated quantile stays within its limit.
+/// The highest load at which the simulated quantile is within its limit.
 fn slowest_within(
     host: &Host,
     scheme: &Scheme,
@@ -244,7 +245,7 @@ fn slowest_within(
         let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(rps) };
         let outcome = engine.evaluate(&point).map_err(|error| format!("the simulator: {error}"))?;
         let latency = outcome.latency_s.unwrap_or_default();
-        // Of the quantiles that the simulator has, the lowest that is not below the promised one.
+        // The lowest quantile known to the simulator that is not below the promised one.
         let known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999)];
         let above = known.into_iter().find(|(quantile, _)| *quantile >= limit.quantile - 1e-9);
         let figure =
@@ -268,7 +269,7 @@ mod tests {
     use netcliff_core::service::QuantileLimit;
     use netcliff_host::cpu::{Counters, Method};
 
-    /// 2 us in softirqs and 6 us in the service for each request, 1 us for each wake-up, 3 % of the CPU for others.
+    /// 2 us in softirqs and 6 us in the service per request, 1 us per wake-up, 3 % of the CPU for others.
     fn metered(rps: f64, wakes: f64) -> Metered {
         let busy = |each_s: f64| Some(rps * each_s);
         let shares = Shares {
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn the_cliff_is_near_the_capacity() {
         let costs = costs();
-        // 8 us a request where wake-ups are shared, of 97 % of the CPU.
+        // 8 us per request if wake-ups are shared, of 97 % of the CPU.
         let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
         let predicted = costs.predict(&promise, false, 1).unwrap();
         let cliff = predicted.cliff_rps.value;

@@ -1,4 +1,4 @@
-//! [`FindError`]: why a run has no finding.
+//! [`FindError`]: why a run has no result.
 
 use netcliff_core::Invalid;
 use netcliff_trial::rig::RigError;
@@ -7,28 +7,28 @@ use crate::process::ServiceError;
 use crate::request::RequestError;
 use crate::requester::{OnceError, RequesterError};
 
-/// Why there is no finding.
+/// Why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// There is no testbed.
+    /// The testbed could not be set up.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// There are no requests.
+    /// There are no usable requests.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The service cannot be used.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The service that runs does not answer.
+    /// The running service does not answer.
     #[error("--to {0}")]
     NoAnswer(#[from] OnceError),
-    /// The requester cannot work.
+    /// The requester cannot run.
     #[error(transparent)]
     Requester(#[from] RequesterError),
     /// A value is out of its range.
     #[error(transparent)]
     Invalid(Invalid),
-    /// What the user wants cannot be.
+    /// The command line asks for something impossible.
     #[error("{0}")]
     Usage(String),
     /// The user stopped the run.
@@ -40,7 +40,7 @@ pub enum FindError {
 }
 
 impl FindError {
-    /// True if the user has to change the command line.
+    /// True if the user must change the command line.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Request(_) | Self::Invalid(_) | Self::Usage(_) | Self::Rig(RigError::NoSuchCpu { .. }))
     }

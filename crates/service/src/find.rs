@@ -1,4 +1,4 @@
-//! The run: the service is started, its scale, its costs and its cliff are measured, and what gives out is named.
+//! The run: starts the service, measures its order of magnitude, costs and cliff, and names what overloads first.
 
 mod real;
 
@@ -24,76 +24,76 @@ use crate::{bottleneck, costs};
 
 use real::Real;
 
-/// A trial takes at least this many times the wait that breaks the promise, up to the longest (s): with 20, a load 5 % above what the
-/// service can do breaks it within the trial.
+/// Least length of a trial, in units of the wait that breaks the promise, and the longest trial (s). With 20, a load 5
+/// % above the capacity breaks the promise within the trial.
 const WAITS: f64 = 20.0;
 const LONGEST_TRIAL_S: f64 = 5.0;
-/// Other programs with more than this share of the service's CPU are named.
+/// Share of the service's CPU used by other programs above which they are named.
 const MUCH: f64 = 0.05;
-/// Past the cliff, where it shows what gives out: far enough that it is full all the time.
+/// Load of the bottleneck's trial, relative to the cliff: high enough to be overloaded all the time.
 const PAST: f64 = 1.2;
 
-/// Which service.
+/// The service to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A command that starts it, and its port.
+    /// A command that starts it.
     Start(String),
-    /// One that runs, and its process where that is known.
+    /// A running service: its address, and its process if known.
     Running(SocketAddr, Option<u32>),
 }
 
-/// What the user wants.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which service.
+    /// The service to measure.
     pub target: Target,
-    /// What is asked.
+    /// The requests.
     pub request: RequestSpec,
-    /// What requests travel by; `None`: the protocol's.
+    /// Transport of the requests; `None`: the protocol's default.
     pub transport: Option<Transport>,
-    /// Where datagrams have a number.
+    /// Position of the number in datagrams; `None`: they have none.
     pub by: Option<Match>,
-    /// The service's port; `None`: the protocol's.
+    /// Port of the service; `None`: the protocol's default.
     pub port: Option<u16>,
-    /// Number of connections or source ports; `None`: by the protocol.
+    /// Number of connections or source ports; `None`: the protocol's default.
     pub connections: Option<u32>,
-    /// Requests under way on a connection at most.
+    /// Most outstanding requests per connection.
     pub depth: u32,
-    /// A connection for each request.
+    /// True: a new connection for each request.
     pub new_connections: bool,
-    /// How connections are encrypted.
+    /// Settings of encrypted connections.
     pub tls: Wanted,
     /// Largest share of lost requests.
     pub loss: f64,
-    /// Limits of response times; empty: of streams the usual one.
+    /// Limits of response times; empty: for streams the usual one.
     pub quantiles: Vec<QuantileLimit>,
-    /// After which a request is lost (s).
+    /// Time after which a request counts as lost (s).
     pub timeout_s: f64,
-    /// Gaps between requests.
+    /// Distribution of the times between requests. `None`: those of the capture, else Poisson.
     pub arrivals: Option<Arrivals>,
-    /// Shorter and fewer measurements.
+    /// True: shorter and fewer measurements.
     pub quick: bool,
     /// Length of a trial (s); `None`: by `quick`.
     pub trial_s: Option<f64>,
-    /// Length of the trials that judge a load (s); `None`: by `quick`.
+    /// Total length of the trials that decide on a load (s); `None`: by `quick`.
     pub duration_sum_s: Option<f64>,
-    /// Share of these that may break the promise.
+    /// Share of these trials that may break the promise.
     pub exceed: f64,
-    /// Relative distance of the bounds; `None`: by `quick`.
+    /// Relative distance of the bounds at which a search ends; `None`: by `quick`.
     pub width: Option<f64>,
     /// Number of searches; `None`: by `quick`.
     pub searches: Option<u32>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Meter of CPU time.
+    /// How CPU time is measured.
     pub cpu: Preference,
-    /// Where requests travel.
+    /// Where requests travel: the testbed.
     pub place: Place,
-    /// By IPv6.
+    /// True: IPv6.
     pub ipv6: bool,
-    /// CPU of the requester; `None`: the first.
+    /// CPU of the requester; `None`: the first one.
     pub requester_cpu: Option<u32>,
-    /// CPUs of the service; empty: the last.
+    /// CPUs of the service; empty: the last one.
     pub service_cpus: Vec<u32>,
     /// The command line.
     pub command: String,
@@ -103,7 +103,8 @@ pub struct Options {
     pub started_unix_s: f64,
 }
 
-/// Where nothing is lost, as by connections, a promise needs a limit of response times to have a cliff at all.
+/// Default limit if nothing can be lost, as with connections: a promise then needs a limit of response times, without
+/// which there is no cliff.
 const USUAL: QuantileLimit = QuantileLimit { quantile: 0.99, within_s: 0.01 };
 
 impl Options {
@@ -117,7 +118,7 @@ impl Options {
         self.tls.tls || self.request.tls
     }
 
-    /// What the service has to keep.
+    /// The promise that the service must keep.
     pub fn promise(&self) -> Promise {
         let usual = self.quantiles.is_empty() && self.transport() == Transport::Tcp;
         let quantiles = if usual { vec![USUAL] } else { self.quantiles.clone() };
@@ -136,8 +137,8 @@ impl Options {
         }
     }
 
-    /// How loads next to `rate_rps` are judged: a load just above the cliff makes a queue grow slowly, so that trials take many times the
-    /// wait that breaks the promise.
+    /// How loads close to `rate_rps` are judged. A load just above the cliff makes a queue grow slowly, so that trials
+    /// must last many times the wait that breaks the promise.
     fn judging_at(&self, rate_rps: f64, socket_packets: u64) -> Judging {
         let judging = self.judging();
         if self.trial_s.is_some() {
@@ -145,16 +146,16 @@ impl Options {
         }
         let promise = self.promise();
         let slowest_s = promise.quantiles.iter().map(|limit| limit.within_s).reduce(f64::max);
-        // Without a limit of response times, when the socket is full or the timeout is over.
+        // Without a limit of response times: the time until the socket is full, or the timeout.
         let wait_s = slowest_s.unwrap_or((socket_packets as f64 / rate_rps).min(promise.timeout_s));
         let longer = (WAITS * wait_s).min(LONGEST_TRIAL_S).max(judging.trial_s) / judging.trial_s;
         Judging { trial_s: longer * judging.trial_s, duration_sum_s: longer * judging.duration_sum_s, ..judging }
     }
 
-    /// Refuses what can be seen to be impossible before anything is started.
+    /// Refuses settings that are clearly impossible, before anything is started.
     ///
     /// # Errors
-    /// A value is out of its range, or a file of requests or certificates cannot be read.
+    /// A value is out of its range, or a file with requests or certificates cannot be read.
     pub fn check(&self) -> Result<(), FindError> {
         let usage = |why: String| Err(FindError::Usage(why));
         let promise = self.promise();
@@ -215,7 +216,7 @@ impl Options {
         }
     }
 
-    /// Reads what stands in files: the requests to a service at an address, and the certificates.
+    /// Reads the files: the requests to a service at this address, and the certificates.
     fn read(&self, to: SocketAddr) -> Result<(Workload, Option<Client>), FindError> {
         let transport = if self.has_tls() { Some(Transport::Tcp) } else { self.transport };
         let host = self.tls.server_name.clone().unwrap_or_else(|| to.to_string());
@@ -225,10 +226,11 @@ impl Options {
     }
 }
 
-/// Measures by options that [`Options::check`] accepts.
+/// Measures with settings that [`Options::check`] accepts.
 ///
 /// # Errors
-/// There is no testbed, no service, or no answer. What is measured before a later error is kept, with the error in `partial`.
+/// There is no testbed, no service, or no answer. Results before a later error are returned, with the error in
+/// `partial`.
 pub fn find(
     options: &Options,
     stop: Arc<AtomicBool>,
@@ -272,7 +274,7 @@ pub fn find(
     finding.limits.extend(real.end());
     if let Some(error) = ended {
         finding.partial = Some(error.to_string());
-        // What was measured before it may still serve.
+        // Results before the error may still be useful.
         if finding.trials.is_empty() {
             return Err(error);
         }
@@ -334,7 +336,7 @@ fn calibrate(
     for _ in 0..if options.quick { 2 } else { 4 } {
         for share in costs::LOADS {
             let mut seen = conductor.one(TrialPurpose::Calibration, share * scale.middle_rps(), judging.trial_s)?;
-            // A disturbed one is made again once: what other programs leave in the caches is in the costs.
+            // A disturbed trial is repeated once: other programs also change the caches, which the costs would include.
             if seen.is_disturbed() {
                 seen = conductor.one(TrialPurpose::Calibration, share * scale.middle_rps(), judging.trial_s)?;
             }
@@ -367,7 +369,7 @@ fn calibrate(
     Ok(())
 }
 
-/// What the lowest load showed.
+/// Result of the lowest load, as a reason why there is no order of magnitude.
 fn no_scale(conductor: &Conductor<'_>) -> String {
     let Some(last) = conductor.trials.last() else { return "the cliff: nothing was asked".to_owned() };
     let rate = last.rate_rps;
@@ -387,7 +389,7 @@ fn round_3(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// The requester in the valid trials of searches next to the cliff.
+/// Load of the requester in the valid trials of searches close to the cliff.
 fn requester(trials: &[ServiceTrial], cliff_rps: f64) -> Option<RequesterSummary> {
     let counted = trials.iter().filter(|trial| trial.purpose == TrialPurpose::Search && trial.void.is_none());
     let off = |trial: &&ServiceTrial| (trial.rate_rps / cliff_rps).ln().abs();
@@ -464,7 +466,7 @@ mod tests {
         let secret = |request: &str, tls: Wanted| Options { tls, ..options(request, Vec::new()) };
         let on = Wanted { tls: true, ..Wanted::default() };
         assert_eq!(secret("dns:a", on.clone()).promise().quantiles, [USUAL], "DNS over TLS has connections");
-        // Not to depend on the system's certificates.
+        // Independent of the system's certificates.
         let unchecked = Wanted { insecure: true, ..Wanted::default() };
         assert!(secret("https:/", unchecked.clone()).check().is_ok());
         assert!(secret("redis:", on).check().unwrap_err().to_string().contains("not redis"));

@@ -3,17 +3,17 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`request`] | the requests that a user names |
-//! | [`protocol`] | how they are written and answers are read; a file a protocol |
+//! | [`request`] | the requests that a user specifies |
+//! | [`protocol`] | writes requests and reads answers, one file per protocol |
 //! | [`requester`] | the open-loop requester |
-//! | [`process`] | the service: started, watched, ended |
-//! | [`promise`] | whether a trial kept what is promised |
-//! | [`mod@bench`] | trials, judged and kept, on a real service or a fake |
+//! | [`process`] | starts, observes and ends the service |
+//! | [`promise`] | whether a trial kept the promise |
+//! | [`mod@bench`] | makes, judges and stores trials, with a real service or a fake |
 //! | [`search`] | order of magnitude, then MLRsearch |
-//! | [`costs`] | what a request costs, and the cliff that follows |
-//! | [`bottleneck`] | what gives out first |
+//! | [`costs`] | costs of a request, and the cliff computed from them |
+//! | [`bottleneck`] | what overloads first |
 //! | [`mod@find`] | the run |
-//! | [`error`] | why there is no finding |
+//! | [`error`] | why a run has no result |
 
 pub mod bench;
 pub mod bottleneck;

@@ -1,8 +1,8 @@
-//! [`Service`]: the user's program, started for a run and ended with it, with all that it started.
+//! [`Service`]: the user's program, started for a run and ended with it, together with all processes that it started.
 //!
-//! The program runs below a shell that is the first process of a PID namespace: when that ends, and it does with this
-//! process at the latest, the kernel ends whatever the program forked, also what has cut itself loose. Where PID
-//! namespaces are not permitted, a process group takes its place, which a program can leave.
+//! The program runs below a shell that is the first process of a PID namespace. When that shell ends, at the latest
+//! together with netcliff, the kernel ends all processes that the program forked, including daemons. If PID namespaces
+//! are not permitted, a process group is used instead, which a program can leave.
 
 mod waits;
 mod watched;
@@ -27,22 +27,23 @@ use nix::unistd::Pid;
 pub use waits::{Waits, softirq_threads};
 pub use watched::{NetworkCounts, Times, listening};
 
-/// The first process of the namespace: waits for the program, and then for what it left running.
+/// Shell script of the namespace's first process: waits for the program, and then for the processes that it left
+/// running.
 const INIT: &str = r#"sh -c "$1"; s=$?; while kill -0 -1 2>/dev/null; do sleep 0.2; done; exit $s"#;
-/// The same where there is no namespace.
+/// Shell script without a namespace.
 const PLAIN: &str = r#"exec sh -c "$1""#;
-/// Interval at which the keeper looks whether the program still runs.
+/// Interval at which the keeper checks whether the program still runs.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time that a program gets between being asked to end and being ended.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// Lines of the program's output that are kept, and the longest of them (bytes).
+/// Number of the program's last output lines that are stored, and the longest of them (bytes).
 const LINES: usize = 12;
 const LINE_BYTES: u64 = 400;
 
-/// Why a service cannot be used.
+/// Why a service cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The shell cannot be started, or not placed.
+    /// The shell could not be started, or not moved to its namespace or CPUs.
     #[error("--service `{command}` cannot be started: {why}")]
     Start {
         /// The command.
@@ -50,31 +51,31 @@ pub enum ServiceError {
         /// What failed.
         why: String,
     },
-    /// It ended.
+    /// The service ended.
     #[error("--service `{command}` {how}{output}")]
     Ended {
         /// The command.
         command: String,
         /// How it ended.
         how: String,
-        /// What it wrote last.
+        /// Its last output.
         output: String,
     },
-    /// It does not answer.
+    /// The service does not answer.
     #[error("--service `{command}` runs, but {why}; {listens}{output}")]
     NotReady {
         /// The command.
         command: String,
-        /// What became of a request.
+        /// What happened to a request.
         why: String,
-        /// Where it listens.
+        /// Ports on which it listens.
         listens: String,
-        /// What it wrote last.
+        /// Its last output.
         output: String,
     },
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub struct Service {
     command: String,
@@ -87,14 +88,14 @@ pub struct Service {
     output: Arc<Mutex<VecDeque<String>>>,
 }
 
-/// What the keeper says of the start.
+/// What the keeper reports of the start: (process ID, whether it is isolated), or an error.
 type Started = Result<(u32, bool), String>;
 
 impl Service {
-    /// Starts a command of the shell in a network namespace, on these CPUs (empty: any).
+    /// Starts a shell command in a network namespace, on these CPUs (empty: any).
     ///
     /// # Errors
-    /// It cannot be started or placed.
+    /// It could not be started, or not moved to its namespace or CPUs.
     pub fn start(command: &str, netns: Option<PathBuf>, cpus: &[u32]) -> Result<Self, ServiceError> {
         let failed = |why: String| ServiceError::Start { command: command.to_owned(), why };
         let (end, ends) = channel();
@@ -102,7 +103,8 @@ impl Service {
         let ended = Arc::new(Mutex::new(None));
         let (from_it, to_us) = std::io::pipe().map_err(|error| failed(error.to_string()))?;
         let keep = Keeper { command: command.to_owned(), netns, cpus: cpus.to_vec(), ended: Arc::clone(&ended) };
-        // The program is ended by the kernel with the thread that started it, so that one stays for as long.
+        // The kernel ends the program together with the thread that started it, so that this thread lives as long as
+        // the service.
         let keeper = std::thread::Builder::new()
             .name("service".to_owned())
             .spawn(move || keep.run(to_us, &report, &ends))
@@ -116,37 +118,37 @@ impl Service {
         Ok(Self { command: command.to_owned(), root, isolated, end, keeper, reader, ended, output })
     }
 
-    /// Its processes, without the shell that waits for it.
+    /// The program's processes, without the shell that waits for it.
     pub fn processes(&self) -> Vec<ProcessId> {
         let all = tree(self.root);
-        // Without a namespace the shell has become the program.
+        // Without a namespace, the shell has been replaced by the program.
         let first = usize::from(self.isolated);
         all.into_iter().skip(first).collect()
     }
 
-    /// A process in its network namespace.
+    /// ID of a process in the program's network namespace.
     pub fn any_process(&self) -> u32 {
         self.root
     }
 
-    /// True if all that it starts is ended with it.
+    /// True if all processes that it starts are ended with it.
     pub fn is_isolated(&self) -> bool {
         self.isolated
     }
 
-    /// The error if it has ended.
+    /// Checks that it still runs.
     ///
     /// # Errors
     /// It has ended.
     pub fn check(&self) -> Result<(), ServiceError> {
         let how = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(how) = how else { return Ok(()) };
-        // Its last words may still be on their way.
+        // Its last output may still be in the pipe.
         std::thread::sleep(LOOK);
         Err(ServiceError::Ended { command: self.command.clone(), how, output: self.last_words() })
     }
 
-    /// The error if it does not answer though it runs.
+    /// The error that it runs but does not answer.
     pub fn not_ready(&self, why: String) -> ServiceError {
         let ports = listening(self.root);
         let listens = match &ports[..] {
@@ -167,7 +169,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // A keeper that has gone has ended it.
+        // If the keeper has gone, it has ended the program.
         let _ = self.end.send(());
         for thread in [self.keeper.take(), self.reader.take()].into_iter().flatten() {
             let _ = thread.join();
@@ -233,10 +235,10 @@ impl Keeper {
     }
 }
 
-/// Asks all processes to end, waits a little, and ends what is left.
+/// Sends SIGTERM to all processes, waits briefly, and kills the rest.
 fn end(child: &mut Child, isolated: bool) {
     let below = || -> Vec<ProcessId> { tree(child.id()).into_iter().skip(usize::from(isolated)).collect() };
-    // Best effort: what does not heed this is ended below.
+    // Best effort: processes that ignore this are killed below.
     below().iter().for_each(|process| drop(process.ask_to_end()));
     let until = Instant::now() + GRACE;
     while !below().is_empty() && Instant::now() < until {
@@ -262,7 +264,7 @@ fn describe(status: std::process::ExitStatus) -> String {
     }
 }
 
-/// Keeps the last lines of what the program writes, and empties the pipe.
+/// Stores the last lines of the program's output, and empties the pipe.
 fn read_lines(from: std::io::PipeReader, lines: &Mutex<VecDeque<String>>) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
@@ -307,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_it_forks_ends_with_it() {
-        // One that has cut itself loose (setsid and another parent), and one that heeds no SIGTERM.
+        // One that has become a daemon (setsid and another parent), and one that ignores SIGTERM.
         let command = "(setsid sleep 987651 &); trap '' TERM; sleep 987652";
         let service = Service::start(command, None, &[]).unwrap();
         if !service.is_isolated() {

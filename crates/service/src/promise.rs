@@ -1,24 +1,26 @@
-//! Whether a trial kept the promise, and what that is for the search, which knows loss only.
+//! Whether a trial kept the promise, and the equivalent loss for the search, which knows only losses.
 
 use netcliff_core::service::Promise;
 
 use crate::requester::Report;
 
-/// How far a trial is from the promise.
+/// Result of comparing a trial with the promise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
-    /// True: every part of the promise was kept.
+    /// True: all parts of the promise were kept.
     pub kept: bool,
-    /// Requests that a search counts as lost: a share above the promise's smallest exactly if the promise was not kept.
+    /// Requests that a search counts as lost: their share exceeds the promise's smallest share exactly if the promise
+    /// was broken.
     pub lost: u64,
 }
 
-/// The smallest share of the promise: a search takes it for its loss ratio.
+/// The smallest share in the promise, which a search uses as its loss ratio.
 pub fn smallest_share(promise: &Promise) -> f64 {
     promise.quantiles.iter().map(|limit| 1.0 - limit.quantile).fold(promise.loss, f64::min)
 }
 
-/// Judges the counts of a trial. A request counts against a quantile if it was answered after its limit, wrongly or not at all.
+/// Compares the counts of a trial with the promise. A request counts against a quantile if it was answered after its
+/// limit, wrongly or not at all.
 pub fn judge(promise: &Promise, report: &Report) -> Judged {
     let requests = report.requests;
     if requests == 0 {
@@ -30,7 +32,7 @@ pub fn judge(promise: &Promise, report: &Report) -> Judged {
         .chain(slow.map(|(slow, share)| (slow + not_answered, share)))
         .collect();
     let share = |missed: u64| missed as f64 / requests as f64;
-    // Shares are differences such as 1 - 0.99: a request more or less is no matter of their rounding.
+    // Shares are differences such as 1 - 0.99, and rounding must not decide about a request.
     let exceeds = |missed: u64, most: f64| share(missed) > most * (1.0 + 1e-9);
     let kept = !parts.iter().any(|(missed, most)| exceeds(*missed, *most));
     let worst = parts.iter().filter(|(missed, most)| exceeds(*missed, *most)).map(|(missed, _)| *missed).max();
@@ -68,7 +70,7 @@ mod tests {
         assert!(judge(&promise, &report(10_000, 100)).kept);
         assert_eq!(judge(&promise, &report(10_000, 101)), Judged { kept: false, lost: 101 });
         assert!(!judge(&promise, &report(9995, 96)).kept, "96 slow and 5 missing");
-        // Kept, so a search with a loss ratio of 0.1 % must see no more than that.
+        // The promise was kept, so that a search with a loss ratio of 0.1 % must see at most this loss.
         assert_eq!(judge(&promise, &report(9995, 90)), Judged { kept: true, lost: 5 });
     }
 

@@ -1,4 +1,4 @@
-//! [`Protocol`]: how requests of each protocol are written and their answers are read. Pure: no socket, no clock.
+//! [`Protocol`]: writes requests and reads answers of each protocol, without sockets or clocks.
 
 mod datagram;
 mod dns;
@@ -15,7 +15,7 @@ pub(crate) use http::request as http_request;
 pub(crate) use memcached::command as memcached_command;
 pub(crate) use redis::command as redis_command;
 
-/// What requests travel by.
+/// Transport of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Datagrams.
@@ -29,10 +29,10 @@ impl Choice for Transport {
         &[(Self::Udp, "udp", "Datagrams"), (Self::Tcp, "tcp", "Connections")];
 }
 
-/// A protocol that requests and answers are of.
+/// Protocol of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// DNS (RFC 1035), over TCP with a length in front (RFC 7766).
+    /// DNS (RFC 1035); over TCP preceded by a length (RFC 7766).
     Dns,
     /// HTTP/1.1 (RFC 9112).
     Http,
@@ -40,7 +40,7 @@ pub enum Protocol {
     Memcached,
     /// RESP, the protocol of redis.
     Redis,
-    /// Datagrams of the user's own.
+    /// User-defined datagrams.
     Datagram(Option<Match>),
 }
 
@@ -49,44 +49,44 @@ pub enum Protocol {
 pub struct Message {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Where its number goes: offset and length in bytes. `None` if the protocol has none.
+    /// Position of its number: (offset, length) in bytes. `None` if the protocol has no numbers.
     pub number: Option<(usize, usize)>,
-    /// What an answer to it looks like, where that depends on the request.
+    /// Form of its answer, if that depends on the request.
     pub expects: Expects,
 }
 
-/// The kind of answer that a request has.
+/// Form of the answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expects {
-    /// The protocol's usual one.
+    /// The protocol's usual form.
     Usual,
-    /// HTTP: a head without a body (HEAD).
+    /// HTTP: a header without a body (HEAD).
     NoBody,
-    /// memcached: values up to `END`.
+    /// memcached: values until `END`.
     Values,
     /// memcached: one line.
     Line,
 }
 
-/// What bytes of a stream hold.
+/// Result of parsing bytes of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
-    /// Not yet a whole answer.
+    /// The answer is not complete yet.
     More,
-    /// A whole answer in the first `used` bytes.
+    /// A complete answer.
     Answer(Answer),
-    /// No answer of this protocol: why, in words.
+    /// Not an answer of this protocol; the reason in words.
     Broken(&'static str),
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// Bytes it takes.
+    /// Its length (bytes).
     pub used: usize,
-    /// The number of the request it belongs to. `None`: requests of a connection are answered in their order.
+    /// Number of the request that it belongs to. `None`: a connection's requests are answered in order.
     pub number: Option<u64>,
-    /// False: the service reports an error, or the answer has another form.
+    /// False: the service reports an error, or the answer has an unexpected form.
     pub right: bool,
     /// True: the service closes the connection after it.
     pub closes: bool,
@@ -110,12 +110,12 @@ impl Protocol {
         }
     }
 
-    /// True if it can travel by TLS.
+    /// True if it can use TLS.
     pub fn has_tls(self) -> bool {
         matches!(self, Self::Dns | Self::Http)
     }
 
-    /// The port it is used on. `None` if it has none.
+    /// Its default port. `None` if it has none.
     pub fn port(self, tls: bool) -> Option<u16> {
         match self {
             // RFC 7858.
@@ -129,7 +129,7 @@ impl Protocol {
         }
     }
 
-    /// What it travels by unless the user says otherwise.
+    /// Its default transport.
     pub fn transport(self) -> Transport {
         match self {
             Self::Dns | Self::Datagram(_) => Transport::Udp,
@@ -137,7 +137,7 @@ impl Protocol {
         }
     }
 
-    /// True if it can travel by `transport`.
+    /// True if it can use `transport`.
     pub fn travels_by(self, transport: Transport) -> bool {
         match self {
             Self::Dns | Self::Memcached => true,
@@ -164,12 +164,13 @@ impl Protocol {
         }
     }
 
-    /// True if a datagram's answer carries the number of its request, so that many may be under way on one port.
+    /// True if a datagram's answer carries the number of its request, so that many requests may be outstanding on one
+    /// port.
     pub fn numbers_datagrams(self) -> bool {
         !matches!(self, Self::Datagram(None) | Self::Http | Self::Redis)
     }
 
-    /// Reads what has come of a stream in answer to `request`.
+    /// Parses the bytes of a stream received in answer to `request`.
     pub fn of_stream(self, request: &Message, bytes: &[u8]) -> Parsed {
         match self {
             Self::Dns => dns::of_stream(bytes),
@@ -180,7 +181,7 @@ impl Protocol {
         }
     }
 
-    /// Reads a datagram. `None`: it is not of this protocol, or a part that is not the last.
+    /// Parses a datagram. `None`: it is not of this protocol, or not the last part of an answer.
     pub fn of_datagram(self, bytes: &[u8]) -> Option<Answer> {
         match self {
             Self::Dns => dns::of_datagram(bytes),
@@ -191,13 +192,13 @@ impl Protocol {
     }
 }
 
-/// Writes the last bytes of a request's number, the highest first.
+/// Writes the lowest bytes of a request's number, the highest first.
 pub fn write_number(bytes: &mut [u8], (offset, length): (usize, usize), number: u64) {
     let all = number.to_be_bytes();
     bytes[offset..offset + length].copy_from_slice(&all[all.len() - length..]);
 }
 
-/// What is left of a number in `length` bytes.
+/// The part of a number that fits into `length` bytes.
 pub fn number_in(number: u64, length: usize) -> u64 {
     if length >= 8 { number } else { number & ((1 << (8 * length)) - 1) }
 }

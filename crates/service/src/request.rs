@@ -1,4 +1,4 @@
-//! [`Workload`]: the requests that a user names with `--request`, ready to be sent.
+//! [`Workload`]: the requests that a user specifies with `--request`, ready to be sent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::protocol::{memcached_command, redis_command};
 
 /// Largest file of requests (bytes).
 const LARGEST_FILE_BYTES: u64 = 64 << 20;
-/// Keys that a cache is filled with where the user names no commands, and the bytes of each value.
+/// Number of keys with which a cache is filled if the user gives no commands, and bytes of each value.
 const KEYS: u32 = 1000;
 const VALUE_BYTES: usize = 100;
 
-/// `--request` as written: a protocol and where its requests are.
+/// The option `--request`: a protocol, and the source of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestSpec {
     /// The protocol.
     pub protocol: Protocol,
-    /// True: by TLS, as `https:` has it.
+    /// True: with TLS, as for `https:`.
     pub tls: bool,
     source: Source,
     text: String,
@@ -28,11 +28,11 @@ pub struct RequestSpec {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
-    /// A request a line.
+    /// A file with one request per line.
     File(PathBuf),
     /// One request.
     Line(String),
-    /// The protocol's own: keys of a cache, read.
+    /// The protocol's default: reading keys of a cache.
     Keys,
     /// Datagrams of a capture.
     Capture(PathBuf),
@@ -44,17 +44,17 @@ pub enum RequestError {
     /// The file cannot be read.
     #[error("--request {spec}: cannot read {path}: {source}; expected a file with a request a line")]
     File {
-        /// What the user wrote.
+        /// The option as the user wrote it.
         spec: String,
         /// The file.
         path: String,
-        /// The system's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A line is no request.
+    /// A line is not a request.
     #[error("--request {spec}: {place}: {why}")]
     Line {
-        /// What the user wrote.
+        /// The option as the user wrote it.
         spec: String,
         /// File and line.
         place: String,
@@ -64,7 +64,7 @@ pub enum RequestError {
     /// The file has no request.
     #[error("--request {spec}: the file has no requests; expected one a line (lines with # or ; are comments)")]
     Empty {
-        /// What the user wrote.
+        /// The option as the user wrote it.
         spec: String,
     },
     /// The capture has none, or is none.
@@ -75,7 +75,7 @@ pub enum RequestError {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// The protocol does not travel by it.
+    /// The protocol cannot use this transport.
     #[error("--transport {transport}: {protocol} does not travel by it; leave --transport out")]
     Transport {
         /// The protocol.
@@ -83,7 +83,7 @@ pub enum RequestError {
         /// The transport.
         transport: &'static str,
     },
-    /// `--match` for a protocol that has numbers of its own.
+    /// `--match` was given for a protocol that has its own numbers.
     #[error("--match: only requests of udp: need it; leave it out")]
     Match,
 }
@@ -129,21 +129,21 @@ impl std::fmt::Display for RequestSpec {
 pub struct Workload {
     /// The protocol.
     pub protocol: Protocol,
-    /// What they travel by.
+    /// Transport of the requests.
     pub transport: Transport,
-    /// Sent once, before anything is measured: what a cache is filled with.
+    /// Requests sent once before the measurement, to fill a cache.
     pub setup: Vec<Message>,
-    /// The requests, sent in this order, again and again.
+    /// The requests, sent repeatedly in this order.
     pub messages: Vec<Message>,
     /// Gap before each request of a capture, in units of their mean. `None`: requests have no times of their own.
     pub gaps: Option<Arc<[f64]>>,
 }
 
 impl Workload {
-    /// Reads the requests to a service on `port`; `host`: what HTTP's Host field says.
+    /// Reads the requests to a service on `port`; `host`: value of HTTP's Host field.
     ///
     /// # Errors
-    /// The file cannot be read or has no requests, a line is not a request, or the protocol does not travel by `transport`.
+    /// The file cannot be read or has no requests, a line is not a request, or the protocol cannot use `transport`.
     pub fn read(
         spec: &RequestSpec,
         transport: Option<Transport>,
@@ -227,7 +227,7 @@ fn captured(path: &Path, port: u16, protocol: Protocol) -> Result<(Vec<Message>,
     Ok((messages, gaps))
 }
 
-/// The lines of a file with their numbers, without empty ones and comments.
+/// (number, line) of a file, without empty lines and comments.
 fn lines(spec: &RequestSpec, path: &Path) -> Result<Vec<(usize, String)>, RequestError> {
     let text = files::text(path, LARGEST_FILE_BYTES).map_err(|source| RequestError::File {
         spec: spec.text.clone(),

@@ -1,9 +1,10 @@
-//! The open-loop requester: sends requests when they are due, whatever the answers do, and times each answer from when
-//! its request was due, so that a request that waits behind a slow one counts as slow too (no coordinated omission).
+//! The open-loop requester sends requests when they are due, independently of answers, and measures the time of each
+//! answer from when its request was due. A request that waits behind a slow one therefore counts as slow, too (no
+//! coordinated omission).
 //!
-//! One thread, which never sleeps during a trial. `datagrams` is for protocols whose datagrams carry a number: many
-//! under way on a port, in batches. `connections` is for streams, and for datagrams without a number (one under way
-//! on a port). How late the requester itself was is measured: a trial in which that may explain the result is void.
+//! It is one thread that never sleeps during a trial. `datagrams` is for protocols whose datagrams carry a number: many
+//! requests are outstanding per port, in batches. `connections` is for streams, and for datagrams without a number (one
+//! request outstanding per port). The requester's own delay is measured: a trial whose result it may explain is void.
 
 mod connections;
 mod datagrams;
@@ -34,21 +35,21 @@ pub use once::OnceError;
 /// Why a trial could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RequesterError {
-    /// The thread cannot be placed, or the load is no rate.
+    /// The thread could not be moved to its CPU or namespace, or the load is not a rate.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried, as a verb and its object.
+        /// What was attempted, as a verb and its object.
         action: String,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// No connection could be opened.
     #[error("{to}: no connection could be opened: {why}")]
     NoConnection {
-        /// Where the service is.
+        /// Address of the service.
         to: SocketAddr,
         /// The first failure.
         why: String,
@@ -65,85 +66,85 @@ impl RequesterError {
     }
 }
 
-/// A request that was taken up later than this was not offered in time (ns): the trials are much longer, so that a requester that falls
-/// behind exceeds it soon, and a pause of its CPU that is shorter is judged by what it may have lost.
+/// Delay (ns) up to which a request counts as offered in time. Trials are much longer, so that a requester that falls
+/// behind soon exceeds it; shorter pauses of its CPU are judged by the requests that may be lost by them.
 const IN_TIME_NS: u64 = 10_000_000;
 
-/// Requests that the requester has not taken up so long after the window are not sent any more (ns).
+/// Time after the window (ns) when requests that the requester has not handled yet are no longer sent.
 const GIVEN_UP_NS: u64 = 50_000_000;
 
-/// Where the requester runs, and what it asks.
+/// Settings of the requester.
 #[derive(Debug, Clone)]
 pub struct Requester {
-    /// Where requests go.
+    /// Address of the service.
     pub to: SocketAddr,
-    /// What is asked.
+    /// The requests.
     pub workload: Arc<Workload>,
     /// Number of connections or source ports.
     pub connections: u32,
-    /// Requests under way on a connection at most.
+    /// Most outstanding requests per connection.
     pub depth: u32,
-    /// A connection for each request.
+    /// True: a new connection for each request.
     pub new_connections: bool,
-    /// How connections are encrypted; `None`: they are not.
+    /// Encryption of connections; `None`: not encrypted.
     pub tls: Option<tls::Client>,
-    /// After which a request is lost (ns).
+    /// Time after which a request counts as lost (ns).
     pub timeout_ns: u64,
-    /// The requester's network namespace; `None`: that of the process.
+    /// Network namespace of the requester; `None`: that of the process.
     pub netns: Option<PathBuf>,
-    /// The requester's CPU.
+    /// CPU of the requester.
     pub cpu: usize,
-    /// Ends the trial early.
+    /// Setting it ends the trial early.
     pub stop: Arc<AtomicBool>,
 }
 
-/// One trial.
+/// Settings of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// Requests a second.
+    /// Requests per second.
     pub rate_rps: f64,
-    /// Gaps between them. `None`: those of the workload, Poisson where it has none.
+    /// Distribution of the times between requests. `None`: those of the workload, Poisson if it has none.
     pub arrivals: Option<Arrivals>,
     /// Time before the window, with the same load (s).
     pub warm_up_s: f64,
-    /// Time in which requests count (s).
+    /// Length of the window in which requests count (s).
     pub window_s: f64,
-    /// Seed of the gaps; of a capture, where it begins.
+    /// Seed of the times between requests; of a capture, of where it begins.
     pub seed: u64,
 }
 
-/// What a trial counted, of the requests that were due in its window.
+/// Counts of a trial, for the requests that were due in its window.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Requests due.
     pub requests: u64,
-    /// Answered rightly within the timeout.
+    /// Answered correctly within the timeout.
     pub answers: u64,
     /// Answered after the timeout.
     pub late_answers: u64,
     /// Answered wrongly.
     pub wrong_answers: u64,
-    /// Times of the right answers, from when the request was due.
+    /// Response times of correct answers, from when the request was due.
     pub times: Latency,
-    /// How late requests were taken up.
+    /// Delays between a request's due time and its handling by the requester.
     pub lateness: Latency,
-    /// Number of requests taken up later than [`LATE_NS`].
+    /// Requests handled later than [`LATE_NS`].
     pub late: u64,
-    /// Number of requests taken up within `IN_TIME_NS`.
+    /// Requests handled within `IN_TIME_NS`.
     pub in_time: u64,
-    /// Answers of any kind, those before the window included.
+    /// Answers of any kind, including those before the window.
     pub all_answers: u64,
-    /// Number of requests taken up before the window closed, or soon after.
+    /// Requests handled before the end of the window, or soon after.
     pub offered: u64,
-    /// The service's CPUs worked all the time: what was lost it would have lost however evenly requests had come.
+    /// True: the service's CPUs were always busy, so that it would have lost the same requests if they had come evenly.
     pub saturated: bool,
-    /// Share of the loaded time in which a thread of the service waited for a CPU that other programs had.
+    /// Share of the loaded time in which a thread of the service waited for a CPU used by other programs.
     pub others: f64,
     /// Length of the window (s).
     pub window_s: f64,
-    /// Share of the time until the window closed in which the requester worked.
+    /// Share of the time until the end of the window in which the requester was busy.
     pub busy: f64,
-    /// Datagrams that the requester's own sockets had no room for.
+    /// Datagrams dropped because the requester's own sockets were full.
     pub missed: u64,
     /// Connections opened.
     pub opened: u64,
@@ -152,7 +153,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Number of right answers that took longer than `within_s`.
+    /// Number of correct answers that took longer than `within_s`.
     pub fn slower_than(&self, within_s: f64) -> u64 {
         let ns = (within_s * 1e9) as u64;
         self.times.histogram().count_between(ns.saturating_add(1), u64::MAX / 2).min(self.answers)
@@ -163,10 +164,10 @@ impl Report {
         self.requests.saturating_sub(self.answers + self.late_answers + self.wrong_answers)
     }
 
-    /// Why the trial does not count; `lost` is what it counts against the load. `None`: it counts.
+    /// Why the trial does not count; `lost`: the losses counted against the load. `None`: it counts.
     pub fn void(&self, lost: u64, kept: bool) -> Option<Void> {
         let requests = self.requests.max(1) as f64;
-        // A service that works all the time is offered the load if its requests come within the window.
+        // A service that is always busy counts as loaded if its requests come within the window.
         let offered = if self.saturated { self.offered } else { self.in_time };
         let counts = TesterCounts {
             offered_share: if self.requests == 0 { 0.0 } else { offered as f64 / requests },
@@ -193,7 +194,7 @@ impl Window {
     }
 }
 
-/// The requests that become due, and what is counted of them: what both engines share.
+/// The requests that become due, and their counts, for both engines.
 struct Trial<'a> {
     requester: &'a Requester,
     window: Window,
@@ -216,7 +217,7 @@ impl<'a> Trial<'a> {
         Ok(Self { requester, window, schedule, next_due_ns, next_message, report, busy_ns: 0 })
     }
 
-    /// The next request if it is due now: when it was due, and its message.
+    /// The next request if it is due: (due time, index of its message).
     fn take(&mut self, now_ns: u64) -> Option<(u64, usize)> {
         if now_ns > self.window.closes_ns + GIVEN_UP_NS {
             self.give_up_rest(now_ns);
@@ -239,7 +240,7 @@ impl<'a> Trial<'a> {
         Some((due_ns, message))
     }
 
-    /// Counts the requests that were due and are not sent any more: a requester so far behind would go on for minutes.
+    /// Counts the requests that were due but are no longer sent: a requester far behind would continue for minutes.
     fn give_up_rest(&mut self, now_ns: u64) {
         while self.next_due_ns < self.window.closes_ns {
             if self.window.holds(self.next_due_ns) {
@@ -251,7 +252,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Counts the answer to a request that was due then.
+    /// Counts the answer to a request by its due time.
     fn answered(&mut self, due_ns: u64, now_ns: u64, right: bool) {
         self.report.all_answers += 1;
         if !self.window.holds(due_ns) {
@@ -272,13 +273,13 @@ impl<'a> Trial<'a> {
         self.report.failure.get_or_insert_with(why);
     }
 
-    /// Adds the time since `from_ns` to what the requester worked, as long as the window is open.
+    /// Adds the time since `from_ns` to the requester's busy time, while the window is open.
     fn worked(&mut self, from_ns: u64) {
         let to_ns = clock::monotonic_ns().min(self.window.closes_ns);
         self.busy_ns += to_ns.saturating_sub(from_ns.max(self.window.begins_ns));
     }
 
-    /// True once nothing more is to be waited for: `under_way` says whether requests of the trial still are.
+    /// True once nothing more is awaited; `under_way`: requests of the trial are still outstanding.
     fn is_over(&self, now_ns: u64, under_way: bool) -> bool {
         let closed = now_ns >= self.window.closes_ns && self.next_due_ns >= self.window.closes_ns;
         let drained = !under_way || now_ns >= self.window.closes_ns + self.requester.timeout_ns;
@@ -321,10 +322,10 @@ impl Requester {
         Placement { netns: self.netns.clone(), cpu: Some(self.cpu), priority: Priority::Ordinary }
     }
 
-    /// Makes one trial on a thread of its own.
+    /// Makes one trial on a separate thread.
     ///
     /// # Errors
-    /// The thread cannot be placed, sockets cannot be made, or the load is no rate.
+    /// The thread could not be moved to its CPU or namespace, sockets cannot be created, or the load is not a rate.
     pub fn trial(&self, load: &Load) -> Result<Report, RequesterError> {
         let work = || {
             self.placement().enter()?;
@@ -338,10 +339,10 @@ impl Requester {
         joined.map_err(|_| RequesterError::Died)?
     }
 
-    /// Asks each message of the workload's set-up once, then one request, and waits for each answer.
+    /// Sends each message of the workload's set-up once (if `setup`), then one request, and waits for each answer.
     ///
     /// # Errors
-    /// The service does not answer, or wrongly.
+    /// The service does not answer, or answers wrongly.
     pub fn ask_once(&self, setup: bool) -> Result<(), OnceError> {
         let work = || {
             self.placement().enter().map_err(RequesterError::from)?;

@@ -1,4 +1,4 @@
-//! The search for the highest load that keeps the promise: its order of magnitude first, then MLRsearch (RFC 9971).
+//! The search for the highest load that keeps the promise: first its order of magnitude, then MLRsearch (RFC 9971).
 
 use netcliff_core::Figure;
 use netcliff_core::service::{ServiceSearch, TrialPurpose};
@@ -11,47 +11,47 @@ use crate::bench::{Conductor, Did};
 use crate::error::FindError;
 use crate::promise::smallest_share;
 
-/// The first load tried, and the lowest and highest (requests/s).
+/// First, lowest and highest load that is tried (requests/s).
 const FIRST_RPS: f64 = 500.0;
 const LOWEST_RPS: f64 = 1.0;
 const HIGHEST_RPS: f64 = 2e7;
-/// The order of magnitude is known once the bounds are this near.
+/// Ratio of the bounds at which the order of magnitude counts as known.
 const NEAR: f64 = 1.3;
-/// A trial has at least this many requests, as far as the longest window allows.
+/// Least number of requests per trial, if the longest window allows it.
 const LEAST_REQUESTS: f64 = 40.0;
-/// The windows of the first trials (s).
+/// Shortest and longest window of the first trials (s).
 const WINDOW_S: (f64, f64) = (0.2, 4.0);
-/// Fractional part of the golden ratio: searches begin at loads that are spread evenly, so that they share no grid.
+/// Fractional part of the golden ratio: searches begin at evenly spread loads, so that they do not try the same ones.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// How far from the rough cliff searches begin at most, as a factor.
+/// Largest distance of a search's first load from the rough cliff, as a factor.
 const DITHER: f64 = 1.15;
-/// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
+/// Number of trials after which a search ends with its present bounds, as a multiple of those that decide on one load.
 const MOST_LOADS: f64 = 14.0;
 
-/// The order of magnitude.
+/// Order of magnitude of the cliff.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     /// Highest load that kept the promise (requests/s).
     pub kept_rps: f64,
-    /// Lowest load that did not; `None`: the requester could not offer more.
+    /// Lowest load that broke it (requests/s); `None`: the requester could not offer more.
     pub failed_rps: Option<f64>,
 }
 
 impl Scale {
-    /// Between the two.
+    /// Load between the two bounds (requests/s).
     pub fn middle_rps(&self) -> f64 {
         self.failed_rps.map_or(self.kept_rps, |failed| (failed * self.kept_rps).sqrt())
     }
 }
 
-/// How a search judges.
+/// How a search decides on loads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judging {
     /// Length of a trial (s).
     pub trial_s: f64,
-    /// Length of the trials that judge a load (s).
+    /// Total length of the trials that decide on a load (s).
     pub duration_sum_s: f64,
-    /// Share of these that may break the promise.
+    /// Share of these trials that may break the promise.
     pub exceed: f64,
     /// Relative distance of the bounds at which a search ends.
     pub width: f64,
@@ -64,13 +64,14 @@ pub struct Judging {
 pub struct Cliff {
     /// Its value (requests/s); `None`: no load kept the promise.
     pub figure: Option<Figure>,
-    /// True: nothing higher was judged.
+    /// True: no higher load was judged.
     pub lower_limit: bool,
     /// The searches.
     pub searches: Vec<ServiceSearch>,
 }
 
-/// Finds the order of magnitude: doubles the load until it fails, then halves the interval. `None`: even the lowest load failed.
+/// Finds the order of magnitude: doubles the load until it fails, then halves the interval. `None`: even the lowest
+/// load failed.
 ///
 /// # Errors
 /// As [`Conductor::one`].
@@ -127,7 +128,7 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
     };
     goal.check().map_err(FindError::Invalid)?;
     let middle_rps = scale.middle_rps();
-    // Beyond the requester there is nothing to find.
+    // Above the requester's limit there is nothing to find.
     let highest = if scale.failed_rps.is_some() { 3.0 } else { 1.5 };
     let range = Range { min_pps: scale.kept_rps / 8.0, max_pps: highest * middle_rps };
     let mut searched: Vec<Searched> = Vec::new();
@@ -172,7 +173,7 @@ fn summary(searched: &[Searched]) -> Cliff {
             Some(Figure::between(value, low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY), confidence)),
             high.is_none(),
         ),
-        // Half of the searches or more saw no load fail.
+        // In at least half of the searches no load failed.
         _ => (lowest.map(Figure::exact), true),
     };
     Cliff { figure, lower_limit: lower_limit && figure.is_some(), searches }
@@ -185,12 +186,12 @@ mod tests {
     use crate::requester::Report;
     use netcliff_core::service::{Promise, QuantileLimit, ServiceTrial};
 
-    /// A service of known capacity: beyond it requests are lost, or answered late.
+    /// A service with known capacity: above it requests are lost, or answered late.
     struct Fake {
         capacity_rps: f64,
         late: bool,
         requester_rps: f64,
-        /// Of this many trials all but one are made while another program has half of the service's CPU; 0: none is.
+        /// Of this many trials, all but one are made while another program uses half of the service's CPU; 0: none is.
         disturbed_of: u64,
     }
 
@@ -262,7 +263,7 @@ mod tests {
         let fake = |disturbed_of| Fake { capacity_rps: 50e3, late: false, requester_rps: 1e9, disturbed_of };
         let value = |disturbed_of| found(fake(disturbed_of), Vec::new()).unwrap().1.figure.unwrap().value;
         assert!((value(3) / 50e3 - 1.0).abs() < 0.03, "{}", value(3));
-        // Others that never leave are a part of the host.
+        // Programs that always run are part of the host.
         assert!((value(u64::MAX) / 25e3 - 1.0).abs() < 0.03, "{}", value(u64::MAX));
     }
 

@@ -1,4 +1,4 @@
-//! [`Real`]: the bench with a real service and a real requester.
+//! [`Real`]: a bench with a real service and a real requester.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -26,25 +26,25 @@ use crate::process::{NetworkCounts, Service, Times, Waits, softirq_threads};
 use crate::protocol::Transport;
 use crate::requester::{Load, OnceError, Report, Requester};
 
-/// Time allowed for a service to answer its first request, and for one that answers wrongly to answer rightly.
+/// Time allowed for a service to answer its first request, and to answer it correctly.
 const START: Duration = Duration::from_secs(10);
 const RIGHT: Duration = Duration::from_secs(2);
 /// Interval between two attempts.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Source ports of datagrams with numbers, ports of datagrams without, connections.
+/// Default numbers: source ports of datagrams with numbers, ports of datagrams without, connections.
 const CONNECTIONS: (u32, u32, u32) = (16, 64, 32);
 /// Warm-up of a trial (s).
 const WARM_UP_S: f64 = 0.1;
-/// Share of the loaded time that a CPU works which has none left: the kernel counts it in ticks.
+/// Share of the loaded time above which a CPU counts as fully busy: the kernel counts it in ticks.
 const SATURATED: f64 = 0.97;
 
-/// A service that runs, and what asks and watches it. The service ends before its testbed.
+/// A running service with its requester and meter. The service ends before its testbed.
 pub(super) struct Real {
     requester: Requester,
     meter: Option<Box<dyn CpuMeter>>,
     service: Option<Service>,
     watched: Vec<ProcessId>,
-    /// ksoftirqd of the service's CPUs; `None`: not visible, so that disturbed trials cannot be recognised.
+    /// Threads ksoftirqd of the service's CPUs; `None`: not visible, so that disturbed trials cannot be recognised.
     softirqs: Option<Vec<u32>>,
     summary: ServiceSummary,
     rig: Rig,
@@ -52,7 +52,7 @@ pub(super) struct Real {
     arrivals: Option<Arrivals>,
     notes: Vec<String>,
     failure: Option<String>,
-    /// It ran already.
+    /// True: the service was already running.
     running: bool,
 }
 
@@ -174,7 +174,7 @@ impl Real {
         Ok(())
     }
 
-    /// On loopback another program may have the port, and would be measured in the service's place.
+    /// Refuses a port that is in use on loopback, because another program would be measured instead of the service.
     fn refuse_taken_port(&self) -> Result<(), FindError> {
         let to = self.requester.to;
         let taken = match self.requester.workload.transport {
@@ -191,7 +191,7 @@ impl Real {
         }
     }
 
-    /// Waits until the service answers, and fills its cache.
+    /// Waits until the service answers, then fills its cache.
     fn wait_for(&self, service: &Service) -> Result<(), FindError> {
         let began = Instant::now();
         loop {
@@ -214,7 +214,7 @@ impl Real {
         Ok(())
     }
 
-    /// Starts the meter of the service's CPUs. Without one the cliff is measured all the same.
+    /// Starts measuring the service's CPUs. Without that the cliff is measured nevertheless.
     fn start_meter(&mut self, options: &Options, cpus: &[u32]) {
         if self.watched.is_empty() {
             self.notes.push("CPU time is not metered: --pid says which process the service is".to_owned());
@@ -239,7 +239,7 @@ impl Real {
         self.requester.workload.transport == Transport::Tcp
     }
 
-    /// Small datagrams that a socket of the default size holds.
+    /// Number of small datagrams that a socket with the default size holds.
     pub(super) fn socket_packets(&self) -> u64 {
         let text = std::fs::read_to_string("/proc/sys/net/core/rmem_default").unwrap_or_default();
         text.trim().parse().unwrap_or(DEFAULT_RECEIVE_BUFFER_BYTES) / SMALL_DATAGRAM_BYTES
@@ -268,7 +268,7 @@ impl Real {
         Fingerprints::of_rig(&self.rig).near
     }
 
-    /// Ends the service and then the testbed; returns what could not be set back.
+    /// Ends the service and then the testbed; returns what could not be restored.
     pub(super) fn end(mut self) -> Vec<String> {
         self.meter = None;
         self.service = None;
@@ -283,7 +283,7 @@ impl Real {
         self.rig.changed().map_or(Ok(()), |why| Err(FindError::Changed(why)))
     }
 
-    /// True if each of the service's CPUs worked for all of the `loaded_s` in which requests came.
+    /// True if all of the service's CPUs worked during the whole time `loaded_s` in which requests came.
     fn is_saturated(&self, from: &SystemStamp, to: &SystemStamp, loaded_s: f64) -> bool {
         let cpus: Vec<usize> = self.summary.service_cpus.iter().map(|cpu| *cpu as usize).collect();
         let shares = from.until(to);
@@ -304,7 +304,7 @@ impl Real {
         report.others =
             waited.zip(waits()).map_or(0.0, |(from, to)| from.others_until(&to) / loaded_s.max(1e-9)).clamp(0.0, 1.0);
         self.check()?;
-        // Overload makes many failures, all alike.
+        // Overload causes many equal failures: the first one suffices.
         if self.failure.is_none() {
             self.failure.clone_from(&report.failure);
         }
@@ -325,7 +325,7 @@ impl Bench for Real {
         if !spec.is_metered() || self.meter.is_none() {
             return Ok((self.ask(&load)?, None));
         }
-        // With the workers that it forked since.
+        // Includes the workers that it has forked since.
         if let Some(service) = &self.service {
             self.watched = service.processes();
         }

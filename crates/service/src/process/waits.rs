@@ -1,21 +1,21 @@
-//! [`Waits`]: how long the service's threads waited for a CPU that other programs had, by the scheduler's own clock.
+//! [`Waits`]: how long the service's threads waited for a CPU used by other programs, by the scheduler's clock.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use netcliff_host::process::{ProcessId, Scheduled, numbers, scheduled};
 
-/// What the threads of a service ran and waited since they began.
+/// Running and waiting times of a service's threads since they started.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Waits {
-    /// By thread: ran, and waited for a CPU though it could have run (s).
+    /// By thread: (time running, time runnable without a CPU) (s).
     threads: BTreeMap<u32, (f64, f64)>,
-    /// Run by the threads that do softirqs (ksoftirqd) of the service's CPUs (s): that is work for the service.
+    /// Time of the threads ksoftirqd of the service's CPUs (s), which is work for the service.
     softirqs_s: f64,
 }
 
 impl Waits {
-    /// Reads them now. `softirq_threads`: see [`softirq_threads`].
+    /// Reads the present values. `softirq_threads`: see [`softirq_threads`].
     pub fn of(processes: &[ProcessId], softirq_threads: &[u32]) -> Self {
         let seconds = |of: Scheduled| (of.ran_ns as f64 * 1e-9, of.waited_ns as f64 * 1e-9);
         let read = move |pid: u32, tid: u32| scheduled(pid, tid).map(seconds);
@@ -28,8 +28,9 @@ impl Waits {
         Self { threads: processes.iter().flat_map(of).collect(), softirqs_s: ran.sum() }
     }
 
-    /// Until a later reading, the time (s) that other programs had the CPU of a thread that waited, of the thread with most. A thread's wait is counted
-    /// without the time in which softirqs or other threads of the service ran, so that the value is never too high.
+    /// Time (s) until a later reading in which other programs used the CPU while a thread waited, for the thread with
+    /// the largest. Time in which softirqs or other threads of the service ran is subtracted, so that the value is
+    /// never too high.
     pub fn others_until(&self, later: &Self) -> f64 {
         let grown = |tid: &u32, (ran_s, waited_s): &(f64, f64)| {
             let (ran_before_s, waited_before_s) = self.threads.get(tid).copied().unwrap_or_default();
@@ -43,8 +44,8 @@ impl Waits {
     }
 }
 
-/// The threads ksoftirqd/N of CPUs. `None` if one is not visible here, as in a container: what waits for it cannot be told from what waits
-/// for other programs then.
+/// Thread IDs of ksoftirqd/N of these CPUs. `None` if one is not visible, as in a container: waiting for it cannot then
+/// be distinguished from waiting for other programs.
 pub fn softirq_threads(cpus: &[u32]) -> Option<Vec<u32>> {
     let named = |pid: u32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
@@ -65,7 +66,7 @@ mod tests {
             softirqs_s,
         };
         let before = waits(&[(1, 5.0, 2.0), (2, 1.0, 0.0)], 3.0);
-        // Thread 1 waited 0.4 s: 0.1 for ksoftirqd, 0.05 for thread 2, the rest for others.
+        // Thread 1 waited 0.4 s: 0.1 for ksoftirqd, 0.05 for thread 2, and the rest for other programs.
         let later = waits(&[(1, 5.5, 2.4), (2, 1.05, 0.1)], 3.1);
         assert!((before.others_until(&later) - 0.25).abs() < 1e-9);
         let quiet = waits(&[(1, 5.9, 2.1), (2, 1.0, 0.0), (7, 0.02, 0.1)], 3.1);

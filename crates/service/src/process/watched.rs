@@ -1,4 +1,4 @@
-//! What the kernel counts of a program that runs: CPU time by thread, full queues of its network namespace, its ports.
+//! Kernel counters of a running program: CPU time by thread, queue overflows of its network namespace, and its ports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,24 +6,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netcliff_host::process::{ProcessId, numbers, scheduled};
 
-/// CPU time of the threads of several processes since they began.
+/// CPU time of the threads of several processes since their start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Times {
-    /// By thread (s).
+    /// (CPU time (s), name) by thread.
     threads: BTreeMap<u32, (f64, String)>,
-    /// In user mode (ticks), over all.
+    /// Sum of CPU time in user mode (ticks).
     pub user_ticks: u64,
-    /// In the kernel on the program's account (ticks), over all.
+    /// Sum of CPU time in kernel mode (ticks).
     pub system_ticks: u64,
 }
 
 impl Times {
-    /// Reads them now; what has ended is left out.
+    /// Reads the present values, without threads that have ended.
     pub fn of(processes: &[ProcessId]) -> Self {
         let mut times = Self::default();
         for process in processes {
             let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", process.pid)) else { continue };
-            // proc_pid_stat(5): utime and stime are fields 14 and 15; the name in brackets may hold anything.
+            // proc_pid_stat(5): utime and stime are fields 14 and 15; the name in brackets may contain any character.
             let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
             let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
             times.user_ticks += ticks(11);
@@ -43,12 +43,12 @@ impl Times {
         self.threads.len()
     }
 
-    /// CPU time until a later reading (s), over all threads.
+    /// CPU time of all threads until a later reading (s).
     pub fn used_until(&self, later: &Self) -> f64 {
         later.since(self).map(|(used_s, _)| used_s).sum()
     }
 
-    /// The thread that ran most until a later reading: its time (s) and name.
+    /// (CPU time (s), name) of the thread that ran most until a later reading.
     pub fn busiest_until(&self, later: &Self) -> Option<(f64, String)> {
         later.since(self).max_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -61,17 +61,17 @@ impl Times {
     }
 }
 
-/// Losses that a network namespace counts.
+/// Loss counters of a network namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetworkCounts {
-    /// Datagrams that a socket's receive buffer had no room for.
+    /// Datagrams dropped because a socket's receive buffer was full.
     pub full_sockets: u64,
-    /// Connections that found the accept queue full.
+    /// Connections dropped because the accept queue was full.
     pub full_accept_queues: u64,
 }
 
 impl NetworkCounts {
-    /// Those of the namespace of a process; zeros where the kernel does not show them.
+    /// Counters of the network namespace of a process; zeros if the kernel does not show them.
     pub fn of(pid: u32) -> Self {
         let udp =
             ["snmp", "snmp6"].map(|file| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default());
@@ -84,7 +84,7 @@ impl NetworkCounts {
         }
     }
 
-    /// What was counted until a later reading.
+    /// Increase until a later reading.
     pub fn until(&self, later: &Self) -> Self {
         Self {
             full_sockets: later.full_sockets.saturating_sub(self.full_sockets),
@@ -93,7 +93,7 @@ impl NetworkCounts {
     }
 }
 
-/// A figure of /proc/net/snmp or netstat: a line of names, a line of values.
+/// A value of /proc/net/snmp or netstat, which have a line of names and a line of values per group.
 fn named(text: &str, group: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.starts_with(group));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
@@ -101,7 +101,7 @@ fn named(text: &str, group: &str, name: &str) -> u64 {
     place.and_then(|place| values.split_whitespace().nth(place)?.parse().ok()).unwrap_or(0)
 }
 
-/// The ports that are listened on in the network namespace of a process, in words.
+/// Ports that are listened on in the network namespace of a process, in words.
 pub fn listening(pid: u32) -> Vec<String> {
     let mut ports = Vec::new();
     for (file, transport, state) in
@@ -121,7 +121,7 @@ pub fn listening(pid: u32) -> Vec<String> {
     ports
 }
 
-/// `0100007F:0035`: the address in words of the host's byte order, the port in digits.
+/// Reads `0100007F:0035`: the address in words of the host's byte order, and the port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let word = |text: &str| u32::from_str_radix(text, 16).ok().map(u32::to_ne_bytes);

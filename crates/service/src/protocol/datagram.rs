@@ -1,8 +1,8 @@
-//! Datagrams of the user's own, whose answers are matched by bytes that the service sends back.
+//! User-defined datagrams, whose answers are matched by bytes that the service returns.
 
 use super::{Answer, Expects, Message, read_number};
 
-/// Where a datagram has the number of its request.
+/// Position of a request's number in datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Match {
     /// Offset in the request (bytes).
@@ -29,7 +29,7 @@ impl std::str::FromStr for Match {
     }
 }
 
-/// The request in hexadecimal digits, blanks between them allowed. Errors: in words.
+/// Reads a request in hexadecimal digits, optionally separated by blanks. Errors are sentences.
 pub(crate) fn request(line: &str, by: Option<Match>) -> Result<Message, String> {
     let digits: Vec<u32> = line
         .chars()
@@ -51,7 +51,7 @@ pub(super) fn message(bytes: Vec<u8>, by: Option<Match>) -> Result<Message, Stri
     Ok(Message { bytes, number: by.map(|by| (by.offset, by.length)), expects: Expects::Usual })
 }
 
-/// The answer in a datagram; `None` if it is too short for its number.
+/// Reads the answer in a datagram; `None` if it is too short for the number.
 pub(super) fn of_datagram(by: Option<Match>, bytes: &[u8]) -> Option<Answer> {
     let number = match by {
         None => None,

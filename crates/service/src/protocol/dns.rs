@@ -1,8 +1,8 @@
-//! DNS: questions by hand (RFC 1035, section 4), of answers the head alone.
+//! DNS (RFC 1035, section 4): writes questions, and reads only the header of answers.
 
 use super::{Answer, Expects, Message, Parsed, Transport, read_number};
 
-/// Types by name (RFC 1035 and its successors).
+/// Record types by name (RFC 1035 and its successors).
 const TYPES: [(&str, u16); 18] = [
     ("A", 1),
     ("NS", 2),
@@ -24,10 +24,11 @@ const TYPES: [(&str, u16); 18] = [
     ("CAA", 257),
 ];
 const HEAD: usize = 12;
-/// Answer codes with which a service says that it did not do its work: format error, server failure, not implemented, refused.
+/// Response codes by which a service reports that it did not do its work: format error, server failure, not
+/// implemented, refused.
 const FAILURES: [u8; 4] = [1, 2, 4, 5];
 
-/// The question of a line, `NAME [TYPE]`, as dnsperf's files have it. Errors: in words.
+/// The question of a line `NAME [TYPE]`, as in dnsperf's files. Errors are sentences.
 pub(crate) fn question(line: &str, transport: Transport) -> Result<Message, String> {
     let mut words = line.split_whitespace();
     let (Some(name), kind, None) = (words.next(), words.next().unwrap_or("A"), words.next()) else {
@@ -70,14 +71,14 @@ fn encoded(name: &str) -> Result<Vec<u8>, String> {
     if bytes.len() > 255 { Err(format!("`{name}`: a name has at most 255 bytes")) } else { Ok(bytes) }
 }
 
-/// The answer in a datagram; `None` if it has no head.
+/// Reads the answer in a datagram; `None` if it has no complete header.
 pub(super) fn of_datagram(bytes: &[u8]) -> Option<Answer> {
     let (is_answer, code) = (bytes.get(2)? & 0x80 != 0, bytes.get(3)? & 0x0f);
     let right = is_answer && bytes.len() >= HEAD && !FAILURES.contains(&code);
     Some(Answer { number: Some(read_number(&bytes[..2])), ..Answer::of(bytes.len(), right) })
 }
 
-/// The first answer of a stream.
+/// Reads the first answer of a stream.
 pub(super) fn of_stream(bytes: &[u8]) -> Parsed {
     let Some(length) = bytes.get(..2).map(|length| read_number(length) as usize) else { return Parsed::More };
     let Some(answer) = bytes.get(2..2 + length) else { return Parsed::More };

@@ -1,12 +1,12 @@
-//! HTTP/1.1: requests by hand, heads of answers by httparse, bodies by their length (RFC 9112, section 6).
+//! HTTP/1.1: writes requests, reads headers of answers by httparse, and bodies by their length (RFC 9112, section 6).
 
 use super::{Answer, Expects, Message, Parsed};
 
-/// Head fields of an answer.
+/// Most header fields of an answer.
 const MOST_FIELDS: usize = 96;
 const BROKEN: Parsed = Parsed::Broken("no answer of HTTP/1.1");
 
-/// The request of a line: `PATH` or `METHOD PATH`. Errors: in words.
+/// The request of a line: `PATH` or `METHOD PATH`. Errors are sentences.
 pub(crate) fn request(line: &str, host: &str) -> Result<Message, String> {
     let mut words = line.split_whitespace();
     let (method, path) = match (words.next(), words.next(), words.next()) {
@@ -25,7 +25,7 @@ pub(crate) fn request(line: &str, host: &str) -> Result<Message, String> {
     Ok(Message { bytes: bytes.into_bytes(), number: None, expects })
 }
 
-/// The first answer of a stream; `no_body`: its request was HEAD.
+/// Reads the first answer of a stream; `no_body`: its request was HEAD.
 pub(super) fn of_stream(no_body: bool, bytes: &[u8]) -> Parsed {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut head = httparse::Response::new(&mut fields);
@@ -35,7 +35,7 @@ pub(super) fn of_stream(no_body: bool, bytes: &[u8]) -> Parsed {
         Err(_) => return BROKEN,
     };
     let code = head.code.unwrap_or(0);
-    // What goes before the answer proper: 100 Continue, 103 Early Hints.
+    // Interim answers: 100 Continue, 103 Early Hints.
     if (100..200).contains(&code) {
         return match of_stream(no_body, &bytes[from..]) {
             Parsed::Answer(answer) => Parsed::Answer(Answer { used: answer.used + from, ..answer }),
@@ -62,14 +62,14 @@ pub(super) fn of_stream(no_body: bool, bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Bytes of a whole chunked body; `None` if more has to come.
+/// Length of a complete chunked body; `None` if it is not complete yet.
 fn chunks(bytes: &[u8]) -> Result<Option<usize>, ()> {
     let mut at = 0;
     loop {
         match httparse::parse_chunk_size(&bytes[at..]).map_err(|_| ())? {
             httparse::Status::Partial => return Ok(None),
             httparse::Status::Complete((head, 0)) => {
-                // Trailers, up to an empty line.
+                // Trailers, until an empty line.
                 at += head;
                 return Ok(match bytes.get(at..at + 2) {
                     Some(b"\r\n") => Some(at + 2),

@@ -1,12 +1,12 @@
-//! memcached: text commands (doc/protocol.txt of memcached 1.6), over UDP behind a head of 8 bytes.
+//! memcached: text commands (doc/protocol.txt of memcached 1.6); over UDP after a header of 8 bytes.
 
 use super::{Answer, Expects, Message, Parsed, Transport, read_number};
 
-/// Number, sequence number, number of datagrams, reserved: two bytes each.
+/// Header of a datagram, two bytes each: number, sequence number, number of datagrams, reserved.
 const FRAME: [u8; 8] = [0, 0, 0, 0, 0, 1, 0, 0];
 const MOST_KEY: usize = 250;
 
-/// The command of a line: `get KEY` or `set KEY VALUE`. Errors: in words.
+/// The command of a line: `get KEY` or `set KEY VALUE`. Errors are sentences.
 pub(crate) fn command(line: &str, transport: Transport) -> Result<Message, String> {
     let form = || "expected `get KEY` or `set KEY VALUE`".to_owned();
     let (verb, rest) = line.trim().split_once(' ').ok_or_else(form)?;
@@ -33,7 +33,7 @@ pub(super) fn captured(mut bytes: Vec<u8>) -> Result<Message, String> {
     Ok(Message { bytes, number: Some((0, 2)), expects: Expects::Usual })
 }
 
-/// The first answer of a stream.
+/// Reads the first answer of a stream.
 pub(super) fn of_stream(expects: Expects, bytes: &[u8]) -> Parsed {
     let Some(line) = bytes.windows(2).position(|two| two == b"\r\n") else { return Parsed::More };
     let first = &bytes[..line];
@@ -55,7 +55,7 @@ pub(super) fn of_stream(expects: Expects, bytes: &[u8]) -> Parsed {
     }
 }
 
-/// The answer in a datagram: its last part.
+/// Reads the answer in a datagram, if it is the last part.
 pub(super) fn of_datagram(bytes: &[u8]) -> Option<Answer> {
     let (head, text) = bytes.split_at_checked(FRAME.len())?;
     let (part, parts) = (read_number(&head[2..4]), read_number(&head[4..6]));

@@ -1,11 +1,11 @@
-//! redis: commands and replies of RESP 2 (redis.io/docs/reference/protocol-spec).
+//! redis: writes commands and reads replies of RESP 2 (redis.io/docs/reference/protocol-spec).
 
 use super::{Answer, Expects, Message, Parsed};
 
-/// Arrays within arrays, beyond which a reply counts as broken.
+/// Deepest nesting of arrays; deeper replies count as malformed.
 const DEEPEST: u32 = 8;
 
-/// The command of a line, words divided by blanks. Errors: in words.
+/// The command of a line, with words separated by blanks. Errors are sentences.
 pub(crate) fn command(line: &str) -> Result<Message, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     if words.is_empty() {
@@ -17,7 +17,7 @@ pub(crate) fn command(line: &str) -> Result<Message, String> {
     Ok(Message { bytes: words.into_bytes(), number: None, expects: Expects::Usual })
 }
 
-/// The first reply of a stream.
+/// Reads the first reply of a stream.
 pub(super) fn of_stream(bytes: &[u8]) -> Parsed {
     match reply(bytes, 0) {
         Ok(Some(used)) => Parsed::Answer(Answer::of(used, bytes[0] != b'-')),
@@ -26,7 +26,7 @@ pub(super) fn of_stream(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Bytes of a whole reply; `None` if more has to come.
+/// Length of a complete reply; `None` if it is not complete yet.
 fn reply(bytes: &[u8], depth: u32) -> Result<Option<usize>, ()> {
     let Some(kind) = bytes.first() else { return Ok(None) };
     let line = bytes.windows(2).position(|two| two == b"\r\n");

@@ -1,7 +1,7 @@
-//! Connections: requests wait for one that has room, in the order in which they became due. Datagrams without a number
-//! use the same engine: a socket each, with one request under way.
+//! Connections: requests wait for a connection with space, in the order of their due times. Datagrams without a number
+//! use the same engine: one socket per outstanding request.
 //!
-//! A request that is not answered in time is given up and its connection is opened anew, as clients do.
+//! A request that is not answered in time is given up, and its connection is reopened, as clients do.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,11 +15,11 @@ use super::tls::Session;
 use super::{Load, Report, Requester, RequesterError, Trial};
 use crate::protocol::{Message, Parsed, Transport, number_in, write_number};
 
-/// Bytes read at once.
+/// Bytes per read call.
 const READ: usize = 256 << 10;
-/// Connections are opened before the trial begins, for at most so long (ns).
+/// Connections are opened before the trial begins, for at most this time (ns).
 const OPENING_NS: u64 = 2_000_000_000;
-/// A connection that was refused or broke is opened again after so long (ns).
+/// Time after which a refused or broken connection is reopened (ns).
 const AGAIN_NS: u64 = 1_000_000;
 /// Longest answer (bytes).
 const LONGEST: usize = 64 << 20;
@@ -40,18 +40,18 @@ enum State {
 
 struct Connection {
     fd: Option<OwnedFd>,
-    /// Of TLS, until the connection is closed.
+    /// State of TLS, until the connection is closed.
     session: Option<Session>,
     state: State,
-    /// Requests that this connection has to answer, the oldest first.
+    /// Outstanding requests of the connection, the oldest first.
     asked: VecDeque<PendingRequest>,
-    /// Bytes that did not fit yet.
+    /// Bytes that could not be sent yet.
     out: Vec<u8>,
-    /// Part of an answer.
+    /// Beginning of an answer that is not complete yet.
     part: Vec<u8>,
-    /// It stands in the list of those with room.
+    /// True: it is in the list of connections with space.
     listed: bool,
-    /// The service closes it once it has answered.
+    /// True: the service closes it after its answer.
     closes: bool,
 }
 
@@ -127,13 +127,13 @@ struct Engine<'a> {
     requester: &'a Requester,
     poll: Poll,
     connections: Vec<Connection>,
-    /// Connections with room for a request.
+    /// Connections that can take a request.
     room: VecDeque<usize>,
-    /// Requests that wait for one.
+    /// Requests that wait for a connection.
     queue: VecDeque<PendingRequest>,
-    /// Requests under way in the order in which they became due, with their connection.
+    /// Outstanding requests by their due times, with their connections.
     deadlines: VecDeque<(u64, usize, u64)>,
-    /// Connections that broke, and when they are opened again.
+    /// (time, connection) of broken connections that will be reopened.
     again: VecDeque<(u64, usize)>,
     serial: u64,
     /// Requests of the window that are neither answered nor given up.
@@ -141,7 +141,7 @@ struct Engine<'a> {
     opened: u64,
     failure: Option<String>,
     buffer: Vec<u8>,
-    /// What the bytes that came say, of TLS.
+    /// Decrypted bytes, with TLS.
     plain: Vec<u8>,
 }
 
@@ -186,7 +186,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Notes that a connection may have room.
+    /// Adds a connection to the list of those with space, if it has any.
     fn list(&mut self, place: usize) {
         let depth = self.requester.depth as usize;
         let fresh = self.requester.new_connections;
@@ -198,7 +198,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives waiting requests to connections with room; true if there were some.
+    /// Gives waiting requests to connections with space; true if there were some.
     fn assign(&mut self, trial: &mut Trial<'_>) -> bool {
         let mut worked = false;
         while let (Some(_), Some(place)) = (self.queue.front(), self.room.front().copied()) {
@@ -220,7 +220,7 @@ impl Engine<'_> {
         worked
     }
 
-    /// Writes a request, or keeps it until the connection is open.
+    /// Sends a request, or stores it until the connection is open.
     fn write(&mut self, trial: &mut Trial<'_>, place: usize, asked: &PendingRequest) {
         let message: &Message = &self.requester.workload.messages[asked.message];
         let connection = &mut self.connections[place];
@@ -264,7 +264,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Notes that a connection is open; false if it is not.
+    /// Handles that a connection is open; false if opening failed.
     fn connected(&mut self, place: usize, events: EpollFlags) -> bool {
         let connection = &mut self.connections[place];
         if connection.state != State::Connecting {
@@ -289,7 +289,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Goes on with the handshake of TLS; true once it is done. What comes with its last bytes is left for [`Self::read`].
+    /// Continues the TLS handshake; true once it is complete. Data that arrives with its last bytes is left for
+    /// [`Self::read`].
     fn shake_hands(&mut self, place: usize) -> bool {
         let connection = &mut self.connections[place];
         let (Some(fd), Some(session)) = (&connection.fd, &mut connection.session) else { return false };
@@ -353,7 +354,7 @@ impl Engine<'_> {
                     } else {
                         self.datagram(trial, place, &buffer[..got], now_ns)
                     }
-                    // A short read has emptied a stream; what comes next is reported anew.
+                    // A short read has emptied a stream; new data is reported again.
                     if self.is_stream() && got < buffer.len() {
                         break;
                     }
@@ -376,7 +377,7 @@ impl Engine<'_> {
             Err(why) => self.fail(trial, place, &why),
         }
         self.plain = plain;
-        // What TLS itself has to answer, such as new keys.
+        // Messages that TLS itself must send, such as new keys.
         if self.connections[place].session.is_some() {
             self.flush(trial, place);
         }
@@ -452,7 +453,8 @@ impl Engine<'_> {
         trial.answered(asked.due_ns, now_ns, right);
     }
 
-    /// The service has closed a connection: without a request under way it may, as after a number of requests.
+    /// Handles that the service closed a connection: permitted without outstanding requests, as after a maximum number
+    /// of requests.
     fn end_of_stream(&mut self, trial: &mut Trial<'_>, place: usize) {
         if self.connections[place].asked.is_empty() {
             return self.renew(trial, place);
@@ -460,7 +462,7 @@ impl Engine<'_> {
         self.fail(trial, place, "the service closed the connection before it had answered");
     }
 
-    /// Opens a connection anew that ended well.
+    /// Reopens a connection that ended normally.
     fn renew(&mut self, trial: &mut Trial<'_>, place: usize) {
         self.close(place);
         if !self.requester.new_connections
@@ -485,7 +487,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives up a connection with the requests it has, and opens it again a little later.
+    /// Gives up a connection with its requests, and reopens it later.
     fn fail(&mut self, trial: &mut Trial<'_>, place: usize, why: &str) {
         self.failure.get_or_insert_with(|| why.to_owned());
         for asked in std::mem::take(&mut self.connections[place].asked) {
@@ -497,7 +499,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives up what was due longer than the timeout ago.
+    /// Gives up requests whose timeout is over.
     fn expire(&mut self, trial: &mut Trial<'_>, now_ns: u64) {
         let timeout_ns = self.requester.timeout_ns;
         while self.queue.front().is_some_and(|asked| asked.due_ns + timeout_ns < now_ns) {

@@ -1,4 +1,4 @@
-//! Datagrams with numbers: any number under way on a port, sent and received in batches.
+//! Datagrams with numbers: many outstanding requests per port, sent and received in batches.
 
 use std::os::fd::OwnedFd;
 
@@ -8,15 +8,16 @@ use super::net::{BATCH, Batch, Poll, dropped, open, tokens};
 use super::{Load, Report, Requester, RequesterError, Trial};
 use crate::protocol::{Transport, number_in, write_number};
 
-/// Slots of a port at least and at most: with 2 bytes for its number, a request has the number of the one 65536 before.
+/// Fewest and most slots per port: with 2 bytes for its number, a request has the number of the one 65536 before it.
 const SLOTS: (usize, usize) = (1 << 6, 1 << 16);
-/// The trial begins so long after its sockets are there (ns).
+/// Delay from creating the sockets to the beginning of the trial (ns).
 const DELAY_NS: u64 = 2_000_000;
 
-/// Requests that one port sends before it is the next one's turn: answers to them come close together, and are received at once.
+/// Requests that one port sends before the next one does: their answers come close together and are received in one
+/// call.
 const TURN: u64 = 32;
 
-/// A request under way; `due_ns` is 0 in a free slot.
+/// An outstanding request; `due_ns` is 0 in a free slot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     number: u64,
@@ -68,20 +69,20 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
 struct Engine {
     ports: Vec<Port>,
     turn: usize,
-    /// The number at which the next port's turn comes.
+    /// Request number at which the next port begins to send.
     until: u64,
-    /// Requests of the window that were sent and not answered.
+    /// Requests of the window that were sent but not answered.
     under_way: u64,
     out: Batch,
     back: Batch,
-    /// Requests of the batch: when due, and the message.
+    /// (due time, index of the message) of the requests in the batch.
     due: Vec<(u64, usize)>,
 }
 
 impl Engine {
-    /// Sends what is due by the next port; true if there was something.
+    /// Sends the due requests from the next port; true if there were some.
     fn send(&mut self, trial: &mut Trial<'_>, now_ns: u64) -> bool {
-        // What a full socket left over goes first.
+        // Requests that a full socket did not take are sent first.
         while self.due.len() < BATCH {
             let Some(request) = trial.take(now_ns) else { break };
             self.due.push(request);
@@ -103,7 +104,7 @@ impl Engine {
             let place = message.number.unwrap_or((0, 0));
             write_number(bytes, place, port.next);
             let mask = port.slots.len() as u64 - 1;
-            // A number shorter than a slot's is all the answer brings back.
+            // If the number is shorter than a slot's, the answer returns only this part.
             let short = number_in(port.next, place.1);
             let slot = &mut port.slots[(short & mask) as usize];
             *slot = Slot { number: short, due_ns: *due_ns };
@@ -113,7 +114,8 @@ impl Engine {
         let sent = match self.out.send(&port.fd) {
             Ok(sent) => sent,
             Err(error) => {
-                // A connected socket reports here that an earlier datagram was refused (ICMP): nothing was sent now.
+                // A connected socket reports here that an earlier datagram was refused (ICMP); nothing was sent by this
+                // call.
                 trial.failed(|| format!("a request: {error}"));
                 0
             }

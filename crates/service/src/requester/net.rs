@@ -11,21 +11,21 @@ use nix::sys::socket::{
 
 use crate::protocol::Transport;
 
-/// Buffers of the requester's own sockets (bytes): it must not be the one that drops.
+/// Buffer size of the requester's own sockets (bytes): they should not be the ones to drop.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Datagrams a call.
+/// Most datagrams per call.
 pub(super) const BATCH: usize = 64;
 /// Longest datagram (bytes).
 const DATAGRAM: usize = 1 << 16;
 
-/// A connection that does not block; of a stream, opened in the background.
+/// Opens a non-blocking socket to an address; a stream connects in the background.
 pub(super) fn open(to: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let kind = if transport == Transport::Udp { SockType::Datagram } else { SockType::Stream };
     let fd = socket(family, kind, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;
     match transport {
         Transport::Udp => {
-            // Beyond the system's limit with the right to it, else up to it.
+            // Beyond the system's limit if permitted, otherwise up to it.
             if setsockopt(&fd, sockopt::RcvBufForce, &BUFFER_BYTES).is_err() {
                 setsockopt(&fd, sockopt::RcvBuf, &BUFFER_BYTES)?;
             }
@@ -41,14 +41,14 @@ pub(super) fn open(to: SocketAddr, transport: Transport) -> io::Result<OwnedFd> 
     }
 }
 
-/// Makes the kernel forget a connection at once when it is closed, so that no port waits for a minute (TIME_WAIT).
+/// Makes the kernel forget a connection as soon as it is closed, so that no port stays in TIME_WAIT for a minute.
 pub(super) fn close_at_once(fd: &OwnedFd) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    // Best effort: a port that waits is only missed when ports run out, which is reported.
+    // Best effort: ports in TIME_WAIT matter only when ports run out, which is reported.
     let _ = setsockopt(fd, sockopt::Linger, &linger);
 }
 
-/// The error a connection ended with; `None`: it is open.
+/// The pending error of a socket; `None`: the connection is open.
 pub(super) fn error_of(fd: &OwnedFd) -> Option<io::Error> {
     match nix::sys::socket::getsockopt(fd, sockopt::SocketError) {
         Ok(0) => None,
@@ -57,12 +57,12 @@ pub(super) fn error_of(fd: &OwnedFd) -> Option<io::Error> {
     }
 }
 
-/// Datagrams that the socket's receive buffer had no room for; 0 where the kernel does not say.
+/// Datagrams dropped because the socket's receive buffer was full; 0 if the kernel does not report it.
 pub(super) fn dropped(fd: &OwnedFd) -> u64 {
     netcliff_packets::sockopt::drops(fd.as_fd()).map_or(0, u64::from)
 }
 
-/// Sends what fits now. `Ok(0)` for no room.
+/// Sends as many bytes as possible without waiting. `Ok(0)`: the socket is full.
 pub(super) fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     match nix::sys::socket::send(fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
         Ok(sent) => Ok(sent),
@@ -71,7 +71,7 @@ pub(super) fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Receives what has come. `Ok(None)` for nothing.
+/// Receives available bytes. `Ok(None)`: there are none.
 pub(super) fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match nix::sys::socket::recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
         Ok(got) => Ok(Some(got)),
@@ -80,7 +80,7 @@ pub(super) fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usiz
     }
 }
 
-/// Room for a batch of datagrams.
+/// Buffers for a batch of datagrams.
 pub(super) struct Batch {
     buffers: Vec<Vec<u8>>,
     lengths: [usize; BATCH],
@@ -114,30 +114,31 @@ impl Batch {
         buffer
     }
 
-    /// What was received, a datagram each.
+    /// The received datagrams.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         self.buffers.iter().zip(self.lengths).take(self.filled).map(|(buffer, length)| &buffer[..length])
     }
 
-    /// Sends the datagrams; returns how many left.
+    /// Sends the datagrams; returns the number sent.
     pub(super) fn send(&mut self, fd: &OwnedFd) -> io::Result<usize> {
         let lengths = self.lengths;
         let (mut vectors, mut headers) = self.headers(|place| lengths[place]);
         point(&mut vectors, &mut headers);
         let (count, flags) = (self.filled as u32, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-        // SAFETY: each of the `count` headers points to one vector, and that to a buffer of its length; all live during the call.
+        // SAFETY: each of the `count` headers points to one vector, and the vector to a buffer of its length; all live
+        // during the call.
         let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, flags) };
         if sent >= 0 { Ok(sent as usize) } else { nothing_or_error() }
     }
 
-    /// Receives up to [`BATCH`] datagrams in place of what was there; returns how many.
+    /// Receives up to [`BATCH`] datagrams, replacing the present ones; returns their number.
     pub(super) fn receive(&mut self, fd: &OwnedFd) -> io::Result<usize> {
         self.filled = BATCH;
         let (mut vectors, mut headers) = self.headers(|_| DATAGRAM);
         point(&mut vectors, &mut headers);
         self.filled = 0;
         let none = std::ptr::null_mut();
-        // SAFETY: as in `send`; the kernel writes no more into a buffer than its vector says.
+        // SAFETY: as in `send`; the kernel writes at most the vector's length into a buffer.
         let got =
             unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none) };
         if got < 0 {
@@ -157,12 +158,12 @@ impl Batch {
             place += 1;
             vector
         });
-        // SAFETY: a header of zeros is one without address, vectors and control data.
+        // SAFETY: a zeroed header has no address, vectors or control data.
         (vectors, unsafe { std::mem::zeroed() })
     }
 }
 
-/// Each header gets one vector.
+/// Points each header to its vector.
 fn point(vectors: &mut [libc::iovec; BATCH], headers: &mut [libc::mmsghdr; BATCH]) {
     for (vector, header) in vectors.iter_mut().zip(headers.iter_mut()) {
         header.msg_hdr.msg_iov = vector;
@@ -177,7 +178,7 @@ fn nothing_or_error() -> io::Result<usize> {
     }
 }
 
-/// Which of many sockets are ready.
+/// An epoll instance.
 pub(super) struct Poll {
     epoll: Epoll,
     events: Vec<EpollEvent>,
@@ -188,25 +189,25 @@ impl Poll {
         Ok(Self { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, events: vec![EpollEvent::empty(); BATCH] })
     }
 
-    /// Watches a socket; what is ready is reported once, until more comes (edge-triggered).
+    /// Watches a socket, edge-triggered: readiness is reported once, until more comes.
     pub(super) fn add(&self, socket: &OwnedFd, token: usize) -> io::Result<()> {
         let all = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
         Ok(self.epoll.add(socket, EpollEvent::new(all, token as u64))?)
     }
 
-    /// Watches a socket for what comes, as long as something is there (level-triggered).
+    /// Watches a socket for incoming data, level-triggered.
     pub(super) fn add_readable(&self, socket: &OwnedFd, token: usize) -> io::Result<()> {
         Ok(self.epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, token as u64))?)
     }
 
-    /// The tokens and events of sockets that are ready now.
+    /// (token, events) of the sockets that are ready.
     pub(super) fn ready(&mut self) -> impl Iterator<Item = (usize, EpollFlags)> {
         let count = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0);
         self.events.iter().take(count).map(|event| (event.data() as usize, event.events()))
     }
 }
 
-/// Tokens of readable sockets, copied out of a poll.
+/// Copies the tokens of ready sockets out of a poll.
 pub(super) fn tokens(poll: &mut Poll, into: &mut Vec<(usize, EpollFlags)>) {
     into.clear();
     into.extend(poll.ready());

@@ -1,4 +1,4 @@
-//! One request after the other, each waited for: whether the service answers, and what a cache is filled with.
+//! Sends single requests and waits for each answer: to check that the service answers, and to fill a cache.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,50 +12,50 @@ use super::tls::Session;
 use super::{Requester, RequesterError};
 use crate::protocol::{Message, Parsed, Transport, number_in, write_number};
 
-/// Time allowed for one answer.
+/// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a request was not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum OnceError {
-    /// The thread cannot be placed.
+    /// The thread could not be moved to its CPU or namespace.
     #[error(transparent)]
     Requester(#[from] RequesterError),
-    /// Nothing listens, or the connection broke.
+    /// Nothing listens at the address, or the connection broke.
     #[error("{to}: {source}")]
     System {
-        /// Where the request went.
+        /// Address of the service.
         to: SocketAddr,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no encrypted connection.
+    /// The TLS handshake failed.
     #[error("{to}: {why}")]
     Tls {
-        /// Where the request went.
+        /// Address of the service.
         to: SocketAddr,
         /// What failed, and what to do.
         why: String,
     },
-    /// No answer came.
+    /// No answer came in time.
     #[error("{to} did not answer a request within 2 s")]
     Silent {
-        /// Where the request went.
+        /// Address of the service.
         to: SocketAddr,
     },
-    /// An answer came that is not right.
+    /// A wrong answer came.
     #[error("{to} answers, but not as {protocol} does: {what}")]
     Wrong {
-        /// Where the request went.
+        /// Address of the service.
         to: SocketAddr,
         /// The protocol.
         protocol: &'static str,
-        /// What came.
+        /// The beginning of the answer.
         what: String,
     },
 }
 
-/// A connection for one request after the other.
+/// A connection for one request at a time.
 pub struct Once<'a> {
     requester: &'a Requester,
     fd: OwnedFd,
@@ -91,7 +91,7 @@ impl<'a> Once<'a> {
                     let why = "it closed the connection during TLS's handshake".to_owned();
                     return Err(OnceError::Tls { to: self.requester.to, why });
                 }
-                // What it said may have to be answered first.
+                // TLS may have to answer first.
                 Some(_) => {}
                 None => self.wait(PollFlags::POLLIN, until)?,
             }
@@ -99,7 +99,7 @@ impl<'a> Once<'a> {
         Ok(())
     }
 
-    /// Sends bytes, and what TLS has to say.
+    /// Sends bytes, and pending messages of TLS.
     fn send_all(&mut self, bytes: &[u8], until: Instant) -> Result<(), OnceError> {
         let to = self.requester.to;
         let failed = |source| OnceError::System { to, source };
@@ -124,7 +124,7 @@ impl<'a> Once<'a> {
         Ok(())
     }
 
-    /// Appends what has come to `part`. `None`: nothing has; 0: the connection has ended.
+    /// Appends received bytes to `part`. `None`: nothing was received; 0: the connection has ended.
     fn receive_some(&mut self, buffer: &mut [u8], part: &mut Vec<u8>) -> Result<Option<usize>, OnceError> {
         let to = self.requester.to;
         let got = receive(&self.fd, buffer).map_err(|source| OnceError::System { to, source })?;
@@ -149,7 +149,7 @@ impl<'a> Once<'a> {
         }
     }
 
-    /// Asks, and waits for the whole answer.
+    /// Sends a request and waits for the complete answer.
     pub(super) fn ask(&mut self, message: &Message) -> Result<(), OnceError> {
         let (to, protocol) = (self.requester.to, self.requester.workload.protocol);
         let wrong = |what: String| OnceError::Wrong { to, protocol: protocol.name(), what };
@@ -173,7 +173,8 @@ impl<'a> Once<'a> {
             }
             let answer = if datagrams {
                 match protocol.of_datagram(&part) {
-                    // Of an earlier request, or the first of several datagrams: the next one stands for itself.
+                    // An answer to an earlier request, or the first of several datagrams: the next one is parsed
+                    // separately.
                     None => {
                         part.clear();
                         continue;
@@ -199,7 +200,7 @@ impl<'a> Once<'a> {
     }
 }
 
-/// The beginning of what was sent, for people.
+/// The beginning of some bytes, readable on a screen.
 fn shown(bytes: &[u8]) -> String {
     const MOST: usize = 60;
     let text: String =

@@ -1,4 +1,4 @@
-//! The requester against services of known behaviour, on loopback.
+//! The requester with services of known behaviour, on loopback.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -8,18 +8,18 @@ use std::time::Duration;
 use super::*;
 use crate::request::RequestSpec;
 
-/// What a service of the tests does with its nth request.
+/// Behaviour of a test service at its n-th request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Does {
     Answers,
     /// Answers with an error of the protocol.
     Errs,
     Nothing,
-    /// Answers after this time, and is busy with it.
+    /// Answers after this time, during which it is busy.
     Takes(Duration),
 }
 
-/// A UDP service for as long as the test runs: sends each datagram back.
+/// A UDP service that returns each datagram while the test runs.
 fn udp(behave: impl Fn(usize) -> Does + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -41,7 +41,7 @@ fn udp(behave: impl Fn(usize) -> Does + Send + 'static) -> SocketAddr {
     address
 }
 
-/// An HTTP service: a thread a connection, which it closes after `most` answers.
+/// An HTTP service with one thread per connection, which it closes after `most` answers.
 fn http(most: usize, behave: impl Fn(usize) -> Does + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -96,7 +96,7 @@ fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
     }
 }
 
-/// The counts without the histograms.
+/// The counts, without histograms.
 fn shown(report: &Report) -> String {
     let (wrong, late, failure) = (report.wrong_answers, report.late_answers, &report.failure);
     format!("requests {} answers {} wrong {wrong} late {late} {failure:?}", report.requests, report.answers)
@@ -126,7 +126,7 @@ fn what_is_not_answered_is_lost() {
     let requester = requester(udp(every_fifth), "udp:00000000", Some("0:4"));
     let report = requester.trial(&load(1000.0)).unwrap();
     assert_eq!((report.requests, report.unanswered(), report.wrong_answers), (400, 80, 0));
-    // Datagrams without a number: a port whose answer is missing gets another.
+    // Datagrams without a number: a port whose answer is missing is replaced by another.
     let without = Requester {
         connections: 40,
         workload: super::tests::requester(requester.to, "udp:00", None).workload,
@@ -137,8 +137,8 @@ fn what_is_not_answered_is_lost() {
     assert!(report.opened >= 120, "{}", report.opened);
 }
 
-/// A service that stands still for 100 ms every half second: with times from when requests were due, the requests of that
-/// time are slow, though only one of them is under way on each connection.
+/// A service that stops for 100 ms every half second. As times are measured from when requests were due, all requests
+/// of that time are slow, although only one of them is outstanding per connection.
 #[test]
 fn requests_that_wait_for_a_slow_one_count_as_slow() {
     let stands = Arc::new(std::sync::Mutex::new(()));
@@ -152,10 +152,10 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
     });
     let requester = Requester { timeout_ns: 2_000_000_000, ..requester(to, "http:/", None) };
     let report = requester.trial(&load(1000.0)).unwrap();
-    // Of 400 requests those of 60 ms waited for the lock: 60, from 60 ms down to none.
+    // Of 400 requests, the 60 during 60 ms waited for the lock, from 60 ms down to nothing.
     let slow = report.slower_than(0.02);
     assert_eq!((report.requests, report.answers), (400, 400));
-    // The least is sure; a machine that is busy adds to it.
+    // At least half of them are certain; a busy machine adds more.
     assert!(slow >= 30, "{slow}");
 }
 
@@ -178,7 +178,7 @@ fn a_connection_for_each_request() {
     assert!(accepted.load(Ordering::Relaxed) >= 200);
 }
 
-/// Twice what the service can do: requests wait at the requester, and are given up after the timeout.
+/// Twice the service's capacity: requests wait at the requester, and are given up after the timeout.
 #[test]
 fn overload_is_seen_by_connections_too() {
     let busy = std::sync::Mutex::new(());
@@ -200,7 +200,7 @@ fn a_requester_that_falls_behind_makes_a_trial_void() {
     assert!(matches!(report.void(report.unanswered(), false), Some(Void::SenderTooSlow { .. })), "{}", report.in_time);
 }
 
-/// A datagram too short for a number comes before the answer: the two are not read as one.
+/// A datagram too short for a number precedes the answer: the two are parsed separately.
 #[test]
 fn an_answer_stands_for_itself_after_a_stray_datagram() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -228,7 +228,7 @@ fn nobody_there_is_an_error_with_the_address() {
     assert!(error.contains("not as http does") && error.contains("500"), "{error}");
 }
 
-/// The nth request takes its time: the answers of the others do not.
+/// The n-th request takes long, but the answers of the others do not.
 #[test]
 fn late_answers_are_told_from_missing_ones() {
     let slow = |n: usize| if n == 50 { Does::Takes(Duration::from_millis(250)) } else { Does::Answers };
@@ -237,7 +237,8 @@ fn late_answers_are_told_from_missing_ones() {
     assert!(report.late_answers > 50 && report.unanswered() < 5, "{}", shown(&report));
 }
 
-/// An HTTPS service whose certificate is for service.test: answers each request, after the first `most` of a connection it closes it.
+/// An HTTPS service with a certificate for service.test. It answers each request, and closes a connection after its
+/// first `most` answers.
 fn https(most: usize) -> SocketAddr {
     https_by(most, rustls::ALL_VERSIONS)
 }
@@ -294,7 +295,7 @@ fn encrypted_connections_are_asked_as_others_are() {
     assert_eq!((report.requests, report.answers, report.opened), (80, 80, 4), "{}", shown(&report));
     let closed = with(https(10), &insecure).trial(&load(200.0)).unwrap();
     assert!(closed.answers == 80 && closed.opened >= 8, "{} opened {}", shown(&closed), closed.opened);
-    // Its handshake goes to and fro twice.
+    // Its handshake takes two round trips.
     let older = with(https_by(usize::MAX, &[&rustls::version::TLS12]), &insecure);
     older.ask_once(false).unwrap();
     assert_eq!(older.trial(&load(200.0)).unwrap().answers, 80);
@@ -317,7 +318,7 @@ fn certificates_are_checked() {
     std::fs::write(file.path(), "no certificate").unwrap();
     let error = ask(to, &by(file.path().to_str().unwrap())).unwrap_err();
     assert!(error.contains("--cacert") && error.contains("no certificate"), "{error}");
-    // The second would never end.
+    // The second file is endless.
     for file in ["/nowhere/ca.pem", "/dev/zero"] {
         let error = ask(to, &by(file)).unwrap_err();
         assert!(error.contains(&format!("--cacert {file}: ")), "{error}");

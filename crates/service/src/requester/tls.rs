@@ -1,4 +1,4 @@
-//! TLS of the requester's connections, by rustls: [`Client`] for all, a [`Session`] for each.
+//! TLS for the requester's connections, by rustls: a [`Client`] for all, a [`Session`] for each.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use super::net::send;
 use crate::protocol::Protocol;
 
-/// Where systems keep the certificates that they trust: Debian, Red Hat, SUSE, Alpine.
+/// Files of trusted certificates on Debian, Red Hat, SUSE and Alpine.
 const SYSTEM: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -29,20 +29,20 @@ const SYSTEM: [&str; 4] = [
 const LARGEST_FILE_BYTES: u64 = 16 << 20;
 const WHAT_TO_DO: &str = "give --cacert FILE (the certificate itself, or who signed it), --server-name NAME (one that it is for), or --insecure (not checked)";
 
-/// What the user wants of TLS.
+/// The user's settings of TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Connections are encrypted, whatever the requests say.
+    /// True: connections are encrypted, whatever the requests say.
     pub tls: bool,
-    /// Certificates are not checked.
+    /// True: certificates are not checked.
     pub insecure: bool,
-    /// Certificates to trust in place of the system's.
+    /// File of trusted certificates, in place of the system's.
     pub ca_file: Option<PathBuf>,
-    /// The service's name; `None`: its address.
+    /// Name of the service in its certificate; `None`: its address.
     pub server_name: Option<String>,
 }
 
-/// How connections are encrypted.
+/// Encryption of the connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     config: Arc<ClientConfig>,
@@ -50,10 +50,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// For a service at an address. Each connection has a whole handshake: as of clients that come for the first time.
+    /// Encryption for a service at an address. Each connection makes a complete handshake, as new clients do.
     ///
     /// # Errors
-    /// Certificates cannot be read, or the name is none: a sentence.
+    /// One sentence: certificates cannot be read, or the name is not a valid one.
     pub fn new(wanted: &Wanted, protocol: Protocol, to: IpAddr) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let name = match &wanted.server_name {
@@ -73,10 +73,10 @@ impl Client {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// A connection's session, which begins with its handshake.
+    /// Begins the session of a connection, with its handshake.
     ///
     /// # Errors
-    /// rustls refuses: a sentence.
+    /// One sentence: rustls refuses.
     pub fn session(&self) -> Result<Session, String> {
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(|error| format!("TLS: {error}"))?;
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// Certificates that are trusted, and what checks the others by them.
+/// Trusted certificates, and the verifier that checks others by them.
 type Trusted = (Vec<CertificateDer<'static>>, Arc<WebPkiServerVerifier>);
 
 fn trusted(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Trusted, String> {
@@ -109,23 +109,23 @@ fn trusted(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Truste
     Ok((certificates, verifier.map_err(|error| failed(&error))?))
 }
 
-/// One connection.
+/// TLS state of one connection.
 #[derive(Debug)]
 pub struct Session(Box<ClientConnection>);
 
 impl Session {
-    /// True once requests can travel.
+    /// True once the handshake is complete.
     pub fn is_open(&self) -> bool {
         !self.0.is_handshaking()
     }
 
     /// Encrypts bytes to be sent.
     pub fn put(&mut self, plain: &[u8]) {
-        // Without a limit of its buffer it takes everything.
+        // Its buffer is unlimited, so that it takes all bytes.
         let _ = self.0.writer().write_all(plain);
     }
 
-    /// Sends what there is to send; false if the socket had no room for all.
+    /// Sends pending bytes; false if the socket did not take all.
     ///
     /// # Errors
     /// The connection broke.
@@ -140,10 +140,10 @@ impl Session {
         Ok(true)
     }
 
-    /// Decrypts bytes that came and appends what they say.
+    /// Decrypts received bytes and appends the plain text.
     ///
     /// # Errors
-    /// The service is not to be trusted, or does not speak TLS: a sentence.
+    /// One sentence: the service is not trusted, or does not use TLS.
     pub fn take(&mut self, mut bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), String> {
         while !bytes.is_empty() {
             self.0.read_tls(&mut bytes).map_err(|error| format!("TLS: {error}"))?;
@@ -159,7 +159,7 @@ impl Session {
     }
 }
 
-/// A socket that TLS writes to.
+/// A socket as a writer for TLS.
 struct To<'a>(&'a OwnedFd);
 
 impl Write for To<'_> {
@@ -185,8 +185,9 @@ fn explained(error: &Error) -> String {
     text
 }
 
-/// Takes a certificate that is itself trusted, which as its own signer no chain has, or one that a trusted one has signed; without `trusted` any (--insecure).
-/// Signatures are checked all the same, as a client's work is part of a connection.
+/// Accepts a certificate that is trusted itself (which no chain contains, as it signs itself), or one signed by a
+/// trusted one; without `trusted` any certificate (--insecure). Signatures are always checked, because the client's
+/// work is part of a connection.
 #[derive(Debug)]
 struct Check {
     trusted: Option<Trusted>,
