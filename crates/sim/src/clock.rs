@@ -46,6 +46,23 @@ impl Clock {
     }
 }
 
+/// [`to_short_ticks`] converts numbers of ticks below this: 2^51.
+pub(crate) const SHORT_TICKS: f64 = MAGIC / 2.0;
+/// 2^52: adding it rounds a smaller number to the nearest integer.
+const MAGIC: f64 = 4_503_599_627_370_496.0;
+
+/// Rounds a non-negative number of ticks below [`SHORT_TICKS`] to the nearest integer.
+#[inline(always)]
+pub(crate) fn to_short_ticks(x: f64) -> u64 {
+    (x + MAGIC).to_bits() & 0x000f_ffff_ffff_ffff
+}
+
+/// Rounds a non-negative number of ticks to the nearest integer. Numbers above 2^51 take a slower path.
+#[inline(always)]
+pub(crate) fn to_ticks(x: f64) -> u64 {
+    if x < SHORT_TICKS { to_short_ticks(x) } else { x as u64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +74,12 @@ mod tests {
         let slow = Clock::new(1e-3, 1_000_000_000);
         assert!(slow.ticks(1e9 / 1e-3) < LONGEST_RUN && slow.ticks(1e3) < LARGEST_MEAN);
         assert!((slow.seconds(slow.ticks(5.0)) - 5.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn ticks_are_rounded_on_both_paths() {
+        for (x, ticks) in [(0.0, 0), (0.4, 0), (0.6, 1), (3_730_000.2, 3_730_000), (1e17, 100_000_000_000_000_000)] {
+            assert_eq!(to_ticks(x), ticks, "{x}");
+        }
     }
 }

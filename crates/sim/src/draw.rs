@@ -4,6 +4,7 @@ use netcliff_core::Service;
 use netcliff_core::host::MeasuredTimes;
 use netcliff_core::math;
 
+use crate::clock::to_ticks;
 use crate::random::{BLOCK, Purpose, Stream};
 
 /// Fills a block with numbers of mean 1 and the distribution of `service`.
@@ -54,23 +55,6 @@ pub(crate) fn ticks_block(stream: &mut Stream, service: &Service, mean_ticks: f6
     let mut units = [0.0; BLOCK];
     unit_block(stream, service, &mut units);
     out.iter_mut().zip(&units).for_each(|(ticks, unit)| *ticks = to_ticks(unit * mean_ticks));
-}
-
-/// [`to_short_ticks`] converts numbers of ticks below this: 2^51.
-pub(crate) const SHORT_TICKS: f64 = MAGIC / 2.0;
-/// 2^52: adding it rounds a smaller number to the nearest integer.
-const MAGIC: f64 = 4_503_599_627_370_496.0;
-
-/// Rounds a non-negative number of ticks below [`SHORT_TICKS`] to the nearest integer.
-#[inline(always)]
-pub(crate) fn to_short_ticks(x: f64) -> u64 {
-    (x + MAGIC).to_bits() & 0x000f_ffff_ffff_ffff
-}
-
-/// Rounds a non-negative number of ticks to the nearest integer. Numbers above 2^51 take a slower path.
-#[inline(always)]
-pub(crate) fn to_ticks(x: f64) -> u64 {
-    if x < SHORT_TICKS { to_short_ticks(x) } else { x as u64 }
 }
 
 /// One kind of service time with its own stream.
@@ -213,13 +197,6 @@ mod tests {
 
     fn measured(times: &[(f64, f64)]) -> Service {
         Service::from_times("made", times.to_vec()).unwrap()
-    }
-
-    #[test]
-    fn ticks_are_rounded_on_both_paths() {
-        for (x, ticks) in [(0.0, 0), (0.4, 0), (0.6, 1), (3_730_000.2, 3_730_000), (1e17, 100_000_000_000_000_000)] {
-            assert_eq!(to_ticks(x), ticks, "{x}");
-        }
     }
 
     /// Seed 11, 100 000 draws of each distribution: mean and squared coefficient of variation are within 4 standard

@@ -14,8 +14,8 @@ mod transmit;
 
 use netcliff_core::{Point, Service};
 
-use crate::clock::{Clock, NEVER};
-use crate::draw::{Draw, to_ticks};
+use crate::clock::{Clock, NEVER, to_ticks};
+use crate::draw::Draw;
 use crate::fifo::{Fifo, Packet};
 use crate::free_running::FreeRunning;
 use crate::random::Purpose;

@@ -6,7 +6,7 @@
 use netcliff_core::math::{self, SplitMix64, ln_of_normal as ln};
 use netcliff_core::wide::{Width, Work};
 
-use crate::draw::{SHORT_TICKS, to_short_ticks, to_ticks};
+use crate::clock::{SHORT_TICKS, to_short_ticks, to_ticks};
 
 /// Number of independent generators side by side.
 pub(crate) const LANES: usize = 8;

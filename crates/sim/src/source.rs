@@ -10,8 +10,8 @@ mod sockets;
 
 use netcliff_core::{Arrivals, Point, Unsupported, engine::EngineKind};
 
-use crate::clock::Clock;
-use crate::draw::{ticks_block, to_ticks, unit_block};
+use crate::clock::{Clock, to_ticks};
+use crate::draw::{ticks_block, unit_block};
 use crate::fifo::Packet;
 use crate::machine::CELLS;
 use crate::random::{BLOCK, Purpose, Stream};

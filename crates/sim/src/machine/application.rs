@@ -9,8 +9,7 @@ use std::collections::VecDeque;
 use netcliff_core::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{Clock, NEVER};
-use crate::draw::to_ticks;
+use crate::clock::{Clock, NEVER, to_ticks};
 use crate::fifo::{Fifo, Packet};
 use crate::free_running::FreeRunning;
 

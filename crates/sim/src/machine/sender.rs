@@ -7,8 +7,7 @@
 use netcliff_core::Point;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
 
-use crate::clock::{Clock, NEVER};
-use crate::draw::to_ticks;
+use crate::clock::{Clock, NEVER, to_ticks};
 use crate::fifo::{Fifo, Packet};
 
 /// Time that a frame occupies the link, including preamble and gap [ticks]; at least one.

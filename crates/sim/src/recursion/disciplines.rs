@@ -4,8 +4,7 @@ use netcliff_core::Napi;
 
 use super::before::Before;
 use super::serial::Discipline;
-use crate::clock::Clock;
-use crate::draw::to_ticks;
+use crate::clock::{Clock, to_ticks};
 use crate::free_running::FreeRunning;
 use crate::machine::Times;
 use crate::source::PacketCost;

@@ -13,8 +13,7 @@ use netcliff_core::{Napi, Point};
 
 use super::before::{Before, Befores};
 use super::disciplines::{Follows, OneNapi};
-use crate::clock::{Clock, NEVER};
-use crate::draw::to_ticks;
+use crate::clock::{Clock, NEVER, to_ticks};
 use crate::fifo::Packet;
 use crate::machine::{Left, Machine, Records};
 use crate::random::BLOCK;

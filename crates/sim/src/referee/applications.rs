@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use netcliff_core::Host;
 
 use super::World;
-use crate::draw::to_ticks;
+use crate::clock::to_ticks;
 use crate::fifo::Packet;
 use crate::machine::{PacketOutcome, SocketCounts};
 

@@ -7,8 +7,8 @@ use netcliff_core::host::{TransmitLoad, TransmitPriority};
 use netcliff_core::{Point, Service};
 
 use super::{Event, World};
-use crate::clock::Clock;
-use crate::draw::{Draw, to_ticks};
+use crate::clock::{Clock, to_ticks};
+use crate::draw::Draw;
 use crate::fifo::Packet;
 use crate::machine::PacketOutcome;
 use crate::random::Purpose;

@@ -2,7 +2,7 @@
 //! is empty.
 
 use super::Policy;
-use crate::draw::to_ticks;
+use crate::clock::to_ticks;
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 

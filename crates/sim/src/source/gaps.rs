@@ -9,8 +9,7 @@ use netcliff_core::{Arrivals, Capture, Traffic};
 
 use super::on_off::OnOff;
 use super::sizes::Sizes;
-use crate::clock::Clock;
-use crate::draw::to_ticks;
+use crate::clock::{Clock, to_ticks};
 use crate::random::{BLOCK, Purpose, Stream};
 
 /// A stream of gaps.

@@ -3,8 +3,7 @@
 use netcliff_core::Scheme;
 
 use super::{Kind, Plain};
-use crate::clock::NEVER;
-use crate::draw::to_ticks;
+use crate::clock::{NEVER, to_ticks};
 use crate::referee::decisions::DimSample;
 use crate::referee::nic::dim_limits;
 use crate::tally::Account;
