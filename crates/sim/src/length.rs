@@ -18,11 +18,10 @@ use netcliff_core::note::Lack;
 use netcliff_core::{Point, Scheme, net_dim};
 
 use crate::clock::Clock;
-use crate::machine::{CELLS, SEGMENTS};
 use crate::replicate::{Batch, Replication, WarmUp};
 use crate::schemes::hybrid;
 use crate::stats::{mser_5, ratio};
-use crate::tally::{Account, Counts};
+use crate::tally::{Account, CELLS, Counts, SEGMENTS};
 
 /// Smallest length of a replication, in autocorrelation times. The integrated time is estimated well from fifty of
 /// them, and too low by a tenth or two from five (Sokal 1997, section 3). Both are far from twenty, so a short

@@ -23,7 +23,7 @@ use crate::source::{PacketCost, Source};
 use crate::tally::{Account, Counts};
 pub(crate) use application::{Applications, SLICE_S, SocketCounts};
 pub(crate) use pauses::Pauses;
-pub(crate) use record::{CELLS, Records, SEGMENTS};
+pub(crate) use record::Records;
 pub(crate) use resume::Left;
 use side_load::SideLoad;
 

@@ -9,11 +9,11 @@ use netcliff_core::{Detail, EngineFailure, Invalid, LatencyHistogram, Point, Que
 use crate::clock::Clock;
 use crate::engine::{SimEngine, Simulation};
 use crate::executor::{Executor, LocalExecutor};
-use crate::machine::{CELLS, Machine, PacketOutcome, SEGMENTS, Watch};
+use crate::machine::{Machine, PacketOutcome, Watch};
 use crate::replicate::{Replication, cut, each};
 use crate::schemes;
 use crate::stats::ratio;
-use crate::tally::Account;
+use crate::tally::{Account, CELLS, SEGMENTS};
 use busy::{Busy, Lengths};
 use level::Level;
 use series::Series;
@@ -245,7 +245,7 @@ mod tests;
 mod level {
     //! [`Level`]: time spent at each number of packets, by part of the run.
 
-    use crate::machine::SEGMENTS;
+    use crate::tally::SEGMENTS;
 
     /// A number of packets that changes over time.
     #[derive(Debug, Default)]

@@ -9,11 +9,11 @@ use netcliff_core::{Difference, EngineFailure, Figure, Point};
 use crate::clock::Clock;
 use crate::engine::{Effort, SimEngine};
 use crate::length::{lacking, warm_up};
-use crate::machine::{CELLS, Records, SEGMENTS};
+use crate::machine::Records;
 use crate::replicate::{ABREAST, each, run};
 use crate::sample::longer;
 use crate::stats::t_value;
-use crate::tally::{Account, Counts, Pool};
+use crate::tally::{Account, CELLS, Counts, Pool, SEGMENTS};
 
 /// A compared figure: its name in the outcome, and its computation from the counts of a replication (latencies
 /// [ticks]).

@@ -7,7 +7,7 @@ use netcliff_core::{EngineFailure, Outcome, Point};
 use crate::clock::Clock;
 use crate::engine::SimEngine;
 use crate::length::warm_up;
-use crate::machine::{CELLS, SEGMENTS};
+use crate::tally::{CELLS, SEGMENTS};
 use crate::replicate::{Batch, WarmUp, cut, each, run};
 use crate::summary;
 

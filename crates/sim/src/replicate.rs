@@ -7,8 +7,8 @@ use crate::clock::Clock;
 use crate::control::Expected;
 use crate::executor::{Asker, ReplicationRequest};
 use crate::length::warm_up;
-use crate::machine::{CELLS, Machine, Records, SEGMENTS, SocketCounts};
-use crate::tally::{Counts, Pool};
+use crate::machine::{Machine, Records, SocketCounts};
+use crate::tally::{CELLS, Counts, Pool, SEGMENTS};
 use crate::{recursion, schemes};
 
 /// The quantiles stored for every replication.

@@ -8,11 +8,10 @@ use crate::clock::Clock;
 use crate::control::Expected;
 use crate::engine::{Effort, SimEngine};
 use crate::executor::{Asker, Executor};
-use crate::machine::CELLS;
 use crate::replicate::Batch;
 use crate::simpler::Simpler;
 use crate::summary;
-use crate::tally::QUANTILE_HALF_WIDTH;
+use crate::tally::{CELLS, QUANTILE_HALF_WIDTH};
 
 /// Smallest number of replications.
 const REPLICATIONS: u64 = 10;

@@ -25,6 +25,13 @@ pub(crate) enum Account {
 /// Number of accounts.
 pub(crate) const ACCOUNTS: usize = 6;
 
+/// Number of cells of a replication, which have equal numbers of arrivals. There is a mark before the first cell,
+/// between cells, and after the last. Each cell is an observation for MSER-5, which so has a hundred batches whatever
+/// the length of the run.
+pub(crate) const CELLS: usize = 500;
+/// Number of segments of the latency histogram: five tenths of the run that may be cut off as warm-up, and the rest.
+pub(crate) const SEGMENTS: usize = 6;
+
 /// Counts of transmissions up to an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TransmitCounts {

@@ -3,14 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::SocketCounts;
-use crate::tally::{Counts, Histogram, Spare};
-
-/// Number of cells of a replication, which have equal numbers of arrivals. There is a mark before the first cell,
-/// between cells, and after the last. Each cell is an observation for MSER-5, which so has a hundred batches whatever
-/// the length of the run.
-pub(crate) const CELLS: usize = 500;
-/// Number of segments of the latency histogram: five tenths of the run that may be cut off as warm-up, and the rest.
-pub(crate) const SEGMENTS: usize = 6;
+use crate::tally::{CELLS, Counts, Histogram, SEGMENTS, Spare};
 
 /// Marks of finished replications, for reuse: a set for each replication that runs in parallel.
 static SPARE: Spare<Counts> = Spare::new(32);

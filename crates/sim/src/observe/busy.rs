@@ -4,9 +4,8 @@ use netcliff_core::{BusyPeriods, Figure};
 
 use super::ObservedReplication;
 use crate::clock::Clock;
-use crate::machine::SEGMENTS;
 use crate::stats::{mean_around, ratio};
-use crate::tally::{Account, Histogram, Pool};
+use crate::tally::{Account, Histogram, Pool, SEGMENTS};
 
 /// Lengths of the busy periods, by the part of the run in which they end.
 #[derive(Debug)]

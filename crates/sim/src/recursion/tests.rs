@@ -1,7 +1,7 @@
 use netcliff_core::{FrameSizes, Host, Service, Traffic};
 
 use super::*;
-use crate::machine::SEGMENTS;
+use crate::tally::SEGMENTS;
 use crate::replicate::by_events;
 
 fn agree(point: &Point, packets: u64) {
