@@ -146,6 +146,35 @@ impl Stream {
     }
 }
 
+/// Returns single numbers from a stream's blocks.
+#[derive(Debug)]
+pub(crate) struct Singles {
+    stream: Stream,
+    exponential: bool,
+    block: [f64; BLOCK],
+    next: usize,
+}
+
+impl Singles {
+    /// Returns exponential numbers of mean 1 or, if not `exponential`, uniform ones in (0, 1].
+    pub(crate) fn new(stream: Stream, exponential: bool) -> Self {
+        Self { stream, exponential, block: [0.0; BLOCK], next: BLOCK }
+    }
+
+    pub(crate) fn next(&mut self) -> f64 {
+        if self.next == BLOCK {
+            self.next = 0;
+            if self.exponential {
+                self.stream.exponential(&mut self.block);
+            } else {
+                self.stream.uniform(&mut self.block);
+            }
+        }
+        self.next += 1;
+        self.block[self.next - 1]
+    }
+}
+
 struct Exponentials<'a> {
     stream: &'a mut Stream,
     out: &'a mut [f64; BLOCK],

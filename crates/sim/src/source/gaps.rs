@@ -4,13 +4,12 @@
 use netcliff_core::math;
 use std::sync::Arc;
 
-use netcliff_core::capture::Captured;
-use netcliff_core::{Arrivals, Capture, Traffic};
+use netcliff_core::{Arrivals, Traffic};
 
 use super::on_off::OnOff;
-use super::sizes::Sizes;
+use super::sizes::{Around, Sizes};
 use crate::clock::{Clock, to_ticks};
-use crate::random::{BLOCK, Purpose, Stream};
+use crate::random::{BLOCK, Purpose, Singles, Stream};
 
 /// A stream of gaps.
 #[derive(Debug)]
@@ -89,57 +88,6 @@ impl Gaps {
             }
             Self::OnOff(on_off) => out.iter_mut().zip(bytes).for_each(|(gap, bytes)| *gap = on_off.next(*bytes)),
         }
-    }
-}
-
-/// A capture that is read repeatedly. Replication 0 starts at its beginning, the others at evenly spread positions
-/// (multiples of the golden ratio). Sizes and gaps of a replication start at the same position.
-#[derive(Debug)]
-pub(super) struct Around {
-    capture: Arc<Capture>,
-    next: usize,
-}
-
-impl Around {
-    pub(super) fn new(capture: Arc<Capture>, replication: u64) -> Self {
-        const GOLDEN: f64 = 0.618_033_988_749_895;
-        let place = (replication as f64 * GOLDEN).fract() * capture.packets.len() as f64;
-        Self { next: place as usize % capture.packets.len(), capture }
-    }
-
-    pub(super) fn next(&mut self) -> Captured {
-        let packet = self.capture.packets[self.next];
-        self.next = (self.next + 1) % self.capture.packets.len();
-        packet
-    }
-}
-
-/// Returns single numbers from a stream's blocks.
-#[derive(Debug)]
-pub(super) struct Singles {
-    stream: Stream,
-    exponential: bool,
-    block: [f64; BLOCK],
-    next: usize,
-}
-
-impl Singles {
-    /// Returns exponential numbers of mean 1 or, if not `exponential`, uniform ones in (0, 1].
-    pub(super) fn new(stream: Stream, exponential: bool) -> Self {
-        Self { stream, exponential, block: [0.0; BLOCK], next: BLOCK }
-    }
-
-    pub(super) fn next(&mut self) -> f64 {
-        if self.next == BLOCK {
-            self.next = 0;
-            if self.exponential {
-                self.stream.exponential(&mut self.block);
-            } else {
-                self.stream.uniform(&mut self.block);
-            }
-        }
-        self.next += 1;
-        self.block[self.next - 1]
     }
 }
 

@@ -7,9 +7,8 @@ use netcliff_core::Traffic;
 use netcliff_core::math;
 use netcliff_core::traffic::{OnOff as Shape, WIRE_OVERHEAD_BYTES};
 
-use super::gaps::Singles;
 use crate::clock::Clock;
-use crate::random::Stream;
+use crate::random::{Singles, Stream};
 
 /// Longest time drawn [ticks]: it keeps the sum of a run in range.
 const LONGEST: f64 = (1u64 << 57) as f64;

@@ -1,10 +1,10 @@
-//! Frame sizes drawn from a mixture by Walker's alias method.
+//! Frame sizes: drawn from a mixture by Walker's alias method, or read from a capture ([`Around`]).
 
 use std::sync::Arc;
 
-use netcliff_core::FrameSizes;
+use netcliff_core::capture::Captured;
+use netcliff_core::{Capture, FrameSizes};
 
-use super::gaps::Around;
 use crate::random::{BLOCK, Stream};
 
 /// A stream of frame sizes.
@@ -54,6 +54,28 @@ impl Sizes {
                 }
             }
         }
+    }
+}
+
+/// A capture that is read repeatedly. Replication 0 starts at its beginning, the others at evenly spread positions
+/// (multiples of the golden ratio). Sizes and gaps of a replication start at the same position.
+#[derive(Debug)]
+pub(super) struct Around {
+    capture: Arc<Capture>,
+    next: usize,
+}
+
+impl Around {
+    pub(super) fn new(capture: Arc<Capture>, replication: u64) -> Self {
+        const GOLDEN: f64 = 0.618_033_988_749_895;
+        let place = (replication as f64 * GOLDEN).fract() * capture.packets.len() as f64;
+        Self { next: place as usize % capture.packets.len(), capture }
+    }
+
+    pub(super) fn next(&mut self) -> Captured {
+        let packet = self.capture.packets[self.next];
+        self.next = (self.next + 1) % self.capture.packets.len();
+        packet
     }
 }
 
