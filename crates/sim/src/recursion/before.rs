@@ -1,6 +1,5 @@
-//! [`Before`]: what the CPU does between the services of two packets. [`Befores`]: that of many packets, with sums.
-
-use super::serial::Discipline;
+//! [`Before`]: what the CPU does between the services of two packets. [`Discipline`]: the scheme's rule for it.
+//! [`Befores`]: that of many packets, with sums.
 
 /// What the CPU does from one departure to the service of the next packet, in this order [ticks].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -21,6 +20,21 @@ pub(super) struct Before {
 impl Before {
     pub(super) fn length(&self) -> u64 {
         self.first + self.idle + self.interrupt + self.overhead
+    }
+}
+
+/// A scheme's rule for what precedes services.
+pub(super) trait Discipline {
+    /// Whether polls are counted when their overhead starts; otherwise when it ends.
+    const COUNTS_AT_ONCE: bool;
+
+    /// What precedes the service of a packet that arrived at `arrived`, when the previous packet departed at `last`
+    /// (`None`: nothing), and its protocol time. `work` is the packet's own part of that.
+    fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Option<Before>, u64);
+
+    /// The first part of `before` for an arrival at `at`. It is drawn only once.
+    fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
+        (0, 0)
     }
 }
 

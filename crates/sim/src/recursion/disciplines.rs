@@ -2,8 +2,7 @@
 
 use netcliff_core::Napi;
 
-use super::before::Before;
-use super::serial::Discipline;
+use super::before::{Before, Discipline};
 use crate::clock::{Clock, to_ticks};
 use crate::free_running::FreeRunning;
 use crate::machine::Times;

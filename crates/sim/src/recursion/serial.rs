@@ -6,26 +6,11 @@
 //! from the sums.
 
 use super::Recursion;
-use super::before::{Before, Befores};
+use super::before::{Before, Befores, Discipline};
 use super::inside::{Accepted, Inside};
 use super::work_clock::{Instant, WorkClock};
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
-
-/// A scheme's rule.
-pub(super) trait Discipline {
-    /// Whether polls are counted when their overhead starts; otherwise when it ends.
-    const COUNTS_AT_ONCE: bool;
-
-    /// What precedes the service of a packet that arrived at `arrived`, when the previous packet departed at `last`
-    /// (`None`: nothing), and its protocol time. `work` is the packet's own part of that.
-    fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Option<Before>, u64);
-
-    /// The first part of `before` for an arrival at `at`. It is drawn only once.
-    fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
-        (0, 0)
-    }
-}
 
 /// The packets, with what precedes their service.
 pub(super) struct Serial<D, C> {

@@ -4,9 +4,8 @@
 use super::Softirqs;
 use crate::clock::NEVER;
 use crate::machine::Left;
-use crate::recursion::before::{Before, Sums};
+use crate::recursion::before::{Before, Discipline, Sums};
 use crate::recursion::disciplines::OneNapi;
-use crate::recursion::serial::Discipline;
 use crate::tally::{Account, Counts, Histogram};
 
 impl Softirqs {
