@@ -12,7 +12,7 @@
 //! | `recursion` | packets computed one by one without events, where scheme and host allow it |
 //! | `offered` | what a traffic brings in each slice of time, without a host |
 //! | `trace` | a short run in detail, for display |
-//! | `multi_queue` | several queues, each with a core of its own or several on one |
+//! | `engine` | what a point asks for; several queues, each with a core of its own or several on one |
 //! | `shared` | one core that serves several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
@@ -58,7 +58,6 @@ mod fifo;
 mod free_running;
 mod length;
 mod machine;
-mod multi_queue;
 mod observe;
 mod offered;
 mod pair;
