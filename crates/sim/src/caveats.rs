@@ -5,9 +5,9 @@ use netcliff_core::precision::{Aims, Attained, goal};
 use netcliff_core::traffic::OnOff;
 use netcliff_core::{Arrivals, Figure, Measure, Outcome, Point, Precision};
 
+use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::length::Short;
-use crate::replicate::Batch;
 use crate::tally::QUANTILE_HALF_WIDTH;
 
 /// Pareto shapes below this have no variance, so that their mean follows no t distribution.

@@ -55,8 +55,8 @@ mod tests {
     use netcliff_core::{Host, Traffic};
 
     use super::*;
+    use crate::batch::Batch;
     use crate::engine::{Effort, SimEngine};
-    use crate::replicate::Batch;
 
     const SCHEMES: [&str; 9] = [
         "ideal",

@@ -7,10 +7,10 @@ use netcliff_core::note::Note;
 use netcliff_core::queues::{self, Role, Together};
 use netcliff_core::{Aims, Engine, EngineFailure, EngineKind, Figure, Latency, Outcome, Point, Unsupported};
 
+use crate::batch::Batch;
 use crate::caveats;
 use crate::clock::Clock;
 use crate::executor::{Executor, LocalExecutor};
-use crate::replicate::Batch;
 use crate::{schemes, shared, source, summary};
 
 /// How long to simulate.

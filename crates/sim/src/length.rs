@@ -18,7 +18,7 @@ use netcliff_core::note::Lack;
 use netcliff_core::{Point, Scheme, net_dim};
 
 use crate::clock::Clock;
-use crate::replicate::{Batch, Replication, WarmUp};
+use crate::replicate::{Replication, WarmUp};
 use crate::schemes::hybrid;
 use crate::stats::{mser_5, ratio};
 use crate::tally::{Account, CELLS, Counts, SEGMENTS};
@@ -166,31 +166,25 @@ fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
     sum.max(1.0)
 }
 
-impl Batch {
-    /// What the replications are too short for. `None` if they are long enough, or if the caller chose their length.
-    /// `confidence` is that of the intervals.
-    pub(crate) fn short(&self, confidence: f64) -> Option<Short> {
-        if self.known.is_some() {
-            return None;
-        }
-        let warm_up = self.replications.first()?.warm_up;
-        let instants = self.replications.iter().filter(|one| one.counts.at == 0).count();
-        if instants > 0 {
-            return Some(Short { longer: f64::INFINITY, lack: Lack::Time(instants) });
-        }
-        if !warm_up.settled {
-            return Some(Short { longer: 2.0, lack: Lack::Steady });
-        }
-        if warm_up.stretches < STRETCHES {
-            let longer = (STRETCHES / warm_up.stretches.max(f64::MIN_POSITIVE) * 1.1).max(1.5);
-            return Some(Short { longer, lack: Lack::Stretches });
-        }
-        if warm_up.pauses < STRETCHES {
-            let longer = (STRETCHES / warm_up.pauses.max(f64::MIN_POSITIVE) * 1.1).max(1.5);
-            return Some(Short { longer, lack: Lack::Pauses(warm_up.pauses) });
-        }
-        out_of_balance(&self.replications, confidence)
+/// What these replications are too short for. `None` if they are long enough. `confidence` is that of the intervals.
+pub(crate) fn short(replications: &[Replication], confidence: f64) -> Option<Short> {
+    let warm_up = replications.first()?.warm_up;
+    let instants = replications.iter().filter(|one| one.counts.at == 0).count();
+    if instants > 0 {
+        return Some(Short { longer: f64::INFINITY, lack: Lack::Time(instants) });
     }
+    if !warm_up.settled {
+        return Some(Short { longer: 2.0, lack: Lack::Steady });
+    }
+    if warm_up.stretches < STRETCHES {
+        let longer = (STRETCHES / warm_up.stretches.max(f64::MIN_POSITIVE) * 1.1).max(1.5);
+        return Some(Short { longer, lack: Lack::Stretches });
+    }
+    if warm_up.pauses < STRETCHES {
+        let longer = (STRETCHES / warm_up.pauses.max(f64::MIN_POSITIVE) * 1.1).max(1.5);
+        return Some(Short { longer, lack: Lack::Pauses(warm_up.pauses) });
+    }
+    out_of_balance(replications, confidence)
 }
 
 /// Factor by which replications with these marks would have to be longer, by the rules that need no interval; 1 if they
@@ -209,16 +203,9 @@ pub(crate) fn lacking<'a>(warm_up: WarmUp, tenths: usize, replications: impl Ite
     (STRETCHES / warm_up.stretches.min(warm_up.pauses).max(f64::MIN_POSITIVE)).max(outside / EDGES).max(1.0)
 }
 
-impl Batch {
-    /// Whether no time passes in any replication after its warm-up: no figure can be divided by it.
-    pub(crate) fn is_an_instant(&self) -> bool {
-        self.replications.iter().all(|one| one.counts.at == 0)
-    }
-
-    /// Whether packets stay inside for too large a part of the replications.
-    pub(crate) fn outstayed(&self) -> bool {
-        outside(&self.replications) > EDGES
-    }
+/// Whether packets stay inside for too large a part of the replications.
+pub(crate) fn outstayed(replications: &[Replication]) -> bool {
+    outside(replications) > EDGES
 }
 
 /// Share of the packets' times that belongs to packets which arrived before the window or leave after it.

@@ -20,7 +20,8 @@
 //! | `sample` | the number of packets and replications |
 //! | `executor` | executors of replications: this machine, or others |
 //! | `length` | the warm-up, and whether replications are long enough for their results |
-//! | `replicate`, `stats`, `summary` | replications, intervals, figures |
+//! | `replicate`, `batch` | one replication, and all of a point with their warm-up |
+//! | `stats`, `summary` | intervals, figures |
 //! | `caveats` | notes: precision that was not reached, intervals that are not justified |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of
@@ -47,6 +48,7 @@
 // The results have the same bits on every platform: see core::math.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod batch;
 mod caveats;
 mod cliff;
 mod clock;

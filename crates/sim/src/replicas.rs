@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use netcliff_core::{EngineFailure, Outcome, Point};
 
+use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::engine::SimEngine;
 use crate::length::warm_up;
-use crate::tally::{CELLS, SEGMENTS};
-use crate::replicate::{Batch, WarmUp, cut, each, run};
+use crate::replicate::{WarmUp, cut, each, run};
 use crate::summary;
+use crate::tally::{CELLS, SEGMENTS};
 
 /// The second half of one replication of a point.
 #[derive(Debug, Clone, PartialEq)]

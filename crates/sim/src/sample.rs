@@ -3,12 +3,12 @@
 use netcliff_core::Point;
 use netcliff_core::precision::{Aims, Attained, goal};
 
+use crate::batch::Batch;
 use crate::caveats::is_heavy_tailed;
 use crate::clock::Clock;
 use crate::control::Expected;
 use crate::engine::{Effort, SimEngine};
 use crate::executor::{Asker, Executor};
-use crate::replicate::Batch;
 use crate::simpler::Simpler;
 use crate::summary;
 use crate::tally::{CELLS, QUANTILE_HALF_WIDTH};

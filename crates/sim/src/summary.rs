@@ -3,9 +3,10 @@
 use netcliff_core::math;
 use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Scheme, Transmitted};
 
+use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::machine::SocketCounts;
-use crate::replicate::{Batch, SHARES};
+use crate::replicate::SHARES;
 use crate::stats::{control_slope, controlled_ratio, mean_around, ratio};
 use crate::tally::{Account, Counts, cell_ends};
 

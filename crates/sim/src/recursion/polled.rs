@@ -8,8 +8,8 @@
 use super::Recursion;
 use super::inside::{Accepted, Inside};
 use super::work_clock::Steady;
-use crate::draw::Draw;
 use crate::clock::to_ticks;
+use crate::draw::Draw;
 use crate::schemes::Ticks;
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};

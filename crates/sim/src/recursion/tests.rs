@@ -1,8 +1,8 @@
 use netcliff_core::{FrameSizes, Host, Service, Traffic};
 
 use super::*;
-use crate::tally::SEGMENTS;
 use crate::replicate::by_events;
+use crate::tally::SEGMENTS;
 
 fn agree(point: &Point, packets: u64) {
     let clock = Clock::new(point.traffic.rate_pps().unwrap(), packets);

@@ -3,11 +3,12 @@
 use hdrhistogram::Histogram;
 use netcliff_core::{EngineFailure, Outcome, Point};
 
+use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::engine::{Effort, SimEngine, Simulation};
 use crate::length::warm_up;
 use crate::machine::Records;
-use crate::replicate::{ABREAST, Batch, Replication, SHARES, cut, each};
+use crate::replicate::{ABREAST, Replication, SHARES, cut, each};
 use crate::sample::FIRST_PACKETS;
 use crate::summary;
 use crate::tally::{Account, Counts, Pool};

@@ -1,10 +1,10 @@
 use netcliff_core::Traffic;
 
 use super::*;
+use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::engine::{Effort, SimEngine};
 use crate::executor::LocalExecutor;
-use crate::replicate::Batch;
 use crate::summary;
 
 fn point(scheme: &str, kpps: f64) -> Point {
