@@ -16,8 +16,6 @@ use netlink_bindings::{
 };
 use std::{io, net::IpAddr};
 
-use crate::xdp::Mode;
-
 pub(crate) use qdisc::BUCKET_FRAMES;
 pub(crate) use routes::RouteMtu;
 
@@ -31,10 +29,8 @@ const IFLA_VLAN_ID: u16 = 1;
 const NUD_PERMANENT: u16 = 0x80;
 /// NTF_MASTER, linux/neighbour.h: an entry of the bridge, not of the port's own table.
 const NTF_MASTER: u8 = 0x02;
-/// XDP_FLAGS_UPDATE_IF_NOEXIST, XDP_FLAGS_SKB_MODE and XDP_FLAGS_DRV_MODE, linux/if_link.h.
+/// XDP_FLAGS_UPDATE_IF_NOEXIST, linux/if_link.h.
 const XDP_UNLESS_THERE_IS_ONE: u32 = 1 << 0;
-const XDP_GENERIC: u32 = 1 << 1;
-const XDP_NATIVE: u32 = 1 << 2;
 /// IFF_LOWER_UP, linux/if.h.
 pub(crate) const IFF_LOWER_UP: u32 = 1 << 16;
 
@@ -300,14 +296,14 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// Attaches an XDP program, unless there is one; it stays until it is taken away.
-    pub(crate) fn attach_xdp(&mut self, index: u32, program: i32, mode: Mode) -> io::Result<()> {
-        self.set_xdp(index, program, XDP_UNLESS_THERE_IS_ONE | xdp_mode(mode))
+    /// Attaches an XDP program in the mode of this flag, unless there is one; it stays until it is taken away.
+    pub(crate) fn attach_xdp(&mut self, index: u32, program: i32, mode_flag: u32) -> io::Result<()> {
+        self.set_xdp(index, program, XDP_UNLESS_THERE_IS_ONE | mode_flag)
     }
 
-    /// Takes away what was attached in this mode.
-    pub(crate) fn detach_xdp(&mut self, index: u32, mode: Mode) -> io::Result<()> {
-        self.set_xdp(index, -1, xdp_mode(mode))
+    /// Takes away what was attached in the mode of this flag.
+    pub(crate) fn detach_xdp(&mut self, index: u32, mode_flag: u32) -> io::Result<()> {
+        self.set_xdp(index, -1, mode_flag)
     }
 
     fn set_xdp(&mut self, index: u32, program: i32, flags: u32) -> io::Result<()> {
@@ -360,13 +356,6 @@ pub(crate) const RING_COUNTERS: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors
 /// Packets that a device lost so, since it was made.
 pub(crate) fn missed(stats: &rt_link::RtnlLinkStats64) -> u64 {
     stats.rx_missed_errors.max(stats.rx_fifo_errors).max(stats.rx_over_errors)
-}
-
-fn xdp_mode(mode: Mode) -> u32 {
-    match mode {
-        Mode::Native => XDP_NATIVE,
-        Mode::Generic => XDP_GENERIC,
-    }
 }
 
 fn push_end<Prev: Pusher>(attrs: PushLinkAttrs<Prev>, end: &VethEnd<'_>) -> PushLinkAttrs<Prev> {

@@ -33,6 +33,16 @@ pub enum Mode {
     Generic,
 }
 
+impl Mode {
+    /// Flag that asks the kernel for it: XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE, linux/if_link.h.
+    pub(crate) fn flag(self) -> u32 {
+        match self {
+            Self::Native => 1 << 2,
+            Self::Generic => 1 << 1,
+        }
+    }
+}
+
 /// Takes the UDP frames that arrive at an interface away from the kernel and hands them to AF_XDP sockets, until it is
 /// dropped. The program writes the time (ns of `CLOCK_MONOTONIC`, u64) into the 8 bytes before each frame, where the
 /// driver lets it.

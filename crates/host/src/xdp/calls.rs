@@ -19,9 +19,6 @@ const LINK_CREATE: libc::c_int = 28;
 const TYPE_XDP: u32 = 6;
 const TYPE_XSKMAP: u32 = 17;
 const ATTACH_XDP: u32 = 37;
-/// XDP_FLAGS_SKB_MODE and XDP_FLAGS_DRV_MODE, linux/if_link.h.
-const GENERIC: u32 = 1 << 1;
-const NATIVE: u32 = 1 << 2;
 
 /// BPF_F_XDP_HAS_FRAGS, linux/bpf.h (Linux 5.18).
 const TAKES_PIECES: u32 = 1 << 5;
@@ -167,10 +164,7 @@ fn load_with(program: &[u64], name: &str, prog_flags: u32) -> io::Result<OwnedFd
 
 /// Attaches a program for as long as the link is open.
 pub(crate) fn attach(program: &OwnedFd, index: u32, mode: Mode) -> io::Result<OwnedFd> {
-    let flags = match mode {
-        Mode::Native => NATIVE,
-        Mode::Generic => GENERIC,
-    };
+    let flags = mode.flag();
     descriptor(
         LINK_CREATE,
         &LinkCreate { prog_fd: program.as_raw_fd() as u32, target_ifindex: index, attach_type: ATTACH_XDP, flags },

@@ -79,7 +79,7 @@ fn attach(mode: Mode) -> io::Result<()> {
     }
     for (from, to) in [(ports[0], ports[1]), (ports[1], ports[0])] {
         let program = xdp::redirect_to(to, mode)?;
-        rtnl.attach_xdp(from, program.as_raw_fd(), mode)?;
+        rtnl.attach_xdp(from, program.as_raw_fd(), mode.flag())?;
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ fn attach(mode: Mode) -> io::Result<()> {
 fn detach(n: usize) -> io::Result<()> {
     let mut rtnl = Rtnl::new();
     let index = rtnl.link(&router_interface(n))?.index;
-    rtnl.detach_xdp(index, Mode::Native)
+    rtnl.detach_xdp(index, Mode::Native.flag())
 }
 
 /// Has a NAPI thread on this CPU poll an interface, with a real-time priority.
