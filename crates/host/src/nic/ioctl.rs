@@ -1,5 +1,5 @@
 //! What only the old ethtool ioctl reports (driver, firmware), and what only it sets on every kernel (RSS table and key).
-//! [`super::classify`] and [`super::per_queue`] ask by it, too.
+//! `classify` and `per_queue` ask by it, too.
 
 use super::{Nic, Rss};
 use crate::system;
@@ -118,8 +118,6 @@ pub(super) fn fill(nic: &mut Nic) {
         nic.missing.remove("rss");
         nic.rss = Some(rss);
     }
-    super::classify::fill(nic);
-    super::per_queue::fill(nic);
 }
 
 /// Why a driver does not answer.

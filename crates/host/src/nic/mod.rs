@@ -254,6 +254,8 @@ fn ask(link: &RawLink) -> Nic {
     ethtool::fill(&mut nic);
     netdev::fill(&mut nic);
     ioctl::fill(&mut nic);
+    classify::fill(&mut nic);
+    per_queue::fill(&mut nic);
     nic
 }
 
