@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cgroup;
 use crate::inventory::process_named;
-use crate::nic::counts::titled;
-use crate::procfs::{number, numbered, text};
+use crate::procfs::{number, numbered, text, titled};
 use crate::softnet;
 
 /// CPUs whose frequency differs by more than this share between readings have been scaled.

@@ -1,4 +1,4 @@
-//! Reading small files of procfs and sysfs. A file that is absent or unreadable is `None`: on these
+//! Reading small files of procfs and sysfs, and their tables. A file that is absent or unreadable is `None`: on these
 //! file systems that means "this kernel does not offer the figure".
 
 use crate::files;
@@ -120,6 +120,24 @@ pub(crate) fn list_of_cpus(cpus: &[u32]) -> String {
         [] => String::new(),
     };
     runs.map(run).collect::<Vec<_>>().join(",")
+}
+
+/// Counters of /proc/net/stat/nf_conntrack: names, then a line of hexadecimal numbers a CPU; each name once a CPU.
+pub(crate) fn by_cpu(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    lines.flat_map(move |line| {
+        let values = line.split_whitespace().map(|value| u64::from_str_radix(value, 16).unwrap_or(0));
+        names.clone().into_iter().zip(values)
+    })
+}
+
+/// A figure of a table whose columns are named in the line above, such as /proc/net/snmp.
+pub(crate) fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
+    let mut lines = table.lines().filter(|line| line.starts_with(row));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split_ascii_whitespace().position(|name| name == column)?;
+    values.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
 /// Writes a file of a tree like procfs and sysfs that a test reads.

@@ -9,8 +9,8 @@ use super::{
     symbols::Symbols,
 };
 use crate::{
-    nic::{counts::by_cpu, ioctl},
-    procfs,
+    nic::ioctl,
+    procfs::{self, by_cpu},
     rtnl::Rtnl,
     softnet::softnet_stats,
 };

@@ -1,7 +1,10 @@
 //! What the devices and the IP layer of a network namespace have counted.
 
 use super::message_interrupts;
-use crate::{procfs, softnet};
+use crate::{
+    procfs::{self, titled},
+    softnet,
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fs, io, path::Path};
 
@@ -115,24 +118,6 @@ fn interrupts_of(sys: &Path) -> BTreeSet<u32> {
         if messages.is_empty() { line() } else { messages }
     };
     devices.flat_map(|entry| of(&entry.path().join("device"))).collect()
-}
-
-/// Counters of /proc/net/stat/nf_conntrack: names, then a line of hexadecimal numbers a CPU; each name once a CPU.
-pub(crate) fn by_cpu(text: &str) -> impl Iterator<Item = (&str, u64)> {
-    let mut lines = text.lines();
-    let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
-    lines.flat_map(move |line| {
-        let values = line.split_whitespace().map(|value| u64::from_str_radix(value, 16).unwrap_or(0));
-        names.clone().into_iter().zip(values)
-    })
-}
-
-/// A figure of a table whose columns are named in the line above, such as /proc/net/snmp.
-pub(crate) fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
-    let mut lines = table.lines().filter(|line| line.starts_with(row));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let place = names.split_ascii_whitespace().position(|name| name == column)?;
-    values.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
 #[cfg(test)]

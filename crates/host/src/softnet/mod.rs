@@ -104,7 +104,7 @@ fn parse_softnet_line(line: &str, number: u32) -> io::Result<SoftnetStat> {
 mod ip {
     //! Packets that IPv4 refused on their way in.
 
-    use crate::nic::counts::titled;
+    use crate::procfs::titled;
     use std::{fs, io};
 
     /// Counts of a network namespace (packets).

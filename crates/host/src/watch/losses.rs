@@ -1,8 +1,8 @@
 //! What sockets and protocols lost for want of room, by network namespace: [`Losses`].
 
 use crate::{
-    nic::counts::{by_cpu, titled},
     process,
+    procfs::{by_cpu, titled},
     sockets::{self, Kind, Receiver},
     spaces::{Space, Spaces, inside},
 };
