@@ -3,15 +3,11 @@
 //! They tell places and some reasons, without flow, process or stack, and not what netfilter's rules, tc's filters or TCP dropped in most cases:
 //! `limits` of the answer say so. One packet may be in two of them (a device's and a protocol's).
 
-use super::{
-    advice,
-    sources::{NO_ANSWER, NO_ANSWER6, once},
-    symbols::Symbols,
-};
+use super::{advice, symbols::Symbols};
 use crate::{
     nic::ioctl,
     procfs::{self, by_cpu},
-    rtnl::Rtnl,
+    rtnl::{RING_COUNTERS, Rtnl},
     softnet::softnet_stats,
 };
 use netcliff_core::drops::{DropRow, Drops, Method};
@@ -75,6 +71,12 @@ const PROTOCOLS6: &[(&str, Place)] = &[
 /// Columns of /proc/net/stat/nf_conntrack (net/netfilter/nf_conntrack_standalone.c) that count packets that were not let through.
 const CONNTRACK: &[&str] = &["drop", "early_drop", "insert_failed"];
 
+/// Echo requests that came and were not answered.
+pub(super) const NO_ANSWER: &str = "Icmp echo without an answer";
+pub(super) const NO_ANSWER6: &str = "Icmp6 echo without an answer";
+/// Where a tester's sink takes packets, at the device, only these have been passed: what is dropped behind it is the kernel's copy.
+pub(super) const BEFORE_TAP: &[Place] = &[Place::Sender, Place::Qdisc, Place::Nic, Place::Xdp, Place::Backlog];
+
 /// What a counter counts, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
@@ -125,7 +127,7 @@ impl Counters {
     /// sink has.
     #[must_use]
     pub fn up_to_tap(mut self) -> Counters {
-        self.values.retain(|name, _| super::ledger::BEFORE_TAP.contains(&name.place));
+        self.values.retain(|name, _| BEFORE_TAP.contains(&name.place));
         self
     }
 
@@ -266,6 +268,40 @@ impl Counters {
     }
 }
 
+/// One loss under one name: its widest name that says the cause.
+pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
+    let of = |reason: &str| rows.iter().filter(|row| row.reason == reason).map(|row| row.packets).sum::<u64>();
+    // net/ipv4/tcp_input.c, tcp_conn_request: each of these is a ListenDrop, too. net/core/dev.c, enqueue_to_backlog: as is the flow limit.
+    let parts = |reason: &str| match reason {
+        "TcpExt ListenDrops" => of("TcpExt ListenOverflows") + of("TcpExt TCPReqQFullDrop"),
+        "softnet flow_limit" => of("softnet dropped"),
+        "Tcp InErrs" => of("Tcp InCsumErrors"),
+        _ => 0,
+    };
+    let ring = |row: &LedgerRow| {
+        let driver = ["missed", "no_buf", "nobuf", "no_dma", "overrun", "out_of_buffer", "fifo"];
+        row.place == Place::Nic
+            && (RING_COUNTERS.contains(&row.reason.as_str()) || driver.iter().any(|part| row.reason.contains(part)))
+    };
+    let device = |row: &LedgerRow| row.source.split(' ').next().unwrap_or_default().to_owned();
+    let mut kept: Vec<LedgerRow> = Vec::new();
+    for row in &rows {
+        let packets = row.packets.saturating_sub(parts(&row.reason));
+        // Drivers show one loss at the ring, or in an XDP program, under several names: the largest.
+        let same = |known: &&mut LedgerRow| {
+            device(known) == device(row)
+                && (ring(known) && ring(row) || known.place == Place::Xdp && row.place == Place::Xdp)
+        };
+        match kept.iter_mut().find(same) {
+            Some(known) if known.packets >= packets => {}
+            Some(known) => *known = row.clone(),
+            None if packets > 0 => kept.push(LedgerRow { packets, ..row.clone() }),
+            None => {}
+        }
+    }
+    kept
+}
+
 /// What counters do not tell.
 pub fn limits() -> String {
     "counters tell neither flow nor process nor function, and not what rules of netfilter, filters of tc and most of TCP drop; one packet \
@@ -318,4 +354,39 @@ fn is_of_drops(name: &str) -> bool {
 /// Symbols, or none with the reason in the page's limits.
 pub fn symbols() -> Symbols {
     Symbols::read().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(place: Place, reason: &str, packets: u64, source: &str) -> LedgerRow {
+        LedgerRow { place, reason: reason.into(), packets, source: source.into() }
+    }
+
+    #[test]
+    fn one_loss_has_one_name() {
+        let rows = once(vec![
+            counter(Place::Transport, "TcpExt ListenOverflows", 860, "/proc/net/netstat"),
+            counter(Place::Transport, "TcpExt ListenDrops", 870, "/proc/net/netstat"),
+            counter(Place::Transport, "TcpExt TCPReqQFullDrop", 10, "/proc/net/netstat"),
+            counter(Place::Nic, "rx_missed_errors", 50, "eth0"),
+            counter(Place::Nic, "rx_no_buffer_count", 49, "eth0 rx_no_buffer_count"),
+            counter(Place::Nic, "rx_fifo_errors", 50, "eth0"),
+            counter(Place::Nic, "rx_fifo_errors", 7, "eth1"),
+            counter(Place::Backlog, "softnet dropped", 30, "/proc/net/softnet_stat"),
+            counter(Place::Backlog, "softnet flow_limit", 30, "/proc/net/softnet_stat"),
+        ]);
+        let told: Vec<(&str, u64)> = rows.iter().map(|row| (row.reason.as_str(), row.packets)).collect();
+        assert_eq!(
+            told,
+            [
+                ("TcpExt ListenOverflows", 860),
+                ("TcpExt TCPReqQFullDrop", 10),
+                ("rx_missed_errors", 50),
+                ("rx_fifo_errors", 7),
+                ("softnet dropped", 30)
+            ]
+        );
+    }
 }

@@ -3,7 +3,8 @@
 //! With eBPF the kernel's own reasons for the trial's flow alone are the rows. Counters then add what never became an skb (a NIC's ring, an
 //! XDP program in the driver), and else stand beside the sum as a second witness. Without eBPF counters are the rows; they include what others lost.
 
-use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::Counters, symbols::Symbols, witness::Witness};
+use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::{BEFORE_TAP, Counters}, symbols::Symbols, witness::Witness};
+use crate::rtnl::RING_COUNTERS;
 use netcliff_core::filter::Filter;
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};
 use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
@@ -13,14 +14,9 @@ pub(super) const EMPTIED: &[&str] =
     &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
 /// Where copies for captures end: the packet itself goes on.
 const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliver_clone"];
-/// Counters of packets that a NIC lost before there was an skb. Drivers show one loss under several of these names.
-pub(super) use crate::rtnl::RING_COUNTERS as RING;
 
 /// How often both counts are read until nothing is dropped between them: a reading takes some 0.1 ms, and a host rarely drops so often.
 const STILL_TRIES: u32 = 10;
-
-/// Where a tester's sink takes packets, at the device, only these have been passed: what is dropped behind it is the kernel's copy.
-pub(super) const BEFORE_TAP: &[Place] = &[Place::Sender, Place::Qdisc, Place::Nic, Place::Xdp, Place::Backlog];
 
 /// Network namespaces in which packets are watched.
 #[derive(Debug, Clone, Default)]
@@ -167,7 +163,7 @@ impl Collector {
             let seen: u64 = rows.iter().filter(known).map(|row| row.packets).sum();
             match row.place {
                 Place::Xdp if row.packets > seen => rows.push(LedgerRow { packets: row.packets - seen, ..row }),
-                Place::Nic if RING.contains(&row.reason.as_str()) => rows.push(row),
+                Place::Nic if RING_COUNTERS.contains(&row.reason.as_str()) => rows.push(row),
                 _ => beside.push(row),
             }
         }
@@ -208,7 +204,7 @@ impl Collector {
                 // What the sender was told is exact; the counter is the whole host's.
                 Place::Backlog => ends.refused.is_none(),
                 // A virtual device's own drops are the next place's once more.
-                Place::Nic => RING.contains(&row.reason.as_str()),
+                Place::Nic => RING_COUNTERS.contains(&row.reason.as_str()),
                 Place::Transport | Place::Socket => !row.reason.starts_with("Tcp"),
                 _ => true,
             };
@@ -245,7 +241,7 @@ fn unchecked(mut ledger: Ledger, why: &str) -> Ledger {
 fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     let mut kept: Vec<LedgerRow> = Vec::new();
     for row in rows {
-        let ring = |row: &LedgerRow| RING.contains(&row.reason.as_str());
+        let ring = |row: &LedgerRow| RING_COUNTERS.contains(&row.reason.as_str());
         let same = |known: &&mut LedgerRow| {
             let both = known.source == row.source && known.place == row.place;
             both && (ring(known) && ring(&row) || row.place == Place::Backlog && known.reason == row.reason)

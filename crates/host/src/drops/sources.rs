@@ -3,7 +3,7 @@
 //! A full accept queue, a NIC's ring, an XDP program in the driver and an answer without a route free no packet at skb:kfree_skb, or have none.
 //! Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply), net/ipv4/udp.c (udp_sendmsg).
 
-use super::{counters::Counters, ledger::RING};
+use super::counters::{Counters, NO_ANSWER, NO_ANSWER6, once};
 use crate::{
     sockets::{self, Kind, Receiver},
     spaces::{MOST_SPACES, Spaces, inside},
@@ -33,9 +33,6 @@ const UNSEEN: &[(&str, &[&str])] = &[
 const RAW: &str = "raw sockets' receive buffers";
 /// Counters of what connection tracking let not through: eBPF sees them as NETFILTER_DROP.
 const TRACKING: [&str; 2] = ["conntrack drop", "conntrack insert_failed"];
-/// Echo requests that came and were not answered.
-pub(super) const NO_ANSWER: &str = "Icmp echo without an answer";
-pub(super) const NO_ANSWER6: &str = "Icmp6 echo without an answer";
 /// Both counts are read one after the other: below this share of a counter a difference is that.
 const SKEW: f64 = 0.01;
 
@@ -165,40 +162,6 @@ fn by_socket(row: &mut DropRow, before: &[Receiver], after: &[Receiver]) -> Vec<
     rows
 }
 
-/// One loss under one name: its widest name that says the cause.
-pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
-    let of = |reason: &str| rows.iter().filter(|row| row.reason == reason).map(|row| row.packets).sum::<u64>();
-    // net/ipv4/tcp_input.c, tcp_conn_request: each of these is a ListenDrop, too. net/core/dev.c, enqueue_to_backlog: as is the flow limit.
-    let parts = |reason: &str| match reason {
-        "TcpExt ListenDrops" => of("TcpExt ListenOverflows") + of("TcpExt TCPReqQFullDrop"),
-        "softnet flow_limit" => of("softnet dropped"),
-        "Tcp InErrs" => of("Tcp InCsumErrors"),
-        _ => 0,
-    };
-    let ring = |row: &LedgerRow| {
-        let driver = ["missed", "no_buf", "nobuf", "no_dma", "overrun", "out_of_buffer", "fifo"];
-        row.place == Place::Nic
-            && (RING.contains(&row.reason.as_str()) || driver.iter().any(|part| row.reason.contains(part)))
-    };
-    let device = |row: &LedgerRow| row.source.split(' ').next().unwrap_or_default().to_owned();
-    let mut kept: Vec<LedgerRow> = Vec::new();
-    for row in &rows {
-        let packets = row.packets.saturating_sub(parts(&row.reason));
-        // Drivers show one loss at the ring, or in an XDP program, under several names: the largest.
-        let same = |known: &&mut LedgerRow| {
-            device(known) == device(row)
-                && (ring(known) && ring(row) || known.place == Place::Xdp && row.place == Place::Xdp)
-        };
-        match kept.iter_mut().find(same) {
-            Some(known) if known.packets >= packets => {}
-            Some(known) => *known = row.clone(),
-            None if packets > 0 => kept.push(LedgerRow { packets, ..row.clone() }),
-            None => {}
-        }
-    }
-    kept
-}
-
 /// The counters' rows without what eBPF's rows have. `filtered`: eBPF counted some packets only, so that nothing can be taken off.
 pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<DropRow> {
     let seen = |row: &DropRow, reasons: &[&str]| -> u64 {
@@ -259,36 +222,6 @@ pub fn name_tracking(rows: &[DropRow], traced: &mut [DropRow]) {
 mod tests {
     use super::*;
     use netcliff_core::drops::Socket;
-
-    fn counter(place: Place, reason: &str, packets: u64, source: &str) -> LedgerRow {
-        LedgerRow { place, reason: reason.into(), packets, source: source.into() }
-    }
-
-    #[test]
-    fn one_loss_has_one_name() {
-        let rows = once(vec![
-            counter(Place::Transport, "TcpExt ListenOverflows", 860, "/proc/net/netstat"),
-            counter(Place::Transport, "TcpExt ListenDrops", 870, "/proc/net/netstat"),
-            counter(Place::Transport, "TcpExt TCPReqQFullDrop", 10, "/proc/net/netstat"),
-            counter(Place::Nic, "rx_missed_errors", 50, "eth0"),
-            counter(Place::Nic, "rx_no_buffer_count", 49, "eth0 rx_no_buffer_count"),
-            counter(Place::Nic, "rx_fifo_errors", 50, "eth0"),
-            counter(Place::Nic, "rx_fifo_errors", 7, "eth1"),
-            counter(Place::Backlog, "softnet dropped", 30, "/proc/net/softnet_stat"),
-            counter(Place::Backlog, "softnet flow_limit", 30, "/proc/net/softnet_stat"),
-        ]);
-        let told: Vec<(&str, u64)> = rows.iter().map(|row| (row.reason.as_str(), row.packets)).collect();
-        assert_eq!(
-            told,
-            [
-                ("TcpExt ListenOverflows", 860),
-                ("TcpExt TCPReqQFullDrop", 10),
-                ("rx_missed_errors", 50),
-                ("rx_fifo_errors", 7),
-                ("softnet dropped", 30)
-            ]
-        );
-    }
 
     /// No counter of the kernel tells what a raw socket lost, and eBPF does not see it: the socket's own count does, with a filter, too.
     #[test]
