@@ -3,7 +3,7 @@
 //! A new driver is a row of [`DRIVERS`] and its captures among the fixtures (crates/host/tests/fixtures); what users act on goes into
 //! docs/drivers.md. A driver without a row is [`UNREAD`]: its `rx-usecs` and `rx-frames` are taken as ethtool defines them.
 
-use super::{Nic, losses::Cause};
+use super::Nic;
 
 /// What `rx-usecs` is to a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,21 @@ pub(super) struct OneLength {
 /// fewer than ten packets have more than 10,000 bytes, or fewer than five more than 512 (`e1000_update_itr`, e1000e/netdev.c and
 /// e1000/e1000_main.c; `igb_update_itr`).
 pub(super) const STEADY_BYTES: [(u32, u32); 2] = [(3, 1111), (1, 128)];
+
+/// Why a device lost packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// No descriptor or buffer was free, or its FIFO was full: the host was too slow.
+    NoRoom,
+    /// No buffer was free when they came: they waited in the FIFO, and are lost only where [`Cause::NoRoom`] has them, too (Intel's RNBC).
+    Waited,
+    /// An XDP program dropped them.
+    Xdp,
+    /// A cloud's limit for this virtual machine, whatever the host does.
+    Allowance,
+    /// They were broken, or the device or driver dropped them for another reason.
+    Other,
+}
 
 /// Where QEMU's device works otherwise than its driver says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,20 +6,7 @@ use super::{driver::DRIVERS, ioctl};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Why a device lost packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// No descriptor or buffer was free, or its FIFO was full: the host was too slow.
-    NoRoom,
-    /// No buffer was free when they came: they waited in the FIFO, and are lost only where [`Cause::NoRoom`] has them, too (Intel's RNBC).
-    Waited,
-    /// An XDP program dropped them.
-    Xdp,
-    /// A cloud's limit for this virtual machine, whatever the host does.
-    Allowance,
-    /// They were broken, or the device or driver dropped them for another reason.
-    Other,
-}
+pub use super::driver::Cause;
 
 /// The cause that a driver's row gives a counter of this whole name; any driver's, since names mean the same to all.
 fn named(name: &str) -> Option<Cause> {
