@@ -9,9 +9,9 @@ use super::{
     JournalError, ReplayReport, StateDir,
     others::{self, Announcement},
     replay, trust,
-    who::Who,
+    who::{Who, is_ancestor},
 };
-use crate::{process::parent_of, testbed::Permission};
+use crate::testbed::Permission;
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
@@ -36,8 +36,6 @@ use std::{
 const INHERITED: &str = "NETCLIFF_LOCK_FD";
 /// Names the process that holds the lock, for those that it has measure, children of children too.
 const HOLDER: &str = "NETCLIFF_LOCK_PID";
-/// More generations than any measurement has.
-const GENERATIONS: usize = 64;
 /// Interval between two checks of a lock that is waited for.
 const LOOK: Duration = Duration::from_millis(100);
 /// Two runs that announce themselves at once both step back; they retry after different times.
@@ -291,13 +289,6 @@ fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
 /// Whether the environment names the holder of the lock as the run that measures by this process.
 fn is_announced(holder: &str) -> bool {
     std::env::var(HOLDER).is_ok_and(|announced| announced == holder)
-}
-
-/// The environment is passed on to what is left in the background, too; that has another parent once the command ends.
-pub(super) fn is_ancestor(holder: &str) -> bool {
-    let Ok(holder) = holder.parse::<u32>() else { return false };
-    let ancestors = std::iter::successors(Some(std::process::id()), |pid| parent_of(*pid));
-    ancestors.skip(1).take(GENERATIONS).any(|pid| pid == holder)
 }
 
 /// The pid of the holder: from the file if that process lives, else from the kernel, as the file may be older than the lock.

@@ -4,10 +4,7 @@
 //! the kernel, not the run, put there. Nothing lies in a shared directory: there is no name to take first and no link to follow.
 //! Processes of other pid namespaces (containers) are not seen.
 
-use super::{
-    lock::is_ancestor,
-    who::{Who, user_of},
-};
+use super::who::{Who, is_ancestor, user_of};
 use crate::{procfs, system};
 use nix::{
     fcntl::{FcntlArg, fcntl},

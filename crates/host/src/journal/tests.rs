@@ -164,7 +164,7 @@ fn a_process_knows_its_parent() {
     let own = std::process::id();
     let parent = crate::process::parent_of(own).unwrap();
     assert_eq!(parent, std::os::unix::process::parent_id());
-    assert!(lock::is_ancestor(&parent.to_string()) && !lock::is_ancestor(&own.to_string()) && !lock::is_ancestor("x"));
+    assert!(who::is_ancestor(&parent.to_string()) && !who::is_ancestor(&own.to_string()) && !who::is_ancestor("x"));
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! The process of another run as /proc shows it: its user, command and age.
 
 use super::trust;
-use crate::{process::ProcessId, procfs};
+use crate::{
+    process::{ProcessId, parent_of},
+    procfs,
+};
 use netcliff_core::quote::is_unseen;
 use std::fmt;
 
@@ -9,6 +12,8 @@ use std::fmt;
 const SHOWN: usize = 60;
 /// What a user namespace shows for a user that it does not know.
 const UNKNOWN_USER: u32 = 65_534;
+/// More generations than any measurement has.
+const GENERATIONS: usize = 64;
 
 /// A run by its process. What /proc does not show is None. The command is its user's choice: it is shown, never used.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +49,14 @@ impl fmt::Display for Who {
 pub(super) fn user_of(pid: u32) -> Option<u32> {
     let status = procfs::text(format!("/proc/{pid}/status"))?;
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether this process descends from one, by its number. What a command leaves in the background does not: it has another parent once the
+/// command ends.
+pub(super) fn is_ancestor(holder: &str) -> bool {
+    let Ok(holder) = holder.parse::<u32>() else { return false };
+    let ancestors = std::iter::successors(Some(std::process::id()), |pid| parent_of(*pid));
+    ancestors.skip(1).take(GENERATIONS).any(|pid| pid == holder)
 }
 
 /// False in a user namespace, where users of outside have no numbers of their own.
