@@ -3,7 +3,12 @@
 //! With eBPF the kernel's own reasons for the trial's flow alone are the rows. Counters then add what never became an skb (a NIC's ring, an
 //! XDP program in the driver), and else stand beside the sum as a second witness. Without eBPF counters are the rows; they include what others lost.
 
-use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::{BEFORE_TAP, Counters}, symbols::Symbols, witness::Witness};
+use super::{
+    Ask, Reading, Site, Tally, Tracer, TracerError,
+    counters::{BEFORE_TAP, Counters},
+    symbols::Symbols,
+    witness::Witness,
+};
 use crate::rtnl::RING_COUNTERS;
 use netcliff_core::filter::Filter;
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};

@@ -5,14 +5,15 @@
 //! joined by a veth pair. [`vm::Vm`] is a guest with a NIC that a real driver drives. [`loopback::Loopback`] is what remains where namespaces are forbidden, and reports how that
 //! limits its results.
 
+mod endpoint;
 pub mod forward;
 pub mod link;
 mod namespace;
 pub mod netns;
 pub mod offloads;
+mod options;
 mod permission;
 pub mod ports;
-mod setup;
 pub mod stamping;
 pub mod sysctl;
 pub mod vm;

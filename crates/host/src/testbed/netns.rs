@@ -5,12 +5,9 @@
 //! are from 2001:2::/48 (RFC 5180), likewise without detection of duplicates, solicitations or link-local addresses; what is
 //! left is a report of multicast listeners or two as the addresses come to be.
 
-mod options;
-
 use super::{
-    Permission, TestbedError,
+    Permission, TestbedError, endpoint,
     namespace::{Entrance, Namespace, raw_fd},
-    setup,
     sysctl::{self, SysctlOverrides},
 };
 use crate::{
@@ -26,7 +23,10 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
-pub use options::{IPV6_MIN_MTU, Reception, TestbedOptions};
+pub use super::{
+    endpoint::Endpoint,
+    options::{IPV6_MIN_MTU, Reception, TestbedOptions},
+};
 
 /// Which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,23 +36,6 @@ pub enum Side {
     Sender,
     /// Whose reception is measured.
     HostUnderTest,
-}
-
-/// One end of the veth pair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Endpoint {
-    /// The namespace's name, as `ip netns` shows it when this is the host's root.
-    pub namespace: String,
-    /// Interface name inside the namespace.
-    pub interface: String,
-    /// Interface index inside the namespace.
-    pub index: u32,
-    /// Hardware address.
-    pub mac: [u8; 6],
-    /// IPv4 address (/24).
-    pub ip: Ipv4Addr,
-    /// IPv6 address (/64), where it was asked for.
-    pub ipv6: Option<Ipv6Addr>,
 }
 
 /// What an interface has counted since it was made.
@@ -105,8 +88,8 @@ impl Testbed {
         let endpoints = join(&sender, &host_under_test, &options)?;
         let mut limits = Vec::new();
         let [from, receiver] = &endpoints;
-        setup::reception(&host_under_test, receiver, &options, &mut limits)?;
-        setup::sender_reception(&sender, from, &options, &mut limits)?;
+        endpoint::reception(&host_under_test, receiver, &options, &mut limits)?;
+        endpoint::sender_reception(&sender, from, &options, &mut limits)?;
         sysctl::set_all(&mut journal, &options.sysctls)?;
         let _lock = lock.clone();
         Ok(Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock })
@@ -273,7 +256,7 @@ fn join(
     host_under_test: &Namespace,
     options: &TestbedOptions,
 ) -> Result<[Endpoint; 2], TestbedError> {
-    let endpoint = |namespace: &Namespace, n: u8| Endpoint {
+    let named = |namespace: &Namespace, n: u8| Endpoint {
         namespace: namespace.name().to_owned(),
         interface: format!("veth{n}"),
         index: 0,
@@ -282,7 +265,7 @@ fn join(
         ip: Ipv4Addr::new(198, 18, 0, n + 1),
         ipv6: options.ipv6.then(|| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, u16::from(n) + 1)),
     };
-    let mut ends = [endpoint(sender, 0), endpoint(host_under_test, 1)];
+    let mut ends = [named(sender, 0), named(host_under_test, 1)];
     let [here, there] = [&ends[0], &ends[1]].map(|end| VethEnd {
         name: &end.interface,
         mac: end.mac,
@@ -296,7 +279,7 @@ fn join(
         .map_err(TestbedError::step("create the veth pair"))?;
     let peers = [ends[1].clone(), ends[0].clone()];
     for ((namespace, end), peer) in [sender, host_under_test].into_iter().zip(&mut ends).zip(&peers) {
-        let configured = namespace.run(|| setup::address(end, peer))?;
+        let configured = namespace.run(|| endpoint::address(end, peer))?;
         end.index = configured.map_err(TestbedError::step("configure the veth pair"))?;
     }
     Ok(ends)

@@ -14,7 +14,7 @@ use crate::{
     inventory::Limitation,
     nic::ethtool,
     rtnl::Rtnl,
-    testbed::{TestbedError, namespace::Namespace, setup::thread_napi},
+    testbed::{TestbedError, endpoint::thread_napi, namespace::Namespace},
     xdp::{self, Mode},
 };
 

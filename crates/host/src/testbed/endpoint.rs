@@ -1,9 +1,9 @@
-//! Settings of the two ends of the veth pair.
+//! One end of the veth pair, and its settings.
 
 use super::{
     TestbedError,
     namespace::Namespace,
-    netns::{Endpoint, Reception, TestbedOptions},
+    options::{Reception, TestbedOptions},
 };
 use crate::{
     inventory::Limitation,
@@ -15,7 +15,28 @@ use nix::{
     sched::{CpuSet, sched_setaffinity},
     unistd::Pid,
 };
-use std::{fs, io};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs, io,
+    net::{Ipv4Addr, Ipv6Addr},
+};
+
+/// One end of the veth pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// The namespace's name, as `ip netns` shows it when this is the host's root.
+    pub namespace: String,
+    /// Interface name inside the namespace.
+    pub interface: String,
+    /// Interface index inside the namespace.
+    pub index: u32,
+    /// Hardware address.
+    pub mac: [u8; 6],
+    /// IPv4 address (/24).
+    pub ip: Ipv4Addr,
+    /// IPv6 address (/64), where it was asked for.
+    pub ipv6: Option<Ipv6Addr>,
+}
 
 /// Inside the namespace: addresses, permanent neighbours, up. Returns the interface index.
 pub(super) fn address(end: &Endpoint, peer: &Endpoint) -> io::Result<u32> {
