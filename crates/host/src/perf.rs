@@ -1,71 +1,42 @@
 //! Counters and samples of perf_event_open(2).
 
-mod attributes;
+mod event;
 mod record;
 mod sampler;
-pub mod tracepoint;
 
-pub use counter::Counter;
+pub use event::{Counter, Event, Of};
 pub use record::{Fields, Mode, Record, Sample};
 pub use sampler::{Every, Sampler};
-
-/// What is counted or sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// The CPU's own: PERF_COUNT_HW_*.
-    Hardware(u64),
-    /// Nanoseconds of a CPU's time, idle or not: PERF_COUNT_SW_CPU_CLOCK.
-    CpuClock,
-    /// A tracepoint by its number in tracefs.
-    Tracepoint(u64),
-}
-
-/// Of whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// The thread that opens it, on any CPU.
-    Thread,
-    /// Another thread of this host, by its number, on any CPU.
-    Another(u32),
-    /// All that runs on a CPU.
-    Cpu(usize),
-}
 
 /// CLOCK_MONOTONIC (ns), the clock of samples.
 pub fn now_ns() -> u64 {
     crate::cpu::util::monotonic_ns()
 }
 
-mod counter {
-    //! A counter of perf_event_open(2).
+pub mod tracepoint {
+    //! Tracepoints by name: their numbers for perf_event_open(2), from tracefs, mounted or not.
 
-    use std::fs::File;
-    use std::io::{self, Read as _};
+    use std::os::fd::AsRawFd as _;
+    use std::{fs, io};
 
-    use super::attributes::Attributes;
-    use super::{Event, Of};
+    /// Where tracefs may be mounted. Sources: Documentation/trace/ftrace.rst.
+    const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-    /// A counter that counts until it is dropped.
-    #[derive(Debug)]
-    pub struct Counter(File);
+    /// The number of a tracepoint, named `group/event`.
+    ///
+    /// # Errors
+    /// tracefs cannot be read, or the kernel has no such tracepoint.
+    pub fn number(name: &str) -> io::Result<u64> {
+        let file = format!("events/{name}/id");
+        let text = read(&file)?;
+        text.trim().parse().map_err(|_| io::Error::other(format!("{file} is {:?}, not a number", text.trim())))
+    }
 
-    impl Counter {
-        /// Counts from now on.
-        ///
-        /// # Errors
-        /// The kernel has no such counter, or the right is missing.
-        pub fn open(event: Event, of: Of) -> io::Result<Self> {
-            Attributes::of(event).open(of).map(Self)
+    fn read(file: &str) -> io::Result<String> {
+        if let Some(text) = MOUNTED.iter().find_map(|root| fs::read_to_string(format!("{root}/{file}")).ok()) {
+            return Ok(text);
         }
-
-        /// How many until now.
-        ///
-        /// # Errors
-        /// The kernel's.
-        pub fn read(&self) -> io::Result<u64> {
-            let mut bytes = [0; 8];
-            (&self.0).read_exact(&mut bytes)?;
-            Ok(u64::from_ne_bytes(bytes))
-        }
+        let mount = crate::system::unseen_tracefs()?;
+        fs::read_to_string(format!("/proc/thread-self/fd/{}/{file}", mount.as_raw_fd()))
     }
 }

@@ -5,9 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::attributes::Attributes;
-use super::record::{self, Fields};
-use super::{Event, Of, Record};
+use super::event::{Attributes, Event, Of};
+use super::record::{self, Fields, Record};
 
 /// Bits of `perf_event_attr` after `read_format`. Source: include/uapi/linux/perf_event.h.
 const DISABLED: u64 = 1;

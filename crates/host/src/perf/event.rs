@@ -1,9 +1,29 @@
-//! perf_event_open(2).
+//! Events of perf_event_open(2): what is counted, of whom, and a counter.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 
-use super::{Event, Of};
+/// What is counted or sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The CPU's own: PERF_COUNT_HW_*.
+    Hardware(u64),
+    /// Nanoseconds of a CPU's time, idle or not: PERF_COUNT_SW_CPU_CLOCK.
+    CpuClock,
+    /// A tracepoint by its number in tracefs.
+    Tracepoint(u64),
+}
+
+/// Of whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// The thread that opens it, on any CPU.
+    Thread,
+    /// Another thread of this host, by its number, on any CPU.
+    Another(u32),
+    /// All that runs on a CPU.
+    Cpu(usize),
+}
 
 /// `perf_event_attr` as far as PERF_ATTR_SIZE_VER3 goes (96 bytes, Linux 4.1).
 #[repr(C)]
@@ -48,5 +68,29 @@ impl Attributes {
         };
         // SAFETY: the attributes are of the size they state.
         unsafe { crate::system::open_perf_event(self, thread, cpu) }.map(File::from)
+    }
+}
+
+/// A counter that counts until it is dropped.
+#[derive(Debug)]
+pub struct Counter(File);
+
+impl Counter {
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// The kernel has no such counter, or the right is missing.
+    pub fn open(event: Event, of: Of) -> io::Result<Self> {
+        Attributes::of(event).open(of).map(Self)
+    }
+
+    /// Events counted until now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read(&self) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        (&self.0).read_exact(&mut bytes)?;
+        Ok(u64::from_ne_bytes(bytes))
     }
 }
