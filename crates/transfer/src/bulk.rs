@@ -20,7 +20,7 @@
 //! | `end`, `meter` | the two running ends, and their counts |
 //! | [`hardware`] | cycles and instructions of a thread |
 //! | `conduct`, `conductor`, `gate`, `sampler` | ends start and stop together; TCP_INFO in between |
-//! | `together`, `turns`, `wake`, `ledger` | one thread for several flows: turns, epoll, cost of each flow |
+//! | `turns`, `wake`, `ledger` | one thread for several flows: turns, epoll, cost of each flow |
 //! | `local` | both ends in this process |
 //! | `near`, `far`, `far_end_request`, `join`, `admit` | the far end in an agent: client, server, request |
 //! | `many`, `start`, `burst` | several agents: a common start, and bursts that start together |
@@ -60,7 +60,6 @@ mod start;
 pub mod tcp_info;
 #[cfg(test)]
 mod tests;
-mod together;
 mod turns;
 mod wake;
 

@@ -9,9 +9,8 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use serde::{Deserialize, Serialize};
 
 use super::aligned::Aligned;
-pub(super) use super::conductor::Shared;
-use super::conductor::{Conductor, Event, ExitNotifier};
-use super::end::{self, DataPath, End, Reader, Truncating};
+use super::conductor::{Conductor, Event, ExitNotifier, Shared};
+use super::end::{self, DataPath, Done, End, Reader, Truncating};
 use super::follow::Following;
 use super::gate::{Arrival, Gate};
 use super::live::Cells;
@@ -22,9 +21,8 @@ use super::path;
 use super::sampler::Sampler;
 use super::start::RealtimeFirstStep;
 use super::tcp_info::TcpSample;
-use super::{
-    Channel, ReceivePath, SendPath, Settings, Spans, Watch, burst, datagram, ktls, linux, mapped, pace, together,
-};
+use super::turns::{self, Ready};
+use super::{Channel, ReceivePath, SendPath, Settings, Spans, Watch, burst, datagram, ktls, linux, mapped, pace};
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
 use netcliff_packets::thread::{Placement, RealtimeGuard};
@@ -80,11 +78,8 @@ impl Played {
     }
 }
 
-/// Result of an end, and the options in force (`None` for a pipe).
-pub(super) type Done = (End, Option<InForce>);
-
 /// Results of a thread's ends. `None` if another end gave up.
-pub(super) type ThreadResult = Result<Option<Vec<Done>>, WireError>;
+type ThreadResult = Result<Option<Vec<Done>>, WireError>;
 
 /// The parts that a thread serves, each with its index among all parts.
 type Group<'a> = Vec<(usize, Part<'a>)>;
@@ -216,9 +211,7 @@ fn start<'scope>(
     };
     let work = move || match group.pop() {
         Some((_, part)) if !several => at_work(shared, part, leads, &events),
-        last => {
-            together::at_work(shared, group.into_iter().chain(last).map(|(_, part)| part).collect(), leads, &events)
-        }
+        last => several_at_work(shared, group.into_iter().chain(last).map(|(_, part)| part).collect(), leads, &events),
     };
     let failed = |e| WireError::system(format!("start a thread for flow {}", number + 1), e);
     Builder::new().name(name).spawn_scoped(scope, work).map_err(failed)
@@ -254,11 +247,65 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     let mut end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
     end.began_ns = began_ns;
     exit.failed = end.failure.is_some();
-    Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
+    Ok(Some(vec![(end, options::in_force(&shared.settings.channel, sender, channel.as_fd()))]))
+}
+
+/// Runs the ends of several flows in the calling thread. All of them belong to one end of the transfer.
+fn several_at_work(
+    shared: &Shared<'_>,
+    parts: Vec<Part<'_>>,
+    leads: bool,
+    events: &mpsc::Sender<Event>,
+) -> ThreadResult {
+    let mut arrival = Arrival(Some(&shared.gate));
+    if let Some(part) = parts.first() {
+        // A thread has one placement, which is that of all its flows.
+        part.placement.enter()?;
+    }
+    let (ends, openers): (Vec<_>, Vec<_>) =
+        parts.into_iter().map(|part| ((part.flow, part.sender, part.go), part.opener)).unzip();
+    let Some(channels) = opened(openers)? else { return Ok(None) };
+    let mut movers = Vec::new();
+    for ((flow, sender, _), channel) in ends.iter().zip(&channels) {
+        show(shared, *flow, *sender, channel, events)?;
+        movers.push(mover(shared, *flow, *sender, channel, false)?);
+    }
+    let of =
+        |wanted: Go| ends.iter().zip(&channels).filter(move |((.., go), _)| *go == wanted).map(|(_, channel)| channel);
+    of(Go::Await).try_for_each(await_go)?;
+    arrival.0 = None;
+    if !shared.gate.pass() {
+        return Ok(None);
+    }
+    let ready = ends.iter().zip(&channels).zip(movers).map(|(((flow, sender, _), channel), mover)| {
+        let exit = ExitNotifier { events, leads: *sender == leads, failed: true };
+        Ready { sender: *sender, channel, mover, exit, shown: shared.live.of(*flow, *sender) }
+    });
+    let ready: Vec<Ready<'_>> = ready.collect();
+    of(Go::Say).try_for_each(say_go)?;
+    let began_ns = begin(shared.settings);
+    let mut done = turns::serve(shared, ready)?;
+    done.iter_mut().for_each(|(end, _)| end.began_ns = began_ns);
+    Ok(Some(done))
+}
+
+/// Opens all channels at once, each in a thread with the placement of the calling one. One after the other, each would
+/// take its own round trips. `None` if another end gave up.
+fn opened(openers: Vec<Opener<'_>>) -> Result<Option<Vec<OwnedFd>>, WireError> {
+    let opened: Result<Vec<_>, WireError> = thread::scope(|scope| {
+        let mut opening = Vec::new();
+        for opener in openers {
+            let thread = Builder::new().name("opener".into()).spawn_scoped(scope, opener);
+            opening.push(thread.map_err(|e| WireError::system("start a thread that opens a flow's channel", e))?);
+        }
+        let opened = opening.into_iter().map(|thread| thread.join());
+        opened.map(|opened| opened.map_err(|panic| WireError::died("transfer", &*panic))?).collect()
+    });
+    Ok(opened?.into_iter().collect())
 }
 
 /// Waits for the common start, if there is one. Returns its time (ns).
-pub(super) fn begin(settings: &Settings) -> Option<u64> {
+fn begin(settings: &Settings) -> Option<u64> {
     if let Some(start) = &settings.start {
         let stopped = || settings.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
         start.wait(stopped);
@@ -267,7 +314,7 @@ pub(super) fn begin(settings: &Settings) -> Option<u64> {
 }
 
 /// Passes a TCP socket to the conductor, which samples TCP_INFO of a sender and may have to end any connection.
-pub(super) fn show(
+fn show(
     shared: &Shared<'_>,
     flow: usize,
     sender: bool,
@@ -286,23 +333,13 @@ pub(super) fn show(
     Ok(())
 }
 
-/// Options in force at an end's socket.
-pub(super) fn in_force(settings: &Settings, sender: bool, channel: &OwnedFd) -> Option<InForce> {
-    let receive_buffer_bytes = || options::receive_buffer(channel.as_fd());
-    match settings.channel {
-        Channel::Pipe => None,
-        _ if sender => Some(options::in_force(channel.as_fd(), &settings.channel)),
-        _ => Some(InForce { receive_buffer_bytes: receive_buffer_bytes(), ..InForce::default() }),
-    }
-}
-
 /// Signals to the other end that all flows are ready.
-pub(super) fn say_go(channel: &OwnedFd) -> Result<(), WireError> {
+fn say_go(channel: &OwnedFd) -> Result<(), WireError> {
     nix::unistd::write(channel, &[1]).map_err(|e| WireError::system("tell the near end to begin", e)).map(drop)
 }
 
 /// Waits until the other end has all its flows.
-pub(super) fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
+fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
     let failed = |e| WireError::system("hear that the far end begins", e);
     match nix::unistd::read(channel, &mut [0_u8; 1]) {
         Ok(1) => Ok(()),
@@ -326,7 +363,7 @@ fn placed<'a>(
 }
 
 /// The data path of an end. Without `waits` it does not block, and the caller waits.
-pub(super) fn mover<'a>(
+fn mover<'a>(
     shared: &'a Shared<'_>,
     flow: usize,
     sender: bool,

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::aligned::Aligned;
 use super::datagram::Datagrams;
 use super::meter::{Common, Meter, Phase, Window};
-use super::{Settings, Spans, options};
+use super::options::{self, InForce};
+use super::{Settings, Spans};
 use netcliff_packets::error::WireError;
 
 /// The results of one end of a flow.
@@ -46,6 +47,9 @@ pub struct End {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bursts_ns: Vec<u64>,
 }
+
+/// Result of an end, and the options in force (`None` for a pipe).
+pub(super) type Done = (End, Option<InForce>);
 
 impl End {
     /// All windows of this end as one: sums of bytes, calls and times. `None` without a window.

@@ -156,8 +156,16 @@ fn congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), WireError> {
     }
 }
 
-/// Reads the options in force at a sender's socket.
-pub(super) fn in_force(socket: BorrowedFd<'_>, channel: &Channel) -> InForce {
+/// Reads the options in force at an end's socket. `None` for a pipe.
+pub(super) fn in_force(channel: &Channel, sender: bool, socket: BorrowedFd<'_>) -> Option<InForce> {
+    match channel {
+        Channel::Pipe => None,
+        _ if sender => Some(in_force_to_send(socket, channel)),
+        _ => Some(InForce { receive_buffer_bytes: receive_buffer(socket), ..InForce::default() }),
+    }
+}
+
+fn in_force_to_send(socket: BorrowedFd<'_>, channel: &Channel) -> InForce {
     let tcp = matches!(channel, Channel::Tcp { .. });
     let unsigned = |option: SocketOption| sockopt::int(socket, option).and_then(|value| u32::try_from(value).ok());
     let mtu = match channel {
@@ -177,7 +185,7 @@ pub(super) fn in_force(socket: BorrowedFd<'_>, channel: &Channel) -> InForce {
 }
 
 /// SO_RCVBUF of a receiver's socket (bytes).
-pub(super) fn receive_buffer(socket: BorrowedFd<'_>) -> Option<u32> {
+fn receive_buffer(socket: BorrowedFd<'_>) -> Option<u32> {
     sockopt::int(socket, (libc::SOL_SOCKET, libc::SO_RCVBUF)).and_then(|value| u32::try_from(value).ok())
 }
 

@@ -11,11 +11,11 @@ use std::sync::atomic::AtomicU64;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket;
 
-use super::conduct::{Done, Shared, in_force};
-use super::conductor::ExitNotifier;
-use super::end::{self, DataPath};
+use super::conductor::{ExitNotifier, Shared};
+use super::end::{self, DataPath, Done};
 use super::ledger::Ledger;
 use super::meter::Meter;
+use super::options;
 use super::wake::{Readiness, Wake};
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
@@ -203,7 +203,7 @@ impl<'a> Served<'a> {
             (_, true) => self.shut_down(socket::Shutdown::Both),
             (false, false) => {}
         }
-        self.done = Some((end, in_force(shared.settings, self.sender, self.channel)));
+        self.done = Some((end, options::in_force(&shared.settings.channel, self.sender, self.channel.as_fd())));
         Ok(Next::Through)
     }
 
