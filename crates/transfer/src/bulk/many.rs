@@ -16,7 +16,7 @@ use super::conduct::{self, Played};
 use super::far::TransferKind;
 use super::far_end_request::FarEndRequest;
 use super::near::{last_report, parts, together};
-use super::start::StartTime;
+use super::start::{StartNotice, StartTime};
 use super::{Interval, Settings, Transfer, Watch};
 use netcliff_packets::clock;
 use netcliff_packets::error::Refusal;
@@ -270,11 +270,4 @@ impl Watch for Gathering<'_> {
     fn passed(&mut self, interval: &Interval) {
         self.inner.passed(interval);
     }
-}
-
-/// Message to a waiting far end: the start time by its monotonic clock.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StartNotice {
-    pub begin_at_ns: u64,
 }

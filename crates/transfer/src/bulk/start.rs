@@ -4,6 +4,8 @@ use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::end::{DataPath, End};
 use super::pace::wait_until;
 use netcliff_packets::clock;
@@ -45,6 +47,13 @@ impl StartTime {
         wait_until(known_ns);
         Some(known_ns)
     }
+}
+
+/// Message to a waiting far end: the start time by its monotonic clock.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StartNotice {
+    pub begin_at_ns: u64,
 }
 
 /// A data path whose thread precedes ordinary threads until it has made its first step. If many ends start together on
