@@ -15,7 +15,7 @@ use netcliff_host::cpu::{CpuMeter, CpuSplit};
 
 use super::flow::{Counts, Flow, Window};
 use super::live::{Cell, IntervalReader, Intervals};
-use super::rendezvous::Rendezvous;
+use super::rendezvous::{LEAD_NS, Rendezvous};
 use super::report::{Report, ServerCount};
 use super::settings::{Settings, Transport};
 use super::socket::Socket;
@@ -27,8 +27,6 @@ use netcliff_packets::schedule::Schedule;
 use netcliff_packets::thread::{self as place, Placement};
 use netcliff_remote::control::key::Token;
 
-/// Time from the last connection to the first request (ns).
-pub(super) const LEAD_NS: u64 = 5_000_000;
 /// Reported by an end that waited for another end which gave up.
 pub const OTHER_GAVE_UP: &str = "another end that was to begin with it gave up";
 /// Interval between checks whether to end.

@@ -2,8 +2,10 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::near::LEAD_NS;
 use netcliff_packets::clock;
+
+/// Time from the last connection to the first request (ns).
+pub(super) const LEAD_NS: u64 = 5_000_000;
 
 /// The point where requesting ends wait for each other.
 #[derive(Debug)]
