@@ -1,6 +1,5 @@
 //! UDP: one datagram per call, many per call, or many in one message that the stack (or the NIC) splits and merges.
 
-mod calls;
 mod receiver;
 mod sender;
 

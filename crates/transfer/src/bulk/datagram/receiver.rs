@@ -1,15 +1,18 @@
-//! The end that receives datagrams.
+//! The end that receives datagrams, by recv(2), recvmmsg(2) or io_uring.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::BorrowedFd;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::calls::Calls;
-use super::{DatagramPath, Datagrams, END_MARK, is_unreachable};
+use libc::{c_int, c_void, iovec, mmsghdr};
+
+use super::{BATCH, DatagramPath, Datagrams, END_MARK, buffers, is_unreachable};
 use crate::bulk::ReceivePath;
 use crate::bulk::end::{DataPath, End};
 use crate::bulk::linux::Multishot;
 use crate::bulk::options;
+use netcliff_host::system::{self, UDP_GRO};
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
 use netcliff_packets::sockopt;
@@ -22,9 +25,13 @@ const TRACKED: usize = 1 << 20;
 const MOST_SEQUENCE: u64 = 1 << 48;
 /// Time that a receiver waits before it checks whether the sender has finished (ns).
 const LOOK_NS: u64 = 50_000_000;
+/// Length of the sequence number at the start of a datagram (bytes).
+const NUMBER_BYTES: usize = 8;
+/// Number of messages of a GRO receiver, each with room for the largest datagram.
+const GRO_MESSAGES: usize = 16;
 
 /// A method of receiving datagrams.
-pub(super) trait Source {
+trait Source {
     /// Waits for datagrams and records them. Returns the number of bytes that belong to the flow. `WouldBlock`: none
     /// arrived for a while.
     fn receive(&mut self, noted: &mut Noted<'_>) -> io::Result<usize>;
@@ -39,7 +46,7 @@ impl Source for Multishot<'_> {
 }
 
 /// The record of received datagrams.
-pub(super) struct Noted<'a> {
+struct Noted<'a> {
     block_bytes: usize,
     tracker: Tracker,
     counts: Datagrams,
@@ -48,13 +55,13 @@ pub(super) struct Noted<'a> {
 
 impl Noted<'_> {
     /// Records a datagram. Returns its length, or 0 if it does not belong to the flow.
-    pub(super) fn note(&mut self, datagram: &[u8]) -> usize {
+    fn note(&mut self, datagram: &[u8]) -> usize {
         self.note_head(datagram, datagram.len())
     }
 
     /// Records a datagram of which only the beginning was read. Returns its length, or 0 if it does not belong to the
     /// flow.
-    pub(super) fn note_head(&mut self, head: &[u8], length: usize) -> usize {
+    fn note_head(&mut self, head: &[u8], length: usize) -> usize {
         if length != self.block_bytes || head.len() < 8 {
             self.counts.foreign += 1;
             return 0;
@@ -75,6 +82,101 @@ impl Noted<'_> {
         }
         self.counts.moved += 1;
         length
+    }
+}
+
+/// Receives datagrams by recv(2) and recvmmsg(2).
+struct Calls<'a> {
+    channel: BorrowedFd<'a>,
+    rows: Vec<u8>,
+    row_bytes: usize,
+    /// Buffers that the messages point into.
+    _slices: Vec<iovec>,
+    messages: Vec<mmsghdr>,
+    /// Room for the control message with the segment size, one row per message. Empty without GRO.
+    control: Vec<[u64; 4]>,
+    /// MSG_TRUNC: a row holds only a datagram's number, and the kernel reports its length.
+    flags: c_int,
+}
+
+impl<'a> Calls<'a> {
+    /// Makes a receiver with room for datagrams of `row_bytes`.
+    fn new(
+        channel: BorrowedFd<'a>,
+        (path, truncates): (DatagramPath, bool),
+        row_bytes: usize,
+    ) -> Result<Self, WireError> {
+        let row_bytes = if truncates { NUMBER_BYTES } else { row_bytes };
+        let (messages, row_bytes) = match path {
+            DatagramPath::Single => (1, row_bytes),
+            DatagramPath::Batch | DatagramPath::SegmentedOut => (BATCH, row_bytes),
+            DatagramPath::Segmented | DatagramPath::SegmentedIn => (GRO_MESSAGES, 1 << 16),
+        };
+        let mut control = Vec::new();
+        if path.puts_together() {
+            let one: c_int = 1;
+            sockopt::set(channel, UDP_GRO, &one, "UDP_GRO", 1)?;
+            control = vec![[0; 4]; messages];
+        }
+        let mut rows = vec![0; messages * row_bytes];
+        let (slices, messages) = buffers(&mut rows, messages, row_bytes);
+        let flags = if truncates { libc::MSG_TRUNC } else { 0 };
+        Ok(Self { channel, rows, row_bytes, _slices: slices, messages, control, flags })
+    }
+
+    /// Waits for messages. Returns their number.
+    fn wait(&mut self) -> io::Result<usize> {
+        let fd = self.channel.as_raw_fd();
+        if self.messages.len() == 1 {
+            // SAFETY: the rows are writable for their length.
+            let got = unsafe { libc::recv(fd, self.rows.as_mut_ptr().cast(), self.rows.len(), self.flags) };
+            if got < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            self.messages[0].msg_len = got as _;
+            return Ok(1);
+        }
+        for (message, control) in self.messages.iter_mut().zip(&mut self.control) {
+            message.msg_hdr.msg_control = control.as_mut_ptr().cast::<c_void>();
+            message.msg_hdr.msg_controllen = mem::size_of_val(control) as _;
+        }
+        let (messages, most) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
+        // SAFETY: the messages point at slices, rows and control rows that live in `self` and were not resized.
+        let got = unsafe { system::receive_messages(fd, messages, most, libc::MSG_WAITFORONE | self.flags) };
+        if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
+    }
+}
+
+impl Source for Calls<'_> {
+    fn receive(&mut self, noted: &mut Noted<'_>) -> io::Result<usize> {
+        let messages = self.wait()?;
+        let mut ours = 0;
+        for (message, row) in self.messages[..messages].iter().zip(self.rows.chunks(self.row_bytes)) {
+            let length = message.msg_len as usize;
+            if self.flags != 0 {
+                ours += noted.note_head(&row[..length.min(self.row_bytes)], length);
+                continue;
+            }
+            let segment = segment_bytes(&message.msg_hdr).unwrap_or(length);
+            let datagrams = row[..length.min(self.row_bytes)].chunks(segment.max(1));
+            ours += datagrams.map(|datagram| noted.note(datagram)).sum::<usize>();
+        }
+        Ok(ours)
+    }
+}
+
+/// Size of the datagrams that UDP_GRO has merged. `None` if there is only one.
+fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
+    if message.msg_control.is_null() || message.msg_controllen == 0 {
+        return None;
+    }
+    // SAFETY: the kernel has filled the control buffer and set its length; a message of this kind holds an int.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(message);
+        if header.is_null() || !UDP_GRO.is((*header).cmsg_level, (*header).cmsg_type) {
+            return None;
+        }
+        usize::try_from(libc::CMSG_DATA(header).cast::<c_int>().read_unaligned()).ok()
     }
 }
 
