@@ -8,7 +8,6 @@ use netcliff_core::experiment::Setting;
 use netcliff_core::repeats::Repeats;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 
-use super::rounds::Times;
 use super::{Config, Place, TransfersError};
 use crate::stream::{self, Method, Path, StreamOptions};
 
@@ -164,8 +163,13 @@ pub(super) fn impossible(config: &Config) -> Option<String> {
     Some(format!("path {} over {channel}: it does not have it", odd.name()))
 }
 
-/// A configuration's transfer.
-pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provenance: &Provenance) -> StreamOptions {
+/// A configuration's transfer, with a window of `time_s` (s) after a warm-up; `None` leaves the warm-up to the method.
+pub(super) fn options(
+    config: &Config,
+    place: &Place<'_>,
+    (warm_up_s, time_s): (Option<f64>, f64),
+    provenance: &Provenance,
+) -> StreamOptions {
     let named = Named::of(&config.settings);
     let mut template = place.template(named.ipv6);
     template.channel = match (&template.channel, named.udp) {
@@ -180,8 +184,8 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
         read_bytes: None,
         paths: vec![named.path()],
         repeats: Repeats::exactly(1),
-        warm_up_s: times.warmup_s,
-        time_s: times.time_s,
+        warm_up_s,
+        time_s,
         bytes: None,
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),

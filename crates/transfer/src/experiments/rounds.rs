@@ -65,7 +65,7 @@ pub(super) fn rounds(
             let level = |(at, factor): (&usize, &Factor)| format!("{} {}", factor.key, factor.levels[*at]);
             let levels = config.levels.iter().zip(&found.factors).map(level);
             watch.begins(&levels.collect::<Vec<_>>().join(", "));
-            let options = options(config, place, times, provenance);
+            let options = options(config, place, (times.warmup_s, times.time_s), provenance);
             let measured = measure(config, device, place, options);
             watch.ends();
             match measured {
