@@ -10,7 +10,6 @@ mod many;
 mod meters;
 mod method;
 mod probe;
-mod samples;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -164,7 +163,7 @@ struct Config {
 impl Config {
     /// Goodput of each repeat (bit/s).
     fn goodputs_bps(&self, options: &StreamOptions) -> Vec<f64> {
-        samples::samples(options, self.block_bytes, &self.repeats)
+        summary::samples(options, self.block_bytes, &self.repeats)
             .iter()
             .filter_map(|sample| sample.goodput_bps)
             .collect()

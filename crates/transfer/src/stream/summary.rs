@@ -4,6 +4,7 @@ mod asked;
 mod counts;
 mod cpu;
 mod limit;
+mod samples;
 mod warned;
 mod wire;
 
@@ -20,16 +21,14 @@ use netcliff_trial::repeats::known;
 
 use super::many;
 use super::probe;
-use super::samples::samples;
 use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
 use asked::{asked, in_force};
 use counts::{datagrams, device, mapped, pacing, zero_copy};
-use cpu::{end_cpu, exact, far_splits, near_splits, system, system_us_per_kib};
+use cpu::{end_cpu, exact, far_splits, far_ticks, near_splits, near_ticks, system, system_us_per_kib};
 use warned::warnings;
 use wire::{tcp, udp};
 
-pub(super) use cpu::{Ticks, far_ticks, near_ticks, us_per_kib_of};
-pub(super) use wire::wire_bps_of;
+pub(super) use samples::samples;
 
 /// All configurations as a report.
 pub(super) fn report(

@@ -40,13 +40,13 @@ fn received_bytes(repeat: &Repeat) -> f64 {
 }
 
 /// The ticks of a host in one repeat.
-pub(in crate::stream) type Ticks = fn(&Repeat) -> &[SystemShares];
+pub(super) type Ticks = fn(&Repeat) -> &[SystemShares];
 
-pub(in crate::stream) fn near_ticks(repeat: &Repeat) -> &[SystemShares] {
+pub(super) fn near_ticks(repeat: &Repeat) -> &[SystemShares] {
     &repeat.ticks
 }
 
-pub(in crate::stream) fn far_ticks(repeat: &Repeat) -> &[SystemShares] {
+pub(super) fn far_ticks(repeat: &Repeat) -> &[SystemShares] {
     repeat.transfer.far.as_ref().map_or(&[], |far| &far.ticks)
 }
 
@@ -55,7 +55,7 @@ pub(super) fn system_us_per_kib(repeats: &[Repeat], ticks: Ticks) -> Option<Spre
 }
 
 /// CPU time of a host a KiB received in one repeat (us), by ticks.
-pub(in crate::stream) fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
+pub(super) fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
     let used_s: f64 = ticks(repeat).iter().map(SystemShares::used_s).sum();
     (!ticks(repeat).is_empty()).then(|| used_s * 1e6 * 1024.0 / received_bytes(repeat))
 }

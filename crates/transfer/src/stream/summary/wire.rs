@@ -194,11 +194,7 @@ pub(super) fn udp(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat
 }
 
 /// What one repeat had on the wire: sent, and of datagrams delivered (bit/s).
-pub(in crate::stream) fn wire_bps_of(
-    options: &StreamOptions,
-    block_bytes: usize,
-    repeat: &Repeat,
-) -> (Option<f64>, Option<f64>) {
+pub(super) fn wire_bps_of(options: &StreamOptions, block_bytes: usize, repeat: &Repeat) -> (Option<f64>, Option<f64>) {
     let sum = |ways: Option<Ways>| ways.map(|ways| ways.iter().sum());
     match options.template.channel {
         Channel::Tcp { .. } => (sum(tcp_ways(options, repeat)), None),

@@ -4,12 +4,13 @@ use crate::bulk::{End, Flow, TcpSample};
 use netcliff_core::stream::{CpuTimes, StreamSample, kernel_share};
 use netcliff_host::cpu::system::SystemShares;
 
-use super::summary::{Ticks, far_ticks, near_ticks, us_per_kib_of, wire_bps_of};
-use super::{Repeat, StreamOptions};
+use super::cpu::{Ticks, far_ticks, near_ticks, us_per_kib_of};
+use super::wire::wire_bps_of;
+use crate::stream::{Repeat, StreamOptions};
 
 /// A sample a measured window, in order. Figures of the whole host belong to a transfer, so that where several windows
 /// share one they have none.
-pub(super) fn samples(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat]) -> Vec<StreamSample> {
+pub(in crate::stream) fn samples(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat]) -> Vec<StreamSample> {
     repeats.iter().flat_map(|repeat| of_repeat(options, block_bytes, repeat)).collect()
 }
 
