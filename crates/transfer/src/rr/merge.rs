@@ -1,11 +1,12 @@
 //! The repeats of a configuration: each by its figures, and all as one report.
 
+use netcliff_core::stream::jain;
 use netcliff_host::cpu::{CpuSplit, Method};
 use netcliff_packets::latency::{LatencyRecord, LatencySummary};
 use serde::{Deserialize, Serialize};
 
-use super::several;
 use super::{Cost, HostCost, HostCpus, HostTicks, OneWay, Receive, Report, ThreadCost};
+use crate::exchange::{AgentShare, Together};
 use crate::hosts::{BUSY, STEAL};
 use netcliff_trial::repeats;
 
@@ -88,10 +89,34 @@ pub fn merged(repeats: &[Report]) -> Option<Report> {
         ticks: HostTicks::default(),
         refused: sum(|report| report.refused),
         began_ns: None,
-        together: several::merged(repeats),
+        together: agents(repeats),
         partial: repeats.iter().find_map(|report| report.partial.clone()),
         notes: notes(repeats),
     })
+}
+
+/// The agents over several repeats: counts added up, rates over the summed windows.
+fn agents(repeats: &[Report]) -> Option<Together> {
+    let all: Vec<(&Together, f64)> =
+        repeats.iter().filter_map(|report| Some((report.together.as_ref()?, report.window_s))).collect();
+    let (first, _) = all.first()?;
+    let window_s: f64 = all.iter().map(|(_, window_s)| window_s).sum();
+    let agent = |number: usize| {
+        let of: Vec<&AgentShare> = all.iter().filter_map(|(together, _)| together.agents.get(number)).collect();
+        let transactions = of.iter().map(|agent| agent.transactions).sum::<u64>();
+        AgentShare {
+            agent: first.agents[number].agent.clone(),
+            transactions,
+            rate_per_s: transactions as f64 / window_s,
+            timeouts: of.iter().map(|agent| agent.timeouts).sum(),
+            latency: histograms(of.iter().map(|agent| agent.latency.as_ref())),
+            began_after_s: of.iter().filter_map(|agent| agent.began_after_s).reduce(f64::max),
+        }
+    };
+    let agents: Vec<AgentShare> = (0..first.agents.len()).map(agent).collect();
+    let rates: Vec<f64> = agents.iter().map(|agent| agent.rate_per_s).collect();
+    let start_skew_s = all.iter().filter_map(|(together, _)| together.start_skew_s).reduce(f64::max);
+    Some(Together { jain: jain(&rates), start_skew_s, agents })
 }
 
 pub(super) fn histograms<'a>(records: impl Iterator<Item = Option<&'a LatencyRecord>>) -> Option<LatencyRecord> {

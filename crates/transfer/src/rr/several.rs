@@ -127,27 +127,3 @@ fn together(agents: Vec<AgentShare>, rates: &[f64]) -> Together {
     let start_skew_s = start_skew_s.and_then(|all| all.into_iter().reduce(f64::max));
     Together { jain: jain(rates), start_skew_s, agents }
 }
-
-/// The agents over several repeats: counts added up, rates over the summed windows.
-pub(super) fn merged(repeats: &[Report]) -> Option<Together> {
-    let all: Vec<(&Together, f64)> =
-        repeats.iter().filter_map(|report| Some((report.together.as_ref()?, report.window_s))).collect();
-    let (first, _) = all.first()?;
-    let window_s: f64 = all.iter().map(|(_, window_s)| window_s).sum();
-    let agent = |number: usize| {
-        let of: Vec<&AgentShare> = all.iter().filter_map(|(together, _)| together.agents.get(number)).collect();
-        let transactions = of.iter().map(|agent| agent.transactions).sum::<u64>();
-        AgentShare {
-            agent: first.agents[number].agent.clone(),
-            transactions,
-            rate_per_s: transactions as f64 / window_s,
-            timeouts: of.iter().map(|agent| agent.timeouts).sum(),
-            latency: histograms(of.iter().map(|agent| agent.latency.as_ref())),
-            began_after_s: of.iter().filter_map(|agent| agent.began_after_s).reduce(f64::max),
-        }
-    };
-    let agents: Vec<AgentShare> = (0..first.agents.len()).map(agent).collect();
-    let rates: Vec<f64> = agents.iter().map(|agent| agent.rate_per_s).collect();
-    let start_skew_s = all.iter().filter_map(|(together, _)| together.start_skew_s).reduce(f64::max);
-    Some(Together { jain: jain(&rates), start_skew_s, agents })
-}
