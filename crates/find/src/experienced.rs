@@ -7,20 +7,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netcliff_core::finding::EngineFigure;
 use netcliff_core::finding::{ByEngine, PauseBudget};
 use netcliff_core::host::PauseTimes;
-use netcliff_core::{EngineFailure, EngineKind, Figure, Host};
+use netcliff_core::{EngineFailure, Figure, Host};
 use netcliff_model::pauses;
 use netcliff_sim::SimEngine;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
 use super::engines::Predictor;
-use super::fluid::{self, Away, Fluid};
+use super::fluid::{self, Away, Fluid, Measured};
 use super::reading;
-use super::stages::Run;
-use super::{Halt, missing};
 use netcliff_mlrsearch::Goal;
 use netcliff_stats::quantile_at;
 
@@ -34,43 +31,6 @@ const WIDTH: f64 = 0.01;
 const LOWEST: f64 = 0.01;
 /// Shares of the cliff at which the longest pause without loss is reported.
 const BUDGET_SHARES: [f64; 2] = [0.5, 0.9];
-
-/// Intervals in which the host's CPU did not work for the application, in trials of one length.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
-    /// The intervals of each trial, by their start.
-    pub trials: Vec<Vec<Away>>,
-    /// Length of a trial (s).
-    pub trial_s: f64,
-}
-
-impl Measured {
-    /// Clips the intervals to their trials.
-    pub fn of(trials: Vec<Vec<Away>>, trial_s: f64) -> Self {
-        let clipped = |trial: Vec<Away>| {
-            let within = trial.into_iter().map(|away| away.within(trial_s));
-            let mut within: Vec<Away> = within.filter(|away| away.at().length_s > 0.0).collect();
-            within.sort_by(|a, b| a.at().from_s.total_cmp(&b.at().from_s));
-            within
-        };
-        Self { trials: trials.into_iter().map(clipped).collect(), trial_s }
-    }
-
-    /// Lengths of the CPU's pauses (s).
-    fn lengths_s(&self) -> Vec<f64> {
-        let paused = |away: &Away| matches!(away, Away::Cpu(_)).then(|| away.at().length_s);
-        self.trials.iter().flatten().filter_map(paused).collect()
-    }
-
-    /// [`TRIALS`] of the trials, evenly from the least to the most disturbed one.
-    fn some(&self) -> Vec<&Vec<Away>> {
-        let away_s = |trial: &[Away]| trial.iter().map(|away| away.at().length_s).sum::<f64>();
-        let mut trials: Vec<&Vec<Away>> = self.trials.iter().collect();
-        trials.sort_by(|a, b| away_s(a).total_cmp(&away_s(b)));
-        let middle = |number: usize| (2 * number + 1) * trials.len() / (2 * TRIALS);
-        (0..TRIALS).filter_map(|number| trials.get(middle(number)).copied()).collect()
-    }
-}
 
 /// A trial to simulate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -211,7 +171,7 @@ fn moved(cliff: Figure, share: f64) -> Figure {
 
 /// A cliff with all pauses, which is at most the host's own: nothing that takes a CPU raises it. Both are quantiles over trials, of which the own
 /// reading leaves some out, so that chance alone may have put it above.
-fn at_most(experienced: Figure, own: Option<Figure>) -> Figure {
+pub(super) fn at_most(experienced: Figure, own: Option<Figure>) -> Figure {
     let Some(own) = own.filter(|own| experienced.value > own.value) else { return experienced };
     let Some(ends) = experienced.interval else { return Figure::exact(own.value) };
     let highest = own.interval.map_or(own.value, |own| own.high);
@@ -233,7 +193,7 @@ pub fn in_simulation(
         return Ok(Some(*own));
     }
     let of = |trial: &Vec<Away>| Paused::of(trial, computed, own.value, goal, measured.trial_s);
-    let trials: Vec<Paused> = measured.some().into_iter().map(of).collect();
+    let trials: Vec<Paused> = measured.some(TRIALS).into_iter().map(of).collect();
     let found = highest_of_trials(computed, &trials, goal, measured.trial_s, stop)?;
     let fluid = |own_pps: f64| by_fluid(computed, own_pps, measured, goal);
     Ok(found.and_then(|highest| over_trials(&highest, &fluid(own.value), own, goal.exceed_ratio, fluid)))
@@ -334,38 +294,6 @@ pub fn by_engines(
         None => (None, None),
     };
     (ByEngine { model, sim, wire: None }, failure)
-}
-
-impl Run<'_, '_> {
-    /// Predicts both engines' cliffs as experienced from the pauses of the searches' trials; missing if pauses were not measured.
-    pub(super) fn as_experienced(
-        &mut self,
-        computed: &Predictor,
-        measured: Option<&Measured>,
-        capacity_pps: f64,
-    ) -> Result<(), Halt> {
-        let Some(measured) = measured else {
-            for engine in [EngineKind::Model, EngineKind::Sim] {
-                let figure = EngineFigure::CliffExperienced.by(engine);
-                missing(self.finding, figure, "the pauses of the host's CPU were not measured");
-            }
-            return Ok(());
-        };
-        let goal = &self.plan.goal;
-        let (found, failure) = by_engines(computed, &self.finding.cliff_pps, measured, goal, self.stop);
-        self.finding.cliff_undisturbed_pps =
-            disturbed(computed, &mut self.finding.cliff_pps, measured, goal, capacity_pps);
-        let own = &self.finding.cliff_pps;
-        self.finding.cliff_experienced_pps = ByEngine {
-            model: found.model.map(|figure| at_most(figure, own.model)),
-            sim: found.sim.map(|figure| at_most(figure, own.sim)),
-            wire: self.finding.cliff_experienced_pps.wire,
-        };
-        if let Some(failure) = failure {
-            missing(self.finding, EngineFigure::CliffExperienced.by(EngineKind::Sim), failure.to_string());
-        }
-        if self.stop.load(Ordering::Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
-    }
 }
 
 /// The longest pauses without loss at shares of a cliff, with how many pauses were longer where they were measured.

@@ -43,6 +43,43 @@ impl Away {
     }
 }
 
+/// Intervals in which the host's CPU did not work for the application, in trials of one length.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// The intervals of each trial, by their start.
+    pub trials: Vec<Vec<Away>>,
+    /// Length of a trial (s).
+    pub trial_s: f64,
+}
+
+impl Measured {
+    /// Clips the intervals to their trials.
+    pub fn of(trials: Vec<Vec<Away>>, trial_s: f64) -> Self {
+        let clipped = |trial: Vec<Away>| {
+            let within = trial.into_iter().map(|away| away.within(trial_s));
+            let mut within: Vec<Away> = within.filter(|away| away.at().length_s > 0.0).collect();
+            within.sort_by(|a, b| a.at().from_s.total_cmp(&b.at().from_s));
+            within
+        };
+        Self { trials: trials.into_iter().map(clipped).collect(), trial_s }
+    }
+
+    /// Lengths of the CPU's pauses (s).
+    pub fn lengths_s(&self) -> Vec<f64> {
+        let paused = |away: &Away| matches!(away, Away::Cpu(_)).then(|| away.at().length_s);
+        self.trials.iter().flatten().filter_map(paused).collect()
+    }
+
+    /// At most `count` of the trials, evenly from the least to the most disturbed one.
+    pub fn some(&self, count: usize) -> Vec<&Vec<Away>> {
+        let away_s = |trial: &[Away]| trial.iter().map(|away| away.at().length_s).sum::<f64>();
+        let mut trials: Vec<&Vec<Away>> = self.trials.iter().collect();
+        trials.sort_by(|a, b| away_s(a).total_cmp(&away_s(b)));
+        let middle = |number: usize| (2 * number + 1) * trials.len() / (2 * count);
+        (0..count).filter_map(|number| trials.get(middle(number)).copied()).collect()
+    }
+}
+
 /// A host at a load.
 pub struct Fluid {
     pub load_pps: f64,

@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netcliff_core::Finding;
-use netcliff_core::finding::{FigurePath, WholeFigure};
 
 use super::idle::HostIdle;
 use super::plan::{Plan, Progress};
 use super::recorder::Recorder;
 use super::stages::{self, Basis};
-use super::{FindOptions, missing};
+use super::FindOptions;
 use netcliff_trial::bench::Highest;
 use netcliff_trial::rig::{Rig, RigOptions};
 use netcliff_trial::wire_bench::WireBench;
@@ -76,26 +75,4 @@ impl Later<'_, '_> {
 /// The highest load that could be offered.
 pub fn highest(finding: &Finding) -> Highest {
     stages::highest(finding).unwrap_or(Highest::of_sender(f64::INFINITY))
-}
-
-/// Runs everything requested; what was not reached is in `missing` with the reason.
-pub fn all(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
-    let stopped = finding.partial;
-    let Some(mut later) = later.filter(|_| !stopped) else {
-        let why = if stopped { "the run was stopped before" } else { "the run has no calibration to suggest from" };
-        return missing_try(tries, finding, why);
-    };
-    super::check::all(&mut later, finding);
-    if finding.partial {
-        missing_try(tries, finding, "the run was stopped before");
-    } else if tries {
-        super::tried::best(&mut later, finding);
-    }
-    finding.host.limits.append(&mut later.left);
-}
-
-fn missing_try(tries: bool, finding: &mut Finding, why: &str) {
-    if tries {
-        missing(finding, FigurePath::Whole(WholeFigure::SuggestionTried), why);
-    }
 }

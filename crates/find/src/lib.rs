@@ -50,15 +50,13 @@ mod sureness;
 mod surroundings;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod through;
 mod tried;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::FigurePath;
+use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
 use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Traffic};
@@ -76,6 +74,7 @@ use netcliff_trial::trial::{TrialError, TrialSpec};
 use netcliff_trial::wire_bench::WireBench;
 
 use idle::{HostIdle, Switch};
+use later::Later;
 use recorder::Recorder;
 
 pub use check::CheckSetup;
@@ -276,7 +275,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.
     drop(rig);
-    let later = basis.as_ref().map(|basis| later::Later {
+    let later = basis.as_ref().map(|basis| Later {
         options,
         plan: &plan,
         basis,
@@ -285,10 +284,32 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         progress: &progress,
         left: Vec::new(),
     });
-    later::all(later, options.try_suggestions, &mut finding);
+    measure_later(later, options.try_suggestions, &mut finding);
     finding.time_spent = clock.spent();
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
+}
+
+/// Runs everything requested; what was not reached is in `missing` with the reason.
+fn measure_later(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
+    let stopped = finding.partial;
+    let Some(mut later) = later.filter(|_| !stopped) else {
+        let why = if stopped { "the run was stopped before" } else { "the run has no calibration to suggest from" };
+        return missing_try(tries, finding, why);
+    };
+    check::all(&mut later, finding);
+    if finding.partial {
+        missing_try(tries, finding, "the run was stopped before");
+    } else if tries {
+        tried::best(&mut later, finding);
+    }
+    finding.host.limits.append(&mut later.left);
+}
+
+fn missing_try(tries: bool, finding: &mut Finding, why: &str) {
+    if tries {
+        missing(finding, FigurePath::Whole(WholeFigure::SuggestionTried), why);
+    }
 }
 
 /// How latency is taken between two hosts, whose clocks are not compared.

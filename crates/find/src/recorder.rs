@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use netcliff_core::ledger::Ledger;
 
-use super::experienced::Measured;
-use super::fluid::Away;
+use super::fluid::{Away, Measured};
 use super::spent::Clock;
 use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, Outside, RoundTrips, SenderCeiling, Span, Visit};

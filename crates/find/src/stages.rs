@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
+use netcliff_core::finding::{ByEngine, EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::ledger::TrialLedger;
 use netcliff_core::verdict;
@@ -13,6 +13,7 @@ use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs, Climb};
 use super::delivery::{self, Timing};
 use super::engines::Predictor;
+use super::fluid::Measured;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
 pub(super) use super::plan::{highest, range};
@@ -265,6 +266,36 @@ impl Run<'_, '_> {
         self.finding.searches = cliffs.summary();
         self.left_out = cliffs.left_out();
         if cliffs.stopped { Err(Halt::Stopped) } else { Ok(cliffs) }
+    }
+
+    /// Predicts both engines' cliffs as experienced from the pauses of the searches' trials; missing if pauses were not measured.
+    fn as_experienced(
+        &mut self,
+        computed: &Predictor,
+        measured: Option<&Measured>,
+        capacity_pps: f64,
+    ) -> Result<(), Halt> {
+        let Some(measured) = measured else {
+            for engine in [EngineKind::Model, EngineKind::Sim] {
+                let figure = EngineFigure::CliffExperienced.by(engine);
+                missing(self.finding, figure, "the pauses of the host's CPU were not measured");
+            }
+            return Ok(());
+        };
+        let goal = &self.plan.goal;
+        let (found, failure) = experienced::by_engines(computed, &self.finding.cliff_pps, measured, goal, self.stop);
+        self.finding.cliff_undisturbed_pps =
+            experienced::disturbed(computed, &mut self.finding.cliff_pps, measured, goal, capacity_pps);
+        let own = &self.finding.cliff_pps;
+        self.finding.cliff_experienced_pps = ByEngine {
+            model: found.model.map(|figure| experienced::at_most(figure, own.model)),
+            sim: found.sim.map(|figure| experienced::at_most(figure, own.sim)),
+            wire: self.finding.cliff_experienced_pps.wire,
+        };
+        if let Some(failure) = failure {
+            missing(self.finding, EngineFigure::CliffExperienced.by(EngineKind::Sim), failure.to_string());
+        }
+        if self.stop.load(Ordering::Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
     }
 
     /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike; all of them, by load.
