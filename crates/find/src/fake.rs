@@ -1,4 +1,5 @@
-//! A host whose cliff is known, to test `find` on. All randomness follows from the seed.
+//! A host whose cliff is known, to test `find` on ([`Fake`]), and a bench that has its trials made otherwise ([`Through`]). All randomness
+//! follows from the seed.
 //!
 //! A fluid: frames come at the load, wait in a buffer, and are served at the host's capacity unless its CPU is paused; the sender may
 //! be stalled and then sends at once what became due.
@@ -276,5 +277,39 @@ impl Bench for Fake {
 
     fn cpu_method(&self) -> Result<String, String> {
         Err("a fake has no CPU".to_owned())
+    }
+}
+
+/// A bench whose trials `observe` makes on `host`, which answers all else.
+pub struct Through<B, F> {
+    /// What is loaded.
+    pub host: B,
+    /// A trial of it.
+    pub observe: F,
+}
+
+impl<B, F> Bench for Through<B, F>
+where
+    B: Bench,
+    F: FnMut(&mut B, &TrialSpec, bool) -> Result<Observation, TrialError>,
+{
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        (self.observe)(&mut self.host, spec, metered)
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        self.host.ceiling(frame_bytes)
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        self.host.socket_capacity(spec)
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        self.host.ring_slots()
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        self.host.cpu_method()
     }
 }

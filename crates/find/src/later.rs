@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use netcliff_core::Finding;
 
+use super::FindOptions;
 use super::idle::HostIdle;
 use super::plan::{Plan, Progress};
 use super::recorder::Recorder;
 use super::stages::{self, Basis};
-use super::FindOptions;
 use netcliff_trial::bench::Highest;
 use netcliff_trial::rig::{Rig, RigOptions};
 use netcliff_trial::wire_bench::WireBench;

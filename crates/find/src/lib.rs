@@ -56,8 +56,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
+use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
 use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Traffic};
 use netcliff_host::cpu::Preference;

@@ -354,8 +354,7 @@ mod climb {
 
     use super::open::question;
     use crate::cliff::{self, Climb};
-    use crate::fake::Fake;
-    use crate::through::Through;
+    use crate::fake::{Fake, Through};
     use netcliff_trial::bench::Highest;
     use netcliff_trial::trial::TrialSpec;
 

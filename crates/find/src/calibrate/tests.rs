@@ -1,5 +1,5 @@
 use super::*;
-use crate::through::Through;
+use crate::fake::Through;
 use netcliff_core::Outcome;
 use netcliff_core::verdict::TesterCounts;
 use netcliff_trial::bench::{Handlers, Outside, PollTime, SenderCeiling, Slots};

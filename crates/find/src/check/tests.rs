@@ -5,14 +5,13 @@ use netcliff_core::note::Note;
 use netcliff_core::{Napi, Scheme};
 use netcliff_host::nic::Nic;
 
-use super::super::fake::{Fake, Random};
+use super::super::fake::{Fake, Random, Through};
 use super::super::recorder::Recorder;
 use super::super::tests::whole;
 use super::one::one;
 use super::*;
 use crate::calibrate::tests::{Exact, base as exact_base};
 use crate::calibrate::{self};
-use crate::through::Through;
 
 fn setup(text: &str) -> CheckSetup {
     text.parse().unwrap_or_else(|error| panic!("{error}"))

@@ -1,7 +1,7 @@
 //! Searches without a bound on one side, and the reason that is given.
 
 use super::*;
-use crate::through::Through;
+use crate::fake::Through;
 use netcliff_trial::bench::Highest;
 
 /// A host whose sender is held up by something else above a load, far below its ceiling: it then sends this share of the frames in time, and those that were late

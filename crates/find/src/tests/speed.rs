@@ -3,7 +3,7 @@
 use super::super::recorder::{Recorder, Stage};
 use super::*;
 use crate::calibrate::Costs;
-use crate::through::Through;
+use crate::fake::Through;
 
 /// A host that is a tenth slower in the searches than in calibration, by a drift between the two.
 #[test]
