@@ -42,7 +42,6 @@ pub mod of;
 mod plan;
 mod reading;
 mod recorder;
-mod replayed;
 mod spent;
 mod stages;
 mod suggest;
@@ -82,7 +81,6 @@ pub use elsewhere::Elsewhere;
 pub use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
-pub use replayed::{mean_bytes, replayable};
 pub use scheme::of_kernel as kernel_scheme;
 
 /// Options of `find`.
@@ -96,7 +94,8 @@ pub struct FindOptions {
     pub frame_bytes: u32,
     /// Arrival process.
     pub arrivals: Arrivals,
-    /// A capture whose times, sizes and flows are sent instead of `arrivals` of `frame_bytes`, as [`replayable`] gives it.
+    /// A capture whose times, sizes and flows are sent instead of `arrivals` of `frame_bytes`, as [`netcliff_packets::replay::replayable`]
+    /// returns it.
     pub capture: Option<Arc<Capture>>,
     /// CPU time the application spends a packet beyond reading it (s).
     pub work_s: f64,

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use netcliff_core::Capture;
+use netcliff_core::units::print_pps;
 
 /// Largest number of frame kinds (size and flow). Each kind has a template.
 const MOST_KINDS: usize = 4096;
 /// Largest number of flows, distinguished by source port: twice the number of entries in any NIC's indirection table.
 const MOST_FLOWS: u32 = 256;
+/// The longest frame of a capture that is sent as it is: one of Ethernet's MTU of 1500, FCS included (bytes).
+const LONGEST_REPLAYED_BYTES: u32 = 1518;
 
 /// A kind of frame in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +20,26 @@ pub struct Kind {
     pub frame_bytes: usize,
     /// Number of the flow; added to the source port.
     pub flow: u16,
+}
+
+/// A capture as it can be sent, and a sentence on how it is sent. Longer frames are cut to 1518 bytes.
+pub fn replayable(mut capture: Capture) -> (Capture, String) {
+    let long = capture.packets.iter().filter(|packet| packet.bytes > LONGEST_REPLAYED_BYTES).count();
+    capture.packets.iter_mut().for_each(|packet| packet.bytes = packet.bytes.min(LONGEST_REPLAYED_BYTES));
+    let replay = Replay::of(&capture);
+    let packets = capture.packets.len();
+    let cut = if long > 0 { format!(", {long} frames cut to {LONGEST_REPLAYED_BYTES} bytes") } else { String::new() };
+    let told = format!(
+        "the traffic is that of {}, around and around at each load: {packets} packets at {} as recorded, mean {} bytes, {} flows \
+         by {} source ports{cut}",
+        capture.file,
+        print_pps((capture.rate_pps() / 10.0).round() * 10.0),
+        replay.mean_bytes(),
+        capture.flows.len(),
+        replay.flows(),
+    );
+    let told = capture.notes.iter().fold(told, |told, note| format!("{told}; {note}"));
+    (capture, told)
 }
 
 /// A capture as it is sent: repeated without end, its gaps scaled to a load.

@@ -9,14 +9,14 @@ use anyhow::Context;
 use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{NearEnd, find_of};
-use netcliff_find::{Elsewhere, FindError, FindOptions, check, find, mean_bytes, replayable};
+use netcliff_find::{Elsewhere, FindError, FindOptions, check, find};
 use netcliff_host::cpu::{self, Preference};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
-use netcliff_packets::replay::Replay;
+use netcliff_packets::replay::{Replay, replayable};
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::thread::Priority;
 use netcliff_packets::transmit::Method;
@@ -275,7 +275,7 @@ fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<Betw
         capture: capture.cloned(),
         quick: args.quick,
         loss: args.loss,
-        frame_bytes: capture.map_or(args.size, |capture| mean_bytes(capture)),
+        frame_bytes: capture.map_or(args.size, |capture| Replay::of(capture).mean_bytes() as u32),
         arrivals: args.arrivals.unwrap_or(Arrivals::Poisson),
         work_s: args.work,
         receive_buffer_bytes: args.socket_buffer,

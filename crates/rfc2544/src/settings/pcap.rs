@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use netcliff_core::Capture;
-use netcliff_packets::replay::Replay;
+use netcliff_packets::replay::{Replay, replayable};
 use serde::{Deserialize, Serialize};
 
 use super::FrameSize;
-use netcliff_find::replayable;
 
 /// A capture whose times, sizes and flows are sent instead of frames of one size at a constant rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
