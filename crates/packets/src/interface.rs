@@ -1,10 +1,11 @@
-//! Interfaces and AF_PACKET sockets.
+//! Interfaces: address, carrier, and AF_PACKET sockets at them.
 
 use std::os::fd::OwnedFd;
 
 use netcliff_host::system;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
+use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::error::WireError;
 
@@ -49,6 +50,20 @@ pub fn packet_socket(interface: &str) -> Result<OwnedFd, WireError> {
     Ok(fd)
 }
 
+/// Opens a packet socket that is not bound yet and receives nothing.
+pub fn unbound_socket(interface: &str) -> Result<(OwnedFd, u32), WireError> {
+    let action = || format!("open a packet socket to receive on interface {interface}");
+    let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
+    let fd = system::packet_socket().map_err(|e| WireError::system(action(), e))?;
+    Ok((fd, index))
+}
+
+/// Binds the socket: from now on it receives the frames of a protocol that arrive at an interface.
+pub fn bind(fd: &OwnedFd, interface: &str, index: u32, protocol: u16) -> Result<(), WireError> {
+    system::bind_packet_socket(fd, index, protocol)
+        .map_err(|e| WireError::system(format!("open a packet socket to receive on interface {interface}"), e))
+}
+
 /// Sets an option of level SOL_PACKET.
 pub fn set_packet_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -> Result<(), WireError> {
     system::set_packet_option(fd, option, value).map_err(|e| WireError::system(what, e))
@@ -89,6 +104,17 @@ pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError>
 /// Replaces a socket's error by its cause if the interface is gone or has no carrier.
 pub(crate) fn explained(fd: &OwnedFd, interface: &str, error: WireError) -> WireError {
     check_link(fd, interface).err().unwrap_or(error)
+}
+
+/// Fails if a bound socket's port went down or was removed. The kernel reports this only once.
+pub(crate) fn fault(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
+    match getsockopt(fd, sockopt::SocketError) {
+        Ok(error @ 1..) => {
+            let error = std::io::Error::from_raw_os_error(error);
+            Err(explained(fd, interface, WireError::system(format!("receive on interface {interface}"), error)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses an interface that is down or has no carrier.

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`frame`] | Ethernet + IPv4 + UDP frames whose 18-byte payload header names run, sequence and intended send time |
 //! | [`schedule`] | when each packet should leave, as offsets; no clock inside |
+//! | [`interface`] | address and carrier of an interface, packet sockets at it |
 //! | [`transmit`] | four ways of handing frames to the kernel, behind one trait |
 //! | [`port`] | AF_PACKET and AF_XDP rings for frames of several flows and sizes, behind two traits |
 //! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its ceiling |
@@ -24,6 +25,7 @@ pub mod clock;
 pub mod error;
 pub mod frame;
 pub mod generator;
+pub mod interface;
 pub mod latency;
 pub mod port;
 pub mod replay;

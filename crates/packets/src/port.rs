@@ -1,14 +1,16 @@
 //! Rings that send and receive frames, behind two traits.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::WireError;
-use crate::transmit::{RawRing, SendOutcome};
 
 mod packet;
-pub mod watch;
+mod ring;
 #[cfg_attr(not(target_os = "linux"), path = "port/bsd.rs")]
 mod xdp;
 
 pub use packet::PacketReceiver;
+pub(crate) use ring::RawRing;
 use xdp::SharedUmem;
 pub use xdp::{XdpReceiver, XdpSender};
 
@@ -32,6 +34,48 @@ pub trait Sender: Send {
     /// # Errors
     /// The port has no carrier.
     fn check(&self) -> Result<(), WireError> {
+        Ok(())
+    }
+}
+
+/// What happened to the frames of one kick, or of several added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendOutcome {
+    /// Frames taken by the next hop.
+    pub accepted: u64,
+    /// Frames refused by the next hop's queue (ENOBUFS, or the message after which `sendmmsg` stopped): a loss at the
+    /// *receiver's* backlog, also counted in its `/proc/net/softnet_stat`.
+    pub refused: u64,
+    /// Frames not sent because the sending socket's buffer was full (EAGAIN): a *sender* limit.
+    pub sender_full: u64,
+    /// Frames not sent because an earlier one was answered by "port unreachable" (only
+    /// [`Method::Socket`](crate::transmit::Method::Socket)).
+    pub unreachable: u64,
+}
+
+impl SendOutcome {
+    /// Adds the counts of another kick.
+    pub fn add(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.refused += other.refused;
+        self.sender_full += other.sender_full;
+        self.unreachable += other.unreachable;
+    }
+
+    /// Number of all frames, sent or not.
+    pub fn total(&self) -> u64 {
+        self.accepted + self.refused + self.sender_full + self.unreachable
+    }
+
+    /// Counts one frame that was not sent by the kernel's error. Returns an error the counters have no place for;
+    /// `sender` is ` on interface NAME` or empty.
+    pub fn book(&mut self, error: std::io::Error, sender: &str) -> Result<(), WireError> {
+        match error.raw_os_error() {
+            Some(libc::ENOBUFS) => self.refused += 1,
+            Some(libc::EAGAIN) => self.sender_full += 1,
+            Some(libc::ECONNREFUSED) => self.unreachable += 1,
+            _ => return Err(WireError::system(format!("send frames{sender}"), error)),
+        }
         Ok(())
     }
 }
@@ -72,7 +116,7 @@ pub enum Stamp {
 }
 
 /// The requested method of sending frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SendBy {
@@ -103,7 +147,7 @@ impl netcliff_core::Choice for SendBy {
 }
 
 /// The method of sending frames in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Sending {
@@ -129,7 +173,7 @@ impl std::fmt::Display for Sending {
 }
 
 /// The requested method of receiving frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReceiveBy {
@@ -177,7 +221,7 @@ impl ReceiveBy {
 }
 
 /// The method of receiving frames in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Receiving {

@@ -293,7 +293,7 @@ fn measured_s(sender: &SenderReport, window: Window) -> f64 {
 }
 
 fn account(sender: &SenderReport, sink: &SinkReport) -> PacketAccounting {
-    let lost_here = |frames: &crate::transmit::SendOutcome| frames.sender_full + frames.unreachable;
+    let lost_here = |frames: &crate::port::SendOutcome| frames.sender_full + frames.unreachable;
     let window = &sender.window_frames;
     let known = sink.window_delivered + window.refused + lost_here(window);
     let accepted = sender.frames.accepted as i64;

@@ -16,7 +16,7 @@
 //! against 489 kpps of 500, and 209 against 274 of 700. So compare only measurements made with one method. Repeat with
 //! `cargo test --release -p netcliff-lab --test lab wire::ceilings:: -- --ignored --nocapture --test-threads=1`.
 //!
-//! Two traps, both avoided in `ring.rs`:
+//! Two traps, both avoided in `port/ring.rs`:
 //! - On this kernel a veth reports a frame that the peer's backlog refused (ENOBUFS), and a plain ring
 //!   offers *that* frame again with the next kick: a closed loop that stalled a prototype at
 //!   the cliff. Here such a frame is taken out of the ring and counted as refused.
@@ -27,14 +27,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 use crate::frame::{FrameSpec, Header};
+use crate::port::SendOutcome;
 
 mod batch;
-pub mod interface;
-mod ring;
 
 pub use batch::Batch;
-pub use interface::mac_address;
-pub(crate) use ring::RawRing;
 pub use ring::Ring;
 pub use xdp::Xdp;
 
@@ -77,47 +74,6 @@ impl Default for Method {
     /// The ring with 8192 slots: four times what the two backlogs of 1000 packets on the way can hold.
     fn default() -> Self {
         Self::PacketRing { slots: 8192 }
-    }
-}
-
-/// What happened to the frames of one kick, or of several added up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SendOutcome {
-    /// Frames taken by the next hop.
-    pub accepted: u64,
-    /// Frames refused by the next hop's queue (ENOBUFS, or the message after which `sendmmsg` stopped): a loss at the
-    /// *receiver's* backlog, also counted in its `/proc/net/softnet_stat`.
-    pub refused: u64,
-    /// Frames not sent because the sending socket's buffer was full (EAGAIN): a *sender* limit.
-    pub sender_full: u64,
-    /// Frames not sent because an earlier one was answered by "port unreachable" (only [`Method::Socket`]).
-    pub unreachable: u64,
-}
-
-impl SendOutcome {
-    /// Adds the counts of another kick.
-    pub fn add(&mut self, other: &Self) {
-        self.accepted += other.accepted;
-        self.refused += other.refused;
-        self.sender_full += other.sender_full;
-        self.unreachable += other.unreachable;
-    }
-
-    /// Number of all frames, sent or not.
-    pub fn total(&self) -> u64 {
-        self.accepted + self.refused + self.sender_full + self.unreachable
-    }
-
-    /// Counts one frame that was not sent by the kernel's error. Returns an error the counters have no place for;
-    /// `sender` is ` on interface NAME` or empty.
-    pub fn book(&mut self, error: std::io::Error, sender: &str) -> Result<(), WireError> {
-        match error.raw_os_error() {
-            Some(libc::ENOBUFS) => self.refused += 1,
-            Some(libc::EAGAIN) => self.sender_full += 1,
-            Some(libc::ECONNREFUSED) => self.unreachable += 1,
-            _ => return Err(WireError::system(format!("send frames{sender}"), error)),
-        }
-        Ok(())
     }
 }
 
@@ -164,13 +120,64 @@ pub fn open(
     })
 }
 
+mod ring {
+    //! An AF_PACKET transmit ring with frames of templates.
+
+    use super::Transmit;
+    use crate::error::WireError;
+    use crate::frame::{FrameSpec, Header, Templates};
+    use crate::port::{RawRing, SendOutcome};
+
+    /// The ring with the frames of a run.
+    #[derive(Debug)]
+    pub struct Ring {
+        templates: Templates,
+        ring: RawRing,
+        max_burst: usize,
+    }
+
+    impl Ring {
+        /// Makes a ring with the frames of `spec`.
+        ///
+        /// # Errors
+        /// See [`super::open`]; also a number of slots that is not a power of two from 256 to 65536.
+        pub fn open(interface: &str, spec: &FrameSpec, max_burst: usize, slots: u32) -> Result<Self, WireError> {
+            let templates = Templates::new(spec)?;
+            let ring = RawRing::open(interface, templates.longest().bytes(), max_burst, slots)?;
+            Ok(Self { templates, ring, max_burst })
+        }
+    }
+
+    impl Transmit for Ring {
+        fn capacity(&self) -> usize {
+            self.max_burst
+        }
+
+        #[inline]
+        fn stage(&mut self, header: &Header) -> bool {
+            let (template, differs) = self.templates.at(header.sequence);
+            let bytes = template.bytes();
+            self.ring.stage(bytes.len(), |frame| {
+                if differs {
+                    frame.copy_from_slice(bytes);
+                }
+                template.stamp(frame, header);
+            })
+        }
+
+        fn kick(&mut self) -> Result<SendOutcome, WireError> {
+            self.ring.kick()
+        }
+    }
+}
+
 mod xdp {
     //! An AF_XDP socket with frames of one template.
 
-    use super::{Method, SendOutcome, Transmit};
+    use super::{Method, Transmit};
     use crate::error::WireError;
     use crate::frame::{FrameSpec, Header, Template};
-    use crate::port::{Sender, Sending, XdpSender};
+    use crate::port::{SendOutcome, Sender, Sending, XdpSender};
 
     /// Frames in memory shared with the kernel, on the first queue of an interface.
     #[derive(Debug)]

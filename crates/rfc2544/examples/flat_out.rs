@@ -7,8 +7,9 @@
 use std::process::ExitCode;
 
 use netcliff_packets::clock;
+use netcliff_packets::interface::mac_address;
+use netcliff_packets::port::SendOutcome;
 use netcliff_packets::port::{SendBy, open_sender};
-use netcliff_packets::transmit::{SendOutcome, mac_address};
 use netcliff_rfc2544::tester::Profile;
 use netcliff_rfc2544::tester::Sweep;
 use netcliff_rfc2544::tester::frame::Templates;

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{Generator, GeneratorConfig, SenderFailure, SenderReport, Span, Window};
 use crate::clock;
 use crate::error::WireError;
+use crate::port::SendOutcome;
 use crate::schedule::{Arrivals, Schedule};
-use crate::transmit::{Method, SendOutcome};
+use crate::transmit::Method;
 
 /// Time from the order to send to the first frame \[ns\].
 const LEAD_NS: u64 = 20_000_000;

@@ -8,8 +8,9 @@ use super::{Gap, GeneratorConfig, KEPT_UP_SHARE, MOST_STALLS, STALL_NS, SenderFa
 use crate::error::WireError;
 use crate::frame::{Header, SEQUENCE_LIMIT};
 use crate::latency::Latency;
+use crate::port::SendOutcome;
 use crate::thread::{CpuStamp, CpuUse};
-use crate::transmit::{SendOutcome, Transmit};
+use crate::transmit::Transmit;
 use netcliff_core::verdict::LATE_NS;
 
 /// Time after the end of the span during which overdue frames may still leave \[ns\].

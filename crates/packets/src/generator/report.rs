@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 use crate::latency::Latency;
+use crate::port::SendOutcome;
 use crate::thread::CpuUse;
-use crate::transmit::{Method, SendOutcome};
+use crate::transmit::Method;
 
 /// The frames of one slot of the window, by intended send time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::pace::follow;
 use super::*;
 use crate::frame::{Checksum, Header};
-use crate::transmit::SendOutcome;
+use crate::port::SendOutcome;
 
 const START_NS: u64 = 1_000_000_000;
 

@@ -6,7 +6,7 @@ use netcliff_host::system::unsupported;
 
 use super::{ReceiveBy, Receiver, Receiving, Sender, Sending, Stamp};
 use crate::error::WireError;
-use crate::transmit::SendOutcome;
+use crate::port::SendOutcome;
 
 fn no_socket<T>() -> Result<T, WireError> {
     Err(WireError::system("open an AF_XDP socket", unsupported("AF_XDP")))

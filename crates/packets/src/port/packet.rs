@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use netcliff_host::system::{self, POPULATED};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::{Receiver, Receiving, Stamp, watch};
+use super::{Receiver, Receiving, Stamp};
 use crate::error::WireError;
-use crate::transmit::interface::{
-    ETH_P_ALL, PACKET_IGNORE_OUTGOING, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, check_link, set_packet_option,
+use crate::interface::{
+    self, ETH_P_ALL, PACKET_IGNORE_OUTGOING, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, check_link,
+    set_packet_option,
 };
 
 /// Bytes of a block: room for seven jumbo frames.
@@ -78,7 +79,7 @@ impl PacketReceiver {
     /// # Errors
     /// There is no such interface, or the kernel refuses.
     pub fn open(interface: &str) -> Result<Self, WireError> {
-        let (fd, index) = watch::open(interface)?;
+        let (fd, index) = interface::unbound_socket(interface)?;
         set_packet_option(&fd, PACKET_VERSION, &TPACKET_V3, "choose TPACKET_V3")?;
         set_packet_option(&fd, PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
         let request = Request {
@@ -104,7 +105,7 @@ impl PacketReceiver {
         }
         .map_err(|e| WireError::system("map the receive ring", e))?;
         let ring = Self { fd, interface: interface.to_owned(), memory, block: 0, reading: None };
-        watch::bind(&ring.fd, interface, index, ETH_P_ALL)?;
+        interface::bind(&ring.fd, interface, index, ETH_P_ALL)?;
         Ok(ring)
     }
 
@@ -180,7 +181,7 @@ impl Receiver for PacketReceiver {
 
     fn missed(&mut self) -> Result<u64, WireError> {
         // The ring of a port that went down or away just stays empty, so check the port.
-        watch::fault(&self.fd, &self.interface)?;
+        interface::fault(&self.fd, &self.interface)?;
         // `struct tpacket_stats_v3`: packets, drops, times that the queue was frozen.
         let counts = system::packet_option(&self.fd, PACKET_STATISTICS);
         let [_, drops, _]: [u32; 3] = counts.map_err(|e| WireError::system("read the receive ring's counters", e))?;

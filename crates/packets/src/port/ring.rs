@@ -11,12 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use netcliff_host::system::POPULATED;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::interface::{
+use super::SendOutcome;
+use crate::error::WireError;
+use crate::interface::{
     PACKET_TX_RING, PACKET_VERSION, PACKET_VNET_HDR, check_link, explained, packet_socket, set_packet_option,
 };
-use super::{SendOutcome, Transmit};
-use crate::error::WireError;
-use crate::frame::{FrameSpec, Header, Templates};
 
 const TPACKET_V2: libc::c_int = 1;
 const AVAILABLE: u32 = 0;
@@ -45,13 +44,6 @@ struct SlotHead {
     length: u32,
 }
 
-/// The ring with the frames of a run.
-#[derive(Debug)]
-pub struct Ring {
-    templates: Templates,
-    ring: RawRing,
-}
-
 /// A transmit ring mapped into this process.
 #[derive(Debug)]
 pub(crate) struct RawRing {
@@ -76,18 +68,6 @@ pub(crate) struct RawRing {
 // atomic status words.
 unsafe impl Send for RawRing {}
 
-impl Ring {
-    /// Makes a ring with the frames of `spec`.
-    ///
-    /// # Errors
-    /// See [`super::open`]; also a number of slots that is not a power of two from 256 to 65536.
-    pub fn open(interface: &str, spec: &FrameSpec, max_burst: usize, slots: u32) -> Result<Self, WireError> {
-        let templates = Templates::new(spec)?;
-        let ring = RawRing::open(interface, templates.longest().bytes(), max_burst, slots)?;
-        Ok(Self { templates, ring })
-    }
-}
-
 impl RawRing {
     /// Fails if the interface has no carrier.
     pub(crate) fn check(&self) -> Result<(), WireError> {
@@ -97,7 +77,7 @@ impl RawRing {
     /// Makes the ring. Each slot is filled with `filler`, which is as long as the longest frame.
     ///
     /// # Errors
-    /// See [`Ring::open`].
+    /// The interface has no carrier, the kernel refuses, or `slots` is not a power of two from 256 to 65536.
     pub(crate) fn open(interface: &str, filler: &[u8], max_burst: usize, slots: u32) -> Result<Self, WireError> {
         if !slots.is_power_of_two() || !(256..=65536).contains(&slots) {
             return Err(WireError::setting("slots", slots, "a power of two, 256 to 65536"));
@@ -223,28 +203,6 @@ unsafe fn slot_data<'a>(head: *mut SlotHead, length: usize) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(head.cast::<u8>().byte_add(DATA_AT), length) }
 }
 
-impl Transmit for Ring {
-    fn capacity(&self) -> usize {
-        self.ring.max_burst
-    }
-
-    #[inline]
-    fn stage(&mut self, header: &Header) -> bool {
-        let (template, differs) = self.templates.at(header.sequence);
-        let bytes = template.bytes();
-        self.ring.stage(bytes.len(), |frame| {
-            if differs {
-                frame.copy_from_slice(bytes);
-            }
-            template.stamp(frame, header);
-        })
-    }
-
-    fn kick(&mut self) -> Result<SendOutcome, WireError> {
-        self.ring.kick()
-    }
-}
-
 impl RawRing {
     /// Stages a frame of `length` bytes. `write` builds it from the slot's filler or from an earlier frame. Returns
     /// false and changes nothing if the ring is full.
@@ -266,7 +224,7 @@ impl RawRing {
         true
     }
 
-    /// Hands the staged frames to the kernel, see [`Transmit::kick`].
+    /// Hands the staged frames to the kernel, see [`super::Sender::kick`].
     pub(crate) fn kick(&mut self) -> Result<SendOutcome, WireError> {
         let mut kicked = SendOutcome::default();
         while self.staged > 0 {

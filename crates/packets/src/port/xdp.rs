@@ -14,8 +14,8 @@ use nix::net::if_::if_nametoindex;
 use self::socket::Socket;
 use super::{Sender, Sending};
 use crate::error::WireError;
-use crate::transmit::SendOutcome;
-use crate::transmit::interface::{check_carrier, check_link, explained, grow_send_buffer};
+use crate::interface::{check_carrier, check_link, explained, grow_send_buffer};
+use crate::port::SendOutcome;
 pub use receiver::XdpReceiver;
 pub(super) use socket::SharedUmem;
 

@@ -3,9 +3,11 @@
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::{SendOutcome, Transmit, interface};
+use super::Transmit;
 use crate::error::WireError;
 use crate::frame::{FrameSpec, Header, Templates};
+use crate::interface;
+use crate::port::SendOutcome;
 
 /// Frames in memory, one `sendmmsg` a kick.
 #[derive(Debug)]

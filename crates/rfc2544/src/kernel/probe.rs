@@ -29,7 +29,7 @@ impl Kernel {
             let sweep = there.profile.sweep;
             // Frames back have the same sweep the other way round.
             let count = sweep.sources.max(sweep.destinations);
-            let mac = netcliff_packets::transmit::mac_address(&port.interface)?;
+            let mac = netcliff_packets::interface::mac_address(&port.interface)?;
             let vlan = there.profile.vlan;
             Ok::<_, DeviceError>(Owner { interface: port.interface.clone(), mac, vlan, first, count })
         };

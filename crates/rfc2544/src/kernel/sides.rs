@@ -7,7 +7,7 @@ use crate::tester::Profile;
 use crate::tester::Sweep;
 use crate::tester::run::Port;
 use netcliff_host::testbed::forward::Forwarding;
-use netcliff_packets::transmit::mac_address;
+use netcliff_packets::interface::mac_address;
 
 use super::{DeviceError, Kernel, Place};
 use crate::settings::{FrameSize, Settings};

@@ -11,11 +11,11 @@ use netcliff_host::live::{Counted, Frames, Live, MOST_FRAMES, PortCounts, Sent, 
 use netcliff_host::xdp::Facts;
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
+use netcliff_packets::interface::check_carrier;
 use netcliff_packets::latency::Latency;
+use netcliff_packets::port::SendOutcome;
 use netcliff_packets::port::{ReceiveBy, Receiving, Sending};
 use netcliff_packets::thread::Placement;
-use netcliff_packets::transmit::SendOutcome;
-use netcliff_packets::transmit::interface::check_carrier;
 
 use super::account::Arrived;
 use super::frame::Templates;

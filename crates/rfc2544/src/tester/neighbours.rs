@@ -13,8 +13,7 @@ use std::thread::JoinHandle;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use netcliff_packets::error::WireError;
-use netcliff_packets::port::watch;
-use netcliff_packets::transmit::interface::{PACKET_IGNORE_OUTGOING, set_packet_option};
+use netcliff_packets::interface::{self, PACKET_IGNORE_OUTGOING, set_packet_option};
 
 /// ETH_P_IP, ETH_P_ARP and ETH_P_IPV6, linux/if_ether.h.
 const IPV4: u16 = 0x0800;
@@ -154,7 +153,7 @@ struct Socket {
 impl Socket {
     /// `only`: offset and value of a byte that received frames must have.
     fn open(port: usize, interface: &str, protocol: u16, only: Option<(u32, u8)>) -> Result<Self, WireError> {
-        let (fd, index) = watch::open(interface)?;
+        let (fd, index) = interface::unbound_socket(interface)?;
         set_packet_option(&fd, PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
         if let Some((at, value)) = only {
             filter(&fd, at, value)?;
@@ -162,7 +161,7 @@ impl Socket {
         if protocol == IPV6 {
             hear_multicast(&fd, index)?;
         }
-        watch::bind(&fd, interface, index, protocol)?;
+        interface::bind(&fd, interface, index, protocol)?;
         Ok(Self { port, protocol, fd })
     }
 }

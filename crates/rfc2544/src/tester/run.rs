@@ -10,9 +10,9 @@ use netcliff_packets::clock;
 use netcliff_packets::clock::Ticker;
 use netcliff_packets::error::WireError;
 use netcliff_packets::latency::{Latency, LatencySummary};
+use netcliff_packets::port::SendOutcome;
 use netcliff_packets::port::{Receiver, Sender};
 use netcliff_packets::thread::Placement;
-use netcliff_packets::transmit::SendOutcome;
 
 mod flight;
 mod open;

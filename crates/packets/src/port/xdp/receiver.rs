@@ -14,8 +14,8 @@ use netcliff_host::xdp::{Facts, Mode, ToSockets, program_name};
 use super::socket::{self, Frames, Queue, SharedUmem};
 use super::{PAGE, SMALL, await_carrier};
 use crate::error::WireError;
-use crate::port::{ReceiveBy, Receiver, Receiving, Stamp, watch};
-use crate::transmit::interface::check_link;
+use crate::interface::{self, check_link};
+use crate::port::{ReceiveBy, Receiver, Receiving, Stamp};
 
 /// IEEE 802 "local experimental" EtherType: only private experiments use it.
 const NOBODYS: u16 = 0x88b5;
@@ -324,8 +324,8 @@ struct Watch {
 impl Watch {
     /// Starts watching a port.
     fn new(interface: &str) -> Result<Self, WireError> {
-        let (fd, index) = watch::open(interface)?;
-        watch::bind(&fd, interface, index, NOBODYS)?;
+        let (fd, index) = interface::unbound_socket(interface)?;
+        interface::bind(&fd, interface, index, NOBODYS)?;
         Ok(Self { fd, interface: interface.to_owned() })
     }
 
@@ -336,7 +336,7 @@ impl Watch {
 
     /// Fails if the port went down or was removed.
     fn check(&self) -> Result<(), WireError> {
-        watch::fault(&self.fd, &self.interface)
+        interface::fault(&self.fd, &self.interface)
     }
 }
 

@@ -9,9 +9,9 @@ use netcliff_core::verdict::TesterCounts;
 use netcliff_packets::clock::{self, Ticker};
 use netcliff_packets::error::WireError;
 use netcliff_packets::latency::Latency;
+use netcliff_packets::port::SendOutcome;
 use netcliff_packets::port::Stamp;
 use netcliff_packets::replay::Replay;
-use netcliff_packets::transmit::SendOutcome;
 
 /// Longest duration of a burst \[ns\].
 const BURST_NS: u64 = 60_000_000_000;

@@ -8,7 +8,7 @@ use super::{Stamped, Stamps};
 use crate::tester::frame::Templates;
 use crate::tester::run::PortStamps;
 use netcliff_packets::error::WireError;
-use netcliff_packets::transmit::SendOutcome;
+use netcliff_packets::port::SendOutcome;
 
 fn refused<T>() -> Result<T, WireError> {
     Err(WireError::system("stamp frames", unsupported("SO_TIMESTAMPING")))

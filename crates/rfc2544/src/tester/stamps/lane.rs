@@ -12,7 +12,7 @@ use super::{Absent, Stamped, Stamps};
 use crate::tester::frame::Templates;
 use crate::tester::run::PortStamps;
 use netcliff_packets::error::WireError;
-use netcliff_packets::transmit::SendOutcome;
+use netcliff_packets::port::SendOutcome;
 
 pub(in crate::tester) use socket::{Tagger, Tap};
 

@@ -7,8 +7,8 @@ use std::time::Instant;
 use super::super::{Lane, Ticker};
 use super::*;
 use crate::tester::frame::{Profile, Sweep, Templates};
+use netcliff_packets::port::SendOutcome;
 use netcliff_packets::port::{Receiver, Receiving, Sender, Sending, Stamp};
-use netcliff_packets::transmit::SendOutcome;
 
 /// Frames on the path between sender and sink.
 type Cable = Arc<Mutex<VecDeque<Vec<u8>>>>;

@@ -10,9 +10,8 @@ use nix::sys::time::TimeSpec;
 use super::Stamps;
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
-use netcliff_packets::port::watch;
-use netcliff_packets::transmit::SendOutcome;
-use netcliff_packets::transmit::interface::{packet_socket, set_packet_option};
+use netcliff_packets::interface::{self, packet_socket, set_packet_option};
+use netcliff_packets::port::SendOutcome;
 
 /// SCM_TSTAMP_SND, linux/errqueue.h: the time at which the driver or the device sent the frame.
 const SENT: u32 = 0;
@@ -137,7 +136,7 @@ pub(in crate::tester) struct Tap {
 impl Tap {
     /// Opens a socket at an interface in the calling thread's network namespace. Its filter passes nothing yet.
     pub(in crate::tester) fn open(interface: &str, stamps: Stamps) -> Result<Self, WireError> {
-        let (fd, index) = watch::open(interface)?;
+        let (fd, index) = interface::unbound_socket(interface)?;
         set_packet_option(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
         let mut flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
         if stamps == Stamps::Hardware {
@@ -145,7 +144,7 @@ impl Tap {
         }
         set_flags(&fd, flags)?;
         filter(&fd, &[NOTHING])?;
-        watch::bind(&fd, interface, index, libc::ETH_P_ALL as u16)?;
+        interface::bind(&fd, interface, index, libc::ETH_P_ALL as u16)?;
         Ok(Self { fd })
     }
 
