@@ -11,8 +11,9 @@ use netcliff_core::learned::PartKind;
 use netcliff_host::cpu::Preference;
 use netcliff_host::serving::Devices;
 use netcliff_learn::{LearnError, Options, learn};
-use netcliff_packets::run::{Timing, run};
+use netcliff_packets::run::run;
 use netcliff_packets::schedule::{Arrivals, Schedule};
+use netcliff_packets::source::Timing;
 use nix::sched::{CloneFlags, setns};
 
 #[path = "../../lab/tests/lab/wire/common/mod.rs"]

@@ -4,63 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::clock;
 use crate::error::WireError;
-use crate::generator::{GeneratorConfig, SenderFailure, SenderReport, Span, Window};
+use crate::generator::{GeneratorConfig, SenderFailure, SenderReport, Window};
 use crate::latency::Latency;
 use crate::sink::{Application, QUIET_HERE_NS, QUIET_NS, Sink, SinkConfig, SinkFailure, SinkReport};
-use crate::source::{LocalSource, Part, Source};
+use crate::source::{LEAD_NS, LocalSource, Part, Source, Timing};
 
-/// Time from the order to send to the first frame \[ns\]. Waking the generator's thread takes less.
-pub(crate) const LEAD_NS: u64 = 50_000_000;
 /// Interval between checks of both ends [ms].
 const WATCH_MS: u64 = 5;
-
-/// Durations of the phases of a measurement, on the schedule's time axis.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Timing {
-    /// Duration of the load before the window \[s\].
-    pub warmup_s: f64,
-    /// Length of the window \[s\].
-    pub measured_s: f64,
-    /// Duration of the load after the window, so that its last packets still meet load \[s\].
-    pub cooldown_s: f64,
-    /// Longest wait for packets that are still on the path \[s\].
-    pub drain_s: f64,
-}
-
-impl Timing {
-    /// A window of `measured_s`, with a warm-up of 10 % (at least 20 ms), a cool-down of 20 ms, and a drain of one
-    /// second.
-    pub fn measured(measured_s: f64) -> Self {
-        Self { warmup_s: (0.1 * measured_s).max(0.02), measured_s, cooldown_s: 0.02, drain_s: 1.0 }
-    }
-
-    /// The span of a run that starts `lead_ns` from now.
-    pub(crate) fn span_after(&self, lead_ns: u64) -> Result<Span, WireError> {
-        let ns = |what, seconds: f64| {
-            clock::ns_from_s(seconds)
-                .filter(|ns| *ns <= 3_600_000_000_000)
-                .ok_or_else(|| WireError::setting(what, seconds, "0 to 3600 s"))
-        };
-        let (warmup, measured) = (ns("warmup_s", self.warmup_s)?, ns("measured_s", self.measured_s)?);
-        let cooldown = ns("cooldown_s", self.cooldown_s)?;
-        ns("drain_s", self.drain_s)?;
-        if measured == 0 {
-            return Err(WireError::setting("measured_s", self.measured_s, "more than 0 s"));
-        }
-        let start_ns = clock::monotonic_ns() + lead_ns;
-        let from_ns = start_ns + warmup;
-        Ok(Span {
-            start_ns,
-            duration_ns: warmup + measured + cooldown,
-            max_frames: None,
-            window: Window { from_ns, to_ns: from_ns + measured },
-        })
-    }
-}
 
 /// Where the packets of the window went: offered = delivered + refused + sender + elsewhere. The window's socket drops
 /// are a part of `elsewhere`; they are counted between two reads of the sink, so their edges differ slightly.

@@ -19,8 +19,8 @@ use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_packets::frame::Ports;
 use netcliff_packets::generator::{Ceiling, SenderReport, Window};
-use netcliff_packets::run::Timing;
 use netcliff_packets::schedule::Arrivals;
+use netcliff_packets::source::Timing;
 use netcliff_packets::transmit::Method;
 
 pub use far::{LoadKind, Permission};

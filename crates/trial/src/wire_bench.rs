@@ -10,7 +10,8 @@ use netcliff_host::inventory::Inventory;
 use netcliff_host::softnet::UdpCounters;
 use netcliff_packets::WireError;
 use netcliff_packets::generator::{self, Ceiling};
-use netcliff_packets::run::{Timing, WireFailure};
+use netcliff_packets::run::WireFailure;
+use netcliff_packets::source::Timing;
 use netcliff_remote::load::{Carrier, Load, LoadRequest, far_ceilings};
 
 use crate::account::Account;
@@ -258,7 +259,8 @@ mod round_trips {
     use std::num::NonZeroU64;
 
     use netcliff_packets::latency::Latency;
-    use netcliff_packets::run::{SinkWith, Timing, WireFailure, run_to};
+    use netcliff_packets::run::{SinkWith, WireFailure, run_to};
+    use netcliff_packets::source::Timing;
     use netcliff_remote::load::LoadRequest;
 
     use crate::bench::RoundTrips;

@@ -13,8 +13,7 @@ use crate::fingerprint::far_fingerprint;
 use netcliff_packets::error::ControlError;
 use netcliff_packets::error::WireError;
 use netcliff_packets::generator::{Ceiling, SenderFailure, SenderReport, Window};
-use netcliff_packets::run::Timing;
-use netcliff_packets::source::{Part, Source};
+use netcliff_packets::source::{Part, Source, Timing};
 
 /// Interval between progress requests to a generator: much shorter than [`super::UNHEARD_S`].
 const ASK_EVERY: Duration = Duration::from_millis(200);

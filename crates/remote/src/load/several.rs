@@ -6,8 +6,7 @@ use super::near::{FarSource, far_ceiling};
 use super::{Carrier, LoadRequest, far_failure};
 use netcliff_packets::error::WireError;
 use netcliff_packets::generator::{Ceiling, SenderFailure, SenderReport, Window};
-use netcliff_packets::run::Timing;
-use netcliff_packets::source::{Part, Source};
+use netcliff_packets::source::{Part, Source, Timing};
 
 /// Far generators that start together for one measurement. Each has its own run id, schedule and window.
 pub struct Several<'a> {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use netcliff_host::cpu::{CpuSplit, MeterError};
 use netcliff_host::system;
-use netcliff_packets::run::Timing;
+use netcliff_packets::source::Timing;
 
 use super::Meter;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::wire::common::{Pair, pair_or_skip};
 use netcliff_packets::generator::{Ceiling, ceiling};
-use netcliff_packets::run::{Timing, run};
+use netcliff_packets::run::run;
 use netcliff_packets::schedule::{Arrivals, Schedule};
 use netcliff_packets::sink::{Sink, SinkConfig};
+use netcliff_packets::source::Timing;
 use netcliff_packets::thread::Priority;
 use netcliff_packets::transmit::Method;
 

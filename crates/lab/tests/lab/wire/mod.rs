@@ -14,9 +14,10 @@ mod loopback {
 
     use netcliff_packets::frame::{Checksum, FrameSpec};
     use netcliff_packets::generator::GeneratorConfig;
-    use netcliff_packets::run::{Timing, run};
+    use netcliff_packets::run::run;
     use netcliff_packets::schedule::{Arrivals, Schedule};
     use netcliff_packets::sink::SinkConfig;
+    use netcliff_packets::source::Timing;
     use netcliff_packets::transmit::Method;
 
     const RUN_ID: u32 = 5;

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netcliff_host::nic::Nic;
 use netcliff_host::nic::landing::{Counts, Landing, Place};
 use netcliff_packets::frame::Ports;
-use netcliff_packets::run::{Timing, WireFailure, run_from};
+use netcliff_packets::run::{WireFailure, run_from};
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::sink::{SinkConfig, Work};
+use netcliff_packets::source::Timing;
 use netcliff_remote::load::{Load, Several};
 
 use super::lost::Before;
