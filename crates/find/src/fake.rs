@@ -11,8 +11,8 @@ use netcliff_host::cpu::{MeterError, Method};
 use crate::calibrate::Costs;
 use netcliff_mlrsearch::simulated::delivered_pps;
 use netcliff_stats::chance::Chance;
-use netcliff_trial::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Slot, Slots, Span};
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::bench::{Bench, Counts, Observation, SenderCeiling, Slot, Slots, Span};
+use netcliff_trial::trial::{Outside, TrialError, TrialSpec};
 
 /// Step of the fluid (s).
 const STEP_S: f64 = 0.25e-3;

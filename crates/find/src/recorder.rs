@@ -9,8 +9,8 @@ use netcliff_core::ledger::Ledger;
 use super::fluid::{Away, Measured};
 use super::spent::Clock;
 use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
-use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, Outside, RoundTrips, SenderCeiling, Span, Visit};
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, RoundTrips, SenderCeiling, Span, Visit};
+use netcliff_trial::trial::{Outside, TrialError, TrialSpec};
 
 /// Loss up to which a trial's packets are taken to have cost what undisturbed ones do.
 const LITTLE_LOSS: f64 = 0.01;

@@ -130,7 +130,7 @@ pub fn here(
         ..settings.clone()
     };
     // A pair of Unix sockets depends on no network.
-    let places = if settings.transport == Transport::Unix { Vec::new() } else { Place::of_rig(rig) };
+    let places = if settings.transport == Transport::Unix { Vec::new() } else { rig.places() };
     let mut report = standing(&places, || match companion {
         Some(companion) => by_companion(&settings, (rig, intervals), meter, companion),
         None => by_threads(&settings, (rig, intervals), meter),

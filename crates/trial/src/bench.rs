@@ -7,7 +7,7 @@ use netcliff_core::verdict::{TesterCounts, Void};
 use netcliff_core::{Figure, Outcome};
 use netcliff_packets::latency::LatencySummary;
 
-use crate::trial::{TrialError, TrialSpec};
+use crate::trial::{Outside, TrialError, TrialSpec};
 pub use counts::{Counts, Handlers, PollTime, taken_from_polls_s};
 
 /// Result of one trial, without the wire's details.
@@ -48,21 +48,6 @@ impl Observation {
     pub fn void_by(&self, counts: TesterCounts) -> Option<Void> {
         counts.void(self.counts.as_ref().is_some_and(Counts::is_saturated))
     }
-}
-
-/// External influences on a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Outside {
-    /// Shortest detectable pause of a CPU (s); None: pauses are not measured.
-    pub shortest_pause_s: Option<f64>,
-    /// Share of the sender's CPU that the hypervisor took.
-    pub sender_steal_share: f64,
-    /// Iterations of fixed work that the host's CPU did a second of undisturbed time; None: not kept awake, or no time for it.
-    pub turns_per_s: Option<f64>,
-    /// Time in which the machine was suspended (s).
-    pub suspended_s: f64,
-    /// Nanoseconds of the kernel's clock a tick of the CPU's counter; None: the counter is not used.
-    pub ns_per_tick: Option<f64>,
 }
 
 /// A trial's frames and what disturbed it, by slots of equal length of the measured window.

@@ -243,7 +243,7 @@ impl Rig {
             _sysctls: sysctls,
             lock,
         };
-        rig.stand = Some(Mutex::new(Stand::on(&stand::Place::of_rig(&rig))));
+        rig.stand = Some(Mutex::new(Stand::on(&rig.places())));
         Ok(rig)
     }
 
@@ -269,6 +269,17 @@ impl Rig {
     pub fn watching_cpu(&self) -> u32 {
         let others = || allowed_cpus().into_iter().map(|cpu| cpu as u32).find(|cpu| *cpu != self.host_cpu);
         if self.between().is_some() { others().unwrap_or(self.host_cpu) } else { self.sender_cpu }
+    }
+
+    /// Where a measurement on it has to be watched: the namespaces of the testbed, the link to another host, or loopback.
+    pub fn places(&self) -> Vec<stand::Place> {
+        if let Some(between) = self.between() {
+            return vec![stand::Place::devices(None, [between.interface().to_owned()])];
+        }
+        let sides = [Side::Sender, Side::HostUnderTest];
+        let spaces: Vec<stand::Place> =
+            sides.into_iter().filter_map(|side| self.netns(side)).map(stand::Place::whole).collect();
+        if spaces.is_empty() { vec![stand::Place::towards(self.host_address())] } else { spaces }
     }
 
     /// What changed in the testbed or the CPUs since the last call, in a sentence; None if nothing did.

@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 
 use netcliff_host::ground::{self, Cpus, Ground, Scope};
 use netcliff_host::nic::path::{is_own, source_towards, with_address};
-use netcliff_host::testbed::netns::Side;
 use netcliff_packets::thread::{self, in_netns};
-
-use crate::rig::Rig;
 
 /// A network namespace, and what of it is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,16 +40,6 @@ impl Place {
         };
         let addresses = source.ok().into_iter().chain(is_own(address).then_some(address)).collect();
         Self { netns: None, scope: Scope { interfaces: Some(interfaces), addresses: Some(addresses) } }
-    }
-
-    /// The namespaces of a testbed, the link to another host, or loopback.
-    pub fn of_rig(rig: &Rig) -> Vec<Self> {
-        if let Some(between) = rig.between() {
-            return vec![Self::devices(None, [between.interface().to_owned()])];
-        }
-        let sides = [Side::Sender, Side::HostUnderTest];
-        let spaces: Vec<Self> = sides.into_iter().filter_map(|side| rig.netns(side)).map(Self::whole).collect();
-        if spaces.is_empty() { vec![Self::towards(rig.host_address())] } else { spaces }
     }
 
     fn watch(&self) -> Option<Ground> {

@@ -27,7 +27,6 @@ use netcliff_packets::thread::Placement;
 use netcliff_packets::transmit::Method;
 use netcliff_remote::load::{Load, LoadRequest};
 
-use crate::bench::Outside;
 use crate::rig::{Between, Rig};
 
 pub use outcome::poll_time;
@@ -118,6 +117,21 @@ pub struct Trial {
     pub vectors: BTreeMap<u32, u64>,
     /// Other external influences.
     pub outside: Outside,
+}
+
+/// External influences on a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outside {
+    /// Shortest detectable pause of a CPU (s); None: pauses are not measured.
+    pub shortest_pause_s: Option<f64>,
+    /// Share of the sender's CPU that the hypervisor took.
+    pub sender_steal_share: f64,
+    /// Iterations of fixed work that the host's CPU did a second of undisturbed time; None: not kept awake, or no time for it.
+    pub turns_per_s: Option<f64>,
+    /// Time in which the machine was suspended (s).
+    pub suspended_s: f64,
+    /// Nanoseconds of the kernel's clock a tick of the CPU's counter; None: the counter is not used.
+    pub ns_per_tick: Option<f64>,
 }
 
 /// Heartbeats of the threads of a trial, by which pauses of the CPUs are detected.

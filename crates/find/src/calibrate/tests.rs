@@ -2,7 +2,8 @@ use super::*;
 use crate::fake::Through;
 use netcliff_core::Outcome;
 use netcliff_core::verdict::TesterCounts;
-use netcliff_trial::bench::{Handlers, Outside, PollTime, SenderCeiling, Slots};
+use netcliff_trial::bench::{Handlers, PollTime, SenderCeiling, Slots};
+use netcliff_trial::trial::Outside;
 
 /// A host whose costs are known exactly: counts follow from the load without noise.
 pub struct Exact {
