@@ -1,7 +1,7 @@
 //! How frames are sent, received and stamped, and its description.
 
-use crate::tester::run::{PortStamps, Tester};
-use crate::tester::stamps::{End, Stamps};
+use crate::tester::run::Tester;
+use crate::tester::stamps::{End, PortStamps, Stamps};
 use netcliff_packets::port::{Receiving, Sending};
 use serde::{Deserialize, Serialize};
 

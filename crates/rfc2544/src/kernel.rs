@@ -472,8 +472,7 @@ impl Device for Kernel {
 mod held {
     //! Sets real ports up for a measurement, and restores them afterwards.
 
-    use crate::tester::run::PortStamps;
-    use crate::tester::stamps::{End, Stamps};
+    use crate::tester::stamps::{End, PortStamps, Stamps};
     use netcliff_host::journal::HostLock;
     use netcliff_host::testbed::kept::{self, KeptOffloads};
     use netcliff_host::testbed::stamping::StampedPorts;

@@ -5,9 +5,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`frame`] | frames that name run, stream, sequence and send time; flows over addresses and ports; sizes |
+//! | [`frame`] | frames that name run, stream, sequence and send time; flows over addresses and ports; sizes in turn, or those of a capture |
 //! | [`neighbours`] | answers ARP requests for the addresses of the ports |
-//! | `order` | the sequence of frames: sizes in turn, or those of a capture |
 //! | [`account`] | what happened to each frame: lost, duplicated, reordered, corrupted, arrival time |
 //! | [`stamps`] | timestamps that kernel or hardware put on the tagged frame |
 //! | [`live`] | a trial by programs in the kernel, for loads beyond a ring's |
@@ -17,7 +16,6 @@ pub mod account;
 pub mod frame;
 pub mod live;
 pub mod neighbours;
-mod order;
 pub mod run;
 pub mod stamps;
 

@@ -19,9 +19,9 @@ use netcliff_packets::thread::Placement;
 
 use super::account::Arrived;
 use super::frame::Templates;
-use super::run::{Direction, DirectionReport, GRACE_NS, Methods, Port, PortStamps, Tester, Trial, TrialReport};
+use super::run::{Direction, DirectionReport, GRACE_NS, Methods, Port, Tester, Trial, TrialReport};
 use super::run::{check, void};
-use super::stamps::Stamps;
+use super::stamps::{PortStamps, Stamps};
 
 /// Time that frames of one batch are gathered for \[ns\].
 const BATCH_NS: f64 = 20_000.0;

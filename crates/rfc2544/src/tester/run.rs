@@ -5,23 +5,20 @@ use std::sync::atomic::AtomicBool;
 
 use super::account::Arrived;
 use super::frame::{Profile, Templates};
-use super::stamps::{Stamped, Tags};
+use super::stamps::{PortStamps, Stamped, Stamps, Tags};
 use netcliff_packets::clock;
 use netcliff_packets::clock::Ticker;
 use netcliff_packets::error::WireError;
 use netcliff_packets::latency::{Latency, LatencySummary};
-use netcliff_packets::port::SendOutcome;
-use netcliff_packets::port::{Receiver, Sender};
+use netcliff_packets::port::{ReceiveBy, Receiver, Receiving, SendBy, SendOutcome, Sender, Sending};
 use netcliff_packets::thread::Placement;
 
 mod flight;
 mod open;
 mod remote;
-mod tester;
 
 pub use netcliff_core::verdict::{KEPT_UP_SHARE, LATE_NS, Void};
 pub use remote::Remote;
-pub use tester::{Methods, PortStamps, Tester};
 
 pub(super) use flight::void;
 use flight::{Ended, Flight, send, settle};
@@ -52,6 +49,52 @@ pub struct Port {
     pub netns: Option<PathBuf>,
     /// Name of the interface in that namespace.
     pub interface: String,
+}
+
+/// The requested methods of sending, receiving and stamping.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Methods {
+    /// Method of sending.
+    pub send: SendBy,
+    /// Method of receiving.
+    pub receive: ReceiveBy,
+    /// Clock that stamps the tagged frames.
+    pub stamps: Stamps,
+}
+
+impl Methods {
+    /// Refuses timestamps with XDP: an XDP program takes frames before the kernel or a packet socket stamps them.
+    fn checked(self) -> Result<Self, WireError> {
+        match (self.stamps, self.receive) {
+            (Stamps::Application, _) => Ok(self),
+            (_, ReceiveBy::Auto | ReceiveBy::Packet) => Ok(Self { receive: ReceiveBy::Packet, ..self }),
+            (stamps, _) => {
+                let accepted =
+                    format!("packet or auto with --stamps {stamps}: what AF_XDP takes in has no such stamps");
+                Err(WireError::setting("--receive-by", "AF_XDP", accepted))
+            }
+        }
+    }
+}
+
+/// The methods of sending, receiving and stamping in use. They are those of the first direction; the others have the
+/// same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tester {
+    /// Method of sending.
+    pub sending: Sending,
+    /// Why the sender does not use AF_XDP although that was tried. `None` otherwise.
+    pub not_sent_by_xdp: Option<String>,
+    /// Method of receiving.
+    pub receiving: Receiving,
+    /// Why the receiver does not use AF_XDP although that was tried. `None` otherwise.
+    pub not_received_by_xdp: Option<String>,
+    /// Why the programs for live frames are not in use although that was tried. `None` otherwise.
+    pub not_live: Option<String>,
+    /// Clock that stamps the tagged frames.
+    pub stamps: Stamps,
+    /// The timestamps that each port offers, the sink's port first.
+    pub ports: Vec<PortStamps>,
 }
 
 /// The load of a trial and its duration.

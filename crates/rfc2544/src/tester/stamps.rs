@@ -15,11 +15,10 @@ mod lane;
 
 pub(super) use lane::{Tagger, Tags, Tap};
 
-use netcliff_host::nic::ethtool::TimeStamps;
+use netcliff_host::nic::ethtool::{self, TimeStamps};
 pub use netcliff_packets::clock::Stamps;
 use serde::{Deserialize, Serialize};
 
-use super::run::PortStamps;
 use netcliff_packets::error::WireError;
 
 /// Whether a port stamps frames that leave or frames that arrive.
@@ -31,7 +30,23 @@ pub enum End {
     Far,
 }
 
+/// The timestamps that a port offers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PortStamps {
+    /// Name of the interface.
+    pub interface: String,
+    /// The timestamps offered. `None` if the kernel does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<TimeStamps>,
+}
+
 impl PortStamps {
+    /// The stamps that an interface in the calling thread's network namespace offers.
+    pub fn of(interface: &str) -> Self {
+        Self { interface: interface.to_owned(), offered: ethtool::time_stamps(interface).ok() }
+    }
+
     /// Checks whether the port offers these timestamps.
     ///
     /// # Errors

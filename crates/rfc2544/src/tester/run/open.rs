@@ -1,8 +1,8 @@
 //! Opens the rings of a direction's two ports, and finds out who stamps frames there.
 
 use super::super::frame::Templates;
-use super::super::stamps::{End, Stamps, Tagger, Tap};
-use super::{Direction, Methods, Port, PortStamps};
+use super::super::stamps::{End, PortStamps, Stamps, Tagger, Tap};
+use super::{Direction, Methods, Port};
 use netcliff_packets::error::WireError;
 use netcliff_packets::port::{self, OpenReceiver, OpenSender};
 use netcliff_packets::thread::Placement;

@@ -6,7 +6,7 @@ use netcliff_host::system::unsupported;
 
 use super::{Stamped, Stamps};
 use crate::tester::frame::Templates;
-use crate::tester::run::PortStamps;
+use crate::tester::stamps::PortStamps;
 use netcliff_packets::error::WireError;
 use netcliff_packets::port::SendOutcome;
 

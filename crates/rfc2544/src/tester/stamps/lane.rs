@@ -10,7 +10,7 @@ use socket::Times;
 
 use super::{Absent, Stamped, Stamps};
 use crate::tester::frame::Templates;
-use crate::tester::run::PortStamps;
+use crate::tester::stamps::PortStamps;
 use netcliff_packets::error::WireError;
 use netcliff_packets::port::SendOutcome;
 
