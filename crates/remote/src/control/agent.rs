@@ -4,77 +4,18 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::channel::POLL_INTERVAL;
 use super::connections::ConnectionTable;
-use super::far::{Kind, Service};
-use super::key::Key;
 use super::memory::Memory;
 pub use super::memory::{give_back_to_the_kernel, hold_freed};
+pub use super::serve::{Event, Log, Settings};
 use super::stream::Stream;
-use super::{ControlError, Limits, handshake, peer, serve};
-
-/// How often threads check whether to stop.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The configuration of an agent.
-#[derive(Clone)]
-pub struct Settings {
-    /// The key that clients must have. May be omitted on loopback addresses, where clients must belong to this
-    /// process's user or root.
-    pub key: Option<Key>,
-    /// Limits that clients must respect.
-    pub limits: Limits,
-    /// The kinds of test that the agent runs.
-    pub kinds: Vec<Arc<dyn Kind>>,
-    /// Services that the agent offers in addition to tests.
-    pub services: Vec<Arc<dyn Service>>,
-    /// Version of the program.
-    pub version: String,
-    /// Flag that ends the agent.
-    pub stop: Arc<AtomicBool>,
-}
-
-/// An event for the agent's log.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A connection was refused or ended by an error.
-    Refused(&'a ControlError),
-    /// A client has connected.
-    Came {
-        /// Name of the client.
-        peer: &'a str,
-        /// Number of clients, this one included.
-        clients: usize,
-    },
-    /// A client has left.
-    Left,
-    /// A test began.
-    Started {
-        /// Name of the client.
-        peer: &'a str,
-        /// The kind of test.
-        kind: &'a str,
-    },
-    /// A test ended.
-    Ended {
-        /// Name of the client.
-        peer: &'a str,
-        /// The kind of test.
-        kind: &'a str,
-        /// Why the test ended before the client stopped it. `None` if it did not.
-        early: Option<&'a str>,
-        /// Summary of what was counted. `None` if the kind of test has no summary.
-        counted: Option<&'a str>,
-    },
-}
-
-/// Receives the events; called from several threads.
-pub type Log = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+use super::{ControlError, handshake, peer, serve};
 
 /// A listening agent.
 pub struct Agent {

@@ -20,6 +20,8 @@ use super::{ControlError, Limits};
 /// Largest Noise message, and the number of plain bytes in it.
 pub(super) const RECORD_BYTES: usize = 65_535;
 const RECORD_PLAIN_BYTES: usize = RECORD_BYTES - 16;
+/// How often the threads of both ends check whether to stop.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes per read call.
 const READ_BYTES: usize = 16 << 10;
 

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::agent::POLL_INTERVAL;
-use super::channel::{Receiver, Sender};
+use super::channel::{POLL_INTERVAL, Receiver, Sender};
 use super::key::Key;
 use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;

@@ -1,22 +1,76 @@
-//! One client of an agent, from its first byte to its last.
+//! One client of an agent, from its first byte to its last: what the agent offers it, and what it logs of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::agent::{Event, Log, POLL_INTERVAL, Settings};
-use super::channel::{Receiver, Sender};
-use super::far::{Context, FarEnd, Kind, Opened};
-use super::key::Token;
+use super::channel::{POLL_INTERVAL, Receiver, Sender};
+use super::far::{Context, FarEnd, Kind, Opened, Service};
+use super::key::{Key, Token};
 use super::memory::{Memory, Share};
 use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake};
 use netcliff_packets::error::{Refusal, SETTINGS};
+
+/// The configuration of an agent.
+#[derive(Clone)]
+pub struct Settings {
+    /// The key that clients must have. May be omitted on loopback addresses, where clients must belong to this
+    /// process's user or root.
+    pub key: Option<Key>,
+    /// Limits that clients must respect.
+    pub limits: Limits,
+    /// The kinds of test that the agent runs.
+    pub kinds: Vec<Arc<dyn Kind>>,
+    /// Services that the agent offers in addition to tests.
+    pub services: Vec<Arc<dyn Service>>,
+    /// Version of the program.
+    pub version: String,
+    /// Flag that ends the agent.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// An event for the agent's log.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A connection was refused or ended by an error.
+    Refused(&'a ControlError),
+    /// A client has connected.
+    Came {
+        /// Name of the client.
+        peer: &'a str,
+        /// Number of clients, this one included.
+        clients: usize,
+    },
+    /// A client has left.
+    Left,
+    /// A test began.
+    Started {
+        /// Name of the client.
+        peer: &'a str,
+        /// The kind of test.
+        kind: &'a str,
+    },
+    /// A test ended.
+    Ended {
+        /// Name of the client.
+        peer: &'a str,
+        /// The kind of test.
+        kind: &'a str,
+        /// Why the test ended before the client stopped it. `None` if it did not.
+        early: Option<&'a str>,
+        /// Summary of what was counted. `None` if the kind of test has no summary.
+        counted: Option<&'a str>,
+    },
+}
+
+/// Receives the events; called from several threads.
+pub type Log = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// The parts of an agent that serving one client needs.
 #[derive(Clone, Copy)]
