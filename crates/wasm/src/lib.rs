@@ -108,5 +108,5 @@ pub fn read(question: &str) -> String {
 /// Keeps a capture (pcap, pcapng) for questions that name it (`trace:NAME`), and says what it holds: [`captures::Taken`].
 #[wasm_bindgen]
 pub fn capture(name: &str, bytes: &[u8]) -> String {
-    written(captures::take(name, bytes))
+    written(captures::take(name, bytes).map_err(|why| Refused::of("file", why)))
 }

@@ -1,5 +1,8 @@
 //! What may be asked: the options of `predict` and `simulate`, as texts.
 
+use std::sync::Arc;
+
+use netcliff_core::capture::Capture;
 use netcliff_core::experiment::Rates;
 use netcliff_core::traffic::Traffic;
 use netcliff_core::{Arrivals, Flows, FrameSizes, Host, Load, Point, Scheme, units};
@@ -92,8 +95,8 @@ impl Setting {
     pub fn point(&self, rate: Load) -> Result<Point, Refused> {
         let host = self.host()?;
         let scheme: Scheme = option("scheme", &self.scheme)?;
-        let arrivals = captures::arrivals(option::<Arrivals>("arrivals", &self.arrivals)?)?;
-        let size = captures::sizes(option::<FrameSizes>("size", &self.size)?, &arrivals)?;
+        let arrivals = arrivals(option::<Arrivals>("arrivals", &self.arrivals)?)?;
+        let size = sizes(option::<FrameSizes>("size", &self.size)?, &arrivals)?;
         let link_bps = units::parse_bps(self.link.trim()).map_err(|error| Refused::of("link", error))?;
         let flows: Option<Flows> = self.flows.as_deref().map(|flows| option("flows", flows)).transpose()?;
         host.validate().map_err(|error| Refused::of(format!("host.{}", error.parameter), error))?;
@@ -109,4 +112,49 @@ impl Setting {
 /// Reads `--rates`.
 pub fn rates(text: &str) -> Result<Vec<Load>, Refused> {
     option::<Rates>("rates", text).map(|rates| rates.0)
+}
+
+/// The arrivals with their capture, where they name one.
+fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
+    if let Arrivals::Trace { file, speed: Some(_), .. } = &asked {
+        let why = format!("arrivals = trace:{file}: has a speed and an offered load; leave out the speed");
+        return Err(Refused::of("arrivals", why));
+    }
+    asked.with_capture(|file| dropped("arrivals", file))
+}
+
+/// The frame sizes with their capture, where they are those of the arrivals or name one.
+fn sizes(asked: FrameSizes, arrivals: &Arrivals) -> Result<FrameSizes, Refused> {
+    let lacking = || Refused::of("size", "size = trace: frame sizes `trace` need arrivals from a capture, trace:FILE");
+    match asked.with_capture_of(arrivals).ok_or_else(lacking)? {
+        FrameSizes::File(file) => Ok(FrameSizes::from(&*dropped("size", &file)?)),
+        other => Ok(other),
+    }
+}
+
+fn dropped(part: &str, file: &str) -> Result<Arc<Capture>, Refused> {
+    captures::kept(file).ok_or_else(|| {
+        Refused::of(
+            part,
+            format!("{part} names the file {file}, which the page does not have: drop the capture onto it"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capture_is_known_by_its_name_once_it_was_dropped() {
+        let asked = || "trace:a, b.pcap".parse::<Arrivals>().unwrap();
+        let refused = arrivals(asked()).unwrap_err();
+        assert_eq!((refused.part.as_str(), refused.text.contains("a, b.pcap")), ("arrivals", true), "{}", refused.text);
+        captures::take("a, b.pcap", &captures::tests::capture()).unwrap();
+        let with = arrivals(asked()).unwrap();
+        assert!(matches!(sizes(FrameSizes::Trace(None), &with).unwrap(), FrameSizes::Trace(Some(_))));
+        assert!(matches!(sizes(FrameSizes::File("a, b.pcap".into()), &Arrivals::Poisson), Ok(FrameSizes::Captured(_))));
+        assert!(sizes(FrameSizes::Trace(None), &Arrivals::Poisson).is_err());
+        assert!(arrivals("trace:a, b.pcap,speed=2".parse().unwrap()).is_err());
+    }
 }
