@@ -4,7 +4,7 @@ use maud::{PreEscaped, html};
 use netcliff_lab::compare::{Better, Comparison, Outcome, Row, Verdict};
 use serde_json::{Value, json};
 
-use crate::drawing::unit_of;
+use crate::format::Unit;
 use crate::terminal::comparison::{change, name, value};
 
 /// A comparison in JUnit's XML, as build servers show tests: a test case a figure of a point. With `--fail-if-slower` the figures that
@@ -56,7 +56,7 @@ fn result(row: &Row, inconclusive: bool) -> Result {
 }
 
 fn line(row: &Row) -> String {
-    let unit = unit_of(row.quantity.dimension);
+    let unit = Unit::of(row.quantity.dimension);
     format!("{}: {} before, {} now, {}", name(row), value(&row.a, unit), value(&row.b, unit), change(row))
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod stored;
 use netcliff_core::experiment::{
     Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks, is_called,
 };
-use netcliff_core::{Dimension, EngineKind, Provenance};
+use netcliff_core::{EngineKind, Provenance};
 
 use crate::format::{self, Unit};
 
@@ -187,7 +187,7 @@ impl Drawing {
 
     /// The name and the unit of the figure that a mark is about.
     fn about<'a>(&'a self, mark: &'a Mark) -> (&'a str, Unit) {
-        mark.of.as_ref().map_or((&self.axes.y.name, unit(&self.axes.y)), |of| (&of.name, unit_of(of.dimension)))
+        mark.of.as_ref().map_or((&self.axes.y.name, unit(&self.axes.y)), |of| (&of.name, Unit::of(of.dimension)))
     }
 
     /// What a mark states: `offered load 127 kpps, throughput 127 kpps`, `goodput of mtu 9000 over that of mtu 1500: at least 1.1`.
@@ -278,20 +278,7 @@ fn ends((low, high): (f64, f64), unit: Unit) -> String {
 
 /// The unit numbers on an axis are written in.
 pub fn unit(axis: &Axis) -> Unit {
-    unit_of(axis.dimension)
-}
-
-/// The unit numbers of a dimension are written in.
-pub fn unit_of(dimension: Dimension) -> Unit {
-    match dimension {
-        Dimension::Pps => Unit::Pps,
-        Dimension::Bps => Unit::Bps,
-        Dimension::Seconds => Unit::Seconds,
-        Dimension::Share => Unit::Share,
-        Dimension::PerSecond => Unit::PerSecond,
-        Dimension::Bytes => Unit::Bytes,
-        Dimension::Number => Unit::Number,
-    }
+    Unit::of(axis.dimension)
 }
 
 mod trend {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use netcliff_core::quote::is_unseen;
 use netcliff_core::repeats::Known;
-use netcliff_core::{Figure, Interval, units};
+use netcliff_core::{Dimension, Figure, Interval, units};
 
 /// Significant digits in a report, as `units::three_digits` rounds to.
 const DIGITS: i32 = 3;
@@ -39,6 +39,19 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The unit that numbers of a dimension are written in.
+    pub fn of(dimension: Dimension) -> Self {
+        match dimension {
+            Dimension::Pps => Self::Pps,
+            Dimension::Bps => Self::Bps,
+            Dimension::Seconds => Self::Seconds,
+            Dimension::Share => Self::Share,
+            Dimension::PerSecond => Self::PerSecond,
+            Dimension::Bytes => Self::Bytes,
+            Dimension::Number => Self::Number,
+        }
+    }
+
     /// The unit a calibrated cost names (`s`, `s/B`, `packets`); another name leaves the number bare.
     pub fn of_cost(name: &str) -> Self {
         match name {

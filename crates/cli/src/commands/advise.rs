@@ -91,7 +91,7 @@ fn closest(advice: &Advice) -> String {
     };
     let each = candidate.constraints.iter().map(|judged| {
         let value = candidate.figure(judged.constraint.measure).map_or(f64::NAN, |figure| figure.value);
-        let unit = report::drawing::unit_of(judged.constraint.measure.dimension);
+        let unit = report::format::Unit::of(judged.constraint.measure.dimension);
         format!("{} for {}", report::format::quantity(value, unit), judged.constraint)
     });
     format!("; closest comes {} with {}", candidate.scheme, each.collect::<Vec<_>>().join(" and "))

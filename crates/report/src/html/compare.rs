@@ -5,8 +5,7 @@ use netcliff_lab::compare::{Change, Comparison, Row, Side, Verdict};
 
 use super::page;
 use super::stack::{Cell, figure as number, stack, words};
-use crate::drawing::unit_of;
-use crate::format;
+use crate::format::{self, Unit};
 use crate::terminal::comparison::{answer, bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
 
 /// Both runs, every figure with its change, the bar, what else changed, on one page that needs nothing else.
@@ -65,7 +64,7 @@ fn figures(comparison: &Comparison) -> Markup {
 }
 
 fn figure(row: &Row) -> Vec<Cell> {
-    let unit = unit_of(row.quantity.dimension);
+    let unit = Unit::of(row.quantity.dimension);
     let verdict = match row.verdict {
         Verdict::Better => "better",
         Verdict::Worse => "worse",

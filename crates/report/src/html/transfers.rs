@@ -6,8 +6,8 @@ use netcliff_transfer::experiments::{Effect, TransferReport, TransferRow};
 use super::figure;
 use super::of_file::{Lists, of_file};
 use super::stack::{Cell, figure as value, stack, words};
-use crate::drawing::{Drawing, unit_of};
-use crate::format;
+use crate::drawing::Drawing;
+use crate::format::{self, Unit};
 use crate::svg;
 use crate::terminal::comparison::percent;
 use crate::terminal::transfers::{cell, deviation, measures, p};
@@ -26,7 +26,7 @@ pub fn transfers(report: &TransferReport, drawing: &Drawing) -> String {
 fn effects(report: &TransferReport) -> Markup {
     let heads = ["setting", "figure", "mean before", "mean after", "change", "corrected p"];
     let row = |effect: &Effect| {
-        let unit = unit_of(effect.figure.dimension());
+        let unit = Unit::of(effect.figure.dimension());
         let firm = svg::is_significant(effect);
         let change = html! { @if firm { strong { (percent(&effect.change)) } } @else { (percent(&effect.change)) } };
         vec![

@@ -4,7 +4,6 @@ use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Quantity, 
 
 use super::Style;
 use super::page::{Page, Tone};
-use crate::drawing::unit_of;
 use crate::format::{self, Unit};
 
 /// Most settings shown; the rest is in the JSON.
@@ -153,7 +152,7 @@ fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
 }
 
 fn line(row: &Row) -> String {
-    let unit = unit_of(row.quantity.dimension);
+    let unit = Unit::of(row.quantity.dimension);
     let verdict = match row.verdict {
         Verdict::Better => "better",
         Verdict::Worse => "WORSE",

@@ -8,8 +8,7 @@ use netcliff_transfer::experiments::{Effect, FactorLevels, TransferReport, Trans
 use super::Style;
 use super::comparison;
 use super::page::{Page, Tone};
-use crate::drawing::unit_of;
-use crate::format;
+use crate::format::{self, Unit};
 
 /// Width of a figure with its interval.
 const FIGURE: usize = 20;
@@ -51,13 +50,13 @@ pub fn name(report: &TransferReport, row: &TransferRow) -> String {
 
 /// A figure of a configuration, mean with half width; "-" where it was not measured.
 pub fn cell(row: &TransferRow, measure: TransferMeasure) -> String {
-    let unit = unit_of(measure.dimension());
+    let unit = Unit::of(measure.dimension());
     row.figure(measure).map_or("-".to_owned(), |figure| format::plus_minus(&figure, unit))
 }
 
 /// The standard deviation of the drawn figure over the repeats; "-" of fewer than two.
 pub fn deviation(report: &TransferReport, row: &TransferRow) -> String {
-    let unit = unit_of(report.y.dimension());
+    let unit = Unit::of(report.y.dimension());
     row.deviation(report.y).map_or("-".to_owned(), |deviation| format::quantity(deviation, unit))
 }
 
@@ -166,7 +165,7 @@ fn effects(page: &mut Page, report: &TransferReport) {
 }
 
 fn effect_line(effect: &Effect) -> String {
-    let unit = unit_of(effect.figure.dimension());
+    let unit = Unit::of(effect.figure.dimension());
     let setting = format!("{} {} -> {}", effect.factor, effect.from, effect.to);
     // Of a longer one the figures stand below it.
     let setting =

@@ -5,8 +5,7 @@ use netcliff_lab::trend::{LevelChange, Series, Trend};
 use super::Style;
 use super::comparison::words_of;
 use super::page::{Page, Tone};
-use crate::drawing::unit_of;
-use crate::format;
+use crate::format::{self, Unit};
 
 /// The answer first, then a paragraph a figure whose level changed; with `all` also those whose level did not.
 pub fn trend(trend: &Trend, all: bool, style: Style) -> String {
@@ -16,7 +15,7 @@ pub fn trend(trend: &Trend, all: bool, style: Style) -> String {
     page.paragraph(0, tone, &answer(trend, changed));
     for series in trend.series.iter().filter(|series| all || !series.changes.is_empty()) {
         page.heading(&format!("{}, {}", series.point, words_of(&series.quantity)));
-        let unit = unit_of(series.quantity.dimension);
+        let unit = Unit::of(series.quantity.dimension);
         for (at, level) in series.levels.iter().enumerate() {
             let before = at.checked_sub(1).and_then(|before| series.changes.get(before));
             before.into_iter().for_each(|change| page.item("- ", &said(series, change)));

@@ -188,7 +188,7 @@ impl Trial {
         );
         for effect in &self.figures {
             let Some(measure) = measure::ALL.iter().find(|measure| measure.key == effect.figure) else { continue };
-            let unit = report::drawing::unit_of(measure.dimension);
+            let unit = report::format::Unit::of(measure.dimension);
             let cell = |value: Option<f64>| {
                 value.map_or_else(|| "-".to_owned(), |value| report::format::quantity(value, unit))
             };

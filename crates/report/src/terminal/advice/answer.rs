@@ -4,7 +4,6 @@ use netcliff_core::Advice;
 use netcliff_core::advice::{Candidate, FRONT, Overall, Standing, Verdict};
 
 use super::{OTHERS, brief};
-use crate::drawing::unit_of;
 use crate::format::{self, Unit};
 use crate::terminal::page::{Page, Tone};
 
@@ -93,7 +92,7 @@ fn gives(candidate: &Candidate) -> String {
 
 fn zone_of(advice: &Advice, zone: f64) -> String {
     let of_cpu = if advice.goal.measure.key.starts_with("cpu") { " of one CPU" } else { "" };
-    format!("{}{of_cpu}", format::quantity(zone, unit_of(advice.goal.measure.dimension)))
+    format!("{}{of_cpu}", format::quantity(zone, Unit::of(advice.goal.measure.dimension)))
 }
 
 /// Result of the advised settings against the constraints, and which others are as good.
@@ -105,7 +104,7 @@ pub(super) fn judged(page: &mut Page, advice: &Advice) {
     for candidate in advice.advised.iter().filter_map(|scheme| advice.candidate(scheme)) {
         for judged in &candidate.constraints {
             let measure = judged.constraint.measure;
-            let value = candidate.figure(measure).map(|figure| format::figure(&figure, unit_of(measure.dimension)));
+            let value = candidate.figure(measure).map(|figure| format::figure(&figure, Unit::of(measure.dimension)));
             let standing = match judged.standing {
                 Standing::Met => "kept",
                 Standing::Missed => "broken",
