@@ -32,6 +32,7 @@ pub fn start(asked: bool, to_stderr: bool, command: &str) -> anyhow::Result<()> 
     }
     // A process has one command.
     let _ = LIVE.set(Live { began: Instant::now(), to_stderr, result: Mutex::default() });
+    output::listen(|message| tell("message", || json!({"message": message})));
     tell(
         "begin",
         || json!({"schema": SCHEMA, "command": command, "version": env!("CARGO_PKG_VERSION"), "command_line": crate::output::command_line()}),

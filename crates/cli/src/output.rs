@@ -12,7 +12,6 @@ use netcliff_core::quote::shell;
 use netcliff_host::files::{self, Form};
 use netcliff_report::{Style, format};
 
-use crate::live;
 use crate::outlet::Outlet;
 
 /// An error in the user's input: exit code 2.
@@ -36,6 +35,9 @@ pub fn usage(error: impl std::fmt::Display) -> anyhow::Error {
 static OUTLETS: OnceLock<Outlets> = OnceLock::new();
 /// Set by the first signal that asks this process to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// Receives each message of [`say`] as well.
+static LISTENER: OnceLock<fn(&str)> = OnceLock::new();
 
 /// Lines before that, each with whether it goes to stderr: a process with threads could not enter a user namespace.
 static EARLY: Mutex<Vec<(bool, String)>> = Mutex::new(Vec::new());
@@ -192,11 +194,18 @@ pub fn sentences(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// From now on `listener` receives each message of [`say`] as well, without the program's name in front. The first call counts.
+pub fn listen(listener: fn(&str)) {
+    let _ = LISTENER.set(listener);
+}
+
 /// A line to stderr, wrapped at the terminal's width if it is one. A failure of that cannot be reported.
 pub fn say(text: impl std::fmt::Display) {
     let text = text.to_string();
     let message = text.strip_prefix("netcliff: ").unwrap_or(&text);
-    live::tell("message", || serde_json::json!({"message": message}));
+    if let Some(listener) = LISTENER.get() {
+        listener(message);
+    }
     say_plainly(&text);
 }
 
