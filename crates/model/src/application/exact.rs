@@ -32,7 +32,7 @@ use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::TimeShape;
 use crate::schemes::modulated::{Chain, Phases, Role};
 use crate::schemes::{self, AsTimer, Gathering, LARGEST_WEIGHT, Work};
-use band::longest_progress;
+use band::{Band, longest_progress};
 use budget::Budget;
 use excursion::{Costs, Excursion};
 use free::Wait;
@@ -226,7 +226,10 @@ fn solve_plan(
     let is_cold = host.cold_protocol_s + host.cold_application_s > 0.0;
     let polls = Polls::of(&excursion, most, budget);
     let cycle = cycle(plan, (&excursion, polls.as_ref()), &socket, is_cold, budget)?;
-    let idle = socket.idle(&cycle, plan.wait, work.arrival_pps, budget)?;
+    let idle = match plan.wait {
+        Wait::Nothing => socket.idle(&cycle, work.arrival_pps, budget)?,
+        _ => Band::new(&socket, &cycle, work.arrival_pps, budget)?.stationary(budget)?,
+    };
     let mut free = Free::new(&socket, &cycle, &idle, (plan.wait, excursion.places), work.arrival_pps, budget)?;
     let totals = match &polls {
         Some(polls) => polls::Pass::totals(polls, (most, cycle.longest()), &free.begun, budget)?,

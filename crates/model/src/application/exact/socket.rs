@@ -3,9 +3,8 @@
 //!
 //! While the ring is idle, the application makes progress. An arrival begins a wait for its interrupt, with further
 //! progress, and then an excursion, which adds a batch to the socket. Without a wait, cut equations give each state
-//! from those below it; otherwise the chain is a band, solved by elimination (GTH).
+//! from those below it ([`Socket::idle`]); otherwise the chain is a band, solved by elimination (GTH).
 
-use super::band::Band;
 use super::budget::Budget;
 use super::free::{Pace, Wait, Waited};
 use super::laws::Served;
@@ -111,11 +110,8 @@ impl Socket {
         wait.solve(arrival_pps, places, Pace::NONE, self.most_progress(), budget)
     }
 
-    /// Distribution over the ring's idle time; None if the budget does not suffice.
-    pub fn idle(&self, cycle: &Cycle, wait: Wait, arrival_pps: f64, budget: &Budget) -> Option<Idle> {
-        if wait != Wait::Nothing {
-            return Band::new(self, cycle, arrival_pps, budget)?.stationary(budget);
-        }
+    /// Distribution over the ring's idle time if nothing is waited for; None if the budget does not suffice.
+    pub fn idle(&self, cycle: &Cycle, arrival_pps: f64, budget: &Budget) -> Option<Idle> {
         let longest = cycle.nodes.iter().map(|node| node.served[0].equal.len()).max().unwrap_or(0);
         budget.take((self.most * longest * cycle.nodes.len()) as f64)?;
         Some(wide::run(ByCuts { socket: self, cycle, arrival_pps }))
