@@ -78,6 +78,7 @@ pub use end::{Completions, End};
 pub use far::{Congestion, TransferKind};
 pub use far_end_request::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS, MOST_FAR_WINDOWS};
 pub use follow::Followed;
+pub(crate) use linux::storage_bps;
 pub use live::Interval;
 pub use many::{Agent, AgentPart, Many, run_many};
 pub use mapped::Mapped;

@@ -17,7 +17,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::bulk::{Channel, DatagramPath, ReceivePath, SendPath, Settings, Transfer};
+use crate::bulk::{self, Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, Transfer};
 use netcliff_core::ledger::TrialLedger;
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamReport;
@@ -260,6 +260,8 @@ fn measured(
     said: &mut dyn FnMut(&str),
 ) -> Result<StreamReport, WireError> {
     let begin = std::time::Instant::now();
+    // Before the transfers, which leave the file in the page cache.
+    let storage_bps = storage_bps(options);
     let mut configs = configurations(options);
     let mut meters = Meters::start(options, far);
     let mut before = Disturbances::of_this_host();
@@ -295,11 +297,22 @@ fn measured(
     }
     let stopped = options.stop.load(Ordering::Relaxed);
     let mut report = summary::report(options, far, &configs, &meters, fingerprints);
+    summary::add_storage(&mut report, storage_bps);
     report.warnings.extend(Disturbances::of_this_host().since(&before));
     report.warnings.extend(limits.iter().cloned());
     report.partial |= stopped;
     report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());
     Ok(report)
+}
+
+/// Rate at which this host reads the file of a path that sends one from a disk (bit/s). `None`: this end sends none, or it cannot be read,
+/// which the transfer reports.
+fn storage_bps(options: &StreamOptions) -> Option<f64> {
+    if options.method.direction().unwrap_or(options.template.direction) == Direction::Receive {
+        return None;
+    }
+    let rate = |path: &Path| if let Path::Stream(path) = path { bulk::storage_bps(path)?.ok() } else { None };
+    options.paths.iter().find_map(rate)
 }
 
 fn configurations(options: &StreamOptions) -> Vec<Config> {

@@ -128,13 +128,13 @@ pub struct StreamArgs {
     /// How blocks are sent; UDP: single, batch, gso, gso-tx (UDP_SEGMENT alone), gro-rx (UDP_GRO)
     #[arg(long, value_delimiter = ',', value_name = "PATH,...", help_heading = "Transfer")]
     pub path: Vec<PathName>,
-    /// File for --path sendfile [default: each sender makes a temporary one of --file-size; an agent opens no other]
+    /// File or block device for --path sendfile [default: each sender makes a temporary file of --file-size; an agent opens no other]
     #[arg(long, value_name = "FILE", help_heading = "Transfer", hide_short_help = true)]
     pub file: Option<PathBuf>,
     /// Size of the temporary file [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with = "file", help_heading = "Transfer", hide_short_help = true)]
     pub file_size: Option<u64>,
-    /// Drop the file from the page cache before each pass
+    /// Drop the file from the page cache before each pass, and measure what its storage reads without a network
     #[arg(long, help_heading = "Transfer", hide_short_help = true)]
     pub cold: bool,
     /// How to measure: default, lmbench2, lmbench3, ttcp, acked

@@ -29,6 +29,11 @@ pub(super) fn sender<'a>(
     })
 }
 
+/// No rate: no path sends a file.
+pub(crate) fn storage_bps(_: &SendPath) -> Option<Result<f64, WireError>> {
+    None
+}
+
 pub(super) fn receiver<'a>(_: BorrowedFd<'a>, _: usize, _: u64) -> Result<Box<dyn DataPath + 'a>, WireError> {
     refused("io_uring")
 }

@@ -17,7 +17,10 @@ use super::aligned::block;
 use super::end::DataPath;
 use netcliff_packets::error::WireError;
 
+use send_file::SendFile;
+
 pub(super) use error_queue::icmp;
+pub(crate) use send_file::storage_bps;
 pub(super) use uring::{Multishot, receive_bytes};
 
 /// The sender of a stream by a path that only Linux has.
@@ -27,11 +30,10 @@ pub(super) fn sender<'a>(
     block_bytes: usize,
     stall_ns: u64,
 ) -> Result<Box<dyn DataPath + 'a>, WireError> {
+    if let Some(file) = SendFile::of(channel, path, block_bytes) {
+        return Ok(Box::new(file?));
+    }
     Ok(match path {
-        SendPath::SendFile { file, cold } => Box::new(send_file::SendFile::open(channel, file, *cold, block_bytes)?),
-        SendPath::SendOwnFile { bytes, cold } => {
-            Box::new(send_file::SendFile::own(channel, *bytes, *cold, block_bytes)?)
-        }
         SendPath::Uring { zero_copy } => {
             Box::new(uring::Sender::new(channel, block(block_bytes), *zero_copy, stall_ns)?)
         }

@@ -30,6 +30,15 @@ use wire::{tcp, udp};
 
 pub(super) use samples::samples;
 
+/// Adds the rate of the storage that a file is sent from (bit/s).
+pub(super) fn add_storage(report: &mut StreamReport, storage_bps: Option<f64>) {
+    let Some(bps) = storage_bps else { return };
+    report.storage_bps = Some(bps);
+    let alone = format!("{} without a network (one thread, read(2) of 1 MiB)", units::print_bps(bps));
+    report.asked.push(("storage".to_owned(), alone));
+    report.warnings.extend(warned::storage(&report.rows, bps));
+}
+
 /// All configurations as a report.
 pub(super) fn report(
     options: &StreamOptions,
@@ -70,6 +79,7 @@ pub(super) fn report(
         provenance: provenance(options, &fingerprint),
         fingerprint,
         far_fingerprint,
+        storage_bps: None,
     }
 }
 

@@ -1,16 +1,18 @@
 //! Sends a file by sendfile(2), from the page cache or (after dropping it from the cache) from the disk.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::sendfile::sendfile;
 use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs, statfs};
 
+use crate::bulk::SendPath;
 use crate::bulk::aligned::block;
 use crate::bulk::end::DataPath;
 use netcliff_packets::error::WireError;
@@ -21,40 +23,44 @@ const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 const ON_DISK: &str = "/var/tmp";
 /// Share of a file that may be in the page cache after it was dropped, e.g. by readahead for another reader.
 const MOST_CACHED: f64 = 0.1;
+/// Longest time for which a file is read by itself.
+const ALONE: Duration = Duration::from_secs(1);
 
-pub(super) struct SendFile<'a> {
-    channel: BorrowedFd<'a>,
+/// A file to be sent.
+struct Source {
     file: File,
     name: PathBuf,
-    file_bytes: u64,
-    at: u64,
+    bytes: u64,
     cold: bool,
-    block_bytes: usize,
 }
 
-impl<'a> SendFile<'a> {
-    pub(super) fn open(
-        channel: BorrowedFd<'a>,
-        path: &Path,
-        cold: bool,
-        block_bytes: usize,
-    ) -> Result<Self, WireError> {
+impl Source {
+    /// Opens a file, or a block device with all its bytes.
+    fn named(path: &Path, cold: bool) -> Result<Self, WireError> {
         let failed = |e| WireError::system(format!("read {}", path.display()), e);
-        let file = File::open(path).map_err(failed)?;
+        let mut file = File::open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
-        if !about.is_file() || about.len() == 0 {
-            return Err(WireError::setting("file", path.display(), "a regular file that is not empty"));
+        let bytes = if about.file_type().is_block_device() {
+            file.seek(SeekFrom::End(0)).map_err(failed)?
+        } else if about.is_file() {
+            about.len()
+        } else {
+            0
+        };
+        if bytes == 0 {
+            let accepted = "a regular file that is not empty, or a block device";
+            return Err(WireError::setting("file", path.display(), accepted));
         }
-        Self::ready(Self { channel, file, name: path.to_owned(), file_bytes: about.len(), at: 0, cold, block_bytes })
+        Self { file, name: path.to_owned(), bytes, cold }.ready()
     }
 
-    /// Sends an unnamed file in a directory for temporary files.
-    pub(super) fn own(channel: BorrowedFd<'a>, bytes: u64, cold: bool, block_bytes: usize) -> Result<Self, WireError> {
+    /// Makes an unnamed file in a directory for temporary files.
+    fn own(bytes: u64, cold: bool) -> Result<Self, WireError> {
         if bytes == 0 {
             return Err(WireError::setting("file size", bytes, "at least 1 byte"));
         }
         let (file, name) = own_file(bytes, &directory(std::env::temp_dir(), cold))?;
-        Self::ready(Self { channel, file, name, file_bytes: bytes, at: 0, cold, block_bytes })
+        Self { file, name, bytes, cold }.ready()
     }
 
     /// Drops the file from the page cache, if it is to be read from the disk.
@@ -81,9 +87,56 @@ impl<'a> SendFile<'a> {
     }
 }
 
+pub(super) struct SendFile<'a> {
+    channel: BorrowedFd<'a>,
+    source: Source,
+    at: u64,
+    block_bytes: usize,
+}
+
+impl<'a> SendFile<'a> {
+    /// Sends the file of a path. `None` if the path sends none.
+    pub(super) fn of(channel: BorrowedFd<'a>, path: &SendPath, block_bytes: usize) -> Option<Result<Self, WireError>> {
+        Some(source(path)?.map(|source| Self { channel, source, at: 0, block_bytes }))
+    }
+}
+
+fn source(path: &SendPath) -> Option<Result<Source, WireError>> {
+    match path {
+        SendPath::SendFile { file, cold } => Some(Source::named(file, *cold)),
+        SendPath::SendOwnFile { bytes, cold } => Some(Source::own(*bytes, *cold)),
+        _ => None,
+    }
+}
+
+/// Rate at which one thread reads the file of a path from its disk, without a network (bit/s): read(2) of 1 MiB, one pass, or
+/// [`ALONE`] if that is shorter. `None`: the path sends no file, or one from the page cache.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn storage_bps(path: &SendPath) -> Option<Result<f64, WireError>> {
+    let (SendPath::SendFile { cold: true, .. } | SendPath::SendOwnFile { cold: true, .. }) = path else { return None };
+    let read = |source: &Source| -> io::Result<f64> {
+        let (mut file, mut block, mut bytes) = (&source.file, vec![0; 1 << 20], 0);
+        file.rewind()?;
+        let began = Instant::now();
+        while bytes < source.bytes && began.elapsed() < ALONE {
+            match file.read(&mut block)? {
+                0 => break,
+                more => bytes += more as u64,
+            }
+        }
+        Ok(bytes as f64 * 8.0 / began.elapsed().as_secs_f64())
+    };
+    Some(source(path)?.and_then(|source| {
+        read(&source).map_err(|error| WireError::system(format!("read {}", source.name.display()), error))
+    }))
+}
+
 /// Whether the file system has no disk: dropping the page cache would lose the data, so the kernel does not drop it.
+/// A block device's node is in such a file system, its data are not.
 fn lies_in_memory(file: &File) -> io::Result<bool> {
-    Ok(is_memory(fstatfs(file)?.filesystem_type()))
+    Ok(!file.metadata()?.file_type().is_block_device() && is_memory(fstatfs(file)?.filesystem_type()))
 }
 
 fn is_memory(kind: FsType) -> bool {
@@ -119,21 +172,21 @@ fn own_file(bytes: u64, directory: &Path) -> Result<(File, PathBuf), WireError> 
 
 impl DataPath for SendFile<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
-        let wanted = (self.file_bytes - self.at).min(self.block_bytes as u64) as usize;
+        let wanted = (self.source.bytes - self.at).min(self.block_bytes as u64) as usize;
         let mut offset = self.at as libc::off_t;
-        let sent = sendfile(self.channel, &self.file, Some(&mut offset), wanted)?;
+        let sent = sendfile(self.channel, &self.source.file, Some(&mut offset), wanted)?;
         if sent == 0 {
             return Err(io::Error::other(format!(
                 "{} ended at {} of {} bytes: it shrank while it was sent",
-                self.name.display(),
+                self.source.name.display(),
                 self.at,
-                self.file_bytes
+                self.source.bytes
             )));
         }
         self.at += sent as u64;
-        if self.at >= self.file_bytes {
+        if self.at >= self.source.bytes {
             self.at = 0;
-            self.rewind_cache()?;
+            self.source.rewind_cache()?;
         }
         Ok((sent, 1))
     }
@@ -166,6 +219,18 @@ mod cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_file_from_a_disk_has_a_rate_of_its_storage() {
+        let own = |cold| SendPath::SendOwnFile { bytes: 3 << 20, cold };
+        assert!(storage_bps(&own(false)).is_none() && storage_bps(&SendPath::Write).is_none());
+        let rate_bps = storage_bps(&own(true)).unwrap().unwrap();
+        assert!((1e6..1e13).contains(&rate_bps), "{rate_bps}");
+        let gone = SendPath::SendFile { file: "/nowhere/at-all".into(), cold: true };
+        assert!(storage_bps(&gone).unwrap().unwrap_err().to_string().contains("/nowhere/at-all"));
+        let device = SendPath::SendFile { file: "/dev/null".into(), cold: true };
+        assert!(storage_bps(&device).unwrap().unwrap_err().to_string().contains("block device"));
+    }
 
     #[test]
     fn what_is_read_cold_is_on_a_disk() {

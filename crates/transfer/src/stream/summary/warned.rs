@@ -23,6 +23,22 @@ pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[C
     of_rows.chain(smaller_buffers(options, configs)).collect()
 }
 
+/// Share of its storage's own rate from which on a transfer is limited by it.
+const STORAGE: f64 = 0.9;
+
+/// Rows whose goodput is that of the storage, which one thread reads at `storage_bps` without a network.
+pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<String> {
+    let of_row = |row: &StreamRow| {
+        let share = row.goodput_bps.as_ref()?.median / storage_bps;
+        let name = format!("{} of {}", row.path, units::print_bytes(row.block_bytes));
+        let percent = share * 100.0;
+        (share > STORAGE).then(|| {
+            format!("{name}: the storage limits the rate, which is {percent:.0} % of its own without a network")
+        })
+    };
+    rows.iter().filter_map(of_row).collect()
+}
+
 /// Threads that were fully busy.
 fn full_threads(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
     let Some(threads) = threads else { return Vec::new() };
