@@ -60,6 +60,8 @@ pub struct Queues {
     pub transmit: u32,
     /// Node of the device.
     pub node: Option<u32>,
+    /// Number of cores that other devices of the node were given before: queue 0 goes to the core after them, or to the first again.
+    pub after: u32,
 }
 
 /// The CPU of each queue.
@@ -103,7 +105,11 @@ impl Topology {
 
 /// Places every queue on a usable CPU; nothing only where no CPU is usable.
 pub fn plan(topology: &Topology, queues: Queues, design: Design) -> Assignment {
-    let cores = topology.near(queues.node);
+    let mut cores = topology.near(queues.node);
+    if !cores.is_empty() {
+        let turn = queues.after as usize % cores.len();
+        cores.rotate_left(turn);
+    }
     // First threads of all cores, then second ones: a core is shared only when all have work.
     let deepest = cores.iter().map(Vec::len).max().unwrap_or(0);
     let threads: Vec<u32> =
@@ -129,14 +135,15 @@ pub fn plan(topology: &Topology, queues: Queues, design: Design) -> Assignment {
     Assignment { receive, transmit }
 }
 
-/// The CPU for each queue interrupt of a port. An interrupt for both directions goes where its queue receives.
-pub fn interrupts(inspection: &Inspection, port: &Port, design: Design) -> Vec<(u32, u32)> {
+/// The CPU for each queue interrupt of a port; `after`: number of cores of its node that other ports were given before. An interrupt for
+/// both directions goes where its queue receives.
+pub fn interrupts(inspection: &Inspection, port: &Port, design: Design, after: u32) -> Vec<(u32, u32)> {
     let irqs: Vec<&Irq> = port.queue_irqs().collect();
     let counted = |transmit: bool| {
         let of = irqs.iter().filter(|irq| (irq.direction == Some(Direction::Transmit)) == transmit);
         of.enumerate().map(|(place, irq)| irq.queue.unwrap_or(place as u32) + 1).max().unwrap_or(0)
     };
-    let queues = Queues { receive: counted(false), transmit: counted(true), node: port.nic.numa_node };
+    let queues = Queues { receive: counted(false), transmit: counted(true), node: port.nic.numa_node, after };
     let assignment = plan(&Topology::of(inspection), queues, design);
     let (mut receiving, mut transmitting) = (0_u32.., 0_u32..);
     let place = |irq: &Irq| {

@@ -198,6 +198,8 @@ fn queues(port: &Port) -> Option<String> {
 struct Draft<'a> {
     inspection: &'a Inspection,
     wish: &'a Wish,
+    /// The ports that the plan is for, in its order.
+    ports: &'a [&'a Port],
     steps: Vec<Step>,
     notes: Vec<String>,
 }
@@ -212,6 +214,17 @@ impl Draft<'_> {
 
     fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
+    }
+
+    /// Number of cores of the port's node that the ports before it were given, a core a queue. A host that forwards gives all ports the same
+    /// ones, so that a packet is received and sent on one core (Gasparakis and Waskiewicz 2010, figure 6).
+    fn cores_before(&self, port: &Port) -> u32 {
+        if self.inspection.routes() {
+            return 0;
+        }
+        let before = self.ports.iter().take_while(|other| other.nic.name != port.nic.name);
+        let near = before.filter(|other| other.nic.numa_node == port.nic.numa_node && other.queue_irqs().count() > 0);
+        near.map(|other| other.receive_queues().unwrap_or(0)).sum()
     }
 
     fn wants(&self, objective: Objective) -> bool {
@@ -268,7 +281,7 @@ pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, PlanError> {
     // To the planner a spared CPU is an isolated one.
     let sparing = (!wish.spared.is_empty()).then(|| sparing(inspection, &wish.spared));
     let seen = sparing.as_ref().unwrap_or(inspection);
-    let mut draft = Draft { inspection: seen, wish, steps: Vec::new(), notes: Vec::new() };
+    let mut draft = Draft { inspection: seen, wish, ports: &ports, steps: Vec::new(), notes: Vec::new() };
     if seen.usable_cpus().is_empty() {
         draft.note("every CPU is offline, isolated or spared: no work is placed");
     }

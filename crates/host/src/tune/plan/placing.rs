@@ -25,7 +25,16 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     if draft.inspection.host.cpu.online.len() < 2 || draft.inspection.usable_cpus().is_empty() {
         return;
     }
-    let placed = affinity::interrupts(draft.inspection, port, design);
+    let before = draft.cores_before(port);
+    let placed = affinity::interrupts(draft.inspection, port, design, before);
+    let cores = rules::near_cores(draft.inspection, port) as u32;
+    if before > 0 && before + port.receive_queues().unwrap_or(0) > cores {
+        draft.note(format!(
+            "{}: its queues and those of the interfaces before it are more than the {cores} cores of their node, so that they share some: \
+             fewer queues for each (ethtool -L) would part them",
+            port.nic.name
+        ));
+    }
     for (number, cpu) in placed {
         let Some(irq) = port.irqs.iter().find(|irq| irq.number == number) else { continue };
         let reason = match design {
@@ -96,7 +105,9 @@ pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
 /// Where the queues of a direction will be served: the planned CPU of each one's interrupt.
 fn planned_cpus(draft: &Draft<'_>, port: &Port, direction: Direction) -> BTreeMap<u32, u32> {
     let planned: BTreeMap<u32, u32> =
-        affinity::interrupts(draft.inspection, port, design(draft, port)).into_iter().collect();
+        affinity::interrupts(draft.inspection, port, design(draft, port), draft.cores_before(port))
+            .into_iter()
+            .collect();
     let paths = port.queues.iter().filter(|path| path.direction == direction);
     paths.filter_map(|path| Some((path.queue, *planned.get(&path.irq?)?))).collect()
 }

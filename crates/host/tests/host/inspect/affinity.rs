@@ -14,7 +14,7 @@ fn flat(cpus: u32) -> Topology {
 }
 
 fn four_queues() -> Queues {
-    Queues { receive: 4, transmit: 4, node: Some(0) }
+    Queues { receive: 4, transmit: 4, node: Some(0), after: 0 }
 }
 
 /// Figure 6: receive queue n and transmit queue n on core n, so that what is forwarded stays in one cache.
@@ -43,6 +43,15 @@ fn figure_7_on_as_many_cpus_as_queues() {
     assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![5, 4, 7, 6] });
 }
 
+/// Several devices of a node have cores of their own as long as there are any.
+#[test]
+fn devices_get_cores_of_their_own() {
+    let two =
+        |cores| [0, 4].map(|after| plan(&flat(cores), Queues { after, ..four_queues() }, Design::Pairing).receive);
+    assert_eq!(two(8), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+    assert_eq!(two(6), [[0, 1, 2, 3], [4, 5, 0, 1]]);
+}
+
 /// The captured igb has an interrupt for each of four receive and four transmit queues, and four CPUs.
 #[test]
 fn an_igb_is_spread_otherwise_than_paired() {
@@ -50,7 +59,8 @@ fn an_igb_is_spread_otherwise_than_paired() {
     let dir = igb.lay();
     let host = Inspection::of_capture(dir.path()).unwrap();
     for port in host.ports.iter().filter(|port| port.queue_irqs().count() > 1) {
-        let (paired, spread) = (interrupts(&host, port, Design::Pairing), interrupts(&host, port, Design::Spread));
+        let (paired, spread) =
+            (interrupts(&host, port, Design::Pairing, 0), interrupts(&host, port, Design::Spread, 0));
         assert_ne!(paired, spread, "{}", port.nic.name);
         let on = |direction: Direction, queue: u32| {
             let irq =
@@ -84,12 +94,12 @@ fn a_captured_router_is_planned_on_the_node_of_its_nic() {
     let dir = base().lay();
     let host = Inspection::of_capture(dir.path()).unwrap();
     let port = host.port("eth1").unwrap();
-    assert_eq!(interrupts(&host, port, Design::Pairing), [(50, 0), (51, 1), (52, 2), (53, 3)]);
+    assert_eq!(interrupts(&host, port, Design::Pairing, 0), [(50, 0), (51, 1), (52, 2), (53, 3)]);
     let isolated = base().file("sys/devices/system/cpu/isolated", "0-1,8-9\n").lay();
     let host = Inspection::of_capture(isolated.path()).unwrap();
     let port = host.port("eth1").unwrap();
-    assert_eq!(interrupts(&host, port, Design::Pairing), [(50, 2), (51, 3), (52, 2), (53, 3)]);
-    assert_eq!(interrupts(&host, port, Design::Spread), [(50, 2), (51, 3), (52, 10), (53, 11)]);
+    assert_eq!(interrupts(&host, port, Design::Pairing, 0), [(50, 2), (51, 3), (52, 2), (53, 3)]);
+    assert_eq!(interrupts(&host, port, Design::Spread, 0), [(50, 2), (51, 3), (52, 10), (53, 11)]);
 }
 
 /// Machines: nodes x cores x threads, numbered in either way that kernels do, some CPUs offline or isolated.
@@ -113,10 +123,11 @@ fn machines() -> impl Strategy<Value = Topology> {
 }
 
 fn queues() -> impl Strategy<Value = Queues> {
-    (0..40_u32, 0..40_u32, prop::option::of(0..4_u32)).prop_map(|(receive, transmit, node)| Queues {
+    (0..40_u32, 0..40_u32, prop::option::of(0..4_u32), 0..9_u32).prop_map(|(receive, transmit, node, after)| Queues {
         receive,
         transmit,
         node,
+        after,
     })
 }
 
@@ -185,7 +196,7 @@ proptest! {
             cores: Vec::new(),
             nodes: BTreeMap::from([(0, (0..cores).collect()), (1, (cores..2 * cores).collect())]),
         };
-        let on = |node| plan(&machine, Queues { receive, transmit: receive, node: Some(node) }, design);
+        let on = |node| plan(&machine, Queues { receive, transmit: receive, node: Some(node), after: 0 }, design);
         let (first, second) = (on(0), on(1));
         let moved = |cpus: &[u32]| cpus.iter().map(|cpu| cpu + cores).collect::<Vec<_>>();
         prop_assert_eq!(moved(&first.receive), second.receive);

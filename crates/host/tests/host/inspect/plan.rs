@@ -264,6 +264,20 @@ fn designs_differ_where_interrupts_are_apart() {
     assert_eq!(placed(None), ["tx-0: 2 -> 8", "tx-1: 3 -> 9"], "SMT: the second threads of CPUs 0 and 1");
 }
 
+/// A router gives both ports the same cores; other hosts part them where there are cores enough, and say where there are not.
+#[test]
+fn only_a_router_gives_its_ports_the_same_cores_by_design() {
+    let shares = |host: &Overlay| {
+        let plan = planned(host, &Wish::new(Objective::Throughput));
+        plan.notes.iter().filter(|note| note.contains("more than the 4 cores")).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(shares(&base()), [""; 0]);
+    let end_host =
+        base().file("proc/sys/net/ipv4/ip_forward", "0\n").file("proc/sys/net/ipv6/conf/all/forwarding", "0\n");
+    let notes = shares(&end_host);
+    assert!(notes.len() == 1 && notes[0].starts_with("eth1: "), "{notes:?}");
+}
+
 #[test]
 fn irqbalance_is_told_of_and_mtu_is_set_only_when_asked_for() {
     let host = base().file("proc/612/comm", "irqbalance\n");
