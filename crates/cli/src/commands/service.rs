@@ -8,6 +8,7 @@ use netcliff_core::service::ServiceTrial;
 use netcliff_find::Idle;
 use netcliff_report as report;
 use netcliff_report::Style;
+use netcliff_report::drawing::Drawing;
 use netcliff_service::bench::Observer;
 use netcliff_service::error::FindError;
 use netcliff_service::find::{Options, Target, find};
@@ -25,7 +26,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     live::start(args.live, args.json, "find")?;
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
-    refuse_unwritable_files([args.html.as_deref()])?;
+    refuse_unwritable_files([args.html.as_deref(), args.svg.as_deref()])?;
     let options = options(args)?;
     options.check().map_err(explain)?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
@@ -67,9 +68,13 @@ fn show(args: &FindArgs, finding: &ServiceFinding) -> anyhow::Result<()> {
     } else {
         output::page(&report::terminal::service(finding, output::style()))?;
     }
+    let drawing = Drawing::of_service("response times over the load", finding);
     if let Some(path) = &args.html {
         let text = report::terminal::service(finding, Style { width: PAGE_COLUMNS, ..Style::default() });
-        write(path, &report::html::text("find --service", &text, None, &finding.provenance))?;
+        write(path, &report::html::text("find --service", &text, Some(&drawing), &finding.provenance))?;
+    }
+    if let Some(path) = &args.svg {
+        write(path, &report::svg::experiment(&drawing))?;
     }
     Ok(())
 }
@@ -125,7 +130,6 @@ fn refuse_others(args: &FindArgs) -> anyhow::Result<()> {
         ("--traffic", args.traffic.is_some()),
         ("--check", !args.check.is_empty()),
         ("--try-suggestions", args.try_suggestions),
-        ("--svg", args.svg.is_some()),
         ("--repeats", args.repeats.is_some()),
         ("--size", args.size != 64),
         ("--work", args.work != 0.0),

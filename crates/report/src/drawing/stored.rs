@@ -1,7 +1,8 @@
 //! Figures of stored runs, whose experiment's file is not at hand: axes as the report gives them.
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
-use netcliff_core::{Dimension, Fidelity, Figure, Provenance, Record};
+use netcliff_core::service::{ResponseTimes, ServiceFinding, ServiceTrial};
+use netcliff_core::{Dimension, EngineKind, Fidelity, Figure, Provenance, Record};
 use netcliff_rfc2544::forwarding::ForwardingReport;
 use netcliff_transfer::experiments::TransferReport;
 use netcliff_transfer::rr::{RrRecord, RrRun};
@@ -65,6 +66,54 @@ impl Drawing {
         };
         let provenance = run.rows.first().map(|record| record.provenance.clone()).unwrap_or_default();
         Self { partial: run.partial, ..stored(title, axes, curves, &provenance) }
+    }
+
+    /// Response times over the load: median and 99th percentile of the trials that count, the limits that were promised, and the cliffs.
+    pub fn of_service(title: &str, finding: &ServiceFinding) -> Self {
+        let counts = |trial: &&ServiceTrial| trial.void.is_none();
+        let trials: Vec<&ServiceTrial> = finding.trials.iter().filter(counts).collect();
+        let measured = |name: &str, of: fn(&ResponseTimes) -> f64| {
+            let dots = trials.iter().filter_map(|trial| {
+                let time_s = of(trial.times.as_ref()?);
+                (time_s > 0.0).then(|| Dot { x: trial.rate_rps, y: time_s.into() })
+            });
+            let mut dots: Vec<Dot> = dots.collect();
+            dots.sort_by(|a, b| a.x.total_cmp(&b.x));
+            let answerer = Some(Answerer { engine: EngineKind::Wire, fidelity: None });
+            Curve { name: name.to_owned(), answerer, dots }
+        };
+        let mut curves = vec![measured("median", |times| times.p50_s), measured("99 %", |times| times.p99_s)];
+        let dots = || curves.iter().flat_map(|curve| &curve.dots);
+        let ends = |of: fn(&Dot) -> f64| {
+            dots().map(of).fold((f64::INFINITY, 0.0), |(low, high), at| (at.min(low), at.max(high)))
+        };
+        let ((left, right), (lowest, highest)) = (ends(|dot| dot.x), ends(|dot| dot.y.value));
+        let line = |name: String, from: (f64, f64), to: (f64, f64)| {
+            let dots = [from, to].map(|(x, y): (f64, f64)| Dot { x, y: y.into() });
+            Curve { name, answerer: None, dots: dots.into() }
+        };
+        let limits = finding
+            .promise
+            .quantiles
+            .iter()
+            .map(|limit| line(format!("promise: {limit}"), (left, limit.within_s), (right, limit.within_s)));
+        let cliffs = [
+            ("cliff, measured", finding.cliff_rps),
+            ("cliff, predicted", finding.predicted.as_ref().map(|one| one.cliff_rps)),
+        ];
+        let cliffs = cliffs.into_iter().filter_map(|(name, rps)| {
+            let rps = rps?.value;
+            Some(line(name.to_owned(), (rps, lowest), (rps, highest)))
+        });
+        let lines: Vec<Curve> = if lowest < highest { limits.chain(cliffs).collect() } else { Vec::new() };
+        curves.extend(lines);
+        curves.retain(|curve| !curve.dots.is_empty());
+        let axes = Axes {
+            x: axis("load (requests)", Dimension::PerSecond, Scale::Linear),
+            y: axis("response time", Dimension::Seconds, Scale::Log),
+        };
+        let drawing = stored(title, axes, curves, &finding.provenance);
+        Self { asked: finding.asked.clone(), partial: finding.partial.is_some(), ..drawing }
     }
 
     /// Throughput over the offered load, a curve a host, scheme, traffic and engine.

@@ -85,16 +85,19 @@ pub fn page(run: &RunSummary, stored: &Stored) -> String {
         Stored::Service(_) | Stored::Stream(_) | Stored::Rr(_) | Stored::Learned(_) | Stored::Profile(_) => {
             let style = Style { width: PAGE_COLUMNS, ..Style::default() };
             let provenance = stored.provenance().cloned().unwrap_or_default();
-            let drawing = of_answers(run, stored);
+            let drawing = of_times(run, stored);
             html::text(&title(run), &text(run, stored, true, style), drawing.as_ref(), &provenance)
         }
     }
 }
 
-/// How long the answers of `rr` took.
-fn of_answers(run: &RunSummary, stored: &Stored) -> Option<Drawing> {
-    let Stored::Rr(answers) = stored else { return None };
-    Some(Drawing::of_rr(&title(run), answers))
+/// How long the answers of `rr`, or of a service, took.
+fn of_times(run: &RunSummary, stored: &Stored) -> Option<Drawing> {
+    match stored {
+        Stored::Rr(answers) => Some(Drawing::of_rr(&title(run), answers)),
+        Stored::Service(finding) => Some(Drawing::of_service(&title(run), finding)),
+        _ => None,
+    }
 }
 
 /// The figure of a run.
@@ -109,8 +112,8 @@ pub(super) fn figure(run: &RunSummary, stored: &Stored) -> anyhow::Result<String
         Stored::Forwarding(found) => drawn(Drawing::of_forwarding(found)),
         Stored::Transfers(found) => drawn(Drawing::of_transfers(found)),
         Stored::Records(records) => drawn(Drawing::of_records(&title(run), records, run.state != "done")),
-        Stored::Rr(_) => of_answers(run, stored).and_then(drawn),
-        Stored::Service(_) | Stored::Stream(_) | Stored::Learned(_) | Stored::Profile(_) => None,
+        Stored::Rr(_) | Stored::Service(_) => of_times(run, stored).and_then(drawn),
+        Stored::Stream(_) | Stored::Learned(_) | Stored::Profile(_) => None,
     };
     let kind = &run.kind;
     figure.ok_or_else(|| {
