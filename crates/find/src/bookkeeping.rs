@@ -1,10 +1,12 @@
-//! The measured CPU split in the bookkeeping of model and simulation, row for row.
+//! Converts the measured CPU shares to the terms of model and simulation.
 //!
-//! The meter sees where the CPU was, the engines know what for. What an interrupt costs whom it hits beyond its handler (leaving
-//! and entering a virtual machine, cold caches) the meter finds in the application, in softirqs or in idle time; the engines' interrupt row has it. A
-//! NET_RX softirq is to the meter one thing; to the engines it is polls and packets. So the calibrated hidden cost of each counted
-//! interrupt is moved to the interrupt row, from where it hit, and the calibrated cost of each counted poll to the poll row. The sum stays
-//! what it was. What the engines do not have (other tasks, other softirqs, behind a NIC the timer's interrupts) is reported beside.
+//! The meter sees in which context the CPU was; the engines know what it worked for. Costs of an interrupt beyond its
+//! handler (leaving and entering a virtual machine, cold caches) appear to the meter as time of the application,
+//! softirqs or idle time that was interrupted; in the engines they belong to the interrupt. A NET_RX softirq is one
+//! context to the meter, but polls and packets to the engines. So for each counted interrupt its calibrated hidden cost
+//! is moved to the interrupt share, from what it interrupted, and for each counted poll its calibrated cost to the poll
+//! share. The sum stays the same. Time that the engines do not have (other tasks, other softirqs, with a NIC the
+//! timer's interrupts) is reported separately.
 
 use netcliff_core::finding::{CpuBesides, CpuMeasured};
 use netcliff_core::{CpuShares, Figure};
@@ -13,26 +15,27 @@ use crate::calibrate::Costs;
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, Observation};
 
-/// Calibrated costs that the meter alone cannot separate.
+/// Calibrated costs that the meter cannot separate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seams {
-    /// What an interrupt adds to the application it hits, beyond its handler (s).
+    /// Cost of an interrupt to the application that it interrupts, beyond its handler (s).
     pub hidden_s: f64,
-    /// What one adds to the poll that it hits (s).
+    /// Cost of an interrupt to the poll that it interrupts, beyond its handler (s).
     pub hidden_polling_s: f64,
-    /// A poll without its packets (s).
+    /// Cost of a poll without its packets (s).
     pub poll_s: f64,
 }
 
 impl Seams {
-    /// From calibrated costs. Behind a NIC the engines, too, have what an application pays when it goes on in its own row (`interrupt_resume`).
+    /// The costs to move. With a NIC nothing is moved from the application: the engines also count there what an
+    /// application pays when it continues (`interrupt_resume`).
     pub fn of(costs: &Costs) -> Self {
         let hidden_s = if costs.backlog { costs.hidden_s } else { 0.0 };
         Self { hidden_s, hidden_polling_s: costs.hidden_polling_s, poll_s: costs.poll_s }
     }
 }
 
-/// The CPU shares of a trial in the engines' rows.
+/// CPU shares of a trial in the engines' terms.
 pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     let share = |time_s: f64| Figure::exact(time_s / counts.elapsed_s);
     let busy = counts.busy_interrupts.min(counts.interrupts);
@@ -53,7 +56,7 @@ pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     }
 }
 
-/// Rewrites the splits of trials; those without counts keep theirs.
+/// Converts the CPU shares of trials; those without counts stay unchanged.
 pub fn rewrite(observations: &mut [Observation], seams: Seams) {
     for observation in observations {
         if let Some(counts) = &observation.counts {
@@ -62,7 +65,7 @@ pub fn rewrite(observations: &mut [Observation], seams: Seams) {
     }
 }
 
-/// Measured CPU shares at a load that the engines have no row for; None without a metered trial.
+/// CPU shares at a load that the engines do not have; None without a metered trial.
 pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBesides> {
     let counts = || observations.iter().filter_map(|observation| observation.counts.as_ref());
     let shares =
@@ -74,7 +77,7 @@ pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBeside
     })
 }
 
-/// The same at all loads of the sweep, void trials left out.
+/// The conversion and the remaining shares for all loads of the sweep, without void trials.
 pub fn measured(swept: &[Observation], seams: Seams) -> Option<CpuMeasured> {
     let mut loads: Vec<f64> = swept.iter().map(|observation| observation.spec.rate_pps).collect();
     loads.sort_by(f64::total_cmp);
@@ -92,7 +95,8 @@ pub fn measured(swept: &[Observation], seams: Seams) -> Option<CpuMeasured> {
 mod tests {
     use super::*;
 
-    /// A host that spends 0.4 s of a second in NET_RX, 0.3 s in the application, 0.05 s in handlers, 0.2 s idle and 0.05 s elsewhere.
+    /// A host that spends 0.4 s of a second in NET_RX, 0.3 s in the application, 0.05 s in handlers, 0.2 s idle and
+    /// 0.05 s in other work.
     fn counts() -> Counts {
         Counts {
             elapsed_s: 1.0,
@@ -125,7 +129,7 @@ mod tests {
         assert!((rows.iter().sum::<f64>() - 0.95).abs() < 1e-12, "all but other work: {rows:?}");
     }
 
-    /// Behind a NIC nothing is moved from the application, as the simulator has it there.
+    /// With a NIC nothing is moved from the application, as in the simulator.
     #[test]
     fn what_an_application_pays_behind_a_nic_is_its_own() {
         let costs = Costs { hidden_s: 1e-6, hidden_polling_s: 2e-6, poll_s: 5e-7, ..crate::calibrate::tests::COSTS };

@@ -1,24 +1,25 @@
-//! Calibration: what this host's packets cost, from CPU time at loads well below the cliff.
+//! Calibration: the costs of this host's packets, from CPU time at loads well below the cliff.
 //!
-//! Every trial gives thousands of polls of 1, 2, 3, ... packets, so that one trial alone separates the cost of a packet
-//! from that of a poll; the figures are means over the trials, and their intervals include the machine's drift:
+//! Every trial has thousands of polls of 1, 2, 3, ... packets, so that even one trial separates the cost of a packet
+//! from that of a poll. Results are means over the trials, and their intervals include the machine's drift:
 //!
 //! poll time = poll + protocol x packets + wakeup if the CPU was idle;
 //! application time - hidden x interrupts that hit it = application x packets + context switch x wake-ups.
 //!
 //! The hidden part of an interrupt (leaving and entering a virtual machine, cold caches afterwards) is charged to
-//! whatever it interrupts. An application that works 1 ms a packet while the socket overflows measures it: the excess
-//! over its known work, divided by the interrupts that hit it. It is added to the measured time of handlers. What one takes from a poll that it hits, as only
-//! NICs do that do not mask, is told by polls that were hit before their first packet, against those that were not.
+//! whatever it interrupts. It is measured by an application that works 1 ms per packet while its socket overflows: the
+//! excess over its known work, divided by the number of interrupts during it. It is added to the measured time of
+//! handlers. The part charged to an interrupted poll, which happens only with NICs that do not mask, is the difference
+//! between polls that were interrupted before their first packet and others.
 //!
-//! Behind a NIC the interrupts of the timer and of other CPUs, other softirqs and other tasks are taken to lengthen what they interrupt
-//! ([`Counts::by_the_clock`]).
+//! With a NIC, interrupts of the timer and of other CPUs, other softirqs and other tasks are assumed to lengthen what
+//! they interrupt ([`Counts::by_the_clock`]).
 //!
-//! The interrupt's latency follows from how many packets a poll finds: a poll that begins L + s + o after the packet
-//! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes
-//! n = (1 + lambda (L + s + o)) / (1 - lambda t) of them, t being the protocol time of a packet. Not so behind a NIC, whose moderation
-//! lets packets wait, too: there calibration takes it for zero, and the trials near the cliff tell it where that moderation is known
-//! (find/delivery.rs).
+//! The interrupt's latency L follows from the number of packets per poll: a poll that begins L + s + o after the packet
+//! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes n = (1 +
+//! lambda (L + s + o)) / (1 - lambda t) of them, where t is the protocol time of a packet. This does not hold with a
+//! NIC, whose moderation lets packets wait, too: calibration then assumes L = 0, and if the moderation is known, trials
+//! near the cliff give L (find/delivery.rs).
 
 mod describe;
 mod fit;
@@ -40,51 +41,56 @@ use netcliff_trial::trial::{TrialError, TrialSpec};
 pub(crate) use present::FEWEST;
 pub use present::{Resampled, Trials};
 
-/// Loads of the regression as shares of the rough cliff. Not lower: an almost idle host pays for cold caches that a
-/// loaded one does not (`netcliff find --json` shows the packets' cost falling with the load).
+/// Loads of the regression, as shares of the rough cliff. Not lower, because an almost idle host has cold caches that a
+/// loaded one does not have (`netcliff find --json` shows how the cost of packets falls with the load).
 pub const SHARES: [f64; 5] = [0.15, 0.3, 0.45, 0.6, 0.75];
-/// Index in [`SHARES`] of the load that is also offered in larger frames, right after, so that the pair differs in nothing else.
+/// Index in [`SHARES`] of the load that is repeated with larger frames, immediately after, so that nothing else differs
+/// within the pair.
 const SIZE_PLACE: usize = 2;
-/// The larger frame [bytes, FCS included].
+/// Size of the larger frames [bytes, FCS included].
 pub const LARGE_FRAME_BYTES: u32 = 1518;
-/// Work that all but keeps the application from reading (s): its socket stays full, nearly every packet is dropped there,
-/// and each piece of work is interrupted some hundred times.
+/// Work per packet that almost keeps the application from reading (s): its socket stays full, nearly all packets are
+/// dropped there, and each piece of work is interrupted about a hundred times.
 const BLOCKED_WORK_S: f64 = 1e-3;
-/// Load that keeps the socket full while some packets are read, as a share of the rough cliff. By load, not by work: an application that works
-/// beside reading is interrupted so often that the cold reading, a tenth of its time, drowns in what interrupts cost it.
+/// Load that keeps the socket full while some packets are read, as a share of the rough cliff. The socket is filled by
+/// load rather than by work: an application that works besides reading is interrupted so often that the time of cold
+/// reads, a tenth of its time, cannot be separated from the cost of interrupts.
 const FULL_SHARE: f64 = 1.4;
-/// Load of the trials whose packets are all dropped at the socket, as a share of the rough cliff, where packets come through the backlog:
-/// where most are dropped, the queue between the CPUs is as contended as there.
+/// Load of the trials in which all packets are dropped at the socket, as a share of the rough cliff, if packets come
+/// through the backlog: where most are dropped, CPUs contend for the queue between them.
 const BLOCKED_SHARE: f64 = 1.5;
-/// The same for a NIC: past its cliff its NAPI polls all the time, and what else takes CPU time would be charged to the few interrupts left.
+/// As [`BLOCKED_SHARE`], for a NIC: beyond the cliff its NAPI polls all the time, and other CPU time would be charged
+/// to the few remaining interrupts.
 const BLOCKED_SHARE_OF_A_NIC: f64 = 0.3;
-/// Loss above which a trial is taken to have kept the socket full.
+/// Loss above which a trial counts as having kept the socket full.
 pub const FULL_LOSS: f64 = 0.1;
-/// Loss up to which such a trial is taken to have lost next to nothing: the rough cliff was too low.
+/// Loss up to which such a trial counts as having lost almost nothing, so that the rough cliff was too low.
 const NONE_LOST: f64 = 0.01;
-/// What the rough cliff rises by then: three quarters of it are about what the host took.
+/// Factor by which the rough cliff is then raised: three quarters of it are about the load that the host carried.
 const RISE: f64 = 2.0;
-/// Share of a trial's packets from which on its socket is taken to have held all.
+/// Share of a trial's packets above which its socket counts as having held all packets.
 const ALL_DELIVERED: f64 = 0.9;
-/// And from which on none of them found it full: what waits there at both ends of a trial is a few percent of its packets.
+/// Share above which no packet counts as having found the socket full: at both ends of a trial a few percent of its
+/// packets wait in the socket.
 const ALL_TAKEN: f64 = 0.95;
-/// Fewest trials with warm packets that tell the costs of these alone: two rounds of three loads.
+/// Fewest trials with warm packets from which the costs of warm packets alone follow: two rounds of three loads.
 const FEWEST_WARM: usize = 6;
-/// Least length of its trials (s). Between two of them the machine changes more than a longer one would average out.
+/// Shortest trials of the calibration (s). From one trial to the next the machine changes more than longer trials would
+/// average out.
 pub const LEAST_TRIAL_S: f64 = 0.4;
-/// Packets that each is to have, as far as the length of the run's other trials allows.
+/// Packets wanted per trial, if the length of the run's other trials allows it.
 const PACKETS: f64 = 10e3;
-/// Trials of a round.
+/// Number of trials per round.
 pub const TRIALS_A_ROUND: usize = SHARES.len() + 3;
 
-/// How much to measure.
+/// Amount of measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
-    /// Rounds over all loads, interleaved so that drift hits all alike.
+    /// Rounds over all loads, interleaved so that drift affects all loads equally.
     pub rounds: u32,
-    /// Rough cliff, of which the loads are shares (pps).
+    /// Rough cliff, to which the loads are relative (pps).
     pub rough_pps: f64,
-    /// Packets come through a CPU's backlog, not from a NIC of its own NAPI.
+    /// True: packets come through a CPU's backlog; false: from a NIC with its own NAPI.
     pub backlog: bool,
 }
 
@@ -94,68 +100,72 @@ pub enum CalibrationError {
     /// A trial failed or was stopped.
     #[error(transparent)]
     Trial(#[from] TrialError),
-    /// The meter does not distinguish protocol processing from the application.
+    /// The meter does not separate protocol processing from the application.
     #[error("costs cannot be calibrated without a meter that tells softirq from application time: {0}")]
     NoMeter(String),
     /// The counts do not determine the costs.
     #[error("{what}: {trials} trials do not determine the costs; lengthen the run")]
     Undetermined {
-        /// Which cost.
+        /// The cost that is undetermined.
         what: &'static str,
-        /// Trials that were usable.
+        /// Number of usable trials.
         trials: usize,
     },
 }
 
-/// Result of the fit, for the page and for the engines.
+/// Result of the fit, for the report and for the engines.
 #[derive(Debug, Clone)]
 pub struct Calibrated {
-    /// For the page.
+    /// The calibration for the report.
     pub calibration: Calibration,
-    /// Application time a byte of frame (s): what a longer frame adds to reading it.
+    /// Application time per byte of the frame (s): additional time for reading longer frames.
     pub application_per_byte_s: f64,
-    /// Fitted costs, to predict the CPU time of a trial.
+    /// Fitted costs, which predict the CPU time of a trial.
     pub costs: Costs,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
-    /// Standard deviation over the mean of the times that the engines draw: a packet's, behind a NIC a poll's; None: too few polls to tell it.
+    /// Coefficient of variation of the times that the engines draw: that of a packet, with a NIC that of a poll. None:
+    /// too few polls.
     pub variation: Option<f64>,
     /// Bootstrap replicates of the host: the fit to resampled trials.
     pub resampled: Vec<Resampled>,
-    /// The trials of it with the configured application that lost next to nothing, without the times of their polls.
+    /// The calibration's trials with the configured application that lost almost nothing, without the times of their
+    /// polls.
     pub quiet: Vec<Counts>,
 }
 
-/// Costs (s) of what is counted in a trial of the calibrated frame and work.
+/// Costs (s) of the events that are counted in a trial, for the calibrated frame and work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// A packet in protocol processing.
+    /// Protocol processing of a packet.
     pub protocol_s: f64,
     /// A poll.
     pub poll_s: f64,
     /// Waking the application.
     pub wakeup_s: f64,
-    /// The switch to it.
+    /// Context switch to the application.
     pub context_switch_s: f64,
-    /// A packet in the application.
+    /// Application time of a packet.
     pub application_s: f64,
-    /// What an interrupt adds to the application it hits.
+    /// Cost of an interrupt to the application that it interrupts.
     pub hidden_s: f64,
-    /// What one adds to the poll that it hits.
+    /// Cost of an interrupt to the poll that it interrupts.
     pub hidden_polling_s: f64,
-    /// Protocol time of a packet that a full socket drops, as a share of a delivered one's.
+    /// Protocol time of a packet dropped at a full socket, relative to that of a delivered one.
     pub socket_drop_cost: f64,
-    /// What a full socket adds to a packet's protocol and application time.
+    /// Additional protocol time of a packet if the socket is full.
     pub cold_protocol_s: f64,
-    /// See `cold_protocol_s`.
+    /// Additional application time of a packet if the socket is full.
     pub cold_application_s: f64,
-    /// Packets come from a CPU's backlog: the interrupt's latency follows from what polls find. Behind a NIC moderation lets packets wait, too.
+    /// True: packets come from a CPU's backlog, and the interrupt's latency follows from the packets per poll. False:
+    /// from a NIC, whose moderation also lets packets wait.
     pub backlog: bool,
 }
 
 impl Costs {
-    /// CPU time of softirqs and application over what these costs predict for a trial that lost this share; None if they predict no time.
-    /// A trial that lost more than a tenth kept the socket full, as in calibration; one that lost less is taken to have been warm.
+    /// CPU time of softirqs and application, divided by the time that these costs predict for a trial with this loss;
+    /// None if they predict no time. A trial that lost more than a tenth counts as having kept the socket full, as in
+    /// calibration; other trials count as warm.
     pub fn slowness(&self, counts: &Counts, loss: f64) -> Option<f64> {
         let (cold_protocol_s, cold_application_s) =
             if loss > FULL_LOSS { (self.cold_protocol_s, self.cold_application_s) } else { (0.0, 0.0) };
@@ -167,30 +177,30 @@ impl Costs {
         (expected_s > 0.0).then(|| (counts.protocol_s + counts.application_s) / expected_s)
     }
 
-    /// Packets that softirqs took, a dropped one at the share that it costs.
+    /// Packets that softirqs took, with each dropped one counted at its relative cost.
     fn whole(&self, counts: &Counts) -> f64 {
         let dropped = (counts.packets - counts.delivered).max(0.0);
         counts.delivered.min(counts.packets) + self.socket_drop_cost * dropped
     }
 
-    /// What a whole packet took in protocol processing, where polls and wake-ups took `times` as long as these costs (s).
+    /// Protocol time of a whole packet, if polls and wake-ups took `times` as long as these costs (s).
     fn protocol_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.poll_s * counts.polls + self.wakeup_s * counts.wakeups;
         (counts.own_protocol_s(times * self.hidden_polling_s) - times * besides_s) / self.whole(counts)
     }
 
-    /// What a packet took in the application, where switches and interrupts took `times` as long (s).
+    /// Application time of a packet, if switches and interrupts took `times` as long as these costs (s).
     fn application_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.context_switch_s * counts.wakeups + self.hidden_s * counts.busy_interrupts;
         (counts.application_s - times * besides_s) / counts.delivered
     }
 
-    /// Time in softirqs that these costs give for what was counted, without what interrupts took from them (s).
+    /// Time in softirqs predicted for these counts, without the time that interrupts took from them (s).
     fn softirq_time_s(&self, counts: &Counts) -> f64 {
         self.protocol_s * self.whole(counts) + self.poll_s * counts.polls + self.wakeup_s * counts.wakeups
     }
 
-    /// The application's, likewise.
+    /// Application time predicted for these counts, without the time that interrupts took from it (s).
     fn application_time_s(&self, counts: &Counts) -> f64 {
         self.application_s * counts.delivered
             + self.context_switch_s * counts.wakeups
@@ -199,7 +209,7 @@ impl Costs {
 }
 
 impl Calibrated {
-    /// The host as frames of `frame_bytes` meet it, with `extra_work_s` more application time a packet than calibrated.
+    /// The host for frames of `frame_bytes`, with `extra_work_s` more application time per packet than calibrated.
     pub fn host_for(&self, frame_bytes: u32, extra_work_s: f64) -> Host {
         let mut host = self.calibration.host.clone();
         let more_bytes = f64::from(frame_bytes) - f64::from(self.frame_bytes);
@@ -208,37 +218,40 @@ impl Calibrated {
         host
     }
 
-    /// The times of packets, polls and interrupts, all with one variation ([`Calibrated::variation`]); exponential if it was not measured.
+    /// Distribution of the times of packets, polls and interrupts, all with the same variation
+    /// ([`Calibrated::variation`]); exponential if it was not measured.
     pub fn times(&self) -> Service {
         self.variation.map_or(Service::Exponential, variation::times)
     }
 }
 
-/// Everything that was observed.
+/// All observations of a calibration.
 #[derive(Debug, Default)]
 struct Seen {
     /// Trials with the configured application.
     plain: Vec<Counts>,
-    /// Those of them that lost next to nothing, without the times of their polls.
+    /// Trials in `plain` that lost almost nothing, without the times of their polls.
     quiet: Vec<Counts>,
-    /// (Base frames, large frames) at the same load.
+    /// (base frames, large frames) at the same load.
     sizes: Vec<(Counts, Counts)>,
-    /// (The highest load, a socket kept full), one right after the other: what they differ in is the full socket, not the machine's speed.
+    /// (highest load, socket kept full), one right after the other, so that they differ by the full socket and not by
+    /// the machine's speed.
     full: Vec<(Counts, Counts)>,
-    /// A socket that is hardly read, extra work [`BLOCKED_WORK_S`].
+    /// Trials with a socket that is hardly read, because of the extra work [`BLOCKED_WORK_S`].
     blocked: Vec<Counts>,
-    /// Packets such a socket holds.
+    /// Packets that the socket holds; `None`: not measured.
     capacity: Option<f64>,
-    /// Slots of the backlog, or of the NIC's ring.
+    /// Slots of the backlog, or of the NIC's ring; `None`: unknown.
     ring: Option<u64>,
-    /// Packets come through a CPU's backlog.
+    /// True: packets come through a CPU's backlog.
     backlog: bool,
 }
 
 impl Seen {
-    /// Trials whose application got nearly all that softirqs took: those with the configured one below the cliff, and those past the cliff of a
-    /// ring, where polls are as long as they get. Behind a NIC those whose packets were warm, where they are enough: in an emulated guest a packet of a filled socket
-    /// takes softirqs three times as long.
+    /// Trials whose application got nearly all packets that softirqs took: those with the configured application below
+    /// the cliff, and those beyond a ring's cliff, in which polls are longest. With a NIC only trials with warm
+    /// packets, if there are enough: in an emulated guest a packet for a filled socket takes softirqs three times as
+    /// long.
     fn delivering(&self) -> Vec<&Counts> {
         let past = self.full.iter().map(|(_, full)| full);
         let past = past.filter(|full| full.delivered >= ALL_DELIVERED * full.packets);
@@ -246,19 +259,21 @@ impl Seen {
         if warm.len() >= FEWEST_WARM { warm } else { self.plain.iter().chain(past).collect() }
     }
 
-    /// Those that the costs have to explain: all plain ones of a backlog, behind a NIC those they are fitted to.
+    /// Trials that the costs have to explain: with a backlog all plain ones, with a NIC those that the costs are fitted
+    /// to.
     fn explained(&self) -> Vec<&Counts> {
         if self.backlog { self.plain.iter().collect() } else { self.delivering() }
     }
 }
 
-/// No packet waited behind more than some polls' worth of them: none was dropped at the socket, and ksoftirqd, whose turns fill it, did not poll.
+/// True if no packet waited behind more than a few polls' packets: none was dropped at the socket, and ksoftirqd,
+/// during whose turns the socket fills, did not poll.
 pub(crate) fn is_warm(trial: &Counts) -> bool {
     trial.delivered >= ALL_TAKEN * trial.packets && trial.packets <= fit::LARGEST_POLL * trial.polls
 }
 
-/// How many times as long as in the median of them the handler of an interrupt takes in each of these trials: the same code, some thousand times a trial, whatever the load.
-/// None where one of them has no interrupts.
+/// Time of an interrupt's handler in each trial, relative to the median: the same code, some thousand times per trial,
+/// whatever the load. None if one of the trials has no interrupts.
 fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
     let each: Vec<f64> =
         trials.iter().map(|c| c.handler_s().filter(|handler_s| *handler_s > 0.0)).collect::<Option<_>>()?;
@@ -266,8 +281,8 @@ fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
     Some(each.into_iter().map(|handler_s| handler_s / median).collect())
 }
 
-/// The regression by `fit` of trials as they are, or each at the speed that its handlers show, whichever explains more: an emulated CPU is half as fast in one trial as
-/// in the next.
+/// The regression `fit` of the trials, either unchanged or each scaled to the speed that its handlers show, whichever
+/// explains more: an emulated CPU may be half as fast in one trial as in the next.
 fn by_speed(seen: &Seen, trials: &[&Counts], fit: impl Fn(&[f64]) -> Option<stats::Fit>) -> Option<stats::Fit> {
     let as_they_are = fit(&vec![1.0; trials.len()]);
     let slowness = slowness_of_handlers(trials).filter(|_| !seen.backlog);
@@ -292,15 +307,15 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     let application_per_byte_s = fits.application_per_byte_s();
     let costs = fits.costs();
     let frame_bytes = base.frame_bytes;
-    // Behind a NIC a poll is mostly what it takes beside its packets.
+    // With a NIC most of a poll's time is independent of its packets.
     let of_all = |own: f64| if seen.backlog { own } else { variation::of_polls(own, costs.protocol_s, costs.poll_s) };
     let variation = fits.variation.map(|figure| of_all(figure.value));
     let quiet = seen.quiet;
     Ok(Calibrated { calibration, application_per_byte_s, costs, frame_bytes, variation, resampled, quiet })
 }
 
-/// Interrupt latency (s), from the packets that a poll finds; protocol work takes `service_s` a packet and begins `before_s` after the
-/// interrupt. None without polls.
+/// Interrupt latency (s) from the packets per poll. Protocol work takes `service_s` per packet and begins `before_s`
+/// after the interrupt. None without polls.
 fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
     if counts.polls <= 0.0 || counts.elapsed_s <= 0.0 {
         return None;
@@ -310,7 +325,7 @@ fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
     Some((started - 1.0) / lambda - before_s)
 }
 
-/// Length of each trial (s), of a host whose rough cliff is at `rough_pps`: at most `longest_s`.
+/// Length of each trial (s) for a host with the rough cliff `rough_pps`; at most `longest_s`.
 fn trial_s(rough_pps: f64, longest_s: f64) -> f64 {
     (PACKETS / (SHARES[0] * rough_pps)).max(LEAST_TRIAL_S).min(longest_s)
 }
@@ -336,11 +351,12 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
                 let full = at(FULL_SHARE, 60, &|_| ())?;
                 let reached = !matches!(full.void(), Some(Void::SenderTooSlow { .. }));
                 if reached && full.loss() <= NONE_LOST {
-                    // Small loads have small polls and say little of large ones: the rounds to come go higher.
+                    // Small loads have small polls and say little about large ones: the remaining rounds use higher
+                    // loads.
                     rough_pps *= RISE;
                     seen.plain.extend(usable(full));
                 } else if full.loss() > FULL_LOSS {
-                    // Only a trial that overflowed its socket kept it full.
+                    // Only a trial that overflowed its socket has kept it full.
                     seen.full.extend(plain.clone().zip(usable(full)));
                 }
             }
@@ -353,7 +369,7 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
         let share = if plan.backlog { BLOCKED_SHARE } else { BLOCKED_SHARE_OF_A_NIC };
         let blocked = at(share, 20, &|spec| {
             spec.work_s += BLOCKED_WORK_S;
-            // A buffer of a few packets is full from the start, and its packets are not cold.
+            // A buffer for a few packets is full from the start, and its packets are not cold.
             spec.receive_buffer_bytes = 4096;
         })?;
         seen.blocked.extend(usable(blocked));
@@ -363,7 +379,7 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
     Ok(seen)
 }
 
-/// The counts of a trial that took, delivered and processed packets, by the clock; None for others.
+/// The counts of a trial in which packets were taken, delivered and processed, by the clock; None for other trials.
 fn usable(observation: Observation) -> Option<Counts> {
     let some = |counts: &Counts| counts.packets > 0.0 && counts.delivered > 0.0 && counts.protocol_s > 0.0;
     observation.counts.filter(some).map(|counts| counts.by_the_clock())

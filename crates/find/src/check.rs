@@ -1,4 +1,4 @@
-//! Set-ups that calibration did not see: predicted with its costs, then measured.
+//! Set-ups that were not calibrated: predicted with the calibrated costs, then measured.
 
 mod below;
 mod device;
@@ -27,11 +27,11 @@ use netcliff_trial::rig::Between;
 use netcliff_trial::trial::{TrialError, TrialSpec};
 pub use setup::CheckSetup;
 
-/// Load of the reference trials, as a share of the cliff of the calibrated set-up: their packets cost nearly what those at the cliff do, and none
-/// is lost.
+/// Load of the reference trials, as a share of the calibrated set-up's cliff: packets cost nearly as much as at the
+/// cliff, and none are lost.
 const REFERENCE_SHARE: f64 = 0.8;
 
-/// Runs every check; a stop or failure leaves the rest out and says so.
+/// Runs all checks; after a stop or failure the rest is left out, with the reason.
 pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
     for setup in &later.options.checks {
         later.stage(&format!("checking {}", setup.name()));
@@ -64,7 +64,7 @@ pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
     }
 }
 
-/// `nic`: as it is under the frames of the check.
+/// `nic`: its state under the frames of the check.
 fn device_of<'a>(between: &Between, nic: &'a Nic, bench: &dyn Bench) -> Device<'a> {
     Device { nic, backlog: between.is_backlog(), ring: bench.ring_slots() }
 }
@@ -74,7 +74,7 @@ fn checked(made: &Made) -> CheckedSetting {
     CheckedSetting { name: name.to_owned(), found, requested, effective }
 }
 
-/// What a check is based on.
+/// Inputs of a check.
 struct Asked<'a> {
     options: &'a FindOptions,
     plan: &'a Plan,
@@ -82,14 +82,15 @@ struct Asked<'a> {
     stop: &'a AtomicBool,
 }
 
-/// A trial of the calibrated set-up, below its own cliff: how fast the machine is while another set-up is measured.
+/// A trial of the calibrated set-up below its own cliff, which shows the machine's speed while another set-up is
+/// measured.
 fn reference(options: &FindOptions, plan: &Plan, finding: &Finding) -> Option<TrialSpec> {
     let cliff = found(finding)?;
     let base = base(options, plan);
     Some(TrialSpec { rate_pps: REFERENCE_SHARE * cliff.value, seed: base.seed + 80_000, ..base })
 }
 
-/// The cliff of the calibrated set-up: its own, else the one as experienced.
+/// The cliff of the calibrated set-up: its own, otherwise the one including disturbances.
 fn found(finding: &Finding) -> Option<Figure> {
     finding.cliff_pps.wire.or(finding.cliff_experienced_pps.wire)
 }
@@ -114,7 +115,7 @@ fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec, notes: Vec<
     }
 }
 
-/// Both engines' cliffs; returns why one has none.
+/// Predicts the cliff by both engines; returns the reasons of engines that cannot.
 fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) -> Vec<(EngineKind, String)> {
     let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff().map(Some));
     let sim = computed.unless_stopped(stop, Predictor::sim_cliff);
@@ -126,14 +127,14 @@ fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) -> V
     reasons
 }
 
-/// Both engines' throughput at a load.
+/// Predicts the throughput at a load by both engines.
 fn past(computed: &Predictor, load_pps: f64, stop: &AtomicBool, delivered: &mut ByEngine<Figure>) {
     for (engine, outcome) in at(computed, load_pps, stop) {
         delivered.set(engine, outcome.throughput_pps);
     }
 }
 
-/// What the engines that have an answer say of a load.
+/// Outcomes of the engines that support this load.
 fn at(computed: &Predictor, load_pps: f64, stop: &AtomicBool) -> Vec<(EngineKind, Outcome)> {
     let model = computed.unless_stopped(stop, move |computed, _| computed.model_at(load_pps));
     let sim = computed.unless_stopped(stop, move |computed, _| computed.sim_at(load_pps));
@@ -141,13 +142,13 @@ fn at(computed: &Predictor, load_pps: f64, stop: &AtomicBool) -> Vec<(EngineKind
     both.into_iter().filter_map(|(engine, outcome)| Some((engine, outcome?.ok()?))).collect()
 }
 
-/// Delivered at a load over the plan's repeats; None if the sender never kept up.
+/// Delivered rate at a load over the plan's repeats; None if the sender never kept up.
 fn measured(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan) -> Result<Option<Figure>, TrialError> {
     let merged = conclude::merge(&repeated(bench, spec, rate_pps, plan, false)?).filter(Merged::was_offered);
     Ok(merged.and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
 }
 
-/// The plan's repeats of a load.
+/// The plan's repeats at a load.
 fn repeated(
     bench: &mut dyn Bench,
     spec: &TrialSpec,

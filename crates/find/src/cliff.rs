@@ -1,8 +1,9 @@
-//! The measured cliffs: several searches by MLRsearch (RFC 9971), each for the host's own cliff and for the cliff as experienced.
+//! The measured cliffs: several searches by MLRsearch (RFC 9971), each for the host's own cliff and for the cliff
+//! including disturbances.
 //!
-//! Searches begin at dithered loads, so that they share no grid, about where the searches before ended. The two cliffs
-//! of a search share its trials: the second asks for the same loads first and takes what was measured there, and
-//! measures only where pauses made the two differ.
+//! Searches begin at randomly shifted loads, so that they do not try the same ones, close to where earlier searches
+//! ended. The two cliffs of a search share trials: the second search requests the same loads first, uses their results,
+//! and measures only where pauses made the two differ.
 
 mod climb;
 mod open;
@@ -23,77 +24,79 @@ use netcliff_trial::bench::{Bench, Observation};
 use netcliff_trial::trial::{TrialError, TrialSpec};
 use open::{end, open};
 
-/// Starts lie within this number of widths below and above the load where the cliff is expected, so that each search begins elsewhere, and
-/// needs few trials: `cargo test -p netcliff-find --lib effort -- --ignored --nocapture` prints what they need, and what they cover.
+/// Range of the first loads: this number of widths below and above the expected cliff, so that searches begin at
+/// different loads and need few trials. `cargo test -p netcliff-find --lib effort -- --ignored --nocapture` prints the
+/// trials that they need, and their coverage.
 const DITHER: f64 = 2.0;
-/// Fractional part of the golden ratio: multiples of it modulo 1 are spread evenly, however many there are.
+/// Fractional part of the golden ratio: any number of its multiples modulo 1 is spread evenly.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// Reference trials at a time: with the fewest searches there are eight, of which five are enough.
+/// Reference trials at a time: with the fewest searches there are eight, of which five suffice.
 const REFERENCES: u32 = 2;
-/// Searches that are made whatever the number of trials.
+/// Least number of searches, whatever the number of trials.
 const LEAST_SEARCHES: u32 = 3;
-/// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
+/// Number of trials after which a search ends with its present bounds, as a multiple of those that decide on one load.
 const MOST_LOADS: f64 = 12.0;
 
-/// What to search, and where.
+/// Settings of the searches.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The trial; its rate, length and seed are replaced.
     pub base: TrialSpec,
-    /// What a cliff is.
+    /// The goal that defines the cliff.
     pub goal: Goal,
-    /// Loads that may be tried.
+    /// Range of loads that may be tried.
     pub range: Range,
-    /// Whether `--max-rate`, and not the sender, is what bounds them.
+    /// True: `--max-rate` limits the range; false: the sender does.
     pub limited: bool,
-    /// Where the cliff is expected (pps).
+    /// Expected cliff (pps).
     pub near_pps: f64,
-    /// What the host serves (pps), for the time that queues take to drain.
+    /// Rate that the host can serve (pps), for the time in which queues drain.
     pub capacity_pps: f64,
-    /// Searches wanted.
+    /// Number of searches.
     pub searches: u32,
-    /// A trial that is made twice before each search and after the last, to measure the machine's speed; None: the searches' own do.
+    /// A trial that is made twice before each search and after the last, to measure the machine's speed; None: the
+    /// searches' own trials show it.
     pub reference: Option<TrialSpec>,
-    /// No search begins after so many trials, but [`LEAST_SEARCHES`] are made.
+    /// Number of trials after which no further search begins, except that [`LEAST_SEARCHES`] are made.
     pub most_trials: u32,
-    /// Trials at the highest load that were made before, and count in every search.
+    /// Earlier trials at the highest load, which count in every search.
     pub known: Vec<Observation>,
 }
 
-/// What was measured.
+/// Results of the searches.
 #[derive(Debug, Default)]
 pub struct Cliffs {
     own: Vec<Search>,
     experienced: Vec<Search>,
     void: BTreeMap<VoidReason, u32>,
     goal: Option<Goal>,
-    /// Highest load of the question (pps): the sender's ceiling.
+    /// Highest load of the question (pps): the sender's maximum.
     ceiling_pps: f64,
-    /// Whether `--max-rate` is what it is.
+    /// True: `--max-rate` limits it.
     limited: bool,
-    /// Every trial with its reading.
+    /// Each trial and its reading.
     pub trials: Vec<(Observation, Reading)>,
-    /// True: the user ended it; what was found until then is here.
+    /// True: the user stopped it; the results so far are included.
     pub stopped: bool,
 }
 
-/// One search for one of the cliffs.
+/// One search for one of the two cliffs.
 #[derive(Debug, PartialEq)]
 struct Search {
-    /// Where it began (pps).
+    /// Load at which it began (pps).
     start_pps: f64,
     searched: Searched,
-    /// Service demand in its trials, median (s); None: not metered.
+    /// Median service demand in its trials (s); None: not metered.
     demand_s: Option<f64>,
-    /// Its trials, and the void ones by reason.
+    /// Number of its trials; the next: void ones by reason.
     trials: usize,
     void: BTreeMap<VoidReason, u32>,
 }
 
-/// Searches.
+/// Runs the searches.
 ///
 /// # Errors
-/// A trial failed. A stop is no error: what was found until then is kept.
+/// A trial failed. A stop is not an error: the results so far are returned.
 pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, TrialError> {
     let mut cliffs = Cliffs {
         goal: Some(question.goal),
@@ -121,7 +124,7 @@ pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, Tria
     Ok(cliffs)
 }
 
-/// Makes the reference trials, if there is one.
+/// Makes the reference trials, if there are any.
 fn refer(bench: &mut dyn Bench, question: &Question, number: u32) -> Result<(), TrialError> {
     let Some(reference) = &question.reference else { return Ok(()) };
     for trial in 0..REFERENCES {
@@ -171,28 +174,28 @@ fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cli
     Ok(())
 }
 
-/// Where a search begins (pps), about `centre_pps`.
+/// Load at which a search begins (pps), close to `centre_pps`.
 fn start_pps(question: &Question, number: u32, centre_pps: f64) -> f64 {
-    // The seed moves all starts alike.
+    // The seed shifts all first loads equally.
     let offset = (question.base.seed as f64 * GOLDEN).fract();
     let place = (offset + f64::from(number + 1) * GOLDEN).fract();
     centre_pps * (1.0 - question.goal.width).powf(DITHER * (2.0 * place - 1.0))
 }
 
-/// By which readings are remembered: length and load.
+/// Key for stored readings: length and load.
 fn key(length_s: f64, load_pps: f64) -> (u64, u64) {
     (length_s.to_bits(), load_pps.to_bits())
 }
 
-/// The trials of one search, made once and read by both cliffs.
+/// The trials of one search, made once and used for both cliffs.
 struct Trials<'a> {
     bench: &'a mut dyn Bench,
     question: &'a Question,
     number: u32,
     made: u64,
-    /// Readings by length and load, in the order they were made.
+    /// Readings by length and load, in the order in which they were made.
     memory: HashMap<(u64, u64), Vec<Reading>>,
-    /// How many of them the present cliff has taken.
+    /// Number of them that the present cliff has used.
     taken: HashMap<(u64, u64), usize>,
     cliffs: &'a mut Cliffs,
 }
@@ -209,7 +212,7 @@ impl Trials<'_> {
         let base = &self.question.base;
         let seed = base.seed + 20_000 + 9_973 * u64::from(self.number) + self.made;
         let spec = TrialSpec { rate_pps: load_pps, seconds: length_s, seed, ..base.clone() };
-        // The meter reports the pauses of the host's CPU.
+        // The meter measures the pauses of the host's CPU.
         let observation = self.bench.observe(&spec, true)?;
         let reading = reading::read(&observation, self.question.capacity_pps);
         let void = [&reading.own, &reading.experienced].into_iter().find_map(|answer| match answer {
@@ -226,29 +229,29 @@ impl Trials<'_> {
 }
 
 impl Cliffs {
-    /// The host's own cliff with its interval (pps), or why there is none.
+    /// The host's own cliff with its interval (pps), or the reason why there is none.
     pub fn own(&self) -> Result<Figure, String> {
         figure(&self.own, over(&self.own), (self.ceiling_pps, self.limited))
     }
 
-    /// The cliff as experienced, likewise.
+    /// The cliff including disturbances with its interval (pps), or the reason why there is none.
     pub fn experienced(&self) -> Result<Figure, String> {
         figure(&self.experienced, self.over_experienced(), (self.ceiling_pps, self.limited))
     }
 
-    /// Median of the middles of the searches for the host's own cliff so far (pps); None before one has both bounds.
+    /// Median of the middles of the searches for the host's own cliff so far (pps); None until one has both bounds.
     fn centre_pps(&self) -> Option<f64> {
         let middle = |search: &Search| Some((bracket(&search.searched).0? * bracket(&search.searched).1?).sqrt());
         Some(stats::median(&self.own.iter().filter_map(middle).collect::<Vec<f64>>())?.value)
     }
 
-    /// Share of the slots of all trials that the host's own cliff leaves out.
+    /// Share of the time slots of all trials that the host's own cliff excludes.
     pub fn left_out(&self) -> f64 {
         let out: f64 = self.trials.iter().map(|(_, reading)| reading.left_out).sum();
         out / self.trials.len().max(1) as f64
     }
 
-    /// Bounds, searches and void trials for the page; None before a search was finished.
+    /// Bounds, searches and void trials for the report; None before a search has finished.
     pub fn summary(&self) -> Option<CliffSearches> {
         let void = self.void.iter().map(|(why, trials)| VoidTrials { why: why.to_string(), trials: *trials });
         Some(CliffSearches {
@@ -259,10 +262,10 @@ impl Cliffs {
         })
     }
 
-    /// The interval over the searches, where pauses made them differ from those of the host's own cliff widened to that of the likelihood of
-    /// all trials, with the middle moved into the latter: pauses make passing a matter of chance over a wide range of loads, and
-    /// searches then end near where they began. No confidence is known for it (0): the likelihood's curve is a logistic one, that of
-    /// pauses is not.
+    /// The interval over the searches. If pauses made them differ from those of the host's own cliff, it is widened to
+    /// the likelihood interval of all trials, and its middle is moved into that: with pauses, passing is a matter of
+    /// chance over a wide range of loads, and searches end close to where they began. Its confidence is unknown (0),
+    /// because the likelihood assumes a logistic curve, which that of pauses is not.
     fn over_experienced(&self) -> Option<Bracketed> {
         let over = over(&self.experienced)?;
         if self.experienced == self.own {
@@ -299,7 +302,7 @@ fn of(searched: &Searched) -> Option<Found> {
     searched.found.first().copied()
 }
 
-/// The bounds that a search established. If the sender was too slow there are none.
+/// The bounds of a search; none if the sender was too slow.
 fn bracket(searched: &Searched) -> (Option<f64>, Option<f64>) {
     match of(searched) {
         Some(found) if found.end == End::SenderTooSlow => (None, None),
@@ -327,7 +330,7 @@ fn figure(searches: &[Search], over: Option<Bracketed>, highest: (f64, bool)) ->
     let Bracketed { value, low, high, confidence } = over;
     match (value, low, high) {
         (Some(value), Some(low), Some(high)) => Ok(Figure::between(value, low, high, confidence)),
-        // An end that no trial bounds is no number: `searches` has the other one.
+        // An end without a bounding trial is not a number: `searches` has the other one.
         (Some(value), ..) => Ok(Figure::exact(value)),
         (None, low, high) => Err(open(searches, low, high, highest)),
     }

@@ -1,4 +1,4 @@
-//! From the sweep to the figures of the page: peak, livelock, splits, losses, bottleneck.
+//! From the sweep to the figures of the report: peak, livelock, CPU shares, losses, bottleneck.
 
 use netcliff_core::finding::EngineFigure;
 use netcliff_core::finding::SweepPoint;
@@ -9,7 +9,7 @@ use super::missing;
 use netcliff_stats as stats;
 use netcliff_trial::bench::Observation;
 
-/// Several repeats of one load as one outcome.
+/// Several repeats of one load, merged to one outcome.
 pub struct Merged {
     outcome: Outcome,
     repeats: u32,
@@ -17,12 +17,12 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// True if the load was really offered in some repeat.
+    /// True if at least one repeat really offered the load.
     pub fn was_offered(&self) -> bool {
         self.kept_up
     }
 
-    /// As a point of the sweep.
+    /// The outcome as a point of the sweep.
     pub fn into_point(self, load_pps: f64) -> SweepPoint {
         SweepPoint {
             engine: EngineKind::Wire,
@@ -34,7 +34,7 @@ impl Merged {
     }
 }
 
-/// Means over the repeats with their intervals; only repeats that are not void count, where there are any. None for no repeats.
+/// Means over the repeats with their intervals, from repeats that are not void, if there are any. None without repeats.
 pub fn merge(observations: &[Observation]) -> Option<Merged> {
     let good: Vec<&Observation> = observations.iter().filter(|o| o.void().is_none()).collect();
     let kept_up = !good.is_empty();
@@ -98,11 +98,11 @@ fn notes(used: &[&Outcome]) -> Vec<Note> {
     notes
 }
 
-/// Fills in what follows from the sweep.
+/// Adds the figures that follow from the sweep.
 pub fn all(finding: &mut Finding) {
     for engine in [EngineKind::Model, EngineKind::Sim, EngineKind::Wire] {
         let curve: Vec<SweepPoint> = finding.curve(engine).into_iter().cloned().collect();
-        // At the cliff all but the loss that defines it is delivered, and the sweep may have missed that load by little.
+        // At the cliff, all packets but the accepted loss are delivered; the sweep may have missed that load slightly.
         let cliff = finding.cliff_pps.get(engine).copied().filter(|_| !curve.is_empty());
         let delivered = curve.iter().filter_map(|point| point.outcome.throughput_pps).chain(cliff);
         let peak = delivered.max_by(|a, b| a.value.total_cmp(&b.value));
@@ -129,7 +129,7 @@ pub fn all(finding: &mut Finding) {
     finding.binding = binding::sentence(finding);
 }
 
-/// Adds the reason for measured figures that have no trial at their load.
+/// Adds reasons for measured figures whose load has no trial.
 fn unreached(finding: &mut Finding) {
     let why = |load: &str| format!("no trial at {load} in which the sender offered that load");
     let curve = finding.curve(EngineKind::Wire);

@@ -1,4 +1,4 @@
-//! Loads of the sweep on the wrong side of the measured cliff, and why.
+//! Loads of the sweep that contradict the measured cliff, and why.
 
 use netcliff_core::Finding;
 use netcliff_core::finding::{CliffBounds, Contradiction};
@@ -8,23 +8,24 @@ use netcliff_mlrsearch::Goal;
 use netcliff_mlrsearch::trial::Answer;
 use netcliff_trial::bench::Observation;
 
-/// Trials of the searches within this factor of a load show how often it passes.
+/// Factor around a load within which trials of the searches show how often it passes.
 const NEIGHBOURS: f64 = 1.1;
-/// If the share of such trials that lose more than the target lies between this and its complement, the result is due to chance.
+/// If the share of such trials that lose more than the target is between this and 1 minus this, the result is due to
+/// chance.
 const CHANCE: f64 = 0.1;
 
-/// A load up to the cliff that loses more than this many times the target does not fit the cliff, whatever its interval.
+/// Multiple of the target loss above which a load up to the cliff contradicts it, whatever its interval.
 const FAR_MISSED: f64 = 100.0;
 
-/// The trials at a load.
+/// Trials at a load.
 struct At<'a> {
     load_pps: f64,
-    /// Valid trials: observation, reading and loss of the host's own.
+    /// (observation, reading, loss without disturbances) of valid trials.
     trials: Vec<(&'a Observation, Reading, f64)>,
 }
 
-/// Each measured load below the interval of the host's own cliff where most trials lost more than the target, or above it where most
-/// did not; and each up to the cliff itself that lost far more.
+/// Measured loads below the interval of the host's own cliff at which most trials lost more than the target, loads
+/// above it at which most did not, and loads up to the cliff itself that lost far more.
 pub fn all(
     swept: &[Observation],
     searched: &[(Observation, Reading)],
@@ -72,7 +73,7 @@ fn contradiction(
     let is_below = bounds.lower_pps.is_some_and(|lower| at.load_pps < lower);
     let is_above = bounds.upper_pps.is_some_and(|upper| at.load_pps > upper);
     let mean = at.trials.iter().map(|(.., loss)| loss).sum::<f64>() / at.trials.len() as f64;
-    // Near the cliff chance decides whether the target is kept, but not by how much it is missed.
+    // Near the cliff, chance decides whether the target is met, but not the amount by which it is missed.
     let far_missed = failed && mean > FAR_MISSED * goal.loss_ratio.max(1e-5);
     let is_at = cliff_pps.is_some_and(|cliff_pps| at.load_pps <= cliff_pps * (1.0 + 1e-6));
     let by_chance = chance(at, searched, goal).is_some();
@@ -82,8 +83,8 @@ fn contradiction(
     Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
 }
 
-/// Trials of the searches near this load that lost more than the target, and all of them, where both kinds are so frequent that one trial of
-/// the sweep is chance.
+/// (trials that lost more than the target, all trials) of the searches near this load; None unless both results are so
+/// frequent that one trial of the sweep is a matter of chance.
 fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Option<(usize, usize)> {
     let near = |pps: f64| (1.0 / NEIGHBOURS..NEIGHBOURS).contains(&(pps / at.load_pps));
     let neighbours: Vec<f64> = searched
@@ -96,7 +97,7 @@ fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Opti
     (CHANCE..=1.0 - CHANCE).contains(&share).then_some((exceeding, neighbours.len()))
 }
 
-/// The first of these that the measurements support.
+/// The first cause in this list that the measurements support.
 fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &Goal) -> String {
     if let Some((exceeding, all)) = chance(at, searched, goal) {
         return format!(
@@ -124,7 +125,7 @@ fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &
     "no pause, stall or change of speed was measured that explains it: the host was in another state than in the searches".to_owned()
 }
 
-/// Protocol time a packet (s); None if not metered.
+/// Protocol time per packet (s); None if not metered.
 fn per_packet_s<'a>(observations: impl Iterator<Item = &'a Observation>) -> Option<f64> {
     let (mut time_s, mut packets) = (0.0, 0.0);
     for counts in observations.filter_map(|observation| observation.counts.as_ref()) {

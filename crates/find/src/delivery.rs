@@ -1,17 +1,20 @@
-//! How long an interrupt takes to reach a host behind a NIC, and how late the NIC ends a gap between two, by simulation.
+//! Estimates how long an interrupt takes to reach a host with a NIC, and how late the NIC ends a gap between two
+//! interrupts, by simulation.
 //!
-//! What a poll finds came while moderation held the interrupt back and while it was on its way. With the moderation known, the latency is
-//! the one with which the simulator polls as often as the trial did: fewer times, the longer it is. It is sought in trials that lost next to
-//! nothing; the median over those near the cliff counts for the cliff. Its interval is that of the trials, not of the other costs.
+//! A poll finds the packets that came while moderation delayed the interrupt, and while it was being delivered. With
+//! known moderation, the latency is the one with which the simulator polls as often as the trial did: the longer it is,
+//! the fewer polls. It is estimated from trials that lost almost nothing; for the cliff the median over trials near it
+//! counts. Its interval is that of the trials, not of the other costs.
 //!
-//! Where what delivers it has to wait for a CPU it grows with the load: 0 at 7 kpps and 75 us at 40 in a guest whose devices waited for the sender
-//! (docs/accuracy.md). So a load is computed with what trials at loads like it told: calibration's, whose costs they
-//! are, and those near the cliff. Each trial is asked at its own speed: what a slower host's polls find beyond that is
-//! no latency.
+//! If the delivery has to wait for a CPU, the latency grows with the load: 0 at 7 kpps and 75 us at 40 kpps in a guest
+//! whose devices waited for the sender (docs/accuracy.md). So a load is computed with the latency from trials at
+//! similar loads: those of the calibration, whose costs are used, and those near the cliff. Each trial is evaluated at
+//! its own speed, because polls of a slower host find more packets without any latency.
 //!
-//! An emulated NIC keeps its gap by a timer of its host, which fires late: 30 us in the median in QEMU (same place), less where the thread that runs its timers
-//! is busy. Where polls do not mask ([`Gap::Echo`]) interrupts tell that, beside what polls tell; elsewhere they are as many as polls, and it is part of the
-//! latency.
+//! An emulated NIC keeps its gap by a timer of its host, which ends late: by 30 us in the median in QEMU
+//! (docs/accuracy.md), by less if the thread that runs its timers is busy. If polls do not mask ([`Gap::Echo`]), the
+//! number of interrupts shows this separately from the polls; otherwise there are as many interrupts as polls, and the
+//! delay is part of the latency.
 
 use std::sync::atomic::AtomicBool;
 
@@ -24,30 +27,30 @@ use crate::calibrate::Calibrated;
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, value};
 
-/// Longest time that is looked for (s): what would take longer is no interrupt's way but a host in another state, whose ksoftirqd polls on. And how near it is
-/// found: in this many halvings, to 2 us.
+/// Longest latency searched for (s): anything longer is not a delivery time but a host in another state, whose
+/// ksoftirqd polls. The next: halvings of the interval, which give it to 2 us.
 const LONGEST_S: f64 = 250e-6;
 const HALVINGS: u32 = 7;
-/// Most trials of a kind that are asked, and fewest that tell it for the cliff.
+/// Most trials of a kind that are evaluated, and fewest that determine the latency for the cliff.
 const MOST_TRIALS: usize = 10;
 const FEWEST_TRIALS: usize = 3;
-/// Packets simulated for an answer: polls a second to half a percent.
+/// Packets simulated per evaluation: polls per second to half a percent.
 const PACKETS: u64 = 50_000;
-/// Loads within this share of each other are one.
+/// Relative difference up to which loads count as equal.
 const ALIKE: f64 = 0.15;
-/// Most trials that are asked how late a gap ends: each takes as long as ten others.
+/// Most trials from which the lateness of a gap's end is estimated: each takes as long as ten others.
 const MOST_FOR_GAP: usize = 4;
 
-/// `timing` with medians over loads that are alike, by rising load.
+/// `timing` with medians over similar loads, by rising load.
 pub fn curved(timing: &Timing) -> Timing {
     Timing { latencies: curve(timing.latencies.clone()), gap_lates: curve(timing.gap_lates.clone()) }
 }
 
-/// What is predicted with at the speed of some trials; None: they tell none.
+/// The predictor at the speed of some trials; None: they give no speed.
 pub type AtSpeed<'a> = &'a dyn Fn(&[Counts]) -> Option<Predictor>;
 
-/// The host at present, or else as calibrated, with the latency that follows from these trials of what `computed` predicts with it, and all that they told;
-/// where too few of them tell one, the host at present as it is.
+/// Sets the host's interrupt latency to the median estimated from trials with `computed`. Too few estimates: returns
+/// `present` unchanged. The host is `present`, or `calibrated` without one. Also returns all estimates.
 pub fn told(
     calibrated: &Calibrated,
     present: Option<Calibrated>,
@@ -66,7 +69,8 @@ pub fn told(
     (own.with_latency_of(&each_s, computed.seed).or(present), told)
 }
 
-/// What each of the trials tells, of up to so many, at its own speed, or else with what `computed` has; None after a stop.
+/// Estimates from each of the trials, up to a maximum number, at its own speed, otherwise with `computed`; None after a
+/// stop.
 pub fn of_trials(
     computed: &Predictor,
     trials: &[Counts],
@@ -93,10 +97,10 @@ pub fn of_trials(
     Some(Timing { latencies, gap_lates })
 }
 
-/// What a trial is asked by.
+/// A trial and what it is evaluated with.
 #[derive(Debug, Clone)]
 struct Asked {
-    /// What is predicted with at its speed.
+    /// The predictor at the trial's speed.
     computed: Predictor,
     load_pps: f64,
     polls_per_s: f64,
@@ -114,7 +118,8 @@ impl Asked {
         }
     }
 
-    /// The latency (s) with which there are as many polls as in the trial; None where none up to the longest does it.
+    /// The latency (s) with which the simulator polls as often as the trial did; None if it polls more often even at
+    /// `LONGEST_S`.
     fn latency_s(&self) -> Option<f64> {
         sought_s(self.polls_per_s, |latency_s| {
             let mut asked = self.computed.clone();
@@ -123,7 +128,8 @@ impl Asked {
         })
     }
 
-    /// How late a gap ends (s) so that there are as many interrupts as in the trial, with a latency that gives as many polls.
+    /// Lateness (s) of a gap's end with which the simulator interrupts as often as the trial, using a latency that
+    /// gives as many polls.
     fn gap_late_s(&self) -> Option<f64> {
         sought_s(self.raised_per_s?, |late_s| {
             let mut asked = self.clone();
@@ -134,7 +140,7 @@ impl Asked {
     }
 }
 
-/// The answers of the trials that have one, by their loads, computed together; None after a stop.
+/// (load, estimate) of the trials that have one, computed in parallel; None after a stop.
 fn each(asked: &[Asked], stop: &AtomicBool, answer: fn(&Asked) -> Option<f64>) -> Option<Vec<(f64, f64)>> {
     let begin = |one: &Asked| {
         let own = one.clone();
@@ -148,7 +154,7 @@ fn each(asked: &[Asked], stop: &AtomicBool, answer: fn(&Asked) -> Option<f64>) -
     Some(found)
 }
 
-/// Medians over trials at loads that are alike, by rising load.
+/// Medians over trials at similar loads, by rising load.
 fn curve(mut found: ByLoad) -> ByLoad {
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
     let alike = |one: &(f64, f64), other: &(f64, f64)| other.0 <= (1.0 + ALIKE) * one.0;
@@ -159,12 +165,13 @@ fn curve(mut found: ByLoad) -> ByLoad {
     found.chunk_by(alike).filter_map(median).collect()
 }
 
-/// True where interrupts tell how late a gap ends.
+/// True if interrupts show how late a gap ends.
 fn echoes(scheme: &Scheme) -> bool {
     matches!(scheme, Scheme::Napi(napi) if napi.moderation.quirk.gap == Gap::Echo)
 }
 
-/// The time (s) with which what becomes rarer with it comes so many times a second; None where none up to the longest does it.
+/// Bisects for the time (s) at which the simulated event rate falls to `per_s`. None if it stays above even at
+/// `LONGEST_S`.
 fn sought_s(per_s: f64, simulated: impl Fn(f64) -> Option<f64>) -> Option<f64> {
     if simulated(0.0)? <= per_s {
         return Some(0.0);
@@ -208,7 +215,7 @@ mod tests {
         Counts { elapsed_s: 1.0, packets: load_pps, polls, raised, ..Counts::default() }
     }
 
-    /// With a gap, and without one; the trials are simulated from another seed.
+    /// With a gap and without one; the trials are simulated with another seed.
     #[test]
     fn the_latency_behind_moderation_is_found() {
         for scheme in ["napi:weight=64,min_gap=128us,gap=direct", "napi:weight=64,rx_usecs=50us", "napi:weight=64"] {
@@ -222,7 +229,7 @@ mod tests {
         }
     }
 
-    /// The interrupt takes longer the higher the load: each load is computed with its own.
+    /// The latency grows with the load: each load is computed with its own.
     #[test]
     fn a_latency_that_grows_with_the_load_is_followed() {
         let scheme = "napi:weight=64,min_gap=128us,gap=direct";
@@ -251,7 +258,7 @@ mod tests {
         assert!(with.sim_at(12e3).expect("an answer").notes.iter().any(|note| matches!(note, Note::AtLatency(..))));
     }
 
-    /// The two are told apart: by polls and by interrupts, of which there are two a gap.
+    /// Both are estimated: one by polls, the other by interrupts, of which there are two per gap.
     #[test]
     fn how_late_a_gap_ends_is_found_beside_the_latency() {
         let asked = Predictor::of(host(0.0), "napi:weight=64,gro_normal_batch=8,min_gap=81.92us,gap=echo");
@@ -269,7 +276,7 @@ mod tests {
             };
             assert!((median_s(&found.gap_lates) - late_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
             assert!((median_s(&found.latencies) - latency_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
-            // Without a list of the NIC's interrupts nothing tells it.
+            // Without a list of the NIC's interrupts, nothing shows it.
             let unlisted: Vec<Counts> = trials.iter().map(|one| Counts { raised: None, ..one.clone() }).collect();
             let found = of_trials(&asked, &unlisted, &|_| None, &AtomicBool::new(false)).expect("four trials");
             assert_eq!(found.gap_lates, []);
@@ -282,7 +289,7 @@ mod tests {
         assert!(notes.iter().any(|note| note.to_string().contains("a gap that ends 30us late")), "{notes:?}");
     }
 
-    /// A trial of a host that is half as fast as calibrated tells its latency at that speed.
+    /// A trial on a host half as fast as calibrated gives its latency at that speed.
     #[test]
     fn a_trial_is_asked_at_its_own_speed() {
         let scheme = "napi:weight=64,min_gap=128us,gap=direct";

@@ -1,8 +1,9 @@
-//! Engines that compute in another process: an emulated guest is many times slower than the host that emulates it, and a host under test
-//! is better left alone.
+//! Engines that compute in another process, because an emulated guest is many times slower than the host that emulates
+//! it, and a host under test should not compute during a run.
 //!
-//! An agent that runs a `find` orders each computation ([`Job`]) of its client, as it orders the load, where the client said that it
-//! computes. Both ends have the same engines: the answer is the same, but for the last digit of costs that JSON writes in microseconds.
+//! An agent that runs a `find` sends each computation ([`Job`]) to its client, as it sends the commands for the load,
+//! if the client has offered to compute. Both ends have the same engines: results are equal, except for the last digit
+//! of costs, which JSON writes in microseconds.
 
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
@@ -16,10 +17,10 @@ pub use super::engines::Elsewhere;
 use super::engines::{self, Answer, Predictor};
 use super::experienced;
 
-/// Most computations at once here; another is refused. A sweep asks for eight.
+/// Most computations at the same time; more are refused. A sweep needs eight.
 const AT_ONCE: usize = 32;
 
-/// A computation, by the name of its variant in JSON.
+/// A computation, named in JSON by its variant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Job {
@@ -28,7 +29,7 @@ enum Job {
 }
 
 impl Job {
-    /// Does it here.
+    /// Computes it in this process.
     fn done(self) -> Value {
         let never = AtomicBool::new(false);
         match self {
@@ -52,14 +53,14 @@ fn answer<T: Serialize>(found: Result<T, EngineFailure>) -> Value {
     serde_json::to_value(answer).unwrap_or_default()
 }
 
-/// What a client computes for the run that it asked for.
+/// Computations of a client for a run that it requested.
 #[derive(Debug, Default)]
 pub(super) struct Computing {
     under_way: Vec<(u64, JoinHandle<Value>)>,
 }
 
 impl Computing {
-    /// Begins what is ordered; true if it was a computation.
+    /// Starts a computation if the order is one; returns whether it is.
     pub(super) fn obey(&mut self, order: &GeneratorCommand) -> bool {
         let GeneratorCommand::Compute { id, job } = order else { return false };
         let job: Result<Job, String> = match self.under_way.len() {
@@ -74,7 +75,7 @@ impl Computing {
         true
     }
 
-    /// The answers that are there; call it many times a second.
+    /// Results that are complete; to be called many times per second.
     pub(super) fn look(&mut self) -> Vec<Chunk> {
         let (ended, under_way) = std::mem::take(&mut self.under_way).into_iter().partition(|(_, at)| at.is_finished());
         self.under_way = under_way;
@@ -102,7 +103,7 @@ mod tests {
         Predictor::of(Host { application_s: Some(3e-6), ..host }, "napi:weight=64,budget=300,backlog=true")
     }
 
-    /// The client's side of a desk, until `asker` has its answer.
+    /// Serves a queue as its client until `asker` has its result.
     fn served<T>(desk: &OrderQueue, asker: JoinHandle<T>) -> T {
         let mut computing = Computing::default();
         while !asker.is_finished() {

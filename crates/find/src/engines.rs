@@ -1,4 +1,4 @@
-//! The cliff and the curve by model and simulation.
+//! Cliff and curve by model and simulation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,9 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Interval at which a caller that waits for an answer checks for a stop.
+/// Interval at which a waiting caller checks for a stop.
 const ASKED: Duration = Duration::from_millis(20);
-/// Relative width at which the search for the model's cliff ends.
+/// Relative width of the search for the model's cliff.
 const WIDTH: f64 = 1e-4;
 
 /// Model and simulator with the point that they predict.
@@ -26,7 +26,7 @@ const WIDTH: f64 = 1e-4;
 pub struct Predictor {
     /// Costs and sizes.
     pub host: Host,
-    /// The distribution of its times, as measured.
+    /// Measured distribution of its times.
     pub times: Service,
     /// Scheme.
     pub scheme: Scheme,
@@ -36,20 +36,21 @@ pub struct Predictor {
     pub loss: f64,
     /// Seed of the simulator.
     pub seed: u64,
-    /// Arrivals simulated a load.
+    /// Arrivals simulated per load.
     pub packets: u64,
-    /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the engines, which take up to a second each.
+    /// Expected cliff (pps); None: unknown. Saves evaluations of the engines, which take up to a second each.
     pub near_pps: Option<f64>,
-    /// When interrupts come, by rising load, from trials (`delivery`).
+    /// Interrupt latencies by rising load, from trials (`delivery`).
     #[serde(default)]
     pub timing: Timing,
-    /// Where it computes.
+    /// Process that computes.
     #[serde(skip)]
     pub elsewhere: Elsewhere,
 }
 
 impl Predictor {
-    /// The point at a load, for the model: its times as measured where the model has an answer for them, else exponential.
+    /// The point at a load, for the model: with the measured times if the model supports them, otherwise exponential
+    /// ones.
     pub fn point(&self, load_pps: f64) -> Point {
         let measured = self.sim_point(load_pps);
         match ModelEngine::new(Fidelity::Exact).supports(&measured) {
@@ -58,14 +59,14 @@ impl Predictor {
         }
     }
 
-    /// The same for the simulator, which draws any times.
+    /// The point at a load, for the simulator, which supports all distributions.
     pub fn sim_point(&self, load_pps: f64) -> Point {
         let host = Host { service: self.times.clone(), ..self.host.clone() };
         let scheme = with_gap_late(&self.scheme, at(&self.timing.gap_lates, load_pps));
         Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
     }
 
-    /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
+    /// Mean frame size (bytes); the smallest size if the traffic has none.
     pub fn frame_bytes(&self) -> f64 {
         match &self.traffic.size {
             netcliff_core::FrameSizes::Fixed(bytes) => f64::from(*bytes),
@@ -77,14 +78,14 @@ impl Predictor {
         SimEngine { confidence: netcliff_stats::CONFIDENCE, ..SimEngine::with_packets(self.seed, self.packets) }
     }
 
-    /// Starts a computation in a thread of its own: one run of either engine can take seconds, and a stop does not wait for it.
-    /// `compute` gets a flag that is set when its answer is no longer wanted.
+    /// Starts a computation in a separate thread: an engine may need seconds, for which a stop does not wait. `compute`
+    /// gets a flag that is set when its result is no longer wanted.
     pub fn begin<T: Send + 'static>(&self, compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static) -> Begun<T> {
         let (asked, unwanted) = (self.clone(), Arc::new(AtomicBool::new(false)));
         let (told, answer) = channel();
         let told_off = Arc::clone(&unwanted);
         let thread = std::thread::spawn(move || {
-            // After a stop the receiver is gone.
+            // After a stop nobody receives it.
             let _ = told.send(compute(&asked, &told_off));
         });
         Begun { answer, unwanted, thread }
@@ -117,7 +118,7 @@ impl Predictor {
         Box::new(self.clone())
     }
 
-    /// Predicted shares lost, of several points at once.
+    /// Predicted loss of several points, computed together.
     ///
     /// # Errors
     /// The model does not support one of them.
@@ -132,7 +133,7 @@ impl Predictor {
         points.par_iter().map(loss).collect()
     }
 
-    /// The cliff in simulation (pps); None if `stop` was set meanwhile.
+    /// The simulated cliff (pps); None if `stop` was set.
     ///
     /// # Errors
     /// The simulator does not support the point.
@@ -147,7 +148,7 @@ impl Predictor {
         Ok(found.map(|cliff| cliff.load_pps))
     }
 
-    /// One load by the model.
+    /// Outcome at a load by the model.
     ///
     /// # Errors
     /// The model does not support the point.
@@ -158,7 +159,7 @@ impl Predictor {
         })
     }
 
-    /// One load in simulation.
+    /// Outcome at a load by simulation.
     ///
     /// # Errors
     /// The simulator does not support the point.
@@ -167,7 +168,7 @@ impl Predictor {
         answer.unwrap_or_else(|| self.with_its_latency(load_pps, |own| own.sim().evaluate(&own.sim_point(load_pps))))
     }
 
-    /// With the interrupt latency of this load.
+    /// The predictor with the interrupt latency of this load.
     fn at_its_latency(&self, load_pps: f64) -> Self {
         let mut own = self.clone();
         let told_s = at(&self.timing.latencies, load_pps);
@@ -175,7 +176,7 @@ impl Predictor {
         own
     }
 
-    /// An answer with that, which is noted.
+    /// An outcome with that latency, with a note on it.
     fn with_its_latency(
         &self,
         load_pps: f64,
@@ -190,7 +191,7 @@ impl Predictor {
 
 #[cfg(test)]
 impl Predictor {
-    /// Poisson arrivals at a host under a scheme, given as its text.
+    /// Poisson arrivals at a host with a scheme, which is given as text.
     pub fn of(host: Host, scheme: &str) -> Self {
         let scheme = Scheme::of_record(scheme).expect("a scheme");
         let traffic = Traffic::poisson(1.0);
@@ -210,16 +211,16 @@ impl Predictor {
     }
 }
 
-/// Times (s) estimated from trials, by the load (pps) of the trial.
+/// (load of the trial (pps), estimated time (s)).
 pub type ByLoad = Vec<(f64, f64)>;
 
-/// When interrupts come, as estimated from trials.
+/// Interrupt timing, estimated from trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// Interrupt latencies; empty: the host's at every load.
+    /// Interrupt latencies; empty: that of the host at every load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: ByLoad,
-    /// How late the NIC ends a gap between interrupts; empty: not known.
+    /// Lateness of the NIC's end of a gap between interrupts; empty: unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gap_lates: ByLoad,
 }
@@ -232,7 +233,7 @@ impl Timing {
     }
 }
 
-/// The time (s) at a load between those of a curve, or at its nearer end; None without one.
+/// Time (s) at a load, interpolated on the curve, or that of its nearer end; None without a curve.
 pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
     let above = curve.iter().position(|(own_pps, _)| *own_pps >= load_pps);
     Some(match above {
@@ -245,7 +246,7 @@ pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
     })
 }
 
-/// The scheme with what is known of how late its NIC ends a gap (s).
+/// The scheme with the known lateness of its NIC's gaps (s).
 pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
     let mut scheme = scheme.clone();
     if let (Scheme::Napi(napi), Some(_)) = (&mut scheme, late_s)
@@ -256,17 +257,18 @@ pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
     scheme
 }
 
-/// Where the engines compute: in this process, or at the client of a desk (`super::elsewhere`).
+/// Where the engines compute: in this process, or at the client behind a queue (`super::elsewhere`).
 #[derive(Debug, Clone, Default)]
 pub struct Elsewhere(Option<Arc<OrderQueue>>);
 
 impl Elsewhere {
-    /// With the client of a desk.
+    /// At the client behind this queue.
     pub fn client_of(desk: Arc<OrderQueue>) -> Self {
         Self(Some(desk))
     }
 
-    /// Sends a computation to the process that computes for this one, and returns its answer; `None` if this process computes itself.
+    /// Sends a computation to the process that computes for this one, and returns its result; `None` if this process
+    /// computes itself.
     pub(super) fn ask<T: DeserializeOwned, J: Serialize>(
         &self,
         job: impl FnOnce() -> J,
@@ -287,7 +289,7 @@ fn asked<T: DeserializeOwned>(desk: &OrderQueue, job: &impl Serialize) -> Result
     }
 }
 
-/// A computation of the engines, as it is sent to the process that computes.
+/// A computation of the engines, as sent to the computing process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Job {
@@ -303,17 +305,17 @@ pub(super) enum Job {
     SimAt(Box<Predictor>, f64),
 }
 
-/// Its answer.
+/// Result of a computation.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer<T> {
     /// What was computed.
     Found(T),
-    /// Why nothing was.
+    /// Why there is no result.
     Failed(String),
 }
 
-/// A computation under way.
+/// A computation that is running.
 #[derive(Debug)]
 pub struct Begun<T> {
     answer: Receiver<T>,
@@ -322,7 +324,8 @@ pub struct Begun<T> {
 }
 
 impl<T> Begun<T> {
-    /// The answer; None once `stop` is set. The computation then runs on until it checks its flag, or the process ends.
+    /// The result; None once `stop` is set. The computation then continues until it checks its flag, or the process
+    /// ends.
     pub fn unless(self, stop: &AtomicBool) -> Option<T> {
         while !stop.load(Ordering::Relaxed) {
             match self.answer.recv_timeout(ASKED) {
@@ -354,7 +357,8 @@ mod tests {
         Predictor::of(host, "napi:weight=64,budget=300,backlog=true")
     }
 
-    /// Both engines take the measured variation; the model's chains of pauses, and of other schemes, have exponential times only.
+    /// Both engines use the measured variation; the model's chains for pauses and for other schemes support exponential
+    /// times only.
     #[test]
     fn the_model_takes_measured_times_where_it_has_an_answer() {
         let erlang = Service::Erlang { stages: 4 };

@@ -1,4 +1,4 @@
-//! `find` of an agent's host: the agent runs it there, and its client, who sits at the generator, sends the load.
+//! `find` for an agent's host: the agent runs it there, and its client, at the generator, sends the load.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,14 +20,14 @@ use serde_json::Value;
 use super::{CheckSetup, Elsewhere, FindOptions, Idle, Observer, find};
 use netcliff_trial::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
 
-/// Name of the kind on the control channel.
+/// Name of this kind of test on the control channel.
 pub const FIND: &str = "find";
-/// What a run holds: the simulator's packets, the meter's tables (bytes).
+/// Memory of a run: the simulator's packets and the meter's tables (bytes).
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Loads of a check that a client may ask for.
+/// Most loads of a check that a client may request.
 const LOADS_AT_MOST: usize = 1000;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FindRequest {
@@ -62,36 +62,36 @@ pub struct FindRequest {
     vlan: Option<u16>,
     command: String,
     started_unix_s: f64,
-    /// The client computes what the engines answer.
+    /// True: the client computes the engines' results.
     #[serde(default)]
     computes: bool,
     /// The client's end of the link.
     sender: SenderEnd,
 }
 
-/// The end of the link that sends.
+/// The sending end of the link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SenderEnd {
-    /// Interface there.
+    /// Interface of the sender.
     pub interface: String,
     /// Its address.
     pub address: Ipv4Addr,
-    /// It may carry the control connection, too.
+    /// True: the control connection may use this link, too.
     pub by_control_link: bool,
-    /// The clock that stamps the frames.
+    /// Clock of the frames' timestamps.
     pub clock: Option<ClockId>,
-    /// What explains a difference of its host to another.
+    /// Properties of the sender's host that explain differences to others.
     pub fingerprint: Fingerprint,
 }
 
-/// What an agent without the field has: one queue.
+/// Default of requests from clients that lack the field: one queue.
 fn is_one(queues: &u32) -> bool {
     *queues <= 1
 }
 
 impl FindRequest {
-    /// What these options, and a load sent like this, ask of another host.
+    /// The request for these options, with a load sent in this way.
     pub fn of(options: &FindOptions, sending: Sending, sender: SenderEnd) -> Self {
         Self {
             quick: options.quick,
@@ -167,40 +167,40 @@ impl FindRequest {
     }
 }
 
-/// What a run says while it runs.
+/// News of a run since the last report.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindProgress {
-    /// Stages begun since it was last asked.
+    /// Stages begun since the last report.
     pub stages: Vec<String>,
-    /// The trial under way: load (pps), time since the start, planned time (s).
+    /// The present trial: (load (pps), time since the start (s), planned time (s)).
     pub trial: Option<(f64, f64, f64)>,
-    /// Records finished since.
+    /// Records completed since the last report.
     pub records: Vec<Record>,
-    /// What the client's generator shall do.
+    /// Next command for the client's generator.
     pub order: Option<GeneratorCommand>,
 }
 
-/// Its end.
+/// Final report of a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindReport {
-    /// What was not said before.
+    /// News that have not been reported yet.
     pub progress: FindProgress,
-    /// What was found.
+    /// The result; `None`: see `failed`.
     pub finding: Option<Box<Finding>>,
-    /// Why nothing was.
+    /// Why there is no result.
     pub failed: Option<String>,
 }
 
-/// `find` as an agent runs it.
+/// `find` as a service of an agent.
 #[derive(Debug, Clone)]
 pub struct FindKind {
-    /// Interfaces by which load may come.
+    /// Interfaces that may receive load.
     pub permission: Permission,
     /// Interfaces whose settings checks may change.
     pub settings: Permission,
-    /// Highest load that clients may ask for (pps); None: any.
+    /// Highest load that clients may request (pps); None: no limit.
     pub most_pps: Option<f64>,
 }
 
@@ -249,7 +249,7 @@ impl Kind for FindKind {
 }
 
 impl FindKind {
-    /// Refuses checks that change an interface which clients may not change.
+    /// Refuses checks that change an interface which clients must not change.
     fn allows(&self, checks: &[CheckSetup], rig: &RigOptions) -> Result<(), String> {
         let Permission::Interfaces(allowed) = &self.settings else { return Ok(()) };
         let name = rig.between.as_ref().map_or("", |between| &between.interface);
@@ -265,7 +265,7 @@ impl FindKind {
         }
     }
 
-    /// The interface of this host that the sender is a neighbour on.
+    /// The interface of this host on the sender's link.
     fn interface(&self, sender: &SenderEnd, control: Option<IpAddr>) -> Result<String, String> {
         let found = neighbour::find(sender.address, None).map_err(|error| error.to_string())?;
         let name = found.interface;
@@ -288,7 +288,7 @@ impl FindKind {
     }
 }
 
-/// A run and what it has not yet said.
+/// A run, and its unreported news.
 struct FarFind {
     desk: Arc<OrderQueue>,
     said: Arc<Mutex<FindProgress>>,
@@ -296,7 +296,7 @@ struct FarFind {
     run: Option<JoinHandle<Result<Finding, String>>>,
 }
 
-/// Gathers what a run says.
+/// Collects the news of a run.
 struct Gathered(Arc<Mutex<FindProgress>>);
 
 fn lock(said: &Mutex<FindProgress>) -> MutexGuard<'_, FindProgress> {
@@ -342,7 +342,7 @@ impl FarFind {
         FindReport { progress, finding, failed }
     }
 
-    /// Whoever waits for the client stops waiting.
+    /// Ends all waiting for the client.
     fn halt(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.desk.leave();
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
     use netcliff_remote::load::Carrier;
 
-    /// Whether an agent whose clients may change these interfaces takes these checks at eth1.
+    /// Whether an agent accepts these checks at eth1, if its clients may change these interfaces.
     fn allowed(settings: Permission, checks: &[&str]) -> Result<(), String> {
         let checks: Vec<CheckSetup> = checks.iter().map(|text| text.parse().expect("a check")).collect();
         let desk = Arc::<OrderQueue>::default();

@@ -1,4 +1,4 @@
-//! Whether the host's CPU halts between packets, and the result of the other way.
+//! Whether the host's CPU halts between packets, and the result with the other mode.
 
 use netcliff_core::Choice;
 use netcliff_core::finding::{IdleModes, IdleTrial};
@@ -8,11 +8,12 @@ use netcliff_host::idle::Awake;
 use netcliff_trial::bench::{Bench, Observation, value};
 use netcliff_trial::trial::{TrialError, TrialSpec};
 
-/// Whether the host's CPU may halt.
+/// Idle mode of the host's CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
-    /// It never halts. The default: on a virtual machine that gives a halted CPU back milliseconds late, six runs found cliffs from 283
-    /// to 417 kpps; with a loop that keeps it awake three runs lost nothing up to 414, 399 and 408 kpps.
+    /// It never halts. The default, because a virtual machine may give a halted CPU back milliseconds late: six runs
+    /// then found cliffs from 283 to 417 kpps, while with a loop that keeps the CPU awake three runs lost nothing up to
+    /// 414, 399 and 408 kpps.
     #[default]
     Awake,
     /// As the host is configured.
@@ -31,7 +32,7 @@ impl Choice for Idle {
 }
 
 impl Idle {
-    /// As on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         Choice::name(self)
     }
@@ -46,14 +47,14 @@ impl Idle {
 
 /// Sets whether a host's CPU may halt.
 pub trait Switch {
-    /// Takes effect at once.
+    /// Changes the mode immediately.
     ///
     /// # Errors
-    /// Why it cannot be, as a sentence.
+    /// Why it is not possible, one sentence.
     fn set(&mut self, idle: Idle) -> Result<(), String>;
 }
 
-/// The CPU under test. Dropping it lets the CPU idle as configured, as does the end of the process.
+/// The CPU under test. Dropping it, or the end of the process, restores the configured mode.
 #[derive(Debug)]
 pub struct HostIdle {
     cpu: u32,
@@ -62,12 +63,12 @@ pub struct HostIdle {
 }
 
 impl HostIdle {
-    /// This CPU, as configured. The loop that keeps it awake sends heartbeats to `heartbeat`.
+    /// The CPU in its configured mode. The loop that keeps it awake will send heartbeats to `heartbeat`.
     pub fn new(cpu: u32, heartbeat: Heartbeat) -> Self {
         Self { cpu, heartbeat, held: None }
     }
 
-    /// Directs the heartbeats of the loop, if it runs, to another bench.
+    /// Redirects the heartbeats of the loop, if it runs, to another bench.
     ///
     /// # Errors
     /// The CPU could not be kept awake again.
@@ -90,7 +91,7 @@ impl Switch for HostIdle {
     }
 }
 
-/// One trial each way, the run's own first; it idles as before afterwards.
+/// Makes a trial in each mode, the run's own mode first; the mode is restored afterwards.
 ///
 /// # Errors
 /// A trial failed or was stopped.
@@ -104,7 +105,7 @@ pub fn both_ways(
     let mut modes = IdleModes { mode: idle.name().to_owned(), this: Some(this), other: None };
     if switch.set(idle.other()).is_ok() {
         let other = bench.observe(spec, true);
-        // It was set so before.
+        // This mode was set before.
         let _ = switch.set(idle);
         modes.other = Some(told(idle.other(), &other?));
     }

@@ -1,4 +1,5 @@
-//! `find` of another host, from the one that sends: an agent there runs it, and this process's generator does what it orders.
+//! `find` for another host, from the host that sends: an agent there runs it, and this process's generator executes its
+//! commands.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use super::far::{FIND, FindProgress, FindReport, FindRequest, SenderEnd};
 use super::{FindOptions, Observer};
 use netcliff_trial::rig::Sending;
 
-/// Interval between two looks at the generator here; the far end is asked as often.
+/// Interval between two checks of the local generator, and between two requests to the far end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// This host's end of the link.
@@ -29,15 +30,15 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct NearEnd {
     /// Interface to send by.
     pub interface: String,
-    /// Its address.
+    /// Its network namespace; None: that of this process.
     pub address: Ipv4Addr,
     /// Network namespace that it is in; None: this process's.
     pub netns: Option<PathBuf>,
-    /// It may carry the control connection, too.
+    /// True: the control connection may use this link, too.
     pub by_control_link: bool,
     /// How the load is sent.
     pub sending: Sending,
-    /// How the generator competes for its CPU.
+    /// Scheduling priority of the generator.
     pub priority: Priority,
 }
 
@@ -57,10 +58,10 @@ impl NearEnd {
     }
 }
 
-/// Why there is no finding of another host.
+/// Why there is no result for another host.
 #[derive(Debug, thiserror::Error)]
 pub enum OfError {
-    /// The control channel.
+    /// The control channel failed.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The agent's run failed; its message.
@@ -73,7 +74,7 @@ pub enum OfError {
     },
 }
 
-/// Finds the cliff of the agent's host. A stop by `stop` keeps what was measured.
+/// Finds the cliff of the agent's host. A stop by `stop` returns the results so far.
 ///
 /// # Errors
 /// See [`OfError`].
@@ -84,7 +85,7 @@ pub fn find_of(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Finding, OfError> {
-    // Where it is between processes of one host, the control connection has no link of its own.
+    // Between processes of one host, the control connection has no link of its own.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
     let mut hand = OrderHandler::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
     let mut computing = Computing::default();

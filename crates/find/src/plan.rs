@@ -13,45 +13,47 @@ use netcliff_mlrsearch::trial::Range;
 use netcliff_trial::bench::Highest;
 use netcliff_trial::trial::TrialSpec;
 
-/// What a trial takes beyond its measured window and its warm-up: set-up, cool-down, drain (s).
+/// Additional time of a trial besides its window and warm-up: set-up, cool-down, drain (s).
 const TRIAL_OVERHEAD_S: f64 = 0.1;
-/// Loads that one search tries, repeats of void trials included: of a fake host 3.6 with --quick, 5 with pauses (see
-/// [`super::cliff`]'s `DITHER`).
+/// Number of loads that one search tries, including repeats of void trials: for a fake host 3.6 with --quick, 5 with
+/// pauses (see [`super::cliff`]'s `DITHER`).
 const SEARCH_LOADS: f64 = 5.0;
-/// Trials that a restless machine may take more than that.
+/// Factor for the additional trials on a noisy machine.
 const RESTLESS: f64 = 1.2;
-/// Trials of a climb to the expected cliff ([`super::cliff::Climb`]), from a fifth of it in steps of a fifth, the last load twice.
+/// Number of trials of an ascending search up to the expected cliff ([`super::cliff::Climb`]): from a fifth of it in
+/// steps of a fifth, the last load twice.
 const CLIMB_TRIALS: f64 = 11.0;
-/// Share of the trials that may lose more than the target at the cliff.
+/// Share of the trials at the cliff that may lose more than the target.
 const EXCEED: f64 = 0.5;
-/// Model, simulation and suggestions (s).
+/// Time for model, simulation and suggestions (s).
 const COMPUTING_S: f64 = 6.0;
-/// Everything before calibration: the sender's ceiling, the warm-up and the rough search (s).
+/// Time before calibration: the sender's maximum, the warm-up and the rough search (s).
 const BEFORE_S: f64 = 4.0 + super::rough::WARM_UP_S;
 
-/// Share of the sender's ceiling above which it cannot pace.
+/// Share of the sender's maximum above which it cannot pace.
 pub const PACED_SHARE: f64 = 0.95;
-/// Lowest load that is tried (pps): a trial of a second then still has a thousand packets.
+/// Lowest load that is tried (pps): a trial of one second then still has a thousand packets.
 const LEAST_PPS: f64 = 1e3;
-/// Pairs of searches; a Student interval over them needs a few.
+/// Number of pairs of searches; a Student interval over them needs several.
 pub const TRIED_ROUNDS: u32 = 5;
 pub const TRIED_ROUNDS_QUICK: u32 = 3;
-/// Shares of the cliff at which they are measured.
+/// Loads at which round trips are measured, as shares of the cliff.
 pub const ROUND_TRIP_SHARES: [f64; 3] = [0.1, 0.5, 0.9];
-/// Least length of such a trial (s): two hundred answers.
+/// Shortest trial for round trips (s): two hundred answers.
 pub const ROUND_TRIP_S: f64 = 1.0;
-/// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
+/// Default loads below a check's cliff, as shares of the cliff that was measured with the setting or is expected:
+/// interrupts per packet fall with the load.
 pub const BELOW_SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Loads of the sweep as multiples of the cliff.
 pub const MULTIPLES: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.4];
-/// Length of a trial of the sweep where none is given and no capture is replayed (s): between two trials the machine changes more than a longer one would
-/// average out.
+/// Default length of a trial of the sweep without a capture (s): from one trial to the next the machine changes more
+/// than longer trials would average out.
 const SWEEP_S: f64 = 0.5;
-/// Arrivals simulated a load of the sweep, where the cliff may take more.
+/// Arrivals simulated per load of the sweep; searches for the cliff may use more.
 const SWEEP_PACKETS: u64 = 1_000_000;
 
-/// Repeats and lengths.
+/// Numbers of repeats, and lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Repeats of each load and of the search.
@@ -60,19 +62,19 @@ pub struct Plan {
     pub trial_s: f64,
     /// Length of a trial of the sweep (s).
     pub sweep_s: f64,
-    /// Rounds of calibration.
+    /// Rounds of the calibration.
     pub calibration_rounds: u32,
-    /// Searches for the cliff.
+    /// Number of searches for the cliff.
     pub searches: u32,
-    /// No search begins after so many trials of searches.
+    /// Number of trials after which no further search begins.
     pub most_trials: u32,
-    /// What a cliff is.
+    /// The goal that defines the cliff.
     pub goal: Goal,
-    /// Arrivals simulated a load in searches for the cliff.
+    /// Arrivals simulated per load in searches for the cliff.
     pub sim_packets: u64,
-    /// The same a load of the sweep.
+    /// Arrivals simulated per load of the sweep.
     pub sweep_packets: u64,
-    /// Whole run (s).
+    /// Expected duration of the whole run (s).
     pub planned_s: f64,
 }
 
@@ -81,7 +83,7 @@ impl Plan {
     pub fn new(options: &FindOptions) -> Self {
         let repeats = options.repeats.unwrap_or(if options.quick { 1 } else { 5 });
         let trial_s = options.trial_s.unwrap_or(if options.quick { 0.4 } else { 1.0 });
-        // The interval over 6 searches has 97 % confidence, over 5, if the trials run out, 94 %.
+        // With 6 searches the interval has a confidence of 97 %; with 5, if the trials run out, 94 %.
         let searches = options.searches.unwrap_or(6);
         let goal = goal(options, trial_s);
         let calibration_rounds = if options.quick { 4 } else { repeats.max(5) };
@@ -94,7 +96,7 @@ impl Plan {
         let calibration = f64::from(calibration_rounds) * calibrate::TRIALS_A_ROUND as f64 + 2.0;
         let calibration_s = calibration * whole_s(trial_s.min(calibrate::LEAST_TRIAL_S));
         let all_of_sweep_s = f64::from(repeats) * MULTIPLES.len() as f64 * whole_s(sweep_s);
-        // A trial that agrees with the first of a load ends it early.
+        // A second trial with the same result as a load's first one decides on the load early.
         let of_a_load = 1.0 + 0.5 * (goal.duration_sum_s / goal.final_trial_s - 1.0);
         let one_search = f64::from(searches) * SEARCH_LOADS * of_a_load;
         let between = options.rig.between.is_some();
@@ -129,7 +131,7 @@ impl Plan {
         }
     }
 
-    /// The searches of this plan, for trials like `base` up to the highest load, begun at `near_pps`.
+    /// The searches of this plan, with trials like `base`, up to the highest load, beginning close to `near_pps`.
     pub fn question(&self, base: TrialSpec, highest: Highest, near_pps: f64, capacity_pps: f64) -> Question {
         Question {
             reference: None,
@@ -146,13 +148,14 @@ impl Plan {
     }
 }
 
-/// Arrivals simulated a load: a hundred (four hundred without --quick) are lost at the target loss, within what takes seconds.
+/// Arrivals simulated per load: with the target loss, a hundred (without --quick four hundred) are lost, within some
+/// seconds of computation.
 fn sim_packets(options: &FindOptions) -> u64 {
     let (losses, least, most) = if options.quick { (100.0, 250e3, 1e6) } else { (400.0, 1e6, 4e6) };
     (losses / options.loss).clamp(least, most) as u64
 }
 
-/// The goal of the searches: one trial judges a load with --quick, the majority of three without.
+/// The goal of the searches: with --quick one trial decides on a load, otherwise the majority of three.
 fn goal(options: &FindOptions, trial_s: f64) -> Goal {
     let trials = if options.quick { 1.0 } else { 3.0 };
     Goal {
@@ -169,14 +172,14 @@ fn goal(options: &FindOptions, trial_s: f64) -> Goal {
 pub struct Progress<'a> {
     started: Instant,
     planned_s: f64,
-    /// Where the seconds go.
+    /// Counts how time is spent.
     pub clock: Clock,
     /// Receives the progress.
     pub observer: &'a mut dyn Observer,
 }
 
 impl<'a> Progress<'a> {
-    /// A run that starts now.
+    /// Begins a run now.
     pub fn new(plan: &Plan, observer: &'a mut dyn Observer) -> Self {
         Self { started: Instant::now(), planned_s: plan.planned_s, clock: Clock::default(), observer }
     }
@@ -186,26 +189,26 @@ impl<'a> Progress<'a> {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// A stage begins.
+    /// Begins a stage.
     pub fn stage(&mut self, name: &str) {
         self.clock.enter(name);
         self.observer.stage(name);
     }
 
-    /// A trial at this load is under way.
+    /// Reports that a trial at this load has begun.
     pub fn trial(&mut self, load_pps: f64) {
         let elapsed_s = self.elapsed_s();
         self.observer.trial(load_pps, elapsed_s, self.planned_s);
     }
 }
 
-/// Loads that a search for the cliff may try.
+/// Range of loads that a search for the cliff may try.
 pub fn range(highest: Highest) -> Range {
     let max_pps = highest.paced_pps(PACED_SHARE);
     Range { min_pps: LEAST_PPS.min(0.5 * max_pps), max_pps }
 }
 
-/// The highest load that could be offered; None before that was measured.
+/// The highest load that can be offered; None until it has been measured.
 pub(super) fn highest(finding: &Finding) -> Option<Highest> {
     let ceiling_pps = finding.generator.ceiling_pps?.value;
     Some(Highest { ceiling_pps, most_pps: finding.generator.max_rate_pps })

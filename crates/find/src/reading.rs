@@ -1,8 +1,10 @@
-//! How a trial is read: with everything in it (as experienced), and without what came from outside the host (the host's own).
+//! Evaluates a trial twice: with everything (with disturbances), and without what came from outside the host (the
+//! host's own).
 //!
-//! Left out of the host's own are the slots in which the sender was stalled, the host's CPU was paused or another task had it, and those until the
-//! queue that built up has drained: a pause of R at a load of lambda leaves lambda R packets, which a host that can serve mu takes
-//! lambda R / (mu - lambda) for (docs/theory, pauses). A collapse that outlasts this is the host's own and stays in.
+//! The host's own evaluation excludes the time slots in which the sender was stalled, the host's CPU was paused or ran
+//! another task, and the slots until the resulting queue has drained. A pause of length R at load lambda leaves lambda
+//! R packets, which a host that serves mu drains in lambda R / (mu - lambda) (docs/theory/pauses.md). A breakdown that
+//! lasts longer is the host's own and is included.
 
 use netcliff_core::verdict::TesterCounts;
 
@@ -10,23 +12,23 @@ use netcliff_core::verdict::VoidReason;
 use netcliff_mlrsearch::trial::{Answer, Trial};
 use netcliff_trial::bench::{Observation, Slots, Span};
 
-/// The drain counts as over after so many lengths of the pause, where the load is close to what the host serves or above.
+/// Largest drain time, in lengths of the pause, for loads close to or above what the host serves.
 const LONGEST_DRAIN: f64 = 10.0;
-/// Share of a trial's frames that must be left for the host's own reading.
+/// Share of a trial's frames that must remain for the host's own evaluation.
 const LEAST_LEFT: f64 = 0.5;
 
-/// One trial, read twice.
+/// A trial, evaluated twice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// All frames.
+    /// With all frames.
     pub experienced: Answer,
-    /// Without the slots that were disturbed from outside.
+    /// Without the time slots that were disturbed from outside.
     pub own: Answer,
-    /// Share of the window's slots that the host's own reading leaves out.
+    /// Share of the time slots that the host's own evaluation excludes.
     pub left_out: f64,
 }
 
-/// Reads a trial of a host that serves about `capacity_pps`.
+/// Evaluates a trial of a host that serves about `capacity_pps`.
 pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let spec = &observation.spec;
     let load_pps = spec.rate_pps;
@@ -39,11 +41,12 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let all = || slots.sender_stalls.iter().chain(away());
     let mut left = Left::of(slots, all(), load_pps, capacity_pps);
     if left.sent < LEAST_LEFT * observation.sent as f64 {
-        // If the sender stalls all the time no slot is undisturbed: its late frames decide whether the trial is void, as everywhere.
+        // If the sender always stalls, no slot is undisturbed: its late frames then decide whether the trial is void,
+        // as in other trials.
         left = Left::of(slots, away(), load_pps, capacity_pps);
     }
     if left.out == 0.0 {
-        // Nothing is left out: one trial, one answer. Lateness of frames outside the window counts in both.
+        // No slot is excluded, so that both evaluations are equal. Late frames outside the window count in both.
         return Reading { own: experienced, experienced, left_out: 0.0 };
     }
     let own = if left.sent < LEAST_LEFT * observation.sent as f64 {
@@ -55,12 +58,12 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     Reading { experienced, own, left_out: left.out }
 }
 
-/// What is left of a trial.
+/// The part of a trial that remains.
 struct Left {
     sent: f64,
     lost: u64,
     late: u64,
-    /// Share of the slots that were left out.
+    /// Share of the slots that were excluded.
     out: f64,
 }
 
@@ -81,7 +84,8 @@ impl Left {
     }
 }
 
-/// Loss of the slots of `each_s` that are left of a trial at a constant load, given what each of them lost; None where too few are.
+/// Loss in the remaining slots, each `each_s` long, of a trial at a constant load; `lost`: losses of each slot. None if
+/// too few slots remain.
 pub fn left<'a>(
     lost: &[f64],
     each_s: f64,
@@ -95,7 +99,7 @@ pub fn left<'a>(
     enough.then(|| kept.iter().sum::<f64>() / (kept.len() as f64 * load_pps * each_s))
 }
 
-/// Which slots a pause or stall touches, with the time to drain after it.
+/// For each slot, whether a pause or stall, or the drain after it, overlaps it.
 fn left_out<'a>(
     slots: usize,
     each_s: f64,
@@ -118,7 +122,7 @@ fn left_out<'a>(
     out
 }
 
-/// Time that the queue of a pause takes to drain (s).
+/// Time to drain the queue of a pause (s).
 fn drain_s(pause: &Span, load_pps: f64, capacity_pps: f64) -> f64 {
     let free_pps = capacity_pps - load_pps;
     let lengths = if free_pps > 0.0 { (load_pps / free_pps).min(LONGEST_DRAIN) } else { LONGEST_DRAIN };

@@ -1,4 +1,4 @@
-//! [`Clock`]: where the seconds of a run go, by stages.
+//! [`Clock`]: counts how the time of a run is spent, by stages.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use netcliff_core::finding::{StageTime, TimeSpent};
 
-/// Books the seconds of a run to its stages. Clones share one book.
+/// Counts the time of a run's stages. Clones share their counts.
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Rc<RefCell<Vec<Stage>>>);
 
@@ -17,19 +17,19 @@ struct Stage {
 }
 
 impl Clock {
-    /// The next stage begins.
+    /// Begins the next stage.
     pub fn enter(&self, stage: &str) {
         let time = StageTime { stage: stage.to_owned(), ..StageTime::default() };
         self.0.borrow_mut().push(Stage { began: Instant::now(), time });
     }
 
-    /// Makes a trial whose window is `measured_s` long (s), and books it.
+    /// Makes a trial with a window of `measured_s` (s), and counts its time.
     pub fn trial<T>(&self, measured_s: f64, trial: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let outcome = trial();
         let took_s = began.elapsed().as_secs_f64();
         if let Some(stage) = self.0.borrow_mut().last_mut() {
-            // One that failed may have ended before its window did.
+            // A failed trial may have ended before its window did.
             let measured_s = measured_s.min(took_s);
             stage.time.trials += 1;
             stage.time.measured_s += measured_s;
@@ -38,7 +38,7 @@ impl Clock {
         outcome
     }
 
-    /// The seconds so far; None before the first stage.
+    /// The time so far; None before the first stage.
     pub fn spent(&self) -> Option<TimeSpent> {
         let stages = self.0.borrow();
         let ends = stages.iter().skip(1).map(|next| next.began).chain([Instant::now()]);
@@ -63,7 +63,7 @@ mod tests {
         let clock = Clock::default();
         assert_eq!(clock.spent(), None);
         let wait = |ms| sleep(Duration::from_millis(ms));
-        // Before the first stage nothing is booked.
+        // Before the first stage nothing is counted.
         clock.trial(1.0, || ());
         clock.enter("first");
         clock.clone().trial(0.02, || wait(50));
@@ -74,7 +74,7 @@ mod tests {
         let [first, second] = spent.stages.as_slice() else { panic!("{spent:?}") };
         assert_eq!((first.stage.as_str(), first.trials, first.measured_s), ("first", 1, 0.02));
         assert!(first.waited_s >= 0.03 && first.computed_s < first.waited_s, "{first:?}");
-        // A trial that ended early measured no longer than it took.
+        // A trial that ended early counts at most the time it took.
         assert!(second.waited_s == 0.0 && second.measured_s >= 0.01 && second.measured_s < 1.0, "{second:?}");
         assert!(second.computed_s >= 0.02, "{second:?}");
         assert!((spent.measured_s - first.measured_s - second.measured_s).abs() < 1e-9);

@@ -1,4 +1,5 @@
-//! Settings worth trying: the best two by their simulated cliffs, against the simulated cliff as things are.
+//! Suggested settings: the best two by their simulated cliffs, compared with the simulated cliff of the present
+//! settings.
 
 use std::sync::atomic::AtomicBool;
 
@@ -7,13 +8,13 @@ use netcliff_core::{Figure, Finding};
 
 use super::engines::Predictor;
 
-/// A gain below this is not worth a try: the noise of a measurement is larger.
+/// Smallest relative gain that is suggested: the noise of a measurement is larger.
 const WORTHWHILE: f64 = 0.03;
-/// Number of suggestions.
+/// Largest number of suggestions.
 const TOLD: usize = 2;
-/// How many times as large a queue is suggested.
+/// Factor by which a larger queue is suggested.
 const LARGER: u64 = 4;
-/// A throughput at twice the cliff below this share of the peak is worth a suggestion.
+/// Throughput at twice the cliff, relative to the peak, below which a remedy is suggested.
 const LIVELOCK: f64 = 0.7;
 
 struct Candidate {
@@ -23,14 +24,15 @@ struct Candidate {
     change: Option<Change>,
 }
 
-/// The two most promising settings: the simulated cliff with the setting against `without` it, whose interval is the simulator's own (the
-/// uncertainty of the costs is the same with and without); none if nothing helps. After `stop` those whose cliff was simulated before. What
-/// disturbances leave of the page's cliff they leave of the one with the setting, so that the gain is over the page's.
+/// The two most promising settings, by the simulated cliff with the setting compared with `without` it, whose interval
+/// is that of the simulator (the uncertainty of the costs is equal in both). Empty if nothing helps. After `stop`, only
+/// settings whose cliff has been simulated. The effect of disturbances on the report's cliff is applied to the cliff
+/// with the setting, too, so that gains refer to the report's cliff.
 pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(without) = without else { return Vec::new() };
     let left = finding.cliff_pps.sim.map_or(1.0, |page| page.value / without.value);
-    // By simulation, whose time does not grow with the queue that a candidate enlarges, as that of the model's chain does.
+    // By simulation, because the time of the model's chain grows with the queue that a candidate enlarges.
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
         .map(|candidate| (candidate.changed.begin(Predictor::sim_cliff), candidate))
@@ -49,7 +51,7 @@ pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, sto
     ranked.into_iter().map(|(_, suggestion)| suggestion).take(TOLD).collect()
 }
 
-/// `with` over `without`, less 1; the interval from the ends of both, which is at least as wide as that of independent figures.
+/// `with` / `without` - 1; its interval is from the ends of both, and at least as wide as for independent figures.
 fn gain(with: &Figure, without: &Figure) -> Figure {
     let value = with.value / without.value - 1.0;
     if with.interval.is_none() && without.interval.is_none() {
@@ -61,7 +63,7 @@ fn gain(with: &Figure, without: &Figure) -> Figure {
     Figure::between(value, low / base_high - 1.0, high / base_low - 1.0, confidence)
 }
 
-/// True if the gain is large enough, and its interval, if it has one, is above zero.
+/// True if the gain is large enough and its interval, if any, is above zero.
 fn is_worthwhile(gain: &Figure) -> bool {
     gain.value > WORTHWHILE && gain.interval.is_none_or(|interval| interval.low > 0.0)
 }
@@ -83,7 +85,7 @@ fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate>
         why,
         None,
         &|c| {
-            // Two stages on two CPUs: the slower one limits, and protocol processing alone is what one CPU then does.
+            // Two stages on two CPUs: the slower one limits the rate, and one CPU then does only protocol processing.
             let bytes_s = c.frame_bytes() * c.host.per_byte_s;
             c.host.protocol_s = c.host.protocol_s.max(c.host.application_s.unwrap_or(0.0) - bytes_s);
             c.host.application_s = None;
@@ -125,7 +127,8 @@ mod tests {
         assert!(!is_worthwhile(&gain(&unsure, &sim)), "a gain of 4 % whose interval holds no gain");
     }
 
-    /// The page's cliff is lowered by what disturbances leave behind: so is the one with the setting, and the gain is over the page's.
+    /// The report's cliff is reduced by the effects of disturbances. The one with the setting is reduced equally, and
+    /// the gain refers to the report's cliff.
     #[test]
     fn a_gain_is_over_the_cliff_of_the_page() {
         let host = Host {

@@ -13,18 +13,18 @@ use super::{Halt, missing};
 use crate::calibrate::{Calibrated, Resampled};
 use netcliff_stats::CONFIDENCE;
 
-/// Uncertainty of a predicted cliff, from the bootstrap replicates of calibration.
+/// Uncertainty of a predicted cliff, from the bootstrap replicates of the calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sureness {
-    /// Sensitivity of the cliff to each cost, the most important cost first.
+    /// Sensitivity of the cliff to each cost, largest effect first.
     pub sensitivity: Vec<CliffSensitivity>,
-    /// Ends of the cliff over the cliff, at [`CONFIDENCE`].
+    /// Ends of the cliff's interval relative to the cliff, at [`CONFIDENCE`].
     ends: (f64, f64),
-    /// What a packet costs more while the socket is full (s).
+    /// Additional cost of a packet while the socket is full (s).
     cold_s: f64,
 }
 
-/// Result of assessing how sure a cliff is.
+/// Result of assessing the uncertainty of a cliff.
 #[derive(Debug)]
 pub enum Assessed {
     /// The uncertainty is known.
@@ -40,8 +40,8 @@ pub enum Assessed {
 }
 
 impl Sureness {
-    /// Uncertainty of the cliff at `cliff_pps` of the host `calibrated`, whose bootstrap replicates are `resampled`. The cliff is taken to
-    /// follow small changes of the costs by its slopes.
+    /// Uncertainty of the cliff `cliff_pps` of the host `calibrated` with the bootstrap replicates `resampled`. For
+    /// small changes of the costs the cliff is assumed to follow its slopes.
     ///
     /// # Errors
     /// The model does not support the point at the cliff.
@@ -62,12 +62,12 @@ impl Sureness {
         let outside = (1.0 - CONFIDENCE) / 2.0;
         let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::told).collect();
         sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
-        // The calibrated value lies inside, whatever the draws.
+        // The calibrated value is inside the interval, whatever the draws.
         let ends = (at(outside).min(1.0), at(1.0 - outside).max(1.0));
         Ok(Self { sensitivity, ends, cold_s: computed.host.cold_protocol_s + computed.host.cold_application_s })
     }
 
-    /// The same of the model's cliff, from the replicates of calibration, unless `stop` is set.
+    /// Uncertainty of the model's cliff, from the replicates of the calibration, unless `stop` is set.
     pub fn unless(
         stop: &AtomicBool,
         computed: &Predictor,
@@ -86,15 +86,16 @@ impl Sureness {
         }
     }
 
-    /// Applies these ends to both engines' predictions.
+    /// Widens the predictions of both engines to these ends.
     pub fn widen(&self, cliff_pps: &mut ByEngine<Figure>) {
         cliff_pps.model = cliff_pps.model.map(|cliff| self.around(cliff));
         cliff_pps.sim = cliff_pps.sim.map(|cliff| self.around(cliff));
     }
 
-    /// A figure for the cliff with these ends, and its own where it has an interval: independent errors add as squares. The lower end is that of the
-    /// load at which a socket that something filled empties again: between the two a disturbance decides (docs/theory/pauses.md, Two
-    /// cliffs of one host), and neither engine knows disturbances in the host's own cliff.
+    /// The cliff with these ends, combined with its own interval if it has one: independent errors add as squares. The
+    /// lower end is the load at which a socket that was filled becomes empty again: between that and the cliff a
+    /// disturbance decides (docs/theory/pauses.md, Two cliffs of one host), and the engines' own cliffs include no
+    /// disturbances.
     pub fn around(&self, cliff: Figure) -> Figure {
         let (low, high) = cliff.interval.map_or((1.0, 1.0), |own| (own.low / cliff.value, own.high / cliff.value));
         let below = (1.0 - self.ends.0).hypot(1.0 - low);
@@ -106,7 +107,7 @@ impl Sureness {
 }
 
 impl Run<'_, '_> {
-    /// Gives the predicted cliffs the interval that the calibrated costs leave.
+    /// Adds to the predicted cliffs the interval that follows from the calibrated costs.
     pub(super) fn sure(&mut self, computed: &Predictor, calibrated: &Calibrated) -> Result<(), Halt> {
         let cliffs = &mut self.finding.cliff_pps;
         match Sureness::unless(self.stop, computed, cliffs, calibrated) {
@@ -128,30 +129,30 @@ impl Run<'_, '_> {
     }
 }
 
-/// The calibrated host and its replicates.
+/// The calibrated host, and its replicates.
 struct Hosts<'a> {
     calibrated: &'a Host,
     resampled: &'a [Resampled],
 }
 
 impl Hosts<'_> {
-    /// True for a cost that counts: one above zero, or not the same in all.
+    /// True if a cost matters: it is above zero, or differs between the hosts.
     fn have(&self, cost: &Cost) -> bool {
         let own = cost.of(self.calibrated);
         own.is_some_and(|own| own > 0.0 || self.resampled.iter().any(|drawn| cost.of(&drawn.host) != Some(own)))
     }
 }
 
-/// Contribution of a cost.
+/// Contribution of one cost.
 struct Part {
     key: &'static str,
     elasticity: f64,
-    /// Change of ln(cliff) with the cost of each replicate.
+    /// Change of ln(cliff) by this cost, for each replicate.
     changes: Vec<f64>,
 }
 
 impl Part {
-    /// None where a host is without the cost.
+    /// None if one of the hosts lacks the cost.
     fn of((key, slope): (&'static str, f64), hosts: &Hosts<'_>) -> Option<Self> {
         let cost = COSTS.iter().find(|cost| cost.key == key)?;
         let own = cost.of(hosts.calibrated)?;
@@ -189,8 +190,8 @@ mod tests {
         Resampled { host, costs: crate::calibrate::tests::COSTS }
     }
 
-    /// An ideal host's cliff is proportional to 1 / protocol: costs spread evenly over +-10 % spread it over -9 to +11 %, but for
-    /// the 5 % at the ends.
+    /// An ideal host's cliff is proportional to 1 / protocol: costs spread evenly over +-10 % spread it over -9 to +11
+    /// %, without the 5 % at the ends.
     #[test]
     fn the_interval_is_that_of_the_costs() {
         let computed = computed();
@@ -204,13 +205,13 @@ mod tests {
         let top = &sure.sensitivity[0];
         assert_eq!(top.key, "protocol");
         assert!((top.elasticity + 1.0).abs() < 5e-3 && (top.spread - 0.058).abs() < 1e-3, "{top:?}");
-        // With an interval of its own of 10 % both ways: sqrt(0.1^2 + 0.1^2).
+        // With an own interval of +-10 %: sqrt(0.1^2 + 0.1^2).
         let own = Figure::between(cliff.value, 0.9 * cliff.value, 1.1 * cliff.value, 0.95);
         let both = sure.around(own).interval.expect("it has one");
         assert!((both.high / cliff.value - 1.141).abs() < 5e-3);
     }
 
-    /// 2 us a packet with an empty socket, 2.5 us with a full one: from 400 kpps on a full one stays full.
+    /// 2 us per packet with an empty socket, 2.5 us with a full one: from 400 kpps on a full socket stays full.
     #[test]
     fn a_host_whose_full_socket_stays_full_has_a_lower_end_below_that() {
         let sure = Sureness { sensitivity: Vec::new(), ends: (0.9, 1.1), cold_s: 5e-7 };

@@ -1,4 +1,4 @@
-//! Conditions of a run: what disturbed it, and the speed that the prediction is for.
+//! Conditions of a run: its disturbances, and the machine's speed for which the prediction is made.
 
 use netcliff_core::finding::ByEngine;
 use netcliff_core::finding::{FigurePath, WholeFigure};
@@ -11,7 +11,7 @@ use crate::calibrate::Calibrated;
 use netcliff_trial::bench::Counts;
 
 impl Run<'_, '_> {
-    /// Records what disturbed the run so far.
+    /// Records the disturbances of the run so far.
     pub(super) fn outside(&mut self) {
         self.finding.disturbance = self.bench.disturbance(self.left_out);
         self.finding.speed = self.bench.speed();
@@ -25,7 +25,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The calibrated host at the speed of the searches' trials; None if they are too few.
+    /// The calibrated host at the speed of the searches' trials; None if there are too few.
     pub(super) fn at_present(&mut self, calibrated: &Calibrated) -> Option<Calibrated> {
         let trials = self.bench.at_present();
         let present = calibrated.at_present(&trials, self.options.work_s, self.options.seed);
@@ -39,7 +39,7 @@ impl Run<'_, '_> {
         present
     }
 
-    /// What calibration's trials tell of interrupts, where moderation is known.
+    /// Interrupt latencies from the calibration's trials, if the moderation is known.
     pub(super) fn timing_below(&self, calibrated: &Calibrated) -> Timing {
         if !self.behind_known_moderation {
             return Timing::default();
@@ -53,7 +53,7 @@ impl Run<'_, '_> {
         Some(self.computed(&calibrated.at_speed_of(trials, self.options.work_s)?, None))
     }
 
-    /// Repeats the prediction for the machine as it was when the cliff was measured.
+    /// Repeats the prediction for the machine's speed when the cliff was measured.
     pub(super) fn predicted_at_present(
         &mut self,
         computed: Predictor,

@@ -1,4 +1,5 @@
-//! The most promising suggestion that can be measured here: searches for the cliff with it and without it, in turn.
+//! Measures the most promising suggestion that can be applied here: searches for the cliff alternate between with and
+//! without it.
 
 use netcliff_core::finding::{Change, Tried};
 use netcliff_core::finding::{FigurePath, WholeFigure};
@@ -14,7 +15,7 @@ use netcliff_stats::{CONFIDENCE, median};
 use netcliff_trial::rig::RigOptions;
 use netcliff_trial::trial::TrialSpec;
 
-/// Tries it; the result is stored with the suggestion, or the reason for none in `missing`.
+/// Measures it; the result is stored with the suggestion, or the reason for its absence in `missing`.
 pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
     let found = finding.suggestions.iter().enumerate().find_map(|(place, tried)| Some((place, tried.change?)));
     let outcome = match (found, finding.cliff_pps.wire) {
@@ -40,7 +41,7 @@ fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding
     let mut pairs = Vec::new();
     for round in 0..rounds {
         let mut pair = [0.0; 2];
-        // The one that goes first changes from round to round.
+        // The order of the two changes from round to round.
         for place in [round % 2, 1 - round % 2].map(|place| place as usize) {
             let SetUp { rig, spec } = SetUp::of(later, (place == 1).then_some(change), u64::from(round));
             pair[place] = later.on(&rig, |later, bench, _| cliff_pps(later, bench, spec, near_pps[place], finding))?;
@@ -50,7 +51,7 @@ fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding
     Ok(told(&pairs))
 }
 
-/// Medians of the cliffs, and the gain from the rounds' ratios.
+/// Medians of the cliffs, and the gain from the ratios of the rounds.
 fn told(pairs: &[[f64; 2]]) -> Tried {
     let cliff = |place: usize| {
         let each: Vec<f64> = pairs.iter().map(|pair| pair[place]).collect();
@@ -66,7 +67,7 @@ fn told(pairs: &[[f64; 2]]) -> Tried {
     Tried { rounds: pairs.len() as u32, without_pps: cliff(0), with_pps: cliff(1), gain }
 }
 
-/// One side of a round.
+/// One of the two set-ups of a round.
 struct SetUp {
     rig: RigOptions,
     spec: TrialSpec,
@@ -76,7 +77,7 @@ impl SetUp {
     fn of(later: &Later<'_, '_>, change: Option<Change>, round: u64) -> Self {
         let mut rig = later.options.rig.clone();
         let mut spec = base(later.options, later.plan);
-        // Both sides of a round begin at the same places.
+        // Both set-ups of a round begin at the same loads.
         spec.seed += 300_000 + 7_919 * round;
         match change {
             None => {}
@@ -87,7 +88,7 @@ impl SetUp {
     }
 }
 
-/// The cliff of one search (pps).
+/// The cliff found by one search (pps).
 fn cliff_pps(
     later: &Later<'_, '_>,
     bench: &mut Recorder<'_>,
@@ -110,7 +111,7 @@ fn cliff_pps(
 mod tests {
     use super::*;
 
-    /// Drift that hits both sides of a round alike is in no ratio.
+    /// Drift that affects both set-ups of a round equally cancels in the ratio.
     #[test]
     fn the_gain_is_that_of_the_rounds() {
         let tried = told(&[[400e3, 440e3], [300e3, 330e3], [350e3, 385e3]]);

@@ -1,4 +1,4 @@
-//! The fit in the words of the page and as a host for the engines.
+//! The fit as costs for the report, and as a host for the engines.
 
 use netcliff_core::finding::{Calibration, Cost};
 use netcliff_core::{Figure, Host};
@@ -7,7 +7,7 @@ use super::fit::Fits;
 use super::{LARGE_FRAME_BYTES, Seen};
 use netcliff_trial::trial::TrialSpec;
 
-/// Costs with how they were measured, and the calibrated host.
+/// The costs, how each was measured, and the calibrated host.
 pub fn calibration(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Calibration {
     Calibration {
         costs: costs(fits, seen, base, method),
@@ -22,23 +22,24 @@ fn per_byte_s(fits: &Fits) -> f64 {
     fits.per_byte.map_or(0.0, |figure| figure.value)
 }
 
-/// A packet's protocol cost beyond its bytes.
+/// Protocol cost of a packet without its bytes.
 fn own_protocol(fits: &Fits, base: &TrialSpec) -> Figure {
     fits.protocol.mapped(|cost_s| cost_s - per_byte_s(fits) * f64::from(base.frame_bytes))
 }
 
-/// An interrupt that finds NAPI polling: it masks nothing. A CPU's backlog has none.
+/// Cost of an interrupt that finds NAPI polling and masks nothing. None for a backlog, which has none.
 fn polling(fits: &Fits, seen: &Seen) -> Option<Figure> {
     let hidden_s = fits.hidden_polling_s;
     fits.handled.filter(|_| !seen.backlog).map(|figure| figure.mapped(|handled_s| handled_s + hidden_s))
 }
 
-/// What the application pays of an interrupt when it goes on. Of a CPU's backlog the latency of the interrupt is what polls say of both.
+/// Cost of an interrupt that the application pays when it continues. None for a backlog, where the interrupt's latency
+/// includes it.
 fn resume(fits: &Fits, seen: &Seen) -> Option<Figure> {
     fits.hidden.filter(|_| !seen.backlog)
 }
 
-/// An interrupt or a poll without what is the NIC's masking in it.
+/// Cost of an interrupt or poll without the NIC's masking.
 fn unmasked(figure: Option<Figure>, fits: &Fits) -> Option<Figure> {
     let mask_s = fits.mask.map_or(0.0, |mask| mask.value);
     figure.map(|figure| figure.mapped(|cost_s| cost_s - mask_s))
@@ -102,7 +103,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
         .collect()
 }
 
-/// The host for the engines, whose scheduler ticks each `tick_s`.
+/// The host for the engines, with the scheduler's period `tick_s`.
 pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
     let seconds = |figure: Option<Figure>| figure.map_or(0.0, |figure| figure.value.max(0.0));
     Host {

@@ -1,4 +1,4 @@
-//! The regressions of calibration.
+//! The regressions of the calibration.
 
 use netcliff_core::Figure;
 use netcliff_core::host::MOST_DROP_COST;
@@ -9,56 +9,57 @@ use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, taken_from_polls_s};
 use netcliff_trial::trial::TrialSpec;
 
-/// Fewest polls of a size that count, and the largest size: longer polls are mostly those that were held up.
+/// Fewest polls of a size that count; the next: largest size, as longer polls are mostly delayed ones.
 const FEWEST_POLLS: f64 = 20.0;
 pub(super) const LARGEST_POLL: f64 = 32.0;
 
-/// Result of the regressions; each figure in seconds.
+/// Results of the regressions (s).
 pub struct Fits {
-    /// A packet.
+    /// Protocol processing of a packet.
     pub protocol: Figure,
-    /// Standard deviation of that over its mean; None: too few polls to fit it.
+    /// Coefficient of variation of that time; None: too few polls.
     pub variation: Option<Figure>,
-    /// A poll, what follows it in the softirq included.
+    /// A poll, including what follows it in the softirq.
     pub poll: Figure,
     /// Waking the application.
     pub wakeup: Figure,
-    /// An interrupt, its hidden part included; None: none were counted.
+    /// An interrupt with its hidden part; None: none were counted.
     pub interrupt: Option<Figure>,
-    /// Its handler alone; None: none were counted.
+    /// The handler alone; None: none were counted.
     pub handled: Option<Figure>,
-    /// What one takes from a poll that it hits, beyond its handler (s): told by such polls, or else taken to be `hidden`.
+    /// Cost of an interrupt to the poll it interrupts, beyond its handler (s): measured by such polls, otherwise
+    /// assumed equal to `hidden`.
     pub hidden_polling_s: f64,
-    /// What an interrupt costs the application that it hits, beyond its handler; contained in `interrupt`.
+    /// Cost of an interrupt to the application it interrupts, beyond its handler; included in `interrupt`.
     pub hidden: Option<Figure>,
-    /// What a poll does after its first look at the ring, as far as an interrupt costs as much; contained in `poll` and, for masking, in
-    /// `interrupt`. None: not known.
+    /// Work of a poll after its first look at the ring, at most the cost of an interrupt; included in `poll` and, for
+    /// masking, in `interrupt`. None: unknown.
     pub mask: Option<Figure>,
-    /// From an interrupt's cause to its handler.
+    /// Time from an interrupt's cause to its handler.
     pub latency: Option<Figure>,
-    /// A packet in the application.
+    /// Application time of a packet.
     pub application: Figure,
-    /// A switch to the application.
+    /// Context switch to the application.
     pub context_switch: Figure,
-    /// A byte in protocol processing, and in the application.
+    /// Time per byte in protocol processing and in the application together.
     pub per_byte: Option<Figure>,
     application_per_byte: Option<Figure>,
-    /// What a full socket adds to a packet's protocol and application time.
+    /// Additional protocol time of a packet if the socket is full.
     pub cold_protocol: Option<Figure>,
-    /// See `cold_protocol`.
+    /// Additional application time of a packet if the socket is full.
     pub cold_application: Option<Figure>,
-    /// Protocol time of a dropped packet as a share of a delivered one's.
+    /// Protocol time of a dropped packet, relative to that of a delivered one.
     pub socket_drop_cost: Option<f64>,
     /// Share of the variance of softirq time over the trials that protocol, poll and wake-up explain.
     pub r_squared: f64,
-    /// These three follow from the trials' softirq time, not from polls by packets.
+    /// True: these three are from the trials' softirq time, not from polls by packets.
     pub by_totals: bool,
-    /// As [`Costs::backlog`].
+    /// See [`Costs::backlog`].
     backlog: bool,
 }
 
 impl Fits {
-    /// Fits everything to what was seen.
+    /// Fits all costs to the observations.
     pub fn of(seen: &Seen, base: &TrialSpec) -> Result<Self, CalibrationError> {
         let hidden = reading::hidden(seen, base)?;
         let hidden_s = hidden.map_or(0.0, |figure| figure.value);
@@ -117,12 +118,12 @@ impl Fits {
         }
     }
 
-    /// Application time a byte (s).
+    /// Application time per byte (s).
     pub fn application_per_byte_s(&self) -> f64 {
         self.application_per_byte.map_or(0.0, |figure| figure.value)
     }
 
-    /// Softirq time that polls, packets, wake-ups and interrupts do not explain (s).
+    /// Softirq time not explained by polls, packets, wake-ups and interrupts (s).
     fn softirq_left(&self, c: &Counts) -> f64 {
         c.own_protocol_s(self.hidden_polling_s)
             - self.protocol.value * c.packets
@@ -130,7 +131,7 @@ impl Fits {
             - self.wakeup.value * c.wakeups
     }
 
-    /// Application time that packets, wake-ups and interrupts do not explain (s).
+    /// Application time not explained by packets, wake-ups and interrupts (s).
     fn application_left(&self, c: &Counts, hidden_s: f64) -> f64 {
         c.application_s
             - self.application.value * c.delivered
@@ -138,8 +139,8 @@ impl Fits {
             - hidden_s * c.busy_interrupts
     }
 
-    /// What is left of a poll when it has found its first packet: completing, and unmasking the NIC. Packets that come meanwhile interrupt. Masking
-    /// takes as long at the most.
+    /// Time of a poll after it has found its first packet: completing, and unmasking the NIC. Packets that come during
+    /// it interrupt. Masking is assumed to take at most as long.
     fn masking(&self, all: &[Counts]) -> Option<Figure> {
         let each: Vec<f64> = all.iter().filter_map(Counts::own_look_s).collect();
         let look = stats::median(&each)?;
@@ -148,7 +149,7 @@ impl Fits {
         (mask.value > 0.0).then_some(mask)
     }
 
-    /// L from the packets a poll takes, median over the trials (s); None where it is not above zero, or does not follow.
+    /// L from the packets per poll, median over the trials (s); None if it is not above zero or cannot be determined.
     fn delivery_latency(&self, all: &[Counts]) -> Option<Figure> {
         if !self.backlog {
             return None;
@@ -170,7 +171,8 @@ impl Fits {
         stats::median(&shares).map(|figure| figure.value.clamp(0.0, MOST_DROP_COST))
     }
 
-    /// What a full socket adds to a packet, median over the pairs. Behind a NIC to one of the fit: the highest load is often one at which packets are cold.
+    /// Additional cost of a packet with a full socket, median over the pairs. With a NIC relative to a packet of the
+    /// fit, because packets at the highest load are often cold, too.
     fn cold(&self, pairs: &[(Counts, Counts)]) -> (Option<Figure>, Option<Figure>) {
         let costs = self.costs();
         let figure = |of: &dyn Fn(&Counts) -> f64, warm_s: f64| {
@@ -185,15 +187,15 @@ impl Fits {
     }
 }
 
-/// What large frames cost more, a byte, median over the pairs (s/B); not below zero. `left_s` takes out what polls,
-/// wake-ups and interrupts explain, of which the two of a pair may have had different numbers.
+/// Additional cost of large frames per byte, median over the pairs (s/B); at least zero. `left_s` subtracts what polls,
+/// wake-ups and interrupts explain, whose numbers may differ within a pair.
 fn slope(pairs: &[(Counts, Counts)], base: &TrialSpec, left_s: &dyn Fn(&Counts) -> f64) -> Option<Figure> {
     let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
     let slopes: Vec<f64> = pairs.iter().map(|(plain, large)| (left_s(large) - left_s(plain)) / more_bytes).collect();
     stats::median(&slopes).map(|figure| Figure { value: figure.value.max(0.0), ..figure })
 }
 
-/// The costs inside a softirq.
+/// Costs within a softirq.
 struct Softirq {
     protocol: Figure,
     poll: Figure,
@@ -202,15 +204,16 @@ struct Softirq {
 }
 
 impl Softirq {
-    /// Without the `taken_s` (s) that interrupts took from polls. From polls by packets, which one trial alone tells apart; from the trials' whole time where those
-    /// say less of it than its mean does, behind a NIC where they say less of it than that.
+    /// Fits the costs to poll durations by packets per poll, without the `taken_s` (s) that interrupts took from polls.
+    /// Falls back to total softirq time per trial if that fit explains less variance than the mean does (with a NIC:
+    /// than the fit of total times).
     fn of(seen: &Seen, taken_s: f64) -> Result<Self, CalibrationError> {
         let trials = seen.plain.as_slice();
         let undetermined =
             || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
         let asked = seen.explained();
         let unexplained = |of: &Self| of.unexplained(&asked, taken_s);
-        // Behind a NIC interrupts hit polls, the more the longer these are.
+        // With a NIC, interrupts hit polls, long ones more often.
         let least = if seen.backlog { 1.0 } else { 0.0 };
         match (Self::by_polls(trials), Self::by_totals(seen, taken_s)) {
             (Some(polls), Some(totals)) if unexplained(&polls) > unexplained(&totals).max(least) => Ok(totals),
@@ -219,26 +222,27 @@ impl Softirq {
         }
     }
 
-    /// Regression of the softirq time of trials on their packets, polls and wake-ups. A poll that something holds up takes the packets that
-    /// come meanwhile, so that on a host whose packets take very different times, such as an emulated guest, the polls of many packets
-    /// are those that were held up, and a packet seems to cost too much; over whole trials the load alone decides how many packets there are.
+    /// Regression of the trials' softirq time on their packets, polls and wake-ups. A poll that is delayed takes the
+    /// packets that come during the delay. On a host whose packets take very different times, such as an emulated
+    /// guest, polls of many packets are therefore the delayed ones, and a packet seems too expensive. Over whole trials
+    /// the load alone determines the number of packets.
     fn by_totals(seen: &Seen, taken_s: f64) -> Option<Self> {
         let trials = seen.delivering();
         let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.packets, c.polls, c.wakeups]).collect();
         let fit = super::by_speed(seen, &trials, |slowness| {
             let own_s = |(c, slow): (&&Counts, &f64)| c.own_protocol_s(slow * taken_s) / slow;
             let y: Vec<f64> = trials.iter().zip(slowness).map(own_s).collect();
-            // A trial's time is uncertain by a share of it.
+            // The uncertainty of a trial's time is proportional to it.
             let weight: Vec<f64> =
                 trials.iter().zip(slowness).map(|(c, slow)| (c.protocol_s / slow).powi(-2)).collect();
-            // A packet takes some time.
+            // A packet always takes some time.
             stats::fit_non_negative_robust(&rows, &y, &weight).filter(|fit| fit.coefficients[0].value > 0.0)
         })?;
         let [protocol, poll, wakeup] = fit.coefficients.try_into().ok()?;
         Some(Self { protocol, poll, wakeup, by_totals: true })
     }
 
-    /// Means over the trials of each trial's own fit.
+    /// Means of the fits of the single trials.
     fn by_polls(trials: &[Counts]) -> Option<Self> {
         let fits: Vec<[f64; 3]> = trials.iter().filter_map(poll_fit).collect();
         let mean = |which: usize| {
@@ -248,7 +252,7 @@ impl Softirq {
         Some(Self { protocol: mean(0)?, poll: mean(1)?, wakeup: mean(2)?, by_totals: false })
     }
 
-    /// Residual over total sum of squares of softirq time a second.
+    /// Residual sum of squares of softirq time per second, divided by the total sum of squares.
     fn unexplained(&self, trials: &[&Counts], taken_s: f64) -> f64 {
         let share = |c: &Counts| c.own_protocol_s(taken_s) / c.elapsed_s;
         let predicted = |c: &Counts| {
@@ -261,21 +265,21 @@ impl Softirq {
     }
 }
 
-/// [packet, poll, wake-up] of one trial (s): the mean times of polls by packets, weighted by their certainty; what
-/// a softirq does after its polls is added to the poll.
+/// [packet, poll, wake-up] of one trial (s): a fit to the mean times of polls by packets, weighted by their certainty.
+/// Softirq time after its polls is added to the poll.
 fn poll_fit(trial: &Counts) -> Option<[f64; 3]> {
     poll_line(&trial.poll_times, trial.polls, trial.tail_s)
 }
 
-/// [packet, poll, wake-up] (s) from the times of polls, of which there were `polls`, and the time (s) in softirqs behind
-/// their last poll. None where they are too few or too much alike.
+/// [packet, poll, wake-up] (s) from the times of `polls` polls, and from the time (s) in softirqs after their last
+/// poll. None if polls are too few or too similar.
 pub fn poll_line(times: &[netcliff_trial::bench::PollTime], polls: f64, tail_s: f64) -> Option<[f64; 3]> {
     let cells: Vec<_> =
         times.iter().filter(|cell| cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL).collect();
     let woken = cells.iter().any(|cell| cell.from_idle) && cells.iter().any(|cell| !cell.from_idle);
     let row = |cell: &&&netcliff_trial::bench::PollTime| {
         let mut row = vec![cell.packets, 1.0];
-        // With polls of one kind only, waking cannot be separated from polling.
+        // If all polls are of one kind, waking cannot be separated from polling.
         if woken {
             row.push(f64::from(u8::from(cell.from_idle)));
         }
@@ -283,7 +287,7 @@ pub fn poll_line(times: &[netcliff_trial::bench::PollTime], polls: f64, tail_s: 
     };
     let rows: Vec<Vec<f64>> = cells.iter().map(|cell| row(&cell)).collect();
     let y: Vec<f64> = cells.iter().map(|cell| cell.mean_s).collect();
-    // A floor on the variance: no cell is so certain that it alone decides.
+    // Lower bound of the variance, so that no cell decides alone.
     let weight: Vec<f64> =
         cells.iter().map(|cell| cell.polls / cell.variance_s2.max((0.1 * cell.mean_s).powi(2))).collect();
     let fit = stats::fit_non_negative(&rows, &y, &weight)?;
@@ -292,7 +296,7 @@ pub fn poll_line(times: &[netcliff_trial::bench::PollTime], polls: f64, tail_s: 
     Some([value(0), value(1) + tail_s, value(2)])
 }
 
-/// The sum of two independent figures: half widths add as squares.
+/// Sum of two independent figures: the half widths are combined as squares.
 fn sum(a: Figure, b: Figure) -> Figure {
     let half = |figure: Figure| figure.interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
     let confidence = a.interval.or(b.interval).map_or(stats::CONFIDENCE, |interval| interval.confidence);

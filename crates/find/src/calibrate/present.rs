@@ -1,11 +1,12 @@
 //! The calibrated host at the time of later trials.
 //!
-//! The parts of a machine change speed independently. Where two virtual CPUs are moved to cores that share no cache a packet's
-//! protocol work takes 1.4 times as long and its interrupt latency grows, while the application takes as long as before
-//! (docs/accuracy.md): one factor for all misses that. Each trial of the calibrated frame and work gives three figures
-//! without any fit: the time of softirqs and that of the application over what the costs give for its packets, polls, wake-ups and
-//! interrupts, and the packets that its polls found, from which the interrupt's latency follows. Trials that lost much give the cost of
-//! a full socket. The hidden part of an interrupt of the application, which only calibration's trials measure, scales with the application.
+//! Parts of a machine change their speed independently. If two virtual CPUs are moved to cores without a shared cache,
+//! a packet's protocol work takes 1.4 times as long and the interrupt latency grows, while the application is as fast
+//! as before (docs/accuracy.md): a single factor would miss that. Each trial with the calibrated frame and work gives
+//! three figures without a fit: softirq time and application time relative to what the costs predict for its packets,
+//! polls, wake-ups and interrupts; and packets per poll, from which the interrupt's latency follows. Trials with high
+//! loss give the cost of a full socket. The hidden part of an interrupt of the application, which only calibration
+//! measures, is scaled with the application.
 
 use netcliff_core::Host;
 
@@ -14,16 +15,16 @@ use netcliff_stats as stats;
 use netcliff_stats::chance::Chance;
 use netcliff_trial::bench::{Counts, taken_from_polls_s};
 
-/// Fewest trials for an estimate, and fewest with a full socket.
+/// Fewest trials for an estimate, also of those with a full socket.
 pub const FEWEST: usize = 5;
 const FEWEST_FULL: usize = 3;
 
-/// Trials of the calibrated frame and work.
+/// Trials with the calibrated frame and work.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trials {
-    /// Those that lost next to nothing.
+    /// Trials that lost almost nothing.
     pub empty: Vec<Counts>,
-    /// Those that kept the socket full; may be none.
+    /// Trials that kept the socket full; may be empty.
     pub full: Vec<Counts>,
 }
 
@@ -37,7 +38,7 @@ fn by_the_clock(trials: &[Counts]) -> Vec<Counts> {
     trials.iter().map(Counts::by_the_clock).collect()
 }
 
-/// A bootstrap replicate of the host, with the costs that predict the CPU time of a trial.
+/// A bootstrap replicate of the host, and its costs, which predict the CPU time of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resampled {
     /// The host.
@@ -47,18 +48,19 @@ pub struct Resampled {
 }
 
 impl Calibrated {
-    /// The calibration at the speed of these trials; `work_s` (s) of a packet is configured as a time and does not scale. None if too few.
+    /// The calibration scaled to the speed of these trials. `work_s`: part of a packet's application time (s) that was
+    /// configured as a time and does not scale. None if there are too few trials.
     #[must_use]
     pub fn at_present(&self, trials: &Trials, work_s: f64, seed: u64) -> Option<Self> {
         if trials.empty.len() < FEWEST {
             return None;
         }
-        // Once: each resampled host draws from them.
+        // Computed once, as each resampled host draws from them.
         let trials = &trials.by_the_clock();
         let mut present = self.clone();
         present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
         let mut chance = Chance::new(seed);
-        // These trials are a sample, too: resample them as those of the calibration.
+        // These trials are a sample, too, and are resampled like those of the calibration.
         for resampled in &mut present.resampled {
             let mut drawn = |trials: &[Counts]| super::resample::drawn(trials, &mut chance);
             let drawn = Trials { empty: drawn(&trials.empty), full: drawn(&trials.full) };
@@ -67,8 +69,8 @@ impl Calibrated {
         Some(present)
     }
 
-    /// The calibration at the speed of these trials, that lost next to nothing: its host alone, without what a sample of so few leaves open. None if they tell
-    /// nothing. `work_s` as in [`Calibrated::at_present`].
+    /// The host of the calibration scaled to the speed of these trials, which lost almost nothing; without the
+    /// uncertainty of so small a sample. None if they give no estimate. `work_s` as in [`Calibrated::at_present`].
     pub fn at_speed_of(&self, trials: &[Counts], work_s: f64) -> Option<Self> {
         let trials = Trials { empty: by_the_clock(trials), full: Vec::new() };
         let mut at_speed = self.clone();
@@ -76,7 +78,8 @@ impl Calibrated {
         Some(at_speed)
     }
 
-    /// The same with the median of these latencies (s), each from one trial, as that of the interrupt; None without any.
+    /// The same calibration with the median of these latencies (s), one per trial, as interrupt latency; None without
+    /// latencies.
     pub fn with_latency_of(&self, latencies_s: &[f64], seed: u64) -> Option<Self> {
         let median_s = |of: &[f64]| stats::median(of).map(|figure| figure.value);
         let mut host = self.clone();
@@ -88,7 +91,7 @@ impl Calibrated {
         Some(host)
     }
 
-    /// The same with the costs of a full socket from `other`, which has more trials of it.
+    /// The same calibration with the costs of a full socket from `other`, which has more such trials.
     #[must_use]
     pub fn with_full_socket_of(mut self, other: &Self) -> Self {
         let take = |host: &mut Host, of: &Host| {
@@ -105,16 +108,16 @@ impl Calibrated {
 
 /// Speed of a host's parts, measured by trials, by the clock.
 struct Present {
-    /// Softirq time over the calibrated.
+    /// Softirq time relative to calibration.
     softirq: f64,
-    /// Application time over the calibrated, without the configured work.
+    /// Application time relative to calibration, without the configured work.
     application: f64,
-    /// An interrupt, its hidden part included, of the application and of a poll (s); None: there were none.
+    /// Cost of an interrupt including its hidden parts, of the application and of a poll (s); None: there were none.
     interrupt_s: Option<f64>,
     interrupt_polling_s: Option<f64>,
-    /// Interrupt latency (s); None if it is not above zero, or does not follow ([`Costs::backlog`]).
+    /// Interrupt latency (s); None if it is not above zero or cannot be determined ([`Costs::backlog`]).
     latency_s: Option<f64>,
-    /// What a full socket adds to a packet in protocol processing and in the application (s); None: too few trials with one.
+    /// Additional (protocol, application) time of a packet with a full socket (s); None: too few such trials.
     cold_s: Option<(f64, f64)>,
 }
 
@@ -127,7 +130,7 @@ impl Present {
             let work_s = work_s * c.delivered;
             ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)
         })?;
-        // By sums: a trial that hardly interrupts, as past the cliff, tells little of handlers.
+        // By sums, because a trial with few interrupts, as beyond the cliff, says little about handlers.
         let sum = |of: &dyn Fn(&Counts) -> f64| trials.empty.iter().map(of).sum::<f64>();
         let (handled_s, interrupts) = (sum(&|c| c.handlers().time_s), sum(&|c| c.handlers().count));
         let handled_s = (interrupts > 0.0).then(|| handled_s / interrupts);
@@ -142,7 +145,8 @@ impl Present {
         Some(Self { cold_s: present.cold_s(costs, &trials.full, work_s), ..present })
     }
 
-    /// Time of a full socket's packets beyond that of an empty one's at this speed (s); None: too few trials.
+    /// Additional time of packets with a full socket, compared with an empty one at this speed (s); None: too few
+    /// trials.
     fn cold_s(&self, costs: &Costs, full: &[Counts], work_s: f64) -> Option<(f64, f64)> {
         if full.len() < FEWEST_FULL {
             return None;
@@ -159,7 +163,7 @@ impl Present {
         let host = calibrated.clone();
         let calibrated_s = (softirq * host.cold_protocol_s, application * host.cold_application_s);
         let (cold_protocol_s, cold_application_s) = self.cold_s.unwrap_or(calibrated_s);
-        // Masking is in polls and in interrupts, and is as fast as the former.
+        // Masking is part of polls and of interrupts, and scales with polls.
         let interrupt_s = self.interrupt_s.unwrap_or(host.interrupt_s + host.mask_s);
         let mask_s = (softirq * host.mask_s).min(interrupt_s);
         Host {
@@ -186,7 +190,7 @@ fn median(trials: &[Counts], of: &dyn Fn(&Counts) -> Option<f64>) -> Option<f64>
     stats::median(&values).map(|figure| figure.value)
 }
 
-/// Measured over expected time; None unless both are positive.
+/// Measured time / expected time; None unless both are positive.
 fn ratio(measured_s: f64, expected_s: f64) -> Option<f64> {
     (measured_s > 0.0 && expected_s > 0.0).then(|| measured_s / expected_s)
 }
@@ -230,7 +234,8 @@ mod tests {
         assert!(calibrated.at_speed_of(&[], 0.0).is_none(), "none tells nothing");
     }
 
-    /// Softirqs take 1.4 times as long, handlers 1.2 times, the interrupt is on its way for twice the time; the application is as fast as before.
+    /// Softirqs take 1.4 times as long, handlers 1.2 times, and the interrupt latency is doubled; the application is as
+    /// fast as before.
     #[test]
     fn each_part_has_its_own_speed() {
         let mut slow = Exact { softirq: 1.4, handler: 1.2, latency: 2.0, ..Exact::default() };
@@ -248,7 +253,7 @@ mod tests {
         let by_one = calibrated().at_speed_of(&trials(&mut slow).empty[..1], 0.0).expect("a trial").calibration.host;
         near(by_one.protocol_s, now.protocol_s);
         near(by_one.interrupt_s, now.interrupt_s);
-        // The replicates scale, too.
+        // The replicates are scaled, too.
         assert!(present.resampled.iter().all(|drawn| (drawn.host.protocol_s / now.protocol_s - 1.0).abs() < 1e-3));
     }
 
@@ -266,7 +271,7 @@ mod tests {
         assert!((application_s / (1.5 * COSTS.application_s + 1e-6) - 1.0).abs() < 1e-6, "{application_s:e}");
     }
 
-    /// A calibration that did not measure a full socket takes its cost from trials that kept it full, at their speed.
+    /// A calibration without a full socket takes its cost from trials that kept it full, at their speed.
     #[test]
     fn what_a_full_socket_costs_is_told_by_trials_that_lost_much() {
         let mut blind = calibrated();
@@ -275,7 +280,7 @@ mod tests {
         let full = at(&mut slow, [500e3, 510e3, 520e3, 530e3, 540e3, 550e3]);
         let present = blind.at_present(&Trials { full, ..trials(&mut slow) }, 0.0, 1).expect("six trials");
         let host = &present.calibration.host;
-        // What the fake's full socket adds is as fast as ever.
+        // The additional cost of the fake's full socket has not changed.
         assert!((host.cold_protocol_s / COSTS.cold_protocol_s - 1.0).abs() < 1e-4, "{:e}", host.cold_protocol_s);
         assert!(
             (host.cold_application_s / COSTS.cold_application_s - 1.0).abs() < 1e-4,

@@ -9,15 +9,15 @@ use super::{Resampled, Seen, describe};
 use netcliff_stats::chance::Chance;
 use netcliff_trial::trial::TrialSpec;
 
-/// Draws: the 2.5 % at each end are five of them.
+/// Number of draws: the 2.5 % at each end are five of them.
 const RESAMPLES: usize = 200;
 /// If fewer draws determine the costs, those that do are a biased sample.
 const ENOUGH: usize = 180;
-/// From this correlation on two costs are hardly separable.
+/// Correlation above which two costs can hardly be separated.
 const HARDLY_APART: f64 = 0.9;
 
-/// Bootstrap replicates of the host. All costs of one are of the same draw, so that their correlation is kept. Empty if too few draws
-/// determine the costs.
+/// Bootstrap replicates of the host. All costs of a replicate are from the same draw, so that their correlation is
+/// preserved. Empty if too few draws determine the costs.
 pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Resampled> {
     let mut chance = Chance::new(base.seed);
     let mut draw = || {
@@ -69,7 +69,7 @@ pub fn correlated(hosts: &[Resampled]) -> Vec<Correlated> {
     found
 }
 
-/// None where one of them does not vary.
+/// Correlation of two samples; None if one of them does not vary.
 fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mean_a, mean_b) = (mean(a), mean(b));
@@ -77,7 +77,7 @@ fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
         x.iter().zip(y).map(|(x, y)| (x - mean_x) * (y - mean_y)).sum()
     };
     let (of_a, of_b) = (moment(a, mean_a, a, mean_a), moment(b, mean_b, b, mean_b));
-    // Sums of equal numbers differ from them by rounding.
+    // Sums of equal numbers vary only by rounding.
     let varies = |moment: f64, mean: f64| moment > 1e-20 * mean * mean;
     (varies(of_a, mean_a) && varies(of_b, mean_b)).then(|| moment(a, mean_a, b, mean_b) / (of_a * of_b).sqrt())
 }

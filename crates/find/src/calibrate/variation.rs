@@ -1,34 +1,37 @@
-//! How a packet's protocol time varies, from polls that took the same number of packets.
+//! Variation of a packet's protocol time, from polls that took the same number of packets.
 //!
-//! If packets take independent times, the variance of a poll's time rises with its packets by that of one packet. A pause within a
-//! poll makes the variance of its kind many times as large; pauses are costs of their own, so that the slope is the median of those
-//! between all pairs of kinds (Theil 1950, Sen 1968), which a few such kinds do not move, and then the median over trials.
+//! If packets take independent times, the variance of a poll's time rises by that of one packet per packet. A pause
+//! within a poll increases the variance for its size many times. As pauses are modelled separately, the slope is the
+//! median over all pairs of sizes (Theil 1950, Sen 1968), on which a few such sizes have little influence; then the
+//! median over trials.
 
 use netcliff_core::{Figure, Service};
 
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, PollTime};
 
-/// Fewest polls of a kind for a usable variance.
+/// Fewest polls of a size for a usable variance.
 const FEWEST_POLLS: f64 = 30.0;
-/// Fewest kinds of polls: a kind that contains a pause must not decide.
+/// Fewest sizes of polls: one that contains a pause must not decide.
 const FEWEST_KINDS: usize = 4;
 /// Polls of more packets are counted together with others.
 const LARGEST_POLL: f64 = 64.0;
-/// Times of more Erlang stages are drawn as constant ones.
+/// Times with more Erlang stages are drawn as constants.
 const MOST_STAGES: f64 = 64.0;
-/// Up to this coefficient of variation times are exponential.
+/// Coefficients of variation up to this count as exponential.
 const LITTLE_ABOVE_ONE: f64 = 1.1;
 
-/// Standard deviation of a packet's protocol time over its mean `protocol_s` (s); None if there are too few polls.
+/// Coefficient of variation of a packet's protocol time, whose mean is `protocol_s` (s); None if there are too few
+/// polls.
 pub fn of(trials: &[Counts], protocol_s: f64) -> Option<Figure> {
     let each: Vec<f64> =
         trials.iter().filter_map(|trial| Some(packet_s2(&trial.poll_times)?.sqrt() / protocol_s)).collect();
     stats::median(&each)
 }
 
-/// A distribution of this coefficient of variation that is drawn in little time: Erlang below 1, hyperexponential above. The cliff hardly depends on
-/// it (docs/theory/application.md), and lognormal times take the simulator five times as long.
+/// A distribution with this coefficient of variation that can be drawn quickly: Erlang below 1, hyperexponential above.
+/// The cliff hardly depends on the distribution (docs/theory/application.md), and lognormal times slow the simulator
+/// down five times.
 pub fn times(variation: f64) -> Service {
     let stages = (1.0 / variation.powi(2)).round();
     if stages > MOST_STAGES {
@@ -42,13 +45,14 @@ pub fn times(variation: f64) -> Service {
     }
 }
 
-/// The variation `packet` of the times of packets as one of a poll of several and what it takes besides (`protocol_s` a packet, `poll_s`), which is what all times are
-/// drawn with: where a packet takes little of a poll, its own would have that take many times its mean now and then.
+/// Converts the variation `packet` of packets' times to that of a poll with several packets and its overhead
+/// (`protocol_s` per packet, `poll_s`), which all times are drawn with. If a packet is a small part of a poll, the
+/// packet's own variation would give polls many times their mean.
 pub fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
     packet * protocol_s * POLL_PACKETS.sqrt() / poll_s.hypot(protocol_s * POLL_PACKETS.sqrt())
 }
 
-/// Packets of such a poll: a batch of `gro_normal_batch`.
+/// Number of packets of such a poll: a batch of `gro_normal_batch`.
 const POLL_PACKETS: f64 = 8.0;
 
 /// Variance of a packet's time (s^2).
@@ -72,8 +76,8 @@ mod tests {
     use super::*;
     use netcliff_stats::chance::Chance;
 
-    /// Polls of `1..=kinds` packets, 400 each, whose packets take 1 us with this coefficient of variation (gamma by sums of exponentials),
-    /// after 0.5 us for the poll; in every sixth kind one of them also met a pause of 200 us.
+    /// Polls of `1..=kinds` packets, 400 each. Packets take 1 us with this coefficient of variation (gamma, as sums of
+    /// exponentials), after 0.5 us for the poll. For every sixth size one poll also contains a pause of 200 us.
     fn trial(stages: u32, kinds: u32, chance: &mut Chance) -> Counts {
         let mut kind = |packets: u32| {
             let mut time_s = || {

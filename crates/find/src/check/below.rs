@@ -1,9 +1,9 @@
-//! Loads below the cliff of a check of the device: what it does there, and what the engines say.
+//! Loads below the cliff of a device's check: measured, and computed by the engines.
 //!
-//! The speed of a host can change from one minute to the next: a packet took an emulated CPU 19 us at three quarters of a cliff that it had with 9.5
-//! (docs/accuracy.md). So each load is computed at the speed that its own trials show: with the times of packets,
-//! polls, interrupts and the application over those that calibration gives for as many of each. How often the device
-//! interrupts, and what polls find, is left to the engines.
+//! The speed of a host can change from one minute to the next: a packet took an emulated CPU 19 us at three quarters of
+//! a cliff that was measured with 9.5 us (docs/accuracy.md). So each load is computed at the speed of its own trials:
+//! with times of packets, polls, interrupts and the application relative to calibration's for the same counts. The
+//! numbers of interrupts, and of packets per poll, are predicted by the engines.
 
 use netcliff_core::EngineKind;
 use netcliff_core::finding::SweepPoint;
@@ -18,18 +18,19 @@ use crate::calibrate::is_warm;
 use netcliff_trial::bench::{Bench, Counts, Observation};
 use netcliff_trial::trial::{TrialError, TrialSpec};
 
-/// Most loss of a trial that tells that, or the speed of the host: polls of a full ring find what they find whenever they come.
+/// Largest loss of a trial from which latency or speed is estimated: with a full ring, polls find the same packets
+/// whenever they begin.
 const TELLING_LOSS: f64 = 0.01;
 
-/// Why the latency behind a NIC is not compared with what engines compute.
-/// What the engines compute with, and the same at the speed of some trials, if they tell one.
+/// Reason why the latency with a NIC is not compared with computed ones.
+/// The predictor, and the same at the speed of some trials, if they give one.
 pub(super) struct Predicted<'a> {
     pub(super) computed: &'a Predictor,
     pub(super) at_speed_of: AtSpeed<'a>,
 }
 
 impl Predicted<'_> {
-    /// What the engines that have an answer say of a load at the speed of its own trials.
+    /// Outcomes of the engines that support a load, at the speed of its own trials.
     fn points(&self, load_pps: f64, seen: &[Observation], asked: &Asked<'_>) -> Vec<SweepPoint> {
         let trials: Vec<Counts> = seen.iter().filter_map(telling).collect();
         let own = (self.at_speed_of)(&trials);
@@ -43,15 +44,15 @@ impl Predicted<'_> {
     }
 }
 
-/// The counts of a trial that tells when interrupts come and how fast the host is.
+/// The counts of a trial from which interrupt latency and speed can be estimated; None for other trials.
 fn telling(seen: &Observation) -> Option<Counts> {
     seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TELLING_LOSS)
 }
 
-/// A load, and the trials of it.
+/// A load, and its trials.
 pub(super) type Observed = (f64, Vec<Observation>);
 
-/// The device at the loads asked for, or else below its cliff.
+/// Measures the device at the requested loads, otherwise at shares of its cliff.
 pub(super) fn observed(
     bench: &mut dyn Bench,
     spec: &TrialSpec,
@@ -62,12 +63,12 @@ pub(super) fn observed(
     if loads_pps.is_empty() {
         loads_pps.extend(BELOW_SHARES.map(|share| share * cliff_pps));
     }
-    // Metered, as calibration was: how often it interrupts and polls is what is asked.
+    // Metered as in calibration, because numbers of interrupts and polls are compared.
     let observe = |load_pps| Ok((load_pps, repeated(bench, spec, load_pps, asked.plan, true)?));
     loads_pps.into_iter().map(observe).collect()
 }
 
-/// What the device and the engines do at these loads. Measured ones that the sender did not keep up with are left out.
+/// Points of device and engines at these loads, without measured ones that the sender did not keep up with.
 pub(super) fn points(observed: &[Observed], predicted: Option<&Predicted<'_>>, asked: &Asked<'_>) -> Vec<SweepPoint> {
     let mut points = Vec::new();
     for (load_pps, seen) in observed {
@@ -81,7 +82,8 @@ pub(super) fn points(observed: &[Observed], predicted: Option<&Predicted<'_>>, a
     points
 }
 
-/// Says at which load below the cliff more than `target` of the packets were lost: the climb that looks for the lowest cliff tries some loads only.
+/// Describes the lowest load below the cliff at which more than `target` of the packets were lost: the ascending search
+/// for the lowest cliff tries only some loads.
 pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Option<String> {
     let loss = |point: &SweepPoint| point.outcome.loss_fraction.map_or(0.0, |loss| loss.value);
     let measured = points.iter().filter(|point| point.engine == EngineKind::Wire && point.load_pps < cliff_pps);
@@ -93,10 +95,10 @@ pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Opti
     ))
 }
 
-/// What trials of this set-up tell of when interrupts come; where they tell nothing, what calibration's did, behind another moderation.
+/// Interrupt latencies from trials of this set-up; if they give none, those of the calibration, with other moderation.
 pub(super) fn timing(predicted: &Predicted<'_>, trials: &[Observation], asked: &Asked<'_>) -> Timing {
     let Predicted { computed, at_speed_of } = predicted;
-    // Each takes as long to ask as a trial: half of them tell as much.
+    // Evaluating a trial takes as long as making it, and half of them suffice.
     let trials: Vec<Counts> = trials.iter().filter_map(telling).filter(is_warm).step_by(2).collect();
     let own = delivery::of_trials(computed, &trials, at_speed_of, asked.stop).unwrap_or_default();
     if own.latencies.is_empty() { asked.basis.timing.clone() } else { own }

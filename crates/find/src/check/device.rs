@@ -1,4 +1,4 @@
-//! The settings of an interface in the scheme that a check is predicted with.
+//! Converts the settings of an interface to the scheme that a check is predicted with.
 
 use netcliff_core::Napi;
 use netcliff_core::experiment::Coalesce;
@@ -7,17 +7,17 @@ use netcliff_host::nic::Nic;
 use netcliff_host::nic::netdev::NapiKey;
 use netcliff_host::tune::device::{DeviceKey, Wanted};
 
-/// An interface as the settings of a check left it.
+/// An interface after the settings of a check were applied.
 #[derive(Debug)]
 pub(super) struct Device<'a> {
     pub nic: &'a Nic,
-    /// Packets go through the per-CPU backlog.
+    /// True: packets go through the per-CPU backlog.
     pub backlog: bool,
-    /// Slots of what is bounded in front of the softirq; None: not known.
+    /// Slots of the queue before the softirq; None: unknown.
     pub ring: Option<u64>,
 }
 
-/// Why figures of coalescing cannot be given with the switch that has the driver choose them; None: they are not.
+/// Why coalescing values cannot be combined with the switch that lets the driver choose them; None: they are not.
 pub(super) fn figures_of_an_adaptive_driver(settings: &[Wanted]) -> Option<String> {
     let is_on = |key: Coalesce| settings.iter().any(|one| one.key == DeviceKey::Coalesce(key) && one.value > 0);
     let given = |key: &Coalesce| settings.iter().any(|one| one.key == DeviceKey::Coalesce(*key));
@@ -28,7 +28,7 @@ pub(super) fn figures_of_an_adaptive_driver(settings: &[Wanted]) -> Option<Strin
 }
 
 impl Device<'_> {
-    /// Puts what these settings made of the device into the scheme; what is in no engine is noted.
+    /// Applies the settings to the scheme; settings that no engine has are noted.
     ///
     /// # Errors
     /// Why nothing can be predicted.
@@ -59,14 +59,15 @@ impl Device<'_> {
                     Ok(moderation) => napi.moderation = moderation,
                     Err(why) => outcome = Err(why),
                 },
-                // It is the host's ring.
+                // It is part of the host, as its ring.
                 DeviceKey::RxRing => {}
                 DeviceKey::Napi(NapiKey::Threaded) => napi.threaded = one.value > 0,
                 DeviceKey::Napi(_) => {
                     let timeout_s = value(NapiKey::GroFlushTimeout, "gro_flush_timeout") as f64 / 1e9;
                     let polls = value(NapiKey::DeferHardIrqs, "napi_defer_hard_irqs");
                     napi.gro_flush_timeout_s = timeout_s;
-                    // Without a time until the next poll the kernel defers nothing (napi_complete_done, net/core/dev.c).
+                    // Without a time until the next poll the kernel defers nothing (napi_complete_done,
+                    // net/core/dev.c).
                     napi.defer_hard_irqs = if timeout_s > 0.0 { u32::try_from(polls).unwrap_or(u32::MAX) } else { 0 };
                 }
             }

@@ -1,4 +1,5 @@
-//! One check: predicted with the calibrated costs, measured, and computed at the speed that the machine had meanwhile.
+//! One check: predicted with the calibrated costs, measured, and computed again at the machine's speed during the
+//! measurement.
 
 use netcliff_core::finding::{SetupCheck, SweepPoint};
 use netcliff_core::{EngineKind, Finding};
@@ -17,10 +18,10 @@ use crate::{base, experienced};
 use netcliff_trial::bench::{Bench, Counts, Observation};
 use netcliff_trial::trial::TrialSpec;
 
-/// Why an engine predicted nothing.
+/// Engines without a prediction, and why.
 type Reasons = Vec<(EngineKind, String)>;
 
-/// The check, and why an engine predicted nothing.
+/// The check, and the reasons of engines that predicted nothing.
 pub(super) fn one(
     setup: &CheckSetup,
     asked: &Asked<'_>,
@@ -32,13 +33,13 @@ pub(super) fn one(
     let Predicted { mut computed, notes, unpredicted } =
         setup.predicted(options, plan, &basis.calibrated, finding, device);
     let spec = setup.spec(options, plan);
-    // Larger frames take more of the socket's bytes: how many it holds is counted, not predicted.
+    // Larger frames take more of the socket's memory: its capacity in packets is measured, not predicted.
     if let Some(held) = bench.socket_capacity(&spec).map_err(told)? {
         computed.host.socket_buffer = held.round() as u64;
     }
     let mut check = blank(setup, &computed, &spec, notes);
     let (is_predicted, socket_buffer) = (unpredicted.is_none(), computed.host.socket_buffer);
-    // Predicted before it is measured.
+    // The prediction precedes the measurement.
     let mut reasons = match unpredicted {
         Some(why) => [EngineKind::Model, EngineKind::Sim].map(|engine| (engine, why.clone())).to_vec(),
         None => predict(&computed, stop, &mut check),
@@ -70,7 +71,7 @@ pub(super) fn one(
         reasons = predict(&computed, stop, &mut check);
     }
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
-    // The run's own prediction says why there is no interval; here it is just left out.
+    // The run's own prediction gives the reason if there is no interval; here it is left out.
     if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {
         sure.widen(&mut check.cliff_pps);
     }
@@ -83,7 +84,7 @@ pub(super) fn one(
     Ok((check, reasons))
 }
 
-/// Where the cliff is expected (pps): as predicted; where nothing is, at that of the calibrated set-up.
+/// Expected cliff (pps): the predicted one, otherwise that of the calibrated set-up.
 fn expected_pps(asked: &Asked<'_>, finding: &Finding, check: &SetupCheck, is_predicted: bool) -> Result<f64, String> {
     let predicted = check.cliff_pps.sim.or(check.cliff_pps.model);
     let near = predicted.or_else(|| found(finding).filter(|_| !is_predicted)).map(|cliff| cliff.value);
@@ -91,7 +92,7 @@ fn expected_pps(asked: &Asked<'_>, finding: &Finding, check: &SetupCheck, is_pre
     near.ok_or_else(|| "neither model nor simulator answers it".to_owned())
 }
 
-/// A check under way.
+/// A check while it runs.
 struct One<'a> {
     setup: &'a CheckSetup,
     asked: &'a Asked<'a>,
@@ -99,18 +100,18 @@ struct One<'a> {
     finding: &'a Finding,
     spec: TrialSpec,
     is_predicted: bool,
-    /// Packets that the socket was counted to hold.
+    /// Measured capacity of the socket (packets).
     socket_buffer: u64,
     expected_pps: f64,
 }
 
 impl One<'_> {
-    /// Of the capacity of this set-up only the prediction is known.
+    /// Capacity (pps) of this set-up: only its prediction is known.
     fn capacity_pps(&self) -> f64 {
         self.asked.basis.capacity_pps.min(1.05 * self.expected_pps)
     }
 
-    /// The engines with these costs.
+    /// The predictor with these costs.
     fn computed_with(&self, calibrated: &Calibrated) -> Predictor {
         let Asked { options, plan, .. } = *self.asked;
         let mut computed = self.setup.predicted(options, plan, calibrated, self.finding, self.device).computed;
@@ -118,7 +119,7 @@ impl One<'_> {
         computed
     }
 
-    /// The costs at the speed of these trials. They are known of the calibrated frame and work.
+    /// The costs at the speed of these trials; known only for the calibrated frame and work.
     fn at_speed(&self, trials: &[Counts]) -> Option<Calibrated> {
         let options = self.asked.options;
         let tells = (self.spec.frame_bytes, self.spec.work_s) == (options.frame_bytes, options.work_s);
@@ -129,12 +130,12 @@ impl One<'_> {
         self.at_speed(trials).map(|own| self.computed_with(&own))
     }
 
-    /// When a device interrupts is asked; a CPU's backlog has no interrupts of its own.
+    /// True if interrupt latencies are estimated: for a device, as a CPU's backlog has no interrupts of its own.
     fn is_timed(&self) -> bool {
         self.is_predicted && self.device.is_some_and(|device| !device.backlog)
     }
 
-    /// What trials below the cliff tell of when interrupts come, or else those of calibration.
+    /// Interrupt latencies from trials below the cliff, otherwise those of the calibration.
     fn timing(&self, computed: &Predictor, below: &[Observation]) -> Timing {
         if !self.is_timed() {
             return Timing::default();
@@ -144,7 +145,7 @@ impl One<'_> {
         below::timing(&predicted, below, self.asked)
     }
 
-    /// What is searched, where it is expected.
+    /// The search for the cliff around its expected load.
     fn question(&self) -> Question {
         let Asked { options, plan, .. } = *self.asked;
         let highest = highest(self.finding);
@@ -152,7 +153,7 @@ impl One<'_> {
         Question { reference: reference(options, plan, self.finding), ..question }
     }
 
-    /// The costs at the speed of the search, where that differs, and all that is known of when interrupts come.
+    /// The costs at the speed of the search, if it differs, and all known interrupt latencies.
     fn present(&self, bench: &Recorder<'_>, mut timing: Timing) -> (Option<Calibrated>, Timing) {
         let Asked { options, basis, stop, .. } = *self.asked;
         let near = bench.at_present();
@@ -161,7 +162,7 @@ impl One<'_> {
         if !self.is_timed() {
             return (present, timing);
         }
-        // What trials below the cliff are compared in is not taken from them.
+        // Latencies from trials below the cliff are not used to predict these trials.
         let computed = |own: &Calibrated| Predictor { timing: timing.clone(), ..self.computed_with(own) };
         let at_speed_of = |trials: &[Counts]| self.computed_at_speed(trials);
         let (present, told) = delivery::told(&basis.calibrated, present, &near.empty, stop, computed, &at_speed_of);
@@ -169,10 +170,11 @@ impl One<'_> {
         (present, timing)
     }
 
-    /// The host's own cliff, or else the one as experienced, which is what a host has whose CPU is often away, such as a guest under TCG (pps).
+    /// The host's own cliff, otherwise the one including disturbances, which is what a host has whose CPU is often
+    /// taken away, such as a guest under TCG (pps).
     ///
     /// # Errors
-    /// There is neither, and there is no device, whose loads tell something without.
+    /// There is neither, and no device whose loads below the cliff would be useful without it.
     fn cliff_pps(&self, cliffs: &Cliffs) -> Result<Option<f64>, String> {
         match cliffs.own().or_else(|why| cliffs.experienced().map_err(|_| why)) {
             Ok(cliff) => Ok(Some(cliff.value)),
@@ -181,7 +183,7 @@ impl One<'_> {
         }
     }
 
-    /// The measured cliffs, and the engines' as experienced.
+    /// Adds the measured cliffs, and the engines' cliffs including disturbances.
     fn conclude(
         &self,
         cliffs: &Cliffs,
@@ -200,7 +202,7 @@ impl One<'_> {
         check.cliff_experienced_pps.wire = cliffs.experienced().ok();
     }
 
-    /// A device at loads below `cliff_pps`.
+    /// Measures a device at loads below `cliff_pps`.
     fn observed_below(&self, bench: &mut Recorder<'_>, cliff_pps: f64) -> Result<Vec<below::Observed>, String> {
         if self.device.is_none() {
             return Ok(Vec::new());
@@ -211,7 +213,7 @@ impl One<'_> {
         observed
     }
 
-    /// What it and the engines do there.
+    /// Points of device and engines at these loads.
     fn below(&self, computed: &Predictor, calibrated: &Calibrated, observed: &[below::Observed]) -> Vec<SweepPoint> {
         let at_speed_of = |trials: &[Counts]| {
             let own = self.at_speed(trials)?.with_full_socket_of(calibrated);
@@ -221,7 +223,7 @@ impl One<'_> {
         below::points(observed, self.is_predicted.then_some(&predicted), self.asked)
     }
 
-    /// What is delivered past the cliff.
+    /// Measures and computes the rate delivered beyond the cliff.
     fn past(
         &self,
         computed: &Predictor,

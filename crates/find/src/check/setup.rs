@@ -1,4 +1,4 @@
-//! What a check changes, and what is predicted with for it.
+//! What a check changes, and the prediction for it.
 
 use netcliff_core::{Finding, FrameSizes, ParseError, Scheme, Traffic, units};
 use netcliff_host::testbed::sysctl::SysctlOverrides;
@@ -13,8 +13,8 @@ use crate::calibrate::Calibrated;
 use netcliff_trial::rig::RigOptions;
 use netcliff_trial::trial::TrialSpec;
 
-/// One set-up: what differs from the calibrated one. Written `size=512B`, `work=2us`, `backlog=200`, `budget=64`, or a setting of the
-/// interface such as `rx-usecs=100`, several joined by commas.
+/// One set-up: its differences from the calibrated one. Text form: `size=512B`, `work=2us`, `backlog=200`, `budget=64`,
+/// or a setting of the interface such as `rx-usecs=100`, several separated by commas.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CheckSetup {
     name: String,
@@ -25,7 +25,7 @@ pub struct CheckSetup {
     settings: Vec<Wanted>,
 }
 
-/// The accepted form.
+/// The accepted form, for errors.
 fn form() -> String {
     let keys = DeviceKey::ALL.map(DeviceKey::name).join(", ");
     format!(
@@ -70,18 +70,18 @@ impl std::str::FromStr for CheckSetup {
     }
 }
 
-/// What is predicted with.
+/// Prediction for a set-up.
 #[derive(Debug)]
 pub(super) struct Predicted {
     pub computed: Predictor,
-    /// What of the set-up is not in it, a sentence each.
+    /// Parts of the set-up that the prediction lacks, one sentence each.
     pub notes: Vec<String>,
-    /// Why no engine can be asked.
+    /// Why no engine can predict it; None: they can.
     pub unpredicted: Option<String>,
 }
 
 impl CheckSetup {
-    /// As it was given.
+    /// Its text as given.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -91,12 +91,13 @@ impl CheckSetup {
         &self.settings
     }
 
-    /// Whether what the device does is another: by a setting, or as a word of `rx-usecs` comes to another figure under other frames.
+    /// True if the device behaves differently: by a setting, or because a word for `rx-usecs` means another value with
+    /// other frames.
     pub(super) fn changes_device(&self) -> bool {
         !self.settings.is_empty() || self.frame_bytes.is_some()
     }
 
-    /// The length of every frame, FCS included (bytes); None: a capture's are sent.
+    /// Length of all frames, FCS included (bytes); None: those of a capture are sent.
     pub(super) fn frame_bytes(&self, options: &FindOptions) -> Option<u32> {
         self.frame_bytes.or(options.one_length())
     }
@@ -110,7 +111,7 @@ impl CheckSetup {
         RigOptions { sysctls, settings: self.settings.clone(), ..options.rig.clone() }
     }
 
-    /// What this set-up is predicted with; `device`: as its settings left it.
+    /// Prediction for this set-up; `device`: the interface after its settings were applied.
     pub(super) fn predicted(
         &self,
         options: &FindOptions,

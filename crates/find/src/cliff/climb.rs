@@ -1,6 +1,6 @@
-//! Where a search for the lowest load that loses begins. Loss need not rise with the load: behind a NIC an application can starve beside softirqs that run
-//! on interrupts, and lose nothing at a higher load, where ksoftirqd polls on. A search that begins there skips the loads below that lose, which RFC 9971
-//! asks for.
+//! Where a search for the lowest load with losses begins. Loss need not rise with the load: with a NIC an application
+//! can starve behind softirqs that run on interrupts, but lose nothing at a higher load, where ksoftirqd polls. A
+//! search that begins there would miss the lower loads with losses, which RFC 9971 asks for.
 
 use super::Question;
 use crate::reading;
@@ -8,24 +8,25 @@ use netcliff_mlrsearch::trial::{Answer, Range};
 use netcliff_trial::bench::{Bench, Observation};
 use netcliff_trial::trial::{TrialError, TrialSpec};
 
-/// The first load and the bound of the last, over the expected cliff, and each over the one before.
+/// First load, bound of the last load, and ratio of consecutive loads; the first two relative to the expected cliff.
 const FIRST: f64 = 0.2;
 const LAST: f64 = 4.0;
 const STEP: f64 = 1.2;
-/// A load loses if so many trials in a row do: one may have been disturbed. So many that are void are made again.
+/// A load counts as losing if this number of trials in a row lose, as one may have been disturbed. Void trials are
+/// repeated as often.
 const TRIALS: u32 = 2;
 const VOID_REPEATS: u32 = 2;
 
 /// Trials at rising loads.
 #[derive(Debug)]
 pub struct Climb {
-    /// The lowest load that loses more than the target; None: none does (pps).
+    /// The lowest load that loses more than the target (pps); None: no load does.
     pub losing_pps: Option<f64>,
     pub trials: Vec<Observation>,
 }
 
 impl Climb {
-    /// Climbs to the first load that loses.
+    /// Makes trials at rising loads until one loses.
     ///
     /// # Errors
     /// A trial failed.
@@ -43,8 +44,9 @@ impl Climb {
         Ok(climb)
     }
 
-    /// What is to be searched after it: from the middle between that load and the one before, and not above it. Where a host loses in one trial and not in the next, a
-    /// search that went on from a trial that passed would end at a cliff above. As asked where no load loses.
+    /// The search that follows: from the middle between that load and the one before, and not above it. If a host loses
+    /// in one trial but not in the next, a search that continued from a passed trial would end at a higher cliff.
+    /// Unchanged if no load loses.
     #[must_use]
     pub fn narrowed(&self, question: Question) -> Question {
         let Some(losing_pps) = self.losing_pps.filter(|pps| *pps > question.range.min_pps) else { return question };

@@ -5,11 +5,13 @@ use netcliff_core::units;
 use super::{Search, bracket, of};
 use netcliff_mlrsearch::End;
 
-/// A sender that reaches this share of the highest load is at its ceiling: that was measured alone, and beside a working host it reaches
-/// a little less; one that other programs or a hypervisor hold up stops anywhere.
+/// Share of the highest load above which a sender counts as being at its maximum: that was measured without a host, and
+/// with a working host it reaches slightly less. A sender that is delayed by other programs or a hypervisor may stop
+/// anywhere.
 const AT_CEILING: f64 = 0.8;
 
-/// How a search ended. Where the sender fell behind far below its ceiling, that was not its limit: the trials above were void.
+/// How a search ended. If the sender fell behind far below its maximum, the sender was not the limit: the trials above
+/// were void.
 pub(super) fn end(search: &Search, ceiling_pps: f64) -> Option<End> {
     let found = of(&search.searched)?;
     let at_ceiling = found.lower_pps.is_some_and(|lower_pps| lower_pps >= AT_CEILING * ceiling_pps);
@@ -19,8 +21,9 @@ pub(super) fn end(search: &Search, ceiling_pps: f64) -> Option<End> {
     })
 }
 
-/// The bound that there is, and why half of the searches or more are open on one side: each reason with how many searches have it. Every page
-/// and message has a missing cliff in these words. `highest` is the highest load of the question (pps), and whether `--max-rate` is what it is.
+/// Describes the bound that exists, and why at least half of the searches are open on one side: each reason with its
+/// number of searches. All pages and messages describe a missing cliff in these words. `highest`: (highest load of the
+/// question (pps), whether `--max-rate` limits it).
 pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, highest: (f64, bool)) -> String {
     let mut reasons: Vec<(String, usize)> = Vec::new();
     for search in searches {
@@ -33,7 +36,7 @@ pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, hig
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let all = searches.len();
     let each: Vec<String> = reasons.iter().map(|(why, count)| format!("in {count} of {all} searches {why}")).collect();
-    // Three digits: a bound is no better known.
+    // Three digits, as a bound is not known better.
     let pps = |pps: f64| units::print_pps(units::three_digits(pps));
     let bound = match (low, high) {
         (Some(low), _) => format!("it is >= {}: ", pps(low)),
@@ -50,7 +53,7 @@ fn why_open(search: &Search, (ceiling_pps, limited): (f64, bool)) -> Option<Stri
     }
     let void: u32 = search.void.values().sum();
     let most = search.void.iter().max_by_key(|(_, count)| **count).map(|(why, _)| why);
-    // Three digits: a ceiling is no better known.
+    // Three digits, as the sender's maximum is not known better.
     let ceiling = units::print_pps(units::three_digits(ceiling_pps));
     Some(match (end(search, ceiling_pps)?, most) {
         (End::AboveMaximum | End::AboveSender, _) if limited => {

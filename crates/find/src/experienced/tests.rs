@@ -27,7 +27,7 @@ fn pause(from_s: f64, length_s: f64) -> Away {
     Away::Cpu(Span { from_s, length_s })
 }
 
-/// Pauses of one length in 0.4 s, exponential times between.
+/// Pauses of equal length in 0.4 s, with exponential times between them.
 fn random_pauses(chance: &mut Chance, every_s: f64, length_s: f64) -> Vec<Away> {
     let mut at_s = 0.0;
     std::iter::from_fn(|| {
@@ -47,7 +47,7 @@ fn pauses_count_as_far_as_they_lie_within_their_trials() {
     let measured = Measured::of(vec![vec![pause(-1e-3, 3e-3), pause(0.399, 15.0)], vec![pause(-2.0, 1.0)]], 0.4);
     let lengths: Vec<f64> = measured.lengths_s().iter().map(|s| (s * 1e6).round()).collect();
     assert_eq!((lengths, measured.trials[1].len()), (vec![2000.0, 1000.0], 0));
-    // A pause that begins in another one is one with it, and what another task takes is no pause.
+    // A pause that begins during another is merged with it, and time taken by another task is not a pause.
     let visit = Away::Application(Span { from_s: 0.2, length_s: 1e-3 });
     let trial = [pause(0.1, 2e-3), pause(0.101, 3e-3), visit];
     let goal = Goal { loss_ratio: 1e-4, ..quick() };
@@ -55,8 +55,8 @@ fn pauses_count_as_far_as_they_lie_within_their_trials() {
     assert!(simulated.spans_s.len() == 1 && (simulated.spans_s[0].1 - 4e-3).abs() < 1e-9, "{simulated:?}");
 }
 
-/// Where more than half of the trials are without a pause, the cliff is the host's own, ends included; where all have one of
-/// 5 ms, the cliff is the load that fills the ring in it, and a little more.
+/// If more than half of the trials are without a pause, the cliff is the host's own, including its interval; if all
+/// have one of 5 ms, the cliff is the load that fills the ring during it, and slightly more.
 #[test]
 fn the_share_of_the_trials_decides() {
     let goal = Goal { loss_ratio: 1e-4, ..quick() };
@@ -68,16 +68,17 @@ fn the_share_of_the_trials_decides() {
     assert_eq!(few.value, CAPACITY_PPS);
     assert!((few.interval.unwrap().high / CAPACITY_PPS - 1.01).abs() < 1e-9, "{few:?}");
     let all = of(40);
-    // 1000 packets + 1e-4 of 0.4 s of the load come in 5 ms.
+    // 1000 packets + 1e-4 of the load's packets in 0.4 s arrive in 5 ms.
     let expected = 1000.0 / (5e-3 - 1e-4 * 0.4);
     assert!((all.value / expected - 1.0).abs() < 1e-6, "{} and {expected}", all.value);
-    // Around half of them it may be the one or the other.
+    // With about half of them it may be either.
     let half = of(20).interval.expect("of 40");
     assert!(half.low < 0.6 * CAPACITY_PPS && half.high > CAPACITY_PPS);
 }
 
-/// Trials that are all equal leave nothing open about the pauses: what is left is the own cliff's interval, where an own cliff a tenth higher bridges
-/// the same pause with a shorter queue. The interval of a figure with pauses is not narrower than its share of that.
+/// Equal trials leave no uncertainty about the pauses. What remains is the interval of the own cliff, and an own cliff
+/// that is a tenth higher bridges the same pause with a shorter queue. The interval of a figure with pauses is at least
+/// as wide as its share of that.
 #[test]
 fn the_own_cliff_s_interval_is_in_that_with_pauses() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -98,7 +99,8 @@ fn the_own_cliff_s_interval_is_in_that_with_pauses() {
     assert!(reach.0 > reach.1 - 1e-6 && reach.0 < 1.1, "{reach:?}");
 }
 
-/// Without a pause simulation gives what it was given; with pauses as the model but for the queue that is there before one.
+/// Without pauses, simulation returns its input; with pauses it agrees with the model, except for the queue that exists
+/// before a pause.
 #[test]
 fn simulation_and_paper_agree() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -117,7 +119,8 @@ fn simulation_and_paper_agree() {
     assert_eq!(in_simulation(&computed(), &own(CAPACITY_PPS), &measured, &goal, &stop).unwrap(), None);
 }
 
-/// With an application what a pause leaves waits in the socket, not in the ring: two pauses one after the other do not add up there.
+/// With an application, packets of a pause wait in the socket, not in the ring: two consecutive pauses do not add up
+/// there.
 #[test]
 fn with_an_application_simulation_and_paper_agree() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -139,8 +142,8 @@ fn with_an_application_simulation_and_paper_agree() {
     assert!(lost < 1e-6, "{lost}");
 }
 
-/// Pauses that come in bouts, none in two trials of three: the typical trial has none, in simulation as on paper. So has one that other tasks
-/// visit, whose softirqs and socket bridge what they take.
+/// Pauses occur in bursts, and two of three trials have none: the typical trial has none, by simulation and by the
+/// model. The same holds for trials that other tasks visit, if softirqs and socket bridge the time they take.
 #[test]
 fn a_minority_of_disturbed_trials_leaves_the_cliff_in_simulation() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -164,7 +167,8 @@ fn a_minority_of_disturbed_trials_leaves_the_cliff_in_simulation() {
     assert!(paper.value > 0.7 * own.value, "{paper:?}");
 }
 
-/// A fake host with pauses: where half of its trials lose more than the target is predicted from the pauses of its searches' trials.
+/// A fake host with pauses: the load at which half of its trials lose more than the target is predicted from the pauses
+/// of its searches' trials.
 #[test]
 fn what_a_host_with_pauses_shows_is_predicted() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -189,8 +193,8 @@ fn what_a_host_with_pauses_shows_is_predicted() {
                 by_model(&computed(), &own, &measured, &goal).expect("trials").value / low
             })
             .collect();
-        // Five searches each, in which pauses fall as they like: one run is a fifth off, and what all leave open of the median has to reach the truth
-        // within 5 %, which the quantile of so few trials is off by itself.
+        // Five searches each, with random pauses: a run differs by up to a fifth. The combined uncertainty of the
+        // median must include the true value within 5 %, which is the error of the quantile of so few trials itself.
         let median = stats::median(&over).expect("25 runs");
         let open = median.interval.expect("of 25");
         assert!(open.low < 1.05 && open.high > 0.95, "{pauses:?}: {median:?} of {over:?}");
@@ -205,12 +209,13 @@ fn the_budget_counts_the_pauses_that_were_longer() {
     assert_eq!(told, [(0.5, Buffer::Ring, Some(0)), (0.9, Buffer::Ring, Some(1))]);
     assert!((found[1].longest_s - 1000.0 / 342e3).abs() < 1e-12);
     assert_eq!(budget(&computed(), 380e3, None)[0].longer, None);
-    // A host that cannot serve the load survives none.
+    // A host that cannot serve the load survives no pause.
     assert!(budget(&computed(), 1e6, None).is_empty());
 }
 
-/// A host whose full socket costs a quarter more a packet: with a visit that fills it in each trial its own cliff is where it empties again, with none
-/// the undisturbed one; a host without such a cost does not mind.
+/// With a full socket a packet costs a quarter more. If each trial has a visit that fills the socket, the own cliff is
+/// the load at which it becomes empty again; without visits it is the undisturbed one. A host without that cost is not
+/// affected.
 #[test]
 fn what_a_disturbance_leaves_behind_lowers_the_own_cliff() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -228,14 +233,15 @@ fn what_a_disturbance_leaves_behind_lowers_the_own_cliff() {
     assert!((0.78..0.9).contains(&lowered), "{lowered}, 0.8 where it just empties");
     let kept = of(vec![visited; 20], &warm);
     assert!(kept > 0.97, "{kept}");
-    // If pauses take most of each trial there is no result.
+    // If pauses take most of each trial, there is no result.
     let away = vec![vec![pause(0.0, 0.3)]; 5];
     assert_eq!(left_behind(&cold, CAPACITY_PPS, &Measured { trials: away, trial_s: 0.4 }, &goal, 1e9), None);
     let cliff = moved(Figure::between(100.0, 95.0, 110.0, 0.95), 0.9);
     assert_eq!((cliff.value, cliff.interval.map(|ends| (ends.low, ends.high))), (90.0, Some((90.0, 110.0))));
 }
 
-/// What disturbances leave behind may lower the own cliff below that with pauses, which was computed from the undisturbed one.
+/// The effects of disturbances may reduce the own cliff below that with pauses, which was computed from the undisturbed
+/// one.
 #[test]
 fn pauses_never_raise_a_cliff() {
     let own = Figure::between(58.9e3, 58.9e3, 65.1e3, 0.95);

@@ -11,20 +11,22 @@ use crate::calibrate::{FEWEST, FULL_LOSS};
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, Visit};
 
-/// The counter's rate in a trial may differ by so much from the median of the run: reading it is good for 1e-5 in a trial of 0.1 s.
+/// Accepted relative difference of the counter's rate in a trial from the run's median: it is read with an error of
+/// 1e-5 in a trial of 0.1 s.
 const STEADY_RATE: f64 = 1e-4;
-/// A machine that slept for less was not suspended: the clocks are read microseconds apart (s).
+/// Shortest time that counts as a suspended machine (s): the clocks are read microseconds apart.
 const LEAST_SUSPEND_S: f64 = 1e-3;
-/// Fewest trials with a speed that make a drift.
+/// Fewest trials with a speed from which drift is computed.
 const FEWEST_SPEEDS: usize = FEWEST;
 
 impl Recorder<'_> {
-    /// Disturbances from outside, given the share of the searches' slots that the host's own cliff leaves out; None before the first trial.
+    /// Disturbances from outside; `left_out`: share of the searches' time slots that the host's own cliff excludes.
+    /// None before the first trial.
     pub fn disturbance(&self, left_out: f64) -> Option<Disturbance> {
         if self.seen.is_empty() {
             return None;
         }
-        // With the CPU idling the other way different pauses show.
+        // In the other idle mode other pauses are visible.
         let trials: Vec<&Seen> = self.seen.iter().filter(|seen| seen.stage != Stage::Idle).collect();
         let shortest_s = trials.iter().find_map(|seen| seen.outside.shortest_pause_s).unwrap_or(0.0);
         let host = pauses(&trials, shortest_s, |seen| Some((lengths_s(seen.host.as_ref()?.iter()), seen.steal_share)));
@@ -157,7 +159,8 @@ fn clock_jumps(seen: &[Seen]) -> Vec<ClockJump> {
     seen.iter().filter_map(jump).collect()
 }
 
-/// Change from the first moment to the last and scatter about it, both over the mean, of (time, value) by least squares.
+/// (change from the first time to the last, scatter) of a least squares line through (time, value), both relative to
+/// the mean.
 fn line(points: &[(f64, f64)]) -> Option<(Figure, f64)> {
     if points.len() < FEWEST_SPEEDS {
         return None;
@@ -166,7 +169,7 @@ fn line(points: &[(f64, f64)]) -> Option<(Figure, f64)> {
     let middle = points.iter().map(|(t, _)| t).sum::<f64>() / count;
     let rows: Vec<Vec<f64>> = points.iter().map(|(t, _)| vec![1.0, t - middle]).collect();
     let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
-    // At the middle of the times the line has the mean of the values.
+    // At the mean time the line has the mean value.
     let line = stats::least_squares(&rows, &values)?;
     let (mean, slope) = (line.coefficients[0], line.coefficients[1]);
     let squares: f64 = rows.iter().zip(&values).map(|(row, v)| (v - mean - slope * row[1]).powi(2)).sum();

@@ -1,4 +1,4 @@
-//! What is concluded from figures: merged repeats, contradictions, bottleneck.
+//! Conclusions from figures: merged repeats, contradictions, bottleneck.
 
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome, binding};
@@ -32,7 +32,7 @@ fn searched(fake: &mut Fake) -> (Cliffs, Finding) {
     (cliffs, finding)
 }
 
-/// Few repeats that differ much: Student's interval of them begins below 0, where no time, rate or share is.
+/// Few repeats that differ much: Student's interval would begin below 0, which no time, rate or share can be.
 #[test]
 fn no_interval_of_an_amount_begins_below_0() {
     let good = at(100e3, &mut host(1));
@@ -131,7 +131,7 @@ fn what_binds_follows_from_where_the_loss_was_and_what_the_cpu_had_left() {
         said.starts_with("not the CPU alone") && said.contains("backlog or ring") && said.contains("429 kpps"),
         "{said}"
     );
-    // Without a measured cliff simulation answers, and says that it is one.
+    // Without a measured cliff the simulation is used, and the text says so.
     for (engine, begins) in [
         (EngineKind::Sim, "simulated, not measured: the CPU:"),
         (EngineKind::Model, "by the model, not measured: the CPU:"),

@@ -1,23 +1,23 @@
-//! What the searches for a cliff cost: seconds of trials at the stated width and coverage, over hosts whose cliffs are known.
+//! Effort of the searches for a cliff: seconds of trials at the stated width and coverage, for hosts with known cliffs.
 
 use super::*;
 
-/// A host by its seed.
+/// A fake host for a seed.
 type Device = Box<dyn Fn(u64) -> Fake>;
 
 /// Results of many runs on one kind of host: medians over the runs.
 #[derive(Debug)]
 struct Effort {
-    /// Trials of the rough search and of the searches.
+    /// Number of trials of the rough search and of the searches.
     trials: f64,
-    /// Length of their windows (s).
+    /// Total length of their windows (s).
     seconds: f64,
-    /// Width of the interval over its middle.
+    /// Width of the interval / its middle.
     width: f64,
-    /// Share of the intervals that cover, and the lowest confidence that was stated.
+    /// Share of the intervals that contain the true cliff, and the lowest stated confidence.
     covered: f64,
     stated: f64,
-    /// Worst value over the truth.
+    /// The worst value / true value.
     worst: f64,
 }
 
@@ -49,18 +49,18 @@ impl Effort {
     }
 }
 
-/// The number of trials of [`stages`]' plan after which no search begins.
+/// Number of trials in the plan of [`stages`] after which no search begins.
 fn planned_trials(goal: Goal) -> u32 {
     let options = super::whole::options();
     let options = super::super::FindOptions { quick: goal == quick(), ..options };
     super::super::plan::Plan::new(&options).most_trials
 }
 
-/// Seconds of trials before searches began where the ones before ended, by the table below at commit 2ab71c86: seven searches, each down
-/// along the forwarding rate from a load up to 15 % off.
+/// Seconds of trials before searches began where earlier ones had ended, from the table below at commit 2ab71c86: seven
+/// searches, each downwards along the forwarding rate from a load up to 15 % off.
 const BEFORE_S: [(f64, f64); 3] = [(12.4, 56.0), (12.4, 54.0), (11.6, 72.0)];
 
-/// A fifth fewer seconds, while the intervals are no wider and cover as stated.
+/// A fifth fewer seconds, while intervals are no wider and cover as stated.
 #[test]
 fn searches_take_a_fifth_less_than_those_that_began_anywhere() {
     let kinds: [fn(u64) -> Fake; 3] =

@@ -19,7 +19,7 @@ use netcliff_trial::bench::{Observation, SenderCeiling};
 use netcliff_trial::rig::RigOptions;
 use netcliff_trial::trial::TrialError;
 
-/// A finding of nothing.
+/// A finding without results.
 pub(crate) fn finding() -> Finding {
     let setup = Setup {
         scheme: Scheme::Ideal,
@@ -151,8 +151,8 @@ fn a_loss_below_a_packet_of_a_trial_is_refused_before_it_is_searched() {
     assert!(finding.searches.is_none() && fake.trials < 30, "{} trials", fake.trials);
 }
 
-/// Pauses every 0.1 s of 2 ms on average, that is 1 / 0.102 a second and 1.96 % of the time: counts and total are sums of independent
-/// terms, of which ten standard deviations are allowed (false alarm below 1e-20).
+/// Pauses of 2 ms on average every 0.1 s, that is 1 / 0.102 per second and 1.96 % of the time. Count and total are sums
+/// of independent terms, of which ten standard deviations are accepted (false alarm below 1e-20).
 #[test]
 fn a_run_tells_the_pauses_it_had() {
     let (every_s, mean_s) = (0.1, 2e-3);
@@ -161,7 +161,7 @@ fn a_run_tells_the_pauses_it_had() {
     let pauses = told.host.expect("the fake tells them");
     let expected = told.measured_s / (every_s + mean_s);
     assert!((pauses.count as f64 - expected).abs() < 10.0 * expected.sqrt(), "{} of {expected}", pauses.count);
-    // Exponential: mean and standard deviation are the same; the number is random too.
+    // Exponential: mean and standard deviation are equal; the number is random, too.
     let (total_s, deviation_s) = (expected * mean_s, mean_s * (2.0 * expected).sqrt());
     assert!((pauses.total_s - total_s).abs() < 10.0 * deviation_s, "{} of {total_s}", pauses.total_s);
     let median_s = pauses.p50_s.unwrap();
@@ -184,8 +184,8 @@ fn a_run_without_pauses_says_that_there_were_none() {
     assert!(blind.missing.iter().any(|missing| missing.figure == FigurePath::Whole(WholeFigure::HostPauses)));
 }
 
-/// The fake loses 10 % of its speed in 100 trials, and trials take next to no time: the line is over their order only as far as they are
-/// evenly spaced, so that its sign and size are asserted, not more.
+/// The fake loses 10 % of its speed over 100 trials that take almost no time. The line is over their order only as far
+/// as they are evenly spaced, so that only its sign and magnitude are asserted.
 #[test]
 fn a_run_tells_its_drift() {
     let mut drifting = Fake { drift: -0.1, ..host(3) };
@@ -199,7 +199,7 @@ fn a_run_tells_its_drift() {
     assert!(steady.drift.unwrap().share.value.abs() < 1e-12);
 }
 
-/// A fake whose CPU time is metered.
+/// A fake with metered CPU time.
 struct Metered(Fake);
 
 impl Bench for Metered {
@@ -228,7 +228,7 @@ impl Bench for Metered {
     }
 }
 
-/// A NIC's moderation is part of the scheme of the first prediction, of the simulation and of every point of the sweep.
+/// A NIC's moderation is part of the scheme of the first prediction, of the simulation and of all points of the sweep.
 #[test]
 fn a_device_that_holds_interrupts_back_is_predicted_and_simulated_as_it_does() {
     let nic = Nic {
@@ -246,7 +246,8 @@ fn a_device_that_holds_interrupts_back_is_predicted_and_simulated_as_it_does() {
     assert!(finding.cliff_pps.wire.is_some() && finding.cliff_pps.sim.is_some(), "{:?}", finding.missing);
     let (model, sim) = (finding.cliff_pps.model.expect("a cliff").value, finding.cliff_pps.sim.expect("a cliff").value);
     assert!((model / sim - 1.0).abs() < 0.15, "{model} {sim}");
-    // At most one interrupt in 50 us, whoever answers; the model's chain of a gap is an approximation, by 2 % at the most here.
+    // At most one interrupt per 50 us with any engine; the model's chain of a gap is an approximation, with an error of
+    // at most 2 % here.
     let by = |engine| finding.sweep.iter().filter(move |point| point.engine == engine);
     for (engine, bound) in [(EngineKind::Model, 20.4e3), (EngineKind::Sim, 20.1e3)] {
         let most = by(engine).filter_map(|point| point.outcome.interrupts_per_s).map(|figure| figure.value);
@@ -255,7 +256,7 @@ fn a_device_that_holds_interrupts_back_is_predicted_and_simulated_as_it_does() {
     }
 }
 
-/// A setting that no scheme holds is named among the limits, and the scheme is that of NAPI without it.
+/// A setting that no scheme can express is listed in the limits, and the scheme is NAPI without it.
 #[test]
 fn a_device_that_adapts_is_found_without_its_moderation_which_is_said() {
     let nic = Nic {
@@ -268,7 +269,7 @@ fn a_device_that_adapts_is_found_without_its_moderation_which_is_said() {
     let (scheme, left_out) = scheme::of_device(&Inventory::default(), &nic, false, Some(64));
     assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms");
     assert!(left_out.len() == 1 && left_out[0].contains("eth0: rx-usecs 3 is e1000e's word"), "{left_out:?}");
-    // A word that goes by the length of frames alone is a figure where that is known.
+    // A word that depends only on the frame length is a value if that length is known.
     let nic = Nic { driver: Some("igb".to_owned()), speed_mbps: Some(1000), ..nic };
     let (scheme, told) = scheme::of_device(&Inventory::default(), &nic, false, Some(64));
     assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms,min_gap=49us");
