@@ -30,9 +30,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct NearEnd {
     /// Interface to send by.
     pub interface: String,
-    /// Its network namespace; None: that of this process.
+    /// Its address.
     pub address: Ipv4Addr,
-    /// Network namespace that it is in; None: this process's.
+    /// Its network namespace; None: that of this process.
     pub netns: Option<PathBuf>,
     /// True: the control connection may use this link, too.
     pub by_control_link: bool,
