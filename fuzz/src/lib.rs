@@ -8,6 +8,7 @@ pub mod model;
 pub mod orders;
 pub mod pages;
 pub mod plans;
+pub mod points;
 pub mod records;
 pub mod sim;
 

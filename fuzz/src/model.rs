@@ -2,10 +2,11 @@
 //! sound outcome: no panic, no figure that cannot be (the door's own check must never fail), quantiles in order.
 
 use netcliff_core::host::{KEYS, TEXT_KEYS};
-use netcliff_core::{Engine, EngineFailure, Host, Load, Outcome, Point, Scheme, Traffic};
+use netcliff_core::{Engine, EngineFailure, Outcome, Point, Scheme};
 use netcliff_model::{Fidelity, ModelEngine};
 
 use super::bytes::Bytes;
+use super::points::Numbers;
 
 /// Rings above this, and weights above the next, are rare: they take longer.
 const LARGEST_RING: u64 = 512;
@@ -38,80 +39,62 @@ fn assignment(bytes: &mut Bytes<'_>) -> String {
     }
 }
 
-/// A text with up to three numbers of the input in it.
-fn scheme(bytes: &mut Bytes<'_>) -> String {
-    let (few, some) = (count(bytes, LARGEST_WEIGHT), count(bytes, 256));
-    let far = bytes.byte() >= 240;
-    let mut time = |low: f64, high: f64| if far { bytes.decade(-320.0, 308.0) } else { bytes.decade(low, high) };
-    let (short, long) = (time(-8.0, -3.0), time(-7.0, -2.0));
-    let form = bytes.pick(&[
-        "ideal",
-        "interrupt:drops_interrupt=true",
-        "interrupt:drops_interrupt=false",
-        "disable-enable:merged=true",
-        "disable-enable:merged=false",
-        "napi:weight=FEW",
-        "polling:period=SHORT,quota=FEW",
-        "napi-2007:period=SHORT,quota=FEW",
-        "coalesce:frames=SOME,masked=true",
-        "coalesce:usecs=SHORT,masked=true",
-        "coalesce:frames=SOME,usecs=SHORT,masked=true",
-        "coalesce:frames=SOME",
-        "coalesce:usecs=SHORT",
-        "coalesce:frames=SOME,usecs=SHORT",
-        "coalesce:packet_timer=SHORT,usecs=LONG",
-        "coalesce:min_gap=LONG",
-        "coalesce:packet_timer=SHORT,masked=true,drops_interrupt=true",
-        "coalesce:packet_timer=SHORT,frames=SOME,masked=true",
-        "coalesce:usecs=SHORT,drops_interrupt=true",
-        "hybrid:period=SHORT,quota=FEW",
-        "hybrid:period=SHORT,quota=FEW,ewma=0.5,merged=true",
-        "dim:profile=eqe,start=1",
-        "dim:profile=cqe,start=4",
-    ]);
-    form.replace("FEW", &few.to_string())
-        .replace("SOME", &some.to_string())
-        .replace("SHORT", &format!("{short:e}s"))
-        .replace("LONG", &format!("{long:e}s"))
+/// A time in most cases, else anything that a number can be.
+fn near_s(bytes: &mut Bytes<'_>, low: f64, high: f64) -> f64 {
+    if bytes.byte() < 240 { bytes.decade(low, high) } else { bytes.decade(-320.0, 308.0) }
 }
 
+const NUMBERS: Numbers = Numbers {
+    cost_s: time_s,
+    time_s: |bytes| near_s(bytes, -8.0, 0.0),
+    count: |bytes| count(bytes, 256),
+    few: |bytes| count(bytes, LARGEST_WEIGHT),
+    ring: |bytes| count(bytes, LARGEST_RING),
+    load_pps: |bytes| if bytes.byte() < 240 { bytes.decade(-6.0, 13.0) } else { bytes.decade(-323.0, 308.0) },
+};
+const SCHEMES: &[&str] = &[
+    "ideal",
+    "interrupt:drops_interrupt=FLAG",
+    "disable-enable:merged=FLAG",
+    "napi:weight=FEW",
+    "polling:period=TIME,quota=FEW",
+    "napi-2007:period=TIME,quota=FEW",
+    "coalesce:frames=COUNT,masked=true",
+    "coalesce:usecs=TIME,masked=true",
+    "coalesce:frames=COUNT,usecs=TIME,masked=true",
+    "coalesce:frames=COUNT",
+    "coalesce:usecs=TIME",
+    "coalesce:frames=COUNT,usecs=TIME",
+    "coalesce:packet_timer=TIME,usecs=TIME",
+    "coalesce:min_gap=TIME",
+    "coalesce:packet_timer=TIME,masked=true,drops_interrupt=true",
+    "coalesce:packet_timer=TIME,frames=COUNT,masked=true",
+    "coalesce:usecs=TIME,drops_interrupt=true",
+    "hybrid:period=TIME,quota=FEW",
+    "hybrid:period=TIME,quota=FEW,ewma=0.5,merged=true",
+    "dim:profile=eqe,start=1",
+    "dim:profile=cqe,start=4",
+];
+/// Pauses of some hosts. The model refuses most other settings.
+const SIDES: &[&[&str]] = &[
+    &[],
+    &[],
+    &[],
+    &[],
+    &["pause=COST", "pause_every=TIME"],
+    &["pause=COST", "pause_every=TIME", "pause_times=constant"],
+    &["pause=COST", "pause_every=TIME", "pause_times=erlang:FEW"],
+];
+const ARRIVALS: &[&str] = &["poisson", "poisson", "mmpp:peak=4,busy=10%,stay=1ms", "mmpp:peak=4,busy=25%,stay=3us"];
+
 fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
-    let scheme: Scheme = scheme(bytes).parse().ok()?;
-    let mut host = Host {
-        interrupt_s: time_s(bytes),
-        interrupt_latency_s: time_s(bytes),
-        protocol_s: time_s(bytes),
-        per_byte_s: time_s(bytes) * 1e-3,
-        mask_s: time_s(bytes),
-        poll_s: time_s(bytes),
-        application_s: if bytes.byte() < 64 { Some(time_s(bytes)) } else { None },
-        ring: count(bytes, LARGEST_RING),
-        service: bytes
-            .pick(&["exponential", "deterministic", "erlang:stages=3", "lognormal:cv=0.7", "hyperexponential:cv=2"])
-            .parse()
-            .ok()?,
-        ..Host::pentium4_2530mhz()
-    };
+    let scheme: Scheme = NUMBERS.filled(bytes, SCHEMES).parse().ok()?;
+    let mut host = NUMBERS.host(bytes, SIDES)?;
     if bytes.byte() >= 192 {
         // What cannot be read is refused with a sentence.
         let _refused = host.set(&assignment(bytes));
     }
-    if bytes.byte() >= 208 {
-        let (length_s, every_s) = (time_s(bytes), bytes.decade(-9.0, 6.0));
-        let times = bytes.pick(&["exponential", "constant", "erlang:3", "erlang:40"]);
-        let settings = [format!("pause={length_s:e}s"), format!("pause_every={every_s:e}s"), format!("pause_times={times}")];
-        let _refused = settings.iter().try_for_each(|setting| host.set(setting));
-    }
-    let pps = if bytes.byte() < 240 { bytes.decade(-6.0, 13.0) } else { bytes.decade(-323.0, 308.0) };
-    let arrivals =
-        bytes.pick(&["poisson", "poisson", "mmpp:peak=4,busy=10%,stay=1ms", "mmpp:peak=4,busy=25%,stay=3us"]);
-    let size = bytes.pick(&["64", "imix"]);
-    let traffic = Traffic {
-        arrivals: arrivals.parse().ok()?,
-        size: size.parse().ok()?,
-        rate: Load::Pps(pps),
-        ..Traffic::poisson(pps)
-    };
+    let traffic = NUMBERS.traffic(bytes, ARRIVALS)?;
     Some(Point { host, scheme, traffic })
 }
 

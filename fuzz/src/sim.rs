@@ -2,11 +2,11 @@
 //! asserted within the simulator at every mark), no NaN, nothing negative, CPU shares that sum to 1, losses by place
 //! that add up, quantiles in order, Little's law.
 
-use netcliff_core::host::Service;
-use netcliff_core::{Engine, Experiment, Host, Load, Outcome, Point, Traffic};
+use netcliff_core::{Engine, Experiment, Outcome, Point};
 use netcliff_sim::SimEngine;
 
 use super::bytes::Bytes;
+use super::points::Numbers;
 
 /// Arrivals a point: 10 replications of the fewest that are simulated.
 const PACKETS: u64 = 1000;
@@ -15,32 +15,14 @@ const POINTS: usize = 3;
 /// Texts beyond this (bytes) only take longer.
 const LONGEST_TEXT: usize = 4096;
 
-/// A time around a microsecond, or none at all.
-fn time_s(bytes: &mut Bytes<'_>) -> f64 {
-    bytes.time_s(-10.0, -4.0)
-}
-
-/// The text with numbers of the input in place of its words.
-fn filled(bytes: &mut Bytes<'_>, texts: &[&str]) -> String {
-    let mut text = bytes.pick(texts).to_owned();
-    while let Some((word, value)) = word(bytes, &text) {
-        text = text.replacen(word, &value, 1);
-    }
-    text
-}
-
-fn word(bytes: &mut Bytes<'_>, text: &str) -> Option<(&'static str, String)> {
-    let found = ["COUNT", "TIME", "COST", "FLAG", "RATE"].into_iter().find(|word| text.contains(word))?;
-    let value = match found {
-        "COUNT" => u64::from(bytes.byte()).to_string(),
-        "TIME" => format!("{}s", bytes.decade(-6.0, -2.0)),
-        "COST" => format!("{}s", time_s(bytes)),
-        "RATE" => format!("{}pps", bytes.decade(3.0, 7.0)),
-        _ => (bytes.byte() % 2 == 0).to_string(),
-    };
-    Some((found, value))
-}
-
+const NUMBERS: Numbers = Numbers {
+    cost_s: |bytes| bytes.time_s(-10.0, -4.0),
+    time_s: |bytes| bytes.decade(-6.0, -2.0),
+    count: |bytes| u64::from(bytes.byte()),
+    few: |bytes| u64::from(bytes.byte()),
+    ring: |bytes| u64::from(u16::from_le_bytes([bytes.byte(), bytes.byte()])),
+    load_pps: |bytes| bytes.decade(3.0, 8.0),
+};
 const SCHEMES: &[&str] = &[
     "ideal",
     "interrupt:drops_interrupt=FLAG",
@@ -71,8 +53,6 @@ const ARRIVALS: &[&str] = &[
     "onoff:sources=COUNT,rule=serialise,cutoff=TIME",
     "thinned:30%:batch:size=COUNT",
 ];
-const SERVICES: &[&str] =
-    &["exponential", "deterministic", "erlang:stages=3", "lognormal:cv=0.7", "hyperexponential:cv=2", "measured"];
 /// What a host does besides, none in the first half; what does not go together is refused, which is an answer too.
 const SIDES: &[&[&str]] = &[
     &[],
@@ -90,52 +70,14 @@ const SIDES: &[&[&str]] = &[
 const APPLICATIONS: &[&str] =
     &["", "", "applications=COUNT", "applications=2:shares=90%/10%,times=COST/COST,buffers=COUNT/COUNT"];
 
-fn service(bytes: &mut Bytes<'_>) -> Option<Service> {
-    match bytes.pick(SERVICES) {
-        "measured" => {
-            let times = (0..=bytes.byte() % 8).map(|_| (time_s(bytes), f64::from(bytes.byte()))).collect();
-            Service::from_times("measured", times).ok()
-        }
-        text => text.parse().ok(),
-    }
-}
-
 fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
-    let scheme = filled(bytes, SCHEMES).parse().ok()?;
-    let mut host = Host {
-        interrupt_s: time_s(bytes),
-        interrupt_latency_s: time_s(bytes),
-        protocol_s: time_s(bytes),
-        per_byte_s: time_s(bytes) * 1e-3,
-        mask_s: time_s(bytes),
-        poll_s: time_s(bytes),
-        application_s: if bytes.byte() < 128 { Some(time_s(bytes)) } else { None },
-        context_switch_s: time_s(bytes),
-        wakeup_s: time_s(bytes),
-        cold_protocol_s: time_s(bytes),
-        cold_application_s: time_s(bytes),
-        socket_drop_cost: f64::from(bytes.byte()) / 255.0,
-        ring: u64::from(u16::from_le_bytes([bytes.byte(), bytes.byte()])),
-        socket_buffer: u64::from(bytes.byte()),
-        tick_s: bytes.decade(-5.0, -2.0),
-        service: service(bytes)?,
-        ..Host::pentium4_2530mhz()
-    };
-    let sides = SIDES[usize::from(bytes.byte()) % SIDES.len()];
-    for setting in sides {
-        host.set(&filled(bytes, &[*setting])).ok()?;
-    }
-    let applications = filled(bytes, APPLICATIONS);
+    let scheme = NUMBERS.filled(bytes, SCHEMES).parse().ok()?;
+    let mut host = NUMBERS.host(bytes, SIDES)?;
+    let applications = NUMBERS.filled(bytes, APPLICATIONS);
     if !applications.is_empty() {
         host.set(&applications).ok()?;
     }
-    let pps = bytes.decade(3.0, 8.0);
-    let traffic = Traffic {
-        arrivals: filled(bytes, ARRIVALS).parse().ok()?,
-        size: bytes.pick(&["64B", "imix", "1518B"]).parse().ok()?,
-        rate: Load::Pps(pps),
-        ..Traffic::poisson(pps)
-    };
+    let traffic = NUMBERS.traffic(bytes, ARRIVALS)?;
     Some(Point { host, scheme, traffic })
 }
 
