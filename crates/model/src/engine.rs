@@ -14,7 +14,8 @@ use netcliff_core::{
 use crate::answer::{APPROXIMATE, Distribution};
 use crate::application;
 use crate::bounds;
-use crate::schemes::modulated::{self, Source};
+use crate::schemes::mmpp;
+use crate::schemes::modulated::{Phases, Source};
 use crate::schemes::paused;
 use crate::schemes::{self, Work};
 
@@ -102,7 +103,7 @@ impl ModelEngine {
                             simulator"
                     .to_owned());
             }
-            Arrivals::Mmpp { .. } => modulated::supported(scheme, self.fidelity, &host.service),
+            Arrivals::Mmpp { .. } => mmpp::supported(scheme, self.fidelity, &host.service),
             other => {
                 return Err(format!(
                     "only Poisson and mmpp arrivals have an analytic answer, not {other}; use the simulator"
@@ -219,7 +220,7 @@ impl ModelEngine {
         let solve = |work: &Work| {
             let ring = match (source, &pauses) {
                 (_, Some(pauses)) => paused::solve(scheme, work, pauses),
-                (Some(source), None) => modulated::solve(scheme, work, source),
+                (Some(source), None) => mmpp::solve(scheme, work, source),
                 (None, None) => schemes::solve(scheme, self.fidelity, work),
             };
             ring.map_err(unsupported)
@@ -268,7 +269,7 @@ impl ModelEngine {
             outcome.notes.push(Note::MergedTimes);
         }
         if matches!(scheme, Scheme::Napi(napi) if !napi.moderation.is_on())
-            && let Some(note) = modulated::Phases::note(&work.shape)
+            && let Some(note) = Phases::note(&work.shape)
         {
             exact = false;
             outcome.notes.push(note);

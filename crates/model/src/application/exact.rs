@@ -122,7 +122,7 @@ impl Plan {
             return None;
         }
         let plain = |scheme: &Scheme, wait: Wait| {
-            let chain = Chain::of(scheme, work).ok()?;
+            let chain = schemes::chain(scheme, work).ok()?;
             let stage = if matches!(scheme, Scheme::Napi(_)) { 1 } else { (chain.accepted)(0) };
             Some(Self { chain, stage, wait, again: None, phases: Phases::One })
         };

@@ -9,6 +9,7 @@ mod gathered;
 mod hybrid;
 mod interrupt;
 mod measured;
+pub(crate) mod mmpp;
 pub(crate) mod modulated;
 mod napi;
 mod napi_2007;
@@ -22,7 +23,9 @@ use netcliff_core::{Scheme, Service};
 
 use crate::answer::{Distribution, Quantiles, Ring};
 use crate::queue::arrivals::TimeShape;
+use crate::queue::qbd::Stationary;
 pub(crate) use gathered::Gathering;
+use modulated::{Chain, Modulated};
 pub(crate) use napi::{
     AsTimer, LARGEST_WEIGHT, as_timer as napi_as_timer, at_random as napi_at_random, full_polls as napi_full_polls,
 };
@@ -218,6 +221,27 @@ pub(crate) fn ticked<'a>(scheme: &Scheme, work: &'a Work) -> Option<Box<dyn Tick
         Scheme::Napi2007(ref scheme) => Some(Box::new(napi_2007::Napi2007::new(work, scheme))),
         _ => None,
     }
+}
+
+/// The stages of a scheme without its arrivals; the error is a reason for the user.
+pub(crate) fn chain(scheme: &Scheme, work: &Work) -> Result<Chain, String> {
+    match scheme {
+        Scheme::Ideal => Ok(Chain::ideal(work)),
+        Scheme::Interrupt { drops_interrupt } => Ok(Chain::interrupt(work, *drops_interrupt)),
+        Scheme::DisableEnable { merged: true } => Ok(Chain::merged(work)),
+        Scheme::DisableEnable { merged: false } => Ok(Chain::two_stage(work)),
+        Scheme::Napi(own) => Ok(napi::modulated(work, own)),
+        other => Err(format!("{} has no chain for modulated arrivals", other.name())),
+    }
+}
+
+/// The figures of a scheme's chain in an environment, without quantiles; notes what NAPI's chain approximates.
+fn modulated_ring(modulated: &Modulated<'_>, scheme: &Scheme, solution: &Stationary) -> Ring {
+    let mut ring = modulated.ring(scheme, solution);
+    if let Scheme::Napi(own) = scheme {
+        napi::qualify(&mut ring, own);
+    }
+    ring
 }
 
 /// The four quantiles of a latency by inversion; None if its distribution is unknown or the inversion fails.

@@ -1,77 +1,30 @@
 //! A scheme in an environment that changes independently of it: the chain of the scheme's stages x the environment's
 //! states, a finite quasi-birth-death process. Exact for exponential times. The environment is the source of MMPP-2
-//! arrivals, or a CPU that is taken away ([`super::paused`]).
+//! arrivals ([`super::mmpp`]), or a CPU that is taken away ([`super::paused`]).
 //!
 //! A phase is (stage, state). Packets that arrive in a busy state find fuller rings: arrivals see the time average
 //! weighted by the state's rate, and loss is a share of arrivals, not of time.
 
 mod chain;
 mod environment;
-mod latency;
 mod phases;
 
-use netcliff_core::{Scheme, Service};
-use num_complex::Complex64;
+use netcliff_core::Scheme;
 
-use super::{Work, exponential_only, napi};
-use crate::answer::{Quantiles, Ring, Shares};
-use crate::queue::inversion::quantile;
+use super::Work;
+use crate::answer::{Ring, Shares};
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 pub use chain::{Chain, Role};
 pub use environment::{Environment, Source, stages};
-use netcliff_core::engine::Fidelity;
 pub use phases::Phases;
-
-/// Largest NAPI weight that is counted. Larger ones, unless counted as unlimited, would take minutes: there are twice
-/// as many phases as the weight.
-const LARGEST_WEIGHT: u64 = 64;
-
-/// Whether the scheme is supported with MMPP-2 arrivals; if not, the reason.
-pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
-    if fidelity != Fidelity::Exact {
-        return Err("the paper has Poisson arrivals only: use fidelity exact for mmpp".to_owned());
-    }
-    match scheme {
-        Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => {}
-        Scheme::Napi(own) => {
-            napi::supported_without_moderation(own, fidelity)?;
-            if (LARGEST_WEIGHT + 1..=napi::LARGEST_WEIGHT).contains(&own.weight) {
-                return Err(format!(
-                    "napi under mmpp arrivals is solved for weights up to {LARGEST_WEIGHT}, not {}: use the simulator",
-                    own.weight
-                ));
-            }
-        }
-        other => {
-            return Err(format!(
-                "mmpp arrivals are solved for ideal, interrupt, disable-enable and napi, not for {}; use the simulator",
-                other.name()
-            ));
-        }
-    }
-    exponential_only(scheme, service)
-}
-
-/// Solves a supported scheme; the error is a reason for the user.
-pub fn solve(scheme: &Scheme, work: &Work, source: Source) -> Result<Ring, String> {
-    let chain = Chain::of(scheme, work)?;
-    let modulated = Modulated::new(work, &chain, source.environment());
-    let solution = modulated.solution()?;
-    let mut ring = modulated.ring(scheme, &solution);
-    if work.quantiles {
-        let found = latency::Found::new(&modulated, source, scheme, &solution, ring.loss);
-        ring.quantiles = found.and_then(|found| inverted(&|z| found.transform(z), ring.mean_latency_s));
-    }
-    Ok(ring)
-}
 
 /// A scheme's chain in an environment.
 pub struct Modulated<'a> {
-    work: &'a Work,
-    chain: &'a Chain,
+    pub(super) work: &'a Work,
+    pub(super) chain: &'a Chain,
     environment: Environment,
     /// Arrival rate in each state (pps).
-    rates: Vec<f64>,
+    pub(super) rates: Vec<f64>,
 }
 
 impl<'a> Modulated<'a> {
@@ -191,7 +144,7 @@ impl<'a> Modulated<'a> {
             Scheme::Interrupt { .. } => shares.interrupt * work.stage_rate(work.interrupt_s),
             _ => started + busy(Role::Unmask) * work.stage_rate(work.mask_s),
         };
-        let mut ring = Ring {
+        Ring {
             throughput_pps,
             loss,
             mean_present,
@@ -205,11 +158,7 @@ impl<'a> Modulated<'a> {
             shares,
             exact: true,
             notes: Vec::new(),
-        };
-        if let Scheme::Napi(own) = scheme {
-            napi::qualify(&mut ring, own);
         }
-        ring
     }
 
     /// Rate of arrivals that find an empty ring during a poll or unmasking, which begin no cycle.
@@ -220,10 +169,4 @@ impl<'a> Modulated<'a> {
             .map(|(phase, p)| p * self.rates[phase % self.states()])
             .sum()
     }
-}
-
-/// The four quantiles of a latency by inversion; None if the inversion fails.
-fn inverted(transform: &dyn Fn(Complex64) -> Complex64, mean_s: f64) -> Option<Quantiles> {
-    let at = |share| quantile(transform, mean_s, share);
-    Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })
 }

@@ -6,8 +6,8 @@ use netcliff_core::host::Pauses;
 use netcliff_core::note::Note;
 use netcliff_core::{CpuShares, Figure, Outcome, Scheme, Service};
 
-use super::modulated::{Chain, Environment, Modulated, stages};
-use super::{Work, exponential_only, napi};
+use super::modulated::{Environment, Modulated, stages};
+use super::{Work, chain, exponential_only, modulated_ring, napi};
 use crate::answer::Ring;
 use netcliff_core::engine::Fidelity;
 
@@ -56,9 +56,9 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service, pauses:
 pub fn solve(scheme: &Scheme, work: &Work, pauses: &Pauses) -> Result<Ring, String> {
     let environment = Environment::of_pauses(pauses)
         .ok_or_else(|| format!("pauses with pause_times={} have no chain: use the simulator", pauses.times))?;
-    let chain = Chain::of(scheme, work)?;
+    let chain = chain(scheme, work)?;
     let modulated = Modulated::new(work, &chain, environment);
-    let mut ring = modulated.ring(scheme, &modulated.solution()?);
+    let mut ring = modulated_ring(&modulated, scheme, &modulated.solution()?);
     if work.quantiles {
         ring.notes.push(Note::NoQuantilesWithPauses);
     }

@@ -1,8 +1,5 @@
 //! The stages of a scheme without arrivals. Stage 0 with an empty ring is idle.
 
-use netcliff_core::Scheme;
-
-use super::super::napi;
 use super::Work;
 use crate::queue::qbd::Jump;
 
@@ -45,31 +42,19 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The chain of a scheme; the error is a reason for the user.
-    pub fn of(scheme: &Scheme, work: &Work) -> Result<Self, String> {
-        match scheme {
-            Scheme::Ideal => Ok(Self::ideal(work)),
-            Scheme::Interrupt { drops_interrupt } => Ok(Self::interrupt(work, *drops_interrupt)),
-            Scheme::DisableEnable { merged: true } => Ok(Self::merged(work)),
-            Scheme::DisableEnable { merged: false } => Ok(Self::two_stage(work)),
-            Scheme::Napi(own) => Ok(napi::modulated(work, own)),
-            other => Err(format!("{} has no chain for modulated arrivals", other.name())),
-        }
-    }
-
     /// Stages without jumps; arrivals do not change the stage.
     pub fn new(roles: Vec<Role>) -> Self {
         let (nothing, local, down, last) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { roles, accepted: |stage| stage, refused: None, nothing, local, down, last, first_serves: 0.0 }
     }
 
-    fn ideal(work: &Work) -> Self {
+    pub(in crate::schemes) fn ideal(work: &Work) -> Self {
         let serve = vec![(0, 0, work.service_pps())];
         Self { down: serve.clone(), last: serve, ..Self::new(vec![Role::Serving]) }
     }
 
     /// Stage 1 is the ISR; the service that it interrupted continues after it.
-    fn interrupt(work: &Work, drops_interrupt: bool) -> Self {
+    pub(in crate::schemes) fn interrupt(work: &Work, drops_interrupt: bool) -> Self {
         let serve = vec![(0, 0, work.service_pps())];
         Self {
             accepted: |_| 1,
@@ -81,7 +66,7 @@ impl Chain {
         }
     }
 
-    fn two_stage(work: &Work) -> Self {
+    pub(in crate::schemes) fn two_stage(work: &Work) -> Self {
         Self {
             local: vec![(0, 1, work.stage_rate(work.mask_s + work.interrupt_s))],
             down: vec![(1, 1, work.service_pps())],
@@ -90,7 +75,7 @@ impl Chain {
         }
     }
 
-    fn merged(work: &Work) -> Self {
+    pub(in crate::schemes) fn merged(work: &Work) -> Self {
         let first_s = work.mask_s + work.interrupt_s + work.service_s;
         Self {
             down: vec![(0, 1, 1.0 / first_s), (1, 1, work.service_pps())],

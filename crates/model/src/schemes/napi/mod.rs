@@ -100,6 +100,7 @@ fn in_phases(work: &Work, napi: &Napi, phases: Phases) -> Result<Ring, String> {
     let chain = phases.expand(&at_random(work, napi, again));
     let modulated = Modulated::new(work, &chain, Environment::constant());
     let mut ring = modulated.ring(&Scheme::Napi(napi.clone()), &modulated.solution()?);
+    qualify(&mut ring, napi);
     ring.exact = false;
     Ok(ring)
 }

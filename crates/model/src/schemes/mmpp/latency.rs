@@ -4,9 +4,9 @@
 use netcliff_core::Scheme;
 use num_complex::Complex64;
 
-use super::super::{exponential, napi};
-use super::{Modulated, Source, Work};
 use crate::queue::qbd::Stationary;
+use crate::schemes::modulated::{Modulated, Source};
+use crate::schemes::{Work, exponential, napi};
 
 /// State that an accepted packet finds, and what it then waits for.
 pub enum Found<'a> {
