@@ -203,7 +203,7 @@ pub struct FindArgs {
     /// Its directory is netcliff/reports there.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Write the picture of offered against delivered load; of a service, of response times
+    /// Write the picture of offered against delivered load, or of response times
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
     /// Keep nothing of this run but what is asked for by --html or --svg
