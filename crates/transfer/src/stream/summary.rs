@@ -34,7 +34,8 @@ pub(super) use samples::samples;
 pub(super) fn add_storage(report: &mut StreamReport, storage_bps: Option<f64>) {
     let Some(bps) = storage_bps else { return };
     report.storage_bps = Some(bps);
-    let alone = format!("{} without a network (one thread, read(2) of 1 MiB)", units::print_bps(bps));
+    let rounded = (bps / 1e6).round() * 1e6;
+    let alone = format!("{} without a network (one thread, read(2) of 1 MiB)", units::print_bps(rounded));
     report.asked.push(("storage".to_owned(), alone));
     report.warnings.extend(warned::storage(&report.rows, bps));
 }

@@ -1,5 +1,7 @@
 //! Options that exclude each other: each refused with a sentence before anything is measured.
 
+use std::os::unix::fs::FileTypeExt as _;
+
 use netcliff_host::files;
 use netcliff_packets::thread;
 use netcliff_transfer::bulk::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
@@ -81,12 +83,18 @@ fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
         return Err(output::usage(format!("{option} is for what is sent by sendfile: add --path sendfile")));
     }
     let Some(file) = &args.file else { return Ok(()) };
+    if std::fs::metadata(file).is_ok_and(|about| about.file_type().is_block_device()) {
+        return Ok(());
+    }
     let why = match files::open(file).and_then(|file| file.metadata()) {
         Err(error) => error.to_string(),
         Ok(about) if about.len() == 0 => "it is empty".to_owned(),
         Ok(_) => return Ok(()),
     };
-    Err(output::usage(format!("--file {}: {why}; expected a regular file that is not empty", file.display())))
+    Err(output::usage(format!(
+        "--file {}: {why}; expected a regular file that is not empty, or a block device",
+        file.display()
+    )))
 }
 
 /// Settings of a link without a link.

@@ -37,7 +37,10 @@ struct Source {
 impl Source {
     /// Opens a file, or a block device with all its bytes.
     fn named(path: &Path, cold: bool) -> Result<Self, WireError> {
-        let failed = |e| WireError::system(format!("read {}", path.display()), e);
+        // Without the number, for which the hint would be a right to networks.
+        let failed = |e: io::Error| {
+            WireError::system(format!("read {}", path.display()), io::Error::new(e.kind(), e.to_string()))
+        };
         let mut file = File::open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         let bytes = if about.file_type().is_block_device() {

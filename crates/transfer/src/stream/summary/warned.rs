@@ -23,8 +23,8 @@ pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[C
     of_rows.chain(smaller_buffers(options, configs)).collect()
 }
 
-/// Share of its storage's own rate from which on a transfer is limited by it.
-const STORAGE: f64 = 0.9;
+/// Shares of its storage's own rate with which a transfer is limited by it; one that is faster is not served from there.
+const STORAGE: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
 /// Rows whose goodput is that of the storage, which one thread reads at `storage_bps` without a network.
 pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<String> {
@@ -32,7 +32,7 @@ pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<String> {
         let share = row.goodput_bps.as_ref()?.median / storage_bps;
         let name = format!("{} of {}", row.path, units::print_bytes(row.block_bytes));
         let percent = share * 100.0;
-        (share > STORAGE).then(|| {
+        STORAGE.contains(&share).then(|| {
             format!("{name}: the storage limits the rate, which is {percent:.0} % of its own without a network")
         })
     };
