@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
 use crate::host::Host;
-use crate::measure::Measure;
 use crate::objective::{Constraint, Goal};
-use crate::outcome::{Figure, Interval};
+use crate::outcome::{Figure, Interval, Measure};
 use crate::record::Provenance;
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;

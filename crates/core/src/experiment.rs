@@ -21,7 +21,7 @@ mod values;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::Measure;
+use crate::outcome::Measure;
 use mark::Ruled;
 
 pub use curve::{Answerer, Curve, Dot};

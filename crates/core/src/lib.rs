@@ -12,10 +12,8 @@
 //! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
 //! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what limits a host besides its CPU |
 //! | [`traffic`] | [`Traffic`]: arrivals x frame sizes x load |
-//! | [`outcome`] | [`Outcome`]: the figures of a point, each optional |
+//! | [`outcome`] | [`Outcome`]: the figures of a point, each optional; [`Measure`]: one of them by name; [`Aims`], [`Precision`]: how precise they have to be |
 //! | [`engine`] | [`Engine`], [`Point`]: the trait that model, simulation and measurement implement |
-//! | [`precision`] | [`Aims`], [`Precision`]: how precise a simulation's figures have to be |
-//! | [`measure`] | [`Measure`]: a figure of an outcome by name |
 //! | [`experiment`] | [`Experiment`]: what to compute, by which engines, and how to draw it, from TOML |
 //! | [`inspection`] | facts about a host, and what looks wrong with it |
 //! | [`tuning`] | what `netcliff tune` proposes |
@@ -81,7 +79,6 @@ pub mod inspection;
 pub mod learned;
 pub mod ledger;
 pub mod math;
-pub mod measure;
 pub mod metrics;
 pub mod net_dim;
 pub mod note;
@@ -89,7 +86,6 @@ pub mod objective;
 pub mod outcome;
 pub mod params;
 pub mod parts;
-pub mod precision;
 pub mod profile;
 pub mod queues;
 pub mod quote;
@@ -120,11 +116,12 @@ pub use experiment::Experiment;
 pub use finding::Finding;
 pub use host::{Host, Service};
 pub use learned::Learned;
-pub use measure::{Dimension, Measure};
 pub use objective::{Constraint, Goal};
-pub use outcome::{ApplicationOutcome, CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted, Unsound};
+pub use outcome::{
+    Aims, ApplicationOutcome, CpuShares, Dimension, Figure, Interval, Latency, Loss, Measure, Outcome, Precision,
+    Transmitted, Unsound,
+};
 pub use parts::{Bus, Offload};
-pub use precision::{Aims, Precision};
 pub use profile::Profile;
 pub use queues::{Flows, QueueOutcome, Queues};
 pub use record::{Fingerprint, Provenance, Record};

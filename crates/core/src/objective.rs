@@ -2,7 +2,7 @@
 //! `loss<=1e-4`.
 
 use crate::error::ParseError;
-use crate::measure::{ALL, Dimension, Measure};
+use crate::outcome::{Dimension, MEASURES, Measure};
 use crate::units;
 
 /// Short names of the most used figures.
@@ -27,7 +27,7 @@ pub fn figure(text: &str) -> Result<Measure, ParseError> {
     let text = text.trim();
     let key = SHORT.iter().find(|(short, _)| *short == text).map_or(text, |(_, key)| key);
     key.parse().map_err(|_: ParseError| {
-        let names = SHORT.iter().map(|(short, _)| *short).chain(ALL.iter().map(|measure| measure.key));
+        let names = SHORT.iter().map(|(short, _)| *short).chain(MEASURES.iter().map(|measure| measure.key));
         ParseError::new("figure", text, format!("expected one of {}", names.collect::<Vec<_>>().join(", ")))
     })
 }

@@ -1,11 +1,16 @@
 //! [`Outcome`]: what an engine computed or measured at one point. All figures are optional: absent means "not
 //! measured", never zero.
+//!
+//! [`Measure`] is a figure of an outcome by its name; [`Aims`] are the figures that a simulation must know to a given
+//! precision, and [`Precision`] is what it reached.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::error::ParseError;
 use crate::note::{Bounds, Note};
 use crate::queues::QueueOutcome;
+use crate::units;
 
 mod soundness;
 
@@ -300,7 +305,7 @@ pub struct Outcome {
     pub transmitted: Option<Transmitted>,
     /// Requested and reached precision; absent if none was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub precision: Option<crate::precision::Precision>,
+    pub precision: Option<Precision>,
     /// Figures of each of several applications.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<ApplicationOutcome>,
@@ -320,6 +325,273 @@ impl Outcome {
             Note::Approximate(bounds) => Some(bounds),
             _ => None,
         })
+    }
+}
+
+/// Kind of a number, which determines its unit and text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dimension {
+    /// Packets per second.
+    Pps,
+    /// Bits per second.
+    Bps,
+    /// Seconds.
+    Seconds,
+    /// A share, 1 being the whole.
+    Share,
+    /// Events per second.
+    PerSecond,
+    /// Bytes.
+    Bytes,
+    /// A number without a unit.
+    Number,
+}
+
+impl Dimension {
+    /// Reads a number of this dimension, with its unit if the dimension has one.
+    ///
+    /// # Errors
+    /// The text that cannot be read, with the accepted form.
+    pub fn parse(self, text: &str) -> Result<f64, ParseError> {
+        match self {
+            Self::Pps => units::parse_pps(text),
+            Self::Bps => units::parse_bps(text),
+            Self::Seconds => units::parse_time_s(text),
+            Self::Share => units::parse_share(text),
+            Self::Bytes => units::parse_bytes(text).map(|bytes| bytes as f64),
+            Self::PerSecond | Self::Number => {
+                let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+                number.ok_or_else(|| {
+                    ParseError::new("number", text, "expected a number of at least 0, such as \"20000\"")
+                })
+            }
+        }
+    }
+}
+
+/// A figure of an [`Outcome`]: its key in CSV and experiment files, its name on screens, and how to find it.
+#[derive(Clone, Copy)]
+pub struct Measure {
+    /// Key with its unit, as in CSV: `throughput_pps`, `latency_p99_s`.
+    pub key: &'static str,
+    /// Name on screens, without a unit.
+    pub name: &'static str,
+    /// Its dimension.
+    pub dimension: Dimension,
+    get: fn(&Outcome) -> Option<Figure>,
+}
+
+impl Measure {
+    /// The figure in this outcome; None if the outcome does not have it.
+    pub fn of(&self, outcome: &Outcome) -> Option<Figure> {
+        (self.get)(outcome)
+    }
+
+    /// True for a quantile of latency.
+    pub fn is_quantile(&self) -> bool {
+        self.key.starts_with("latency_p")
+    }
+}
+
+impl PartialEq for Measure {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl std::fmt::Debug for Measure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.key)
+    }
+}
+
+impl std::fmt::Display for Measure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.key)
+    }
+}
+
+impl std::str::FromStr for Measure {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        MEASURES.iter().find(|measure| measure.key == text).copied().ok_or_else(|| {
+            let keys: Vec<&str> = MEASURES.iter().map(|measure| measure.key).collect();
+            ParseError::new("figure", text, format!("expected one of {}", keys.join(", ")))
+        })
+    }
+}
+
+crate::units::serde_as_text!(Measure);
+
+const fn measure(
+    key: &'static str,
+    name: &'static str,
+    dimension: Dimension,
+    get: fn(&Outcome) -> Option<Figure>,
+) -> Measure {
+    Measure { key, name, dimension, get }
+}
+
+/// Packets delivered (pps).
+pub const THROUGHPUT: Measure = measure("throughput_pps", "throughput", Dimension::Pps, |o| o.throughput_pps);
+
+/// All figures of an outcome, in the order of the CSV's columns.
+pub const MEASURES: &[Measure] = &[
+    measure("offered_pps", "offered load", Dimension::Pps, |o| o.offered_pps),
+    THROUGHPUT,
+    measure("goodput_bps", "goodput", Dimension::Bps, |o| o.goodput_bps),
+    measure("loss_fraction", "loss", Dimension::Share, |o| o.loss_fraction),
+    measure("loss_ring", "loss at the ring", Dimension::Share, |o| o.loss?.ring),
+    measure("loss_socket", "loss at the socket", Dimension::Share, |o| o.loss?.socket),
+    measure("loss_sender", "loss at the sender", Dimension::Share, |o| o.loss?.sender),
+    measure("latency_mean_s", "mean latency", Dimension::Seconds, |o| o.latency_s?.mean),
+    measure("latency_p50_s", "median latency", Dimension::Seconds, |o| o.latency_s?.p50),
+    measure("latency_p90_s", "90th percentile of latency", Dimension::Seconds, |o| o.latency_s?.p90),
+    measure("latency_p99_s", "99th percentile of latency", Dimension::Seconds, |o| o.latency_s?.p99),
+    measure("latency_p999_s", "99.9th percentile of latency", Dimension::Seconds, |o| o.latency_s?.p999),
+    measure("latency_max_s", "largest latency", Dimension::Seconds, |o| o.latency_s?.max),
+    measure("cpu_interrupt", "CPU in interrupts", Dimension::Share, |o| o.cpu?.interrupt),
+    measure("cpu_poll", "CPU in poll overhead", Dimension::Share, |o| o.cpu?.poll),
+    measure("cpu_protocol", "CPU in protocol processing", Dimension::Share, |o| o.cpu?.protocol),
+    measure("cpu_application", "CPU of the application", Dimension::Share, |o| o.cpu?.application),
+    measure("cpu_available", "CPU available", Dimension::Share, |o| o.cpu?.available),
+    measure("interrupts_per_s", "interrupts", Dimension::PerSecond, |o| o.interrupts_per_s),
+    measure("polls_per_s", "polls", Dimension::PerSecond, |o| o.polls_per_s),
+    measure("packets_per_poll", "packets a poll", Dimension::Number, |o| o.packets_per_poll),
+    measure("packets_in_system", "packets in the host", Dimension::Number, |o| o.packets_in_system),
+    measure("transmitted_pps", "transmissions completed", Dimension::Pps, |o| o.transmitted?.completed_pps),
+    measure("transmit_refused", "transmissions refused", Dimension::Share, |o| o.transmitted?.refused_fraction),
+    measure("transmit_waiting_s", "wait for completion", Dimension::Seconds, |o| o.transmitted?.waiting_s),
+    measure("latency_done_mean_s", "mean latency to the application's end", Dimension::Seconds, |o| {
+        o.latency_s?.done_mean
+    }),
+    measure("cpu_paused", "CPU taken away in pauses", Dimension::Share, |o| o.cpu?.paused),
+];
+
+/// Short names, and the figures (keys of [`Measure`]) that each stands for.
+const SHORT: &[(&str, &[&str])] = &[
+    ("throughput", &["throughput_pps"]),
+    ("goodput", &["goodput_bps"]),
+    ("loss", &["loss_fraction"]),
+    ("latency", &["latency_mean_s"]),
+    ("p50", &["latency_p50_s"]),
+    ("p90", &["latency_p90_s"]),
+    ("p99", &["latency_p99_s"]),
+    ("p999", &["latency_p999_s"]),
+    ("cpu", &["cpu_interrupt", "cpu_poll", "cpu_protocol", "cpu_application", "cpu_available", "cpu_paused"]),
+    ("interrupts", &["interrupts_per_s"]),
+];
+
+/// A set of figures, written `throughput,latency,p99,cpu` or with the keys of [`Measure`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aims(u32);
+
+impl Default for Aims {
+    /// Throughput, mean latency and the CPU split.
+    fn default() -> Self {
+        Self(["throughput", "latency", "cpu"].iter().filter_map(|name| bits(name)).sum())
+    }
+}
+
+/// Bit mask of a name's figures, by their index in [`MEASURES`].
+fn bits(name: &str) -> Option<u32> {
+    let one = [name];
+    let keys = SHORT.iter().find(|(short, _)| *short == name).map_or(&one[..], |(_, keys)| keys);
+    keys.iter().try_fold(0, |sum, key| {
+        let place = MEASURES.iter().position(|measure| measure.key == *key)?;
+        // A maximum has no interval, and longer simulation does not make it more precise.
+        (*key != "latency_max_s").then_some(sum | 1 << place)
+    })
+}
+
+impl Aims {
+    /// The figures, in the order of [`MEASURES`].
+    pub fn measures(self) -> impl Iterator<Item = &'static Measure> {
+        MEASURES.iter().enumerate().filter(move |(place, _)| self.0 & 1 << place != 0).map(|(_, measure)| measure)
+    }
+}
+
+impl std::str::FromStr for Aims {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = || {
+            let names: Vec<&str> = SHORT.iter().map(|(name, _)| *name).collect();
+            let form = format!("expected a list of {} or columns of --csv such as packets_per_poll", names.join(", "));
+            ParseError::new("figures", text, form)
+        };
+        let sum = text.split(',').try_fold(0, |sum, name| Some(sum | bits(name.trim())?));
+        sum.map(Self).ok_or_else(error)
+    }
+}
+
+impl std::fmt::Display for Aims {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut rest = self.0;
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in SHORT {
+            let bits = bits(name).unwrap_or(0);
+            if rest & bits == bits {
+                names.push(name);
+                rest &= !bits;
+            }
+        }
+        names.extend(Self(rest).measures().map(|measure| measure.key));
+        out.write_str(&names.join(","))
+    }
+}
+
+crate::units::serde_as_text!(Aims);
+
+/// Result of a requested precision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Precision {
+    /// Requested half width: relative to the value, or for CPU shares as a share of one CPU.
+    pub asked: f64,
+    /// True if all figures reached it.
+    pub reached: bool,
+    /// Arrivals simulated, warm-up included.
+    pub packets: u64,
+    /// Number of replications.
+    pub replications: u64,
+    /// The figures one by one, without those that the outcome does not have.
+    pub figures: Vec<Attained>,
+}
+
+impl Precision {
+    /// Half width relative to the estimate that guarantees `asked` relative to the true value.
+    pub fn goal(asked: f64) -> f64 {
+        asked / (1.0 + asked)
+    }
+}
+
+/// Precision of one figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Attained {
+    /// The figure.
+    pub figure: Measure,
+    /// Half width of its interval, in the terms of [`Precision::asked`]; None: its value is 0, or it has no finite
+    /// interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<f64>,
+    /// True if the half width is at most the requested one and the figure is reliable.
+    pub reached: bool,
+}
+
+impl Attained {
+    /// Precision of `figure` in `outcome`, compared with `asked` (above 0). It is reached if the half width is at most
+    /// asked/(1+asked) of the estimate, and so at most `asked` of the true value anywhere in the interval. None if the
+    /// outcome does not have the figure.
+    pub fn of(figure: &Measure, outcome: &Outcome, asked: f64) -> Option<Self> {
+        let found = figure.of(outcome)?;
+        let half = found.interval.map_or(0.0, |ends| (ends.high - ends.low) / 2.0);
+        let scale = if figure.key.starts_with("cpu_") { 1.0 } else { found.value.abs() };
+        let half_width = Some(if half == 0.0 { 0.0 } else { half / scale }).filter(|width| width.is_finite());
+        let reached = half_width.is_some_and(|width| width <= Precision::goal(asked));
+        Some(Self { figure: *figure, half_width, reached })
     }
 }
 
@@ -357,5 +629,66 @@ mod tests {
         let inside = Figure::sampled(0.5, 0.25, 0.95);
         assert_eq!((inside.not_negative(), inside.as_share()), (inside, inside));
         assert_eq!(Figure::exact(-1.0).not_negative(), Figure::exact(-1.0));
+    }
+
+    #[test]
+    fn a_measure_reads_back_and_an_unknown_one_is_told_what_there_is() {
+        for known in MEASURES {
+            assert_eq!(known.to_string().parse::<Measure>().unwrap(), *known);
+        }
+        let error = "troughput".parse::<Measure>().unwrap_err().to_string();
+        assert!(error.contains("troughput") && error.contains("throughput_pps"), "{error}");
+    }
+
+    #[test]
+    fn a_number_is_read_in_its_dimension() {
+        assert_eq!(Dimension::Pps.parse("187kpps").unwrap(), 187e3);
+        assert_eq!(Dimension::Seconds.parse("20us").unwrap(), 20e-6);
+        assert_eq!(Dimension::Share.parse("80%").unwrap(), 0.8);
+        assert_eq!(Dimension::PerSecond.parse("20000").unwrap(), 20e3);
+        for text in ["", "-1", "NaN", "inf", "20us"] {
+            assert!(Dimension::Number.parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_reads_back_and_an_unknown_name_is_told_what_there_is() {
+        for text in
+            ["throughput,latency,cpu", "p99", "loss,p50,interrupts", "throughput,packets_per_poll", "cpu_available"]
+        {
+            assert_eq!(text.parse::<Aims>().unwrap().to_string(), text);
+        }
+        assert_eq!("cpu, latency_mean_s,throughput".parse::<Aims>().unwrap(), Aims::default());
+        for text in ["", "lattency", "p99,", "latency_max_s"] {
+            let error = text.parse::<Aims>().unwrap_err().to_string();
+            assert!(error.contains("throughput") && error.contains("p999"), "{error}");
+        }
+    }
+
+    #[test]
+    fn half_widths_are_relative_but_those_of_the_cpu() {
+        let available = Some(Figure::sampled(0.01, 0.005, 0.95));
+        let outcome = Outcome {
+            throughput_pps: Some(Figure::sampled(100.0, 1.0, 0.95)),
+            loss_fraction: Some(Figure::between(0.0, 0.0, 1e-3, 0.95)),
+            cpu: Some(CpuShares {
+                available,
+                interrupt: Some(Figure::sampled(0.0, 0.0, 0.95)),
+                ..CpuShares::default()
+            }),
+            ..Outcome::default()
+        };
+        let of = |name: &str| -> Vec<Attained> {
+            let aims: Aims = name.parse().unwrap();
+            aims.measures().filter_map(|figure| Attained::of(figure, &outcome, 0.01)).collect()
+        };
+        assert_eq!((of("throughput")[0].half_width, of("throughput")[0].reached), (Some(0.01), false));
+        let cpu = of("cpu");
+        assert_eq!((cpu.len(), cpu[0].half_width), (2, Some(0.0)));
+        assert!((cpu[1].half_width.unwrap() - 0.005).abs() < 1e-12);
+        assert!(cpu.iter().all(|share| share.reached));
+        // No loss was observed: its true size remains unknown.
+        assert_eq!((of("loss")[0].half_width, of("loss")[0].reached), (None, false));
+        assert!(of("p99").is_empty());
     }
 }

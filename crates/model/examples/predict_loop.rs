@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use netcliff_core::measure::ALL;
+use netcliff_core::outcome::MEASURES;
 use netcliff_core::{Engine, Fidelity, Host, Load, Point, Traffic};
 use netcliff_model::ModelEngine;
 
@@ -17,11 +17,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut took_s: Vec<f64> = Vec::new();
         for _ in 0..5 {
             let start = Instant::now();
-            let mut columns = vec![vec![f64::NAN; LOADS]; ALL.len()];
+            let mut columns = vec![vec![f64::NAN; LOADS]; MEASURES.len()];
             for at in 0..LOADS {
                 point.traffic.rate = Load::Pps(1e3 + 2.0 * at as f64);
                 let outcome = engine.evaluate(&point)?;
-                for (column, measure) in columns.iter_mut().zip(ALL) {
+                for (column, measure) in columns.iter_mut().zip(MEASURES) {
                     if let Some(figure) = measure.of(&outcome) {
                         column[at] = figure.value;
                     }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netcliff_core::measure::{ALL, Dimension};
+use netcliff_core::outcome::{Dimension, MEASURES};
 use netcliff_core::{Engine, EngineKind, Figure, FrameSizes, Load, Outcome, Point};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -73,7 +73,7 @@ impl Found {
 }
 
 fn put(columns: &mut [Found], at: usize, outcome: &Outcome) {
-    for (column, measure) in columns.iter_mut().zip(ALL) {
+    for (column, measure) in columns.iter_mut().zip(MEASURES) {
         if let Some(figure) = measure.of(outcome) {
             column.put(at, figure);
         }
@@ -91,7 +91,7 @@ fn answer(
     count: usize,
     stop: &AtomicBool,
 ) -> Result<(Vec<Found>, Vec<Note>), Fault> {
-    let mut found: Vec<Found> = ALL.iter().map(|measure| Found::new(measure.key, count)).collect();
+    let mut found: Vec<Found> = MEASURES.iter().map(|measure| Found::new(measure.key, count)).collect();
     let mut notes = Vec::new();
     let mut point = base.clone();
     for at in 0..count {
@@ -166,5 +166,5 @@ fn pint(dimension: Dimension) -> &'static str {
 /// Every figure that an outcome can have: key, name, unit.
 #[pyfunction]
 pub(crate) fn measures() -> Vec<(&'static str, &'static str, &'static str)> {
-    ALL.iter().map(|measure| (measure.key, measure.name, pint(measure.dimension))).collect()
+    MEASURES.iter().map(|measure| (measure.key, measure.name, pint(measure.dimension))).collect()
 }

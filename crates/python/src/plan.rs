@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use netcliff_core::experiment::{Experiment, Share, Task};
 use netcliff_core::host::{KEYS, TEXT_KEYS};
-use netcliff_core::measure::ALL;
+use netcliff_core::outcome::MEASURES;
 use netcliff_core::{EngineKind, Load, Record};
 use netcliff_lab::inputs;
 use netcliff_lab::run::{self, Answer, Changes};
@@ -334,5 +334,5 @@ pub(crate) fn figures(record: &str) -> PyResult<Vec<(&'static str, f64, f64, f64
         let (low, high) = figure.interval.map_or((f64::NAN, f64::NAN), |ends| (ends.low, ends.high));
         Some((measure.key, figure.value, low, high))
     };
-    Ok(ALL.iter().filter_map(figure).collect())
+    Ok(MEASURES.iter().filter_map(figure).collect())
 }

@@ -3,8 +3,9 @@
 mod rfc2544;
 
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
+use netcliff_core::outcome::MEASURES;
 use netcliff_core::roofline::{PARTS, Roofline};
-use netcliff_core::{Figure, Profile, Record, Slice, measure};
+use netcliff_core::{Figure, Profile, Record, Slice};
 use netcliff_rfc2544::forwarding::{Bound, ForwardingReport};
 use netcliff_transfer::experiments::TransferReport;
 
@@ -139,13 +140,13 @@ pub fn forwarding(report: &ForwardingReport) -> String {
 }
 
 fn header() -> Vec<String> {
-    let figures = measure::ALL.iter().flat_map(|figure| ["", "_low", "_high"].map(|end| format!("{figure}{end}")));
+    let figures = MEASURES.iter().flat_map(|figure| ["", "_low", "_high"].map(|end| format!("{figure}{end}")));
     let point = POINT.iter().map(ToString::to_string);
     point.chain(figures).chain(ORIGIN.iter().map(ToString::to_string)).collect()
 }
 
 fn row(record: &Record) -> Vec<String> {
-    let figures = measure::ALL.iter().map(|figure| figure.of(&record.outcome));
+    let figures = MEASURES.iter().map(|figure| figure.of(&record.outcome));
     let numbers = figures.flat_map(|figure| {
         let interval = figure.and_then(|f| f.interval);
         [figure.map(|f| f.value), interval.map(|i| i.low), interval.map(|i| i.high)].map(number)
@@ -170,7 +171,7 @@ fn point(record: &Record) -> Vec<String> {
 fn origin(record: &Record) -> Vec<String> {
     let (outcome, provenance) = (&record.outcome, &record.provenance);
     let mut confidences: Vec<f64> =
-        measure::ALL.iter().filter_map(|figure| Some(figure.of(outcome)?.interval?.confidence)).collect();
+        MEASURES.iter().filter_map(|figure| Some(figure.of(outcome)?.interval?.confidence)).collect();
     confidences.sort_by(f64::total_cmp);
     confidences.dedup();
     vec![

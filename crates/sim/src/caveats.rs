@@ -1,7 +1,7 @@
 //! Limits of a simulation's results: precision that was not reached, and intervals that are not justified.
 
 use netcliff_core::note::{Missed, Note, Replications};
-use netcliff_core::precision::{Aims, Attained, goal};
+use netcliff_core::outcome::{Aims, Attained};
 use netcliff_core::traffic::OnOff;
 use netcliff_core::{Arrivals, Figure, Measure, Outcome, Point, Precision};
 
@@ -163,7 +163,7 @@ fn captured(arrivals: &Arrivals) -> Option<usize> {
 /// reached it.
 fn imprecise(precision: &Precision, heavy: bool) -> Option<Note> {
     let missed = |attained: &&Attained| !(attained.reached || heavy && !attained.figure.is_quantile());
-    let limit = (goal(precision.asked) <= QUANTILE_HALF_WIDTH).then_some(QUANTILE_HALF_WIDTH);
+    let limit = (Precision::goal(precision.asked) <= QUANTILE_HALF_WIDTH).then_some(QUANTILE_HALF_WIDTH);
     let described = |attained: &Attained| Missed {
         name: attained.figure.name,
         half_width: attained.half_width,

@@ -1,7 +1,7 @@
 //! The number of packets and replications: as requested, or until the figures are known well enough.
 
 use netcliff_core::Point;
-use netcliff_core::precision::{Aims, Attained, goal};
+use netcliff_core::outcome::{Aims, Attained, Precision};
 
 use crate::batch::Batch;
 use crate::caveats::is_heavy_tailed;
@@ -189,10 +189,10 @@ impl SimEngine {
             _ if attained.reached => 1.0,
             // More packets do not resolve values within one cell of the histogram.
             Some(width) if attained.figure.is_quantile() => {
-                let sought = goal(relative) - QUANTILE_HALF_WIDTH;
+                let sought = Precision::goal(relative) - QUANTILE_HALF_WIDTH;
                 if sought > 0.0 { ((width - QUANTILE_HALF_WIDTH) / sought).powi(2) * 1.1 } else { 1.0 }
             }
-            Some(width) => (width / goal(relative)).powi(2) * 1.1,
+            Some(width) => (width / Precision::goal(relative)).powi(2) * 1.1,
             None => f64::INFINITY,
         };
         let figures = figures.measures().filter_map(|figure| Attained::of(figure, &outcome, relative));

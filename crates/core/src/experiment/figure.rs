@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::BadValue;
 use crate::error::ParseError;
-use crate::measure::{Dimension, Measure};
+use crate::outcome::{Dimension, Measure};
 
 /// Linear or logarithmic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -101,7 +101,7 @@ impl Default for FigureSection {
 }
 
 fn throughput() -> Measure {
-    crate::measure::THROUGHPUT
+    crate::outcome::THROUGHPUT
 }
 
 /// `[figure]` of an experiment whose kind determines the axes.

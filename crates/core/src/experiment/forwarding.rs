@@ -10,7 +10,7 @@ use super::file::{BadValue, Step};
 use super::mark::MarkSection;
 use super::values::{OneOrMore, Share, rising_bytes};
 use crate::inspection::Objective;
-use crate::measure::Dimension;
+use crate::outcome::Dimension;
 use crate::traffic::FrameSizes;
 use crate::units;
 

@@ -12,8 +12,7 @@ use super::values::{OneOrMore, Rates, Share};
 use super::{KindTag, PACKETS_RANGE};
 use crate::engine::{EngineKind, Fidelity, Point};
 use crate::host::Host;
-use crate::measure::{Dimension, Measure};
-use crate::outcome::Outcome;
+use crate::outcome::{Dimension, Measure, Outcome};
 use crate::queues::Flows;
 use crate::scheme::{Napi, Scheme};
 use crate::traffic::{Arrivals, FrameSizes, Load, Traffic};
@@ -258,7 +257,7 @@ impl Grid {
                 }
             }
         }
-        let delivers = self.figure.x == Across::Rate && self.figure.y == crate::measure::THROUGHPUT;
+        let delivers = self.figure.x == Across::Rate && self.figure.y == crate::outcome::THROUGHPUT;
         Ok(Ruled { lines: Some(lines), settings: self.host.set.clone(), delivers })
     }
 

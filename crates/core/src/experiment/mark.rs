@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::figure::Axes;
 use super::file::{BadValue, Step};
 use super::values::Share;
-use crate::measure::Dimension;
+use crate::outcome::Dimension;
 
 pub use check::{Check, Compared, checks, is_called};
 pub(super) use vacuous::{Line, Ruled};

@@ -10,7 +10,7 @@ use super::hosts::HostSection;
 use super::mark::MarkSection;
 use super::values::Rates;
 use crate::host::Host;
-use crate::measure::Dimension;
+use crate::outcome::Dimension;
 use crate::traffic::{FrameSizes, Traffic};
 use crate::units;
 

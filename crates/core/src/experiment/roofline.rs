@@ -9,7 +9,7 @@ use super::hosts::HostSection;
 use super::mark::MarkSection;
 use super::values::{OneOrMore, rising_bytes};
 use crate::host::Host;
-use crate::measure::Dimension;
+use crate::outcome::Dimension;
 use crate::parts::{Bus, Offload};
 use crate::traffic::FrameSizes;
 use crate::units;

@@ -256,7 +256,7 @@ impl Transfers {
                 format!("x = \"{}\": expected a numeric setting that [vary] varies, such as block", key.name());
             return Err(BadValue::at("figure", "x", message));
         }
-        let (x, y) = (dimension.unwrap_or(crate::measure::Dimension::Number), figure.y);
+        let (x, y) = (dimension.unwrap_or(crate::outcome::Dimension::Number), figure.y);
         if let Some(other) = figure.also.iter().find(|other| other.dimension() != y.dimension() || **other == y) {
             let message = format!("also = \"{other}\": expected other figures of the unit of y = \"{y}\"");
             return Err(BadValue::at("figure", "also", message));

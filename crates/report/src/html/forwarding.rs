@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 use netcliff_core::experiment::{Axes, Axis, Curve, Scale};
-use netcliff_core::measure::Dimension;
+use netcliff_core::outcome::Dimension;
 use netcliff_rfc2544::conduct::LINES_BPS;
 use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow};
 

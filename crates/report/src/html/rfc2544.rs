@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use netcliff_core::experiment::{Axes, Curve, Dot, Scale};
-use netcliff_core::measure::Dimension;
+use netcliff_core::outcome::Dimension;
 use netcliff_core::{Figure, units};
 use netcliff_rfc2544::report::{Rfc2544Report, SearchTurn, SizeReport};
 use netcliff_rfc2544::settings::FrameSize;

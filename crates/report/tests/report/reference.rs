@@ -16,7 +16,7 @@ const JSON: &[(&str, &[&str])] = &[
         "Records of `predict`, `simulate` and `run`",
         &["core/src/record.rs", "core/src/engine.rs", "core/src/outcome.rs", "core/src/queues/total.rs"],
     ),
-    ("Details of a simulation", &["core/src/detail.rs", "core/src/precision.rs", "core/src/difference.rs"]),
+    ("Details of a simulation", &["core/src/detail.rs", "core/src/difference.rs"]),
     ("Findings of `find`", &["core/src/finding.rs", "core/src/finding"]),
     ("`predict --cliff`, `--sensitivities`", &["core/src/analysis.rs"]),
     ("`advise`", &["core/src/advice.rs"]),

@@ -137,7 +137,7 @@ fn any_number_of_threads_gives_the_same() {
     let effort = Effort::Precision {
         relative: 0.05,
         packets_at_most: 2_000_000,
-        figures: netcliff_core::precision::Aims::default(),
+        figures: netcliff_core::outcome::Aims::default(),
     };
     for engine in [fixed.clone(), SimEngine { effort, ..fixed }] {
         let one = on(1, &engine);

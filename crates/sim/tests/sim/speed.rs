@@ -106,7 +106,7 @@ fn figure_7() {
     let effort = Effort::Precision {
         relative: 0.01,
         packets_at_most: 100_000_000,
-        figures: netcliff_core::precision::Aims::default(),
+        figures: netcliff_core::outcome::Aims::default(),
     };
     let engine = SimEngine { effort, ..SimEngine::default() };
     let start = Instant::now();

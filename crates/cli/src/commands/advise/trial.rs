@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use netcliff_core::finding::FigurePath;
-use netcliff_core::measure::{self, Measure};
+use netcliff_core::outcome::{MEASURES, Measure};
 use netcliff_core::{Advice, EngineKind, Figure, Finding, Moderation, Napi, Outcome, Scheme, units};
 use netcliff_find::of::find_of;
 use netcliff_find::{CheckSetup, Observer};
@@ -145,7 +145,7 @@ pub fn of(advice: &Advice, args: &AdviseArgs, model: Model) -> anyhow::Result<Tr
     let predicted = advice.candidate(scheme);
     let mut keys = vec![advice.goal.measure.key];
     keys.extend(BESIDE.iter().filter(|key| **key != advice.goal.measure.key));
-    let figures = keys.iter().filter_map(|key| measure::ALL.iter().find(|measure| measure.key == *key));
+    let figures = keys.iter().filter_map(|key| MEASURES.iter().find(|measure| measure.key == *key));
     let figures = figures.map(|measure| Effect {
         figure: measure.key,
         advised: predicted.and_then(|candidate| candidate.figure(*measure)).map(|figure| figure.value),
@@ -187,7 +187,7 @@ impl Trial {
             "", "advised", "sim, found", "sim, set", "found", "set"
         );
         for effect in &self.figures {
-            let Some(measure) = measure::ALL.iter().find(|measure| measure.key == effect.figure) else { continue };
+            let Some(measure) = MEASURES.iter().find(|measure| measure.key == effect.figure) else { continue };
             let unit = report::format::Unit::of(measure.dimension);
             let cell = |value: Option<f64>| {
                 value.map_or_else(|| "-".to_owned(), |value| report::format::quantity(value, unit))

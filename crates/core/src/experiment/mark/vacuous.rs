@@ -3,7 +3,7 @@
 use super::Mark;
 use super::check::{FEW, is_called};
 use crate::experiment::figure::Axes;
-use crate::measure::Dimension;
+use crate::outcome::Dimension;
 
 /// A curve that an experiment will give.
 #[derive(Debug, Clone, PartialEq)]

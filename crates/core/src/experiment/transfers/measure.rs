@@ -1,7 +1,7 @@
 //! Figures of a transfer's repeat that can be drawn.
 
 use crate::error::ParseError;
-use crate::measure::Dimension;
+use crate::outcome::Dimension;
 use crate::stream::StreamSample;
 
 /// A figure of a repeat, by its key in experiment files.

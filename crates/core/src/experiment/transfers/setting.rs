@@ -2,7 +2,7 @@
 
 use super::device::{Coalesce, Feature, Pause};
 use crate::error::ParseError;
-use crate::measure::Dimension;
+use crate::outcome::Dimension;
 use crate::units;
 
 /// A setting that an experiment can vary.
