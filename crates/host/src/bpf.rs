@@ -1,5 +1,5 @@
-//! What every loader of eBPF programs needs: their skeletons and memory, libbpf's messages, the kernel's types, and why programs were not
-//! loaded.
+//! Shared by all loaders of eBPF programs: their skeletons and memory, libbpf's messages, the kernel's types, and
+//! reasons why programs were not loaded.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use std::sync::Once;
 use libbpf_rs::{PrintLevel, btf::Btf};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The module `skeleton`, which the build makes of bpf/FILE.bpf.c.
+/// The module `skeleton`, which the build generates from bpf/FILE.bpf.c.
 macro_rules! skeleton {
     ($file:literal) => {
         #[allow(
@@ -28,14 +28,14 @@ macro_rules! skeleton {
 }
 pub(crate) use skeleton;
 
-/// A map of one value, or an array of them, mapped into this process; unmapped when it is dropped.
+/// A map with one value or an array of them, mapped into this process; unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapped<T> {
     memory: NonNull<T>,
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the mapping is bound to no thread; whoever reads or writes through its pointer says why that is sound.
+// SAFETY: the mapping is bound to no thread; code that reads or writes through its pointer explains why that is sound.
 unsafe impl<T> Send for Mapped<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Mapped<T> {}
@@ -44,7 +44,7 @@ impl<T> Mapped<T> {
     /// Maps the first `count` values of a map that can be mapped.
     ///
     /// # Errors
-    /// There is nothing to map, or the kernel refuses.
+    /// There is nothing to map, or the kernel refuses it.
     pub(crate) fn new(map: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
         let bytes = NonZeroUsize::new(count * size_of::<T>()).ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -60,15 +60,15 @@ impl<T> Mapped<T> {
 
 impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this address and length, and nobody has a pointer into it any more.
+        // SAFETY: it was mapped with this address and length, and no pointers into it remain.
         let _ = unsafe { munmap(self.memory.cast(), self.bytes.get()) };
     }
 }
 
-/// The kernel's types, which programs are fitted to; libbpf's messages go to the log from here on.
+/// The kernel's types (BTF), which programs are adapted to. From here on libbpf's messages go to the log.
 ///
 /// # Errors
-/// This kernel has none, as a sentence.
+/// One sentence: this kernel has no BTF.
 pub(crate) fn types() -> Result<Btf<'static>, String> {
     route_messages();
     Btf::from_vmlinux()
@@ -85,8 +85,8 @@ pub(crate) fn route_messages() {
     });
 }
 
-/// libbpf-rs wants a place for the object that outlives the skeleton. It is one pointer, and programs are opened a few times a process: leaking
-/// it is simpler than a self-reference.
+/// Memory for the object of a skeleton, which libbpf-rs requires to outlive it. It is one pointer, and programs are
+/// opened a few times per process: leaking it is simpler than a self-reference.
 pub(crate) fn place<T>() -> &'static mut MaybeUninit<T> {
     Box::leak(Box::new(MaybeUninit::uninit()))
 }
@@ -99,7 +99,8 @@ pub(crate) fn open_reason(error: &libbpf_rs::Error) -> String {
 /// Why programs were not loaded.
 pub(crate) fn load_reason(error: &libbpf_rs::Error) -> String {
     let text = format!("{error:#}");
-    // The verifier's refusal is EACCES, a missing capability EPERM: one kind to the library, which gives the number in its text only.
+    // A refusal by the verifier is EACCES, a missing capability EPERM. libbpf-rs gives both the same kind, and the
+    // number only in its text.
     let refused = text.contains(&format!("(os error {})", libc::EACCES));
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied if !refused => {

@@ -1,4 +1,4 @@
-//! Limits of CPU time by cgroup: [`Quota`], of version 2 (`cpu.max`) and of the cpu controller of version 1 (`cpu.cfs_quota_us`).
+//! CPU quotas of cgroups: [`Quota`], of version 2 (`cpu.max`) and of version 1's cpu controller (`cpu.cfs_quota_us`).
 //!
 //! Source: Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files"; Documentation/scheduler/sched-bwc.rst.
 
@@ -10,35 +10,35 @@ use std::{
     sync::Arc,
 };
 
-/// Where version 2 stands alone, and where it stands next to version 1.
+/// Mount points of version 2: alone, and next to version 1.
 const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
-/// Where the cpu controller of version 1 stands.
+/// Mount points of version 1's cpu controller.
 const CPU: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
 
-/// A cgroup that has a controller of CPU time.
+/// A cgroup with a CPU controller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
-    /// Path below the mount, with a slash in front.
+    /// Path below the mount point, beginning with a slash.
     name: String,
     folder: PathBuf,
-    /// Where version 1 accounts its CPU time (ns); `None`: version 2, where `cpu.stat` has it.
+    /// File with its CPU time in version 1 (ns); `None`: version 2, which has it in `cpu.stat`.
     account: Option<PathBuf>,
 }
 
-/// A process that runs, by number and by when it began (ticks since boot).
+/// A running process: (process ID, start time in ticks since boot).
 pub(crate) type Running = (u32, u64);
 
-/// A limit and what was counted of it since the cgroup was made.
+/// A CPU quota, and counts since the cgroup was created.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Quota {
-    /// CPUs.
+    /// Quota (CPUs).
     limit: f64,
     used_ns: u64,
     periods: u64,
     throttled: u64,
 }
 
-/// The cgroups of a process that can hold its CPU time, each with those above it, as far as they can be looked into.
+/// The cgroups that may limit a process's CPU time, with all groups above them that can be read.
 pub(crate) fn groups(root: &Path, process: &str) -> Vec<Group> {
     let Some(table) = text(root.join("proc").join(process).join("cgroup")) else { return Vec::new() };
     let of = |line: &str| {
@@ -52,7 +52,7 @@ pub(crate) fn groups(root: &Path, process: &str) -> Vec<Group> {
         };
         let mounts = mounts.into_iter().map(|mount| root.join(mount));
         let mount = mounts.into_iter().find(|mount| mount.join("cgroup.procs").exists())?;
-        // A container's own path may be that of the host, while its mount begins at the container.
+        // A container's path may be that of the host, while its mount begins at the container.
         let path = Path::new(path.trim_start_matches('/'));
         let path = if mount.join(path).is_dir() { path } else { Path::new("") };
         let group = |path: &Path| Group {
@@ -65,7 +65,7 @@ pub(crate) fn groups(root: &Path, process: &str) -> Vec<Group> {
     table.lines().filter_map(of).flatten().collect()
 }
 
-/// Times that the CPU quota of a process's own cgroups was used up.
+/// Number of times that the CPU quota of a process's own cgroups was exhausted.
 pub(crate) fn throttled(root: &Path, process: &str) -> Option<u64> {
     let counts = groups(root, process).into_iter().filter_map(|group| field(&group.stat()?, "nr_throttled"));
     counts.reduce(|a, b| a + b)
@@ -76,12 +76,12 @@ impl Group {
         text(self.folder.join("cpu.stat"))
     }
 
-    /// `None` where it has no limit.
+    /// The group's quota; `None` if it has none.
     fn quota(&self) -> Option<Quota> {
         let limit = if self.account.is_none() {
             let text = text(self.folder.join("cpu.max"))?;
             let mut words = text.split_ascii_whitespace().map(str::parse::<f64>);
-            // The word `max` is no limit.
+            // The word `max` means no limit.
             words.next()?.ok()? / words.next()?.ok()?
         } else {
             let quota_us: i64 = number(self.folder.join("cpu.cfs_quota_us"))?;
@@ -101,12 +101,12 @@ impl Group {
     }
 }
 
-/// The number behind a name in a table of names and numbers.
+/// The number after a name, in a table of names and numbers.
 fn field(table: &str, name: &str) -> Option<u64> {
     table.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// The limits of all programs that ran, by cgroup.
+/// Quotas of all running programs, by cgroup.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Quotas {
     groups: BTreeMap<Running, Arc<[Group]>>,
@@ -114,7 +114,7 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// Of these processes; the groups of those known from an earlier reading are not read again.
+    /// Quotas of these processes; groups of processes known from an earlier reading are not read again.
     pub(crate) fn now(root: &Path, processes: impl Iterator<Item = Running>, before: Option<&Quotas>) -> Self {
         let known = |process: &Running| before.and_then(|quotas| quotas.groups.get(process)).cloned();
         let of = |process: Running| {
@@ -127,7 +127,7 @@ impl Quotas {
         Self { groups, counted }
     }
 
-    /// Of groups whose programs ran until a later reading, the nearest to its limit first.
+    /// Quotas of groups whose programs ran until a later reading, the one closest to its limit first.
     pub(crate) fn until(&self, later: &Self, seconds: f64) -> Vec<QuotaMoment> {
         let of = |(group, now): (&Group, &Quota)| {
             let then = self.counted.get(group)?;
@@ -152,7 +152,7 @@ mod tests {
         Quotas::now(root, [(7, 1), (8, 1)].into_iter(), before)
     }
 
-    /// A pod's limit holds the container in it; a group without a limit, and one that did not run, are left out.
+    /// A pod's quota limits its container; groups without a quota, and groups that did not run, are left out.
     #[test]
     fn the_limit_of_a_group_above_counts() {
         let dir = tempfile::tempdir().expect("room");
@@ -177,7 +177,8 @@ mod tests {
         assert_eq!(throttled(root, "7"), Some(19));
     }
 
-    /// Version 1 accounts in another hierarchy; in a container the path is the host's and the mount begins at the container.
+    /// Version 1 counts in another hierarchy; in a container the path is that of the host, and the mount begins at the
+    /// container.
     #[test]
     fn version_1_and_containers() {
         let dir = tempfile::tempdir().expect("room");

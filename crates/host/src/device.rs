@@ -1,7 +1,7 @@
-//! A device whose offloads, coalescing, MTU, speed and duplex are changed for a while: [`DeviceHold`].
+//! Temporary changes of a device's offloads, coalescing, MTU, speed and duplex: [`DeviceHold`].
 //!
-//! Each setting is in the journal before it is changed for the first time. [`DeviceHold::set_back`], its drop, or after a
-//! kill -9 the next start, brings back what was found.
+//! Each setting is recorded in the journal before it is changed for the first time. [`DeviceHold::set_back`], its drop,
+//! or after a kill -9 the next start restores the original values.
 
 mod link;
 #[cfg(test)]
@@ -23,23 +23,24 @@ use crate::{
 use netcliff_core::experiment::{Coalesce, Key, Pause};
 use std::{io, path::Path, thread, time::Instant};
 
-/// MTUs that are set (bytes). Below 1280 the kernel takes the IPv6 addresses off a device, and they would not come back.
+/// MTUs that may be set (bytes). Below 1280 the kernel removes IPv6 addresses from a device, and they would not be
+/// restored.
 pub const MTU_BYTES: std::ops::RangeInclusive<u32> = 1280..=65_535;
 
 /// Why a device's settings cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// Journal or lock.
+    /// Journal or lock failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// There is no such device here, or the kernel does not report.
+    /// The device does not exist here, or the kernel does not report it.
     #[error("{interface}: {source}; the devices here are {there}")]
     Unknown {
         /// Its name as given.
         interface: String,
-        /// The kernel's answer.
+        /// Error of the operating system.
         source: io::Error,
-        /// The names there are.
+        /// Names of the existing devices.
         there: String,
     },
     /// It needs root.
@@ -50,7 +51,7 @@ pub enum DeviceError {
         /// The device.
         interface: String,
     },
-    /// A value that is not set here.
+    /// A value that cannot be set here.
     #[error("{interface}: {what}; {accepted}")]
     Value {
         /// The device.
@@ -63,24 +64,24 @@ pub enum DeviceError {
     /// The kernel or the driver refused it.
     #[error("{setting} could not be set to {value}: {source}")]
     Refused {
-        /// Which.
+        /// The setting.
         setting: Setting,
-        /// To what.
+        /// The value.
         value: String,
-        /// The kernel's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no link of this speed and duplex to the far end of the cable.
+    /// The far end of the cable does not link at this speed and duplex.
     #[error("{interface} comes to no link of {mode}: {why}; the link is as it was found again")]
     NoLink {
         /// The device.
         interface: String,
         /// What was requested.
         mode: LinkMode,
-        /// What was observed of it.
+        /// What was observed.
         why: &'static str,
     },
-    /// The link did not come back.
+    /// The link did not come up again.
     #[error("{interface} was not up again {} s after its settings were changed", LINK_TIME.as_secs())]
     LinkDown {
         /// The device.
@@ -88,14 +89,14 @@ pub enum DeviceError {
     },
 }
 
-/// Held while settings of a device may be changed; dropping it sets them back.
+/// Allows changes of a device's settings; dropping it restores them.
 #[derive(Debug)]
 pub struct DeviceHold {
     interface: String,
     found: DeviceState,
-    /// Whether its speed and duplex were negotiated or set by hand, as found.
+    /// Whether speed and duplex were originally negotiated or set manually.
     found_link: Option<LinkSetting>,
-    /// The far end of the link does not negotiate.
+    /// True: the far end of the link does not negotiate.
     by_hand: bool,
     was_up: bool,
     left_over: Vec<String>,
@@ -103,10 +104,10 @@ pub struct DeviceHold {
 }
 
 impl DeviceHold {
-    /// Takes the host's lock, undoes what dead runs left, and records the state of the device.
+    /// Takes the host's lock, undoes changes left by killed runs, and records the state of the device.
     ///
     /// # Errors
-    /// It needs root, there is no such device, or another run holds the host.
+    /// It needs root, the device does not exist, or another run has locked the host.
     pub fn take(interface: &str, state: &StateDir) -> Result<Self, DeviceError> {
         let (lock, replayed) = HostLock::acquire_and_replay(state)?;
         let nic = Self::check(interface)?;
@@ -123,10 +124,10 @@ impl DeviceHold {
         })
     }
 
-    /// Checks whether it could be taken, as far as that shows without doing so; returns the device as it is.
+    /// Checks whether it could be taken, as far as possible without doing so; returns the present state of the device.
     ///
     /// # Errors
-    /// It needs root, or there is no such device.
+    /// It needs root, or the device does not exist.
     pub fn check(interface: &str) -> Result<Nic, DeviceError> {
         let nic = read(interface)?;
         if Permission::probe().allows_testbed() {
@@ -141,22 +142,22 @@ impl DeviceHold {
         &self.interface
     }
 
-    /// What runs that died changed and could not be set back, in sentences: this device, or its host, was found with it.
+    /// Changes by killed runs that could not be restored, as sentences: the device or its host was found with them.
     pub fn left_over(&self) -> &[String] {
         &self.left_over
     }
 
-    /// How it was found.
+    /// Original state of the device.
     pub fn found(&self) -> &DeviceState {
         &self.found
     }
 
-    /// Changes the settings named, and returns the state after it: drivers round, and the kernel ties offloads to one
-    /// another.
+    /// Changes the given settings, and returns the resulting state: drivers round values, and the kernel couples
+    /// offloads.
     ///
     /// # Errors
-    /// Something is named that this device does not have or that cannot be, or the driver refuses a figure. What was changed
-    /// until then stays until it is set back.
+    /// A setting that this device does not have or a value that is impossible, or the driver refuses a value. Changes
+    /// made until then remain until they are restored.
     pub fn bring_to(&mut self, wanted: &DeviceState) -> Result<DeviceState, DeviceError> {
         self.accept(wanted)?;
         let now = DeviceState::of(&read(&self.interface)?);
@@ -167,7 +168,7 @@ impl DeviceHold {
         }
         for (setting, value) in steps {
             match self.write(&setting, &value) {
-                // A feature that others hold in its place: its state is returned below.
+                // A feature that depends on others: its state is returned below.
                 Err(DeviceError::Refused { setting: Setting::Ethtool { group: Group::Features, .. }, .. }) | Ok(()) => {
                 }
                 Err(error) => return Err(error),
@@ -179,7 +180,7 @@ impl DeviceHold {
         }
     }
 
-    /// Sets back all that was changed; returns what could not be, in sentences.
+    /// Restores all changes; returns what could not be restored, as sentences.
     pub fn set_back(&mut self) -> Vec<String> {
         if self.session.is_untouched() {
             return Vec::new();
@@ -192,7 +193,7 @@ impl DeviceHold {
         problems
     }
 
-    /// Offloads, MTU and link that are not as they were found.
+    /// Offloads, MTU and link that differ from their original values.
     fn differences(&self, now: &DeviceState) -> Vec<String> {
         let on = |on: bool| if on { "on" } else { "off" };
         let features = self.found.features.iter().filter_map(|(name, was)| {
@@ -221,7 +222,7 @@ impl DeviceHold {
             return bad(format!("MTU {mtu}"), accepted);
         }
         self.accept_link(wanted.link)?;
-        // Any other feature may cut the device off (loopback) or hand it what is not its own (rx-all).
+        // Other features may cut the device off (loopback) or deliver packets of others (rx-all).
         let offloads: Vec<&str> = Key::ALL
             .into_iter()
             .flat_map(|key| if let Key::Feature(feature) = key { feature.kernel_names() } else { &[] })
@@ -255,7 +256,7 @@ impl DeviceHold {
         }
     }
 
-    /// The settings to change from the present state to the wanted one.
+    /// Settings to change from the present state to the wanted one.
     fn steps(&self, wanted: &DeviceState, now: &DeviceState) -> Vec<(Setting, String)> {
         let ethtool =
             |group, key: &str| Setting::Ethtool { interface: self.interface.clone(), group, key: key.to_owned() };
@@ -263,7 +264,7 @@ impl DeviceHold {
         for (name, on) in wanted.features.iter().filter(|(name, on)| now.features.get(*name) != Some(*on)) {
             steps.push((ethtool(Group::Features, name), if *on { "on" } else { "off" }.to_owned()));
         }
-        // Whether it is negotiated comes first: while it is, the negotiation says what is in force.
+        // Whether it is negotiated comes first, because negotiation overrides the other values.
         for key in Pause::ALL.map(Pause::kernel_name) {
             let Some(on) = wanted.pause.get(key).filter(|on| now.pause.get(key) != Some(*on)) else { continue };
             steps.push((ethtool(Group::Pause, key), if *on { "on" } else { "off" }.to_owned()));
@@ -292,7 +293,7 @@ impl DeviceHold {
         })
     }
 
-    /// As it was found, not as it is: the kernel may have moved it with another one.
+    /// The original value, not the present one, which the kernel may have changed together with another setting.
     fn found_value(&self, setting: &Setting) -> String {
         let in_words = |on: &bool| if *on { "on" } else { "off" }.to_owned();
         let found = match setting {
@@ -305,16 +306,17 @@ impl DeviceHold {
         found.unwrap_or_default()
     }
 
-    /// The state of the device, once its link is as it was.
+    /// The state of the device, once its link is up as before.
     fn wait_until_up(&self) -> Result<DeviceState, DeviceError> {
         self.wait_until(|_| true)
     }
 
-    /// The state of the device, once its link is as it was and `is_so` holds; or after [`LINK_TIME`], if only that is missing.
+    /// The state of the device, once its link is up as before and `is_so` is true; after [`LINK_TIME`] also if only
+    /// `is_so` is false.
     fn wait_until(&self, is_so: impl Fn(&DeviceState) -> bool) -> Result<DeviceState, DeviceError> {
         let deadline = Instant::now() + LINK_TIME;
         loop {
-            // The carrier first: the operational state follows it by up to a second.
+            // Carrier first: the operational state follows it by up to a second.
             let carrier = Rtnl::new().link(&self.interface).is_ok_and(|link| link.has_carrier());
             let nic = read(&self.interface)?;
             let up = !self.was_up || carrier && nic.operational_state.as_deref() == Some("up");
@@ -347,13 +349,13 @@ fn read(interface: &str) -> Result<Nic, DeviceError> {
 }
 
 mod state {
-    //! [`DeviceState`]: the settings of a device that are changed, with their values.
+    //! [`DeviceState`]: values of the device settings that may be changed.
 
     use crate::nic::{Nic, link::LinkMode};
     use serde::{Deserialize, Serialize};
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// How a device stands, or shall stand: then only what is named is meant.
+    /// State of a device, or the wanted state, which has only the settings to change.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(default, deny_unknown_fields)]
     pub struct DeviceState {
@@ -362,15 +364,15 @@ mod state {
         pub mtu_bytes: Option<u32>,
         /// Offloads by the kernel's name.
         pub features: BTreeMap<String, bool>,
-        /// Interrupt coalescing by the kernel's name; empty where the driver has none.
+        /// Interrupt coalescing by the kernel's name; empty if the driver has none.
         pub coalesce: BTreeMap<String, u32>,
-        /// Flow control by the kernel's name (`autoneg`, `rx`, `tx`); empty where the driver has none.
+        /// Flow control by the kernel's name (`autoneg`, `rx`, `tx`); empty if the driver has none.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub pause: BTreeMap<String, bool>,
-        /// Speed and duplex of its link; None while it is down, or where the driver does not report.
+        /// Speed and duplex of its link; None while it is down, or if the driver does not report it.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub link: Option<LinkMode>,
-        /// Those that it can have; what is wanted names none.
+        /// Speeds and duplexes that it supports; empty in a wanted state.
         #[serde(skip_serializing_if = "BTreeSet::is_empty")]
         pub link_modes: BTreeSet<LinkMode>,
     }

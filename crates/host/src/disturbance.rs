@@ -1,8 +1,8 @@
-//! What disturbed a measurement and shows in counters and settings: throttling, another CPU frequency, interrupts that were
-//! moved, packets dropped before a socket, timers of a cgroup's quota.
+//! Disturbances of a measurement that appear in counters and settings: throttling, changed CPU frequency, interrupts
+//! moved to other CPUs, packets dropped before a socket, exhausted cgroup quotas.
 //!
-//! Two readings, before and after, make [`Disturbances::since`]: a sentence each. What this machine does not report is
-//! omitted.
+//! [`Disturbances::since`] compares two readings, before and after: one sentence each. Values that this machine does
+//! not report are left out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,41 +12,41 @@ use crate::inventory::process_named;
 use crate::procfs::{number, numbered, text, titled};
 use crate::softnet;
 
-/// CPUs whose frequency differs by more than this share between readings have been scaled.
+/// Relative difference of a CPU's frequency between readings above which it counts as scaled.
 const FREQUENCY_SHARE: f64 = 0.05;
 
 /// One reading.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disturbances {
-    /// Times a CPU was throttled by its temperature, by CPU.
+    /// Number of thermal throttlings, by CPU.
     throttled: BTreeMap<u32, u64>,
-    /// Times the cgroup's CPU quota was used up.
+    /// Number of times that the cgroup's CPU quota was exhausted.
     quota: Option<u64>,
-    /// Least and greatest frequency seen (kHz), by CPU.
+    /// Lowest and highest observed frequency (kHz), by CPU.
     frequency_khz: BTreeMap<u32, (u64, u64)>,
     governor: Option<String>,
-    /// CPUs an interrupt may go to, by number.
+    /// CPUs that an interrupt may use, by interrupt number.
     interrupts: BTreeMap<u32, String>,
-    /// Packets that found a full backlog.
+    /// Packets dropped at full backlogs.
     full_backlogs: Option<u64>,
-    /// Times TCP came to the memory that `net.ipv4.tcp_mem` calls pressure.
+    /// Number of times that TCP reached the memory pressure of `net.ipv4.tcp_mem`.
     tcp_pressures: Option<u64>,
-    /// True where a process of this name runs.
+    /// True if irqbalance runs.
     balanced: bool,
 }
 
 impl Disturbances {
-    /// Reads this host's.
+    /// Reads the values of this host.
     pub fn of_this_host() -> Self {
         Self::read(Path::new("/"))
     }
 
-    /// Only the frequencies, which cost little to read.
+    /// Reads only the frequencies, which is cheap.
     pub fn frequencies_of_this_host() -> Self {
         Self { frequency_khz: frequencies(&cpus(Path::new("/"))), ..Self::default() }
     }
 
-    /// Reads what is below `root`: `/`, or a tree like it.
+    /// Reads the values below `root`: `/`, or a directory with the same structure.
     pub fn read(root: &Path) -> Self {
         let cpus = cpus(root);
         let throttle = |(cpu, path): &(u32, PathBuf)| {
@@ -72,7 +72,7 @@ impl Disturbances {
         }
     }
 
-    /// Includes the frequencies of a later reading, so that a change in between shows.
+    /// Includes the frequencies of a later reading, so that changes in between are noticed.
     pub fn widen(&mut self, later: &Self) {
         for (cpu, (low, high)) in &later.frequency_khz {
             let held = self.frequency_khz.entry(*cpu).or_insert((*low, *high));
@@ -80,7 +80,7 @@ impl Disturbances {
         }
     }
 
-    /// What happened from `before` to this reading, a sentence each.
+    /// Disturbances from `before` to this reading, one sentence each.
     pub fn since(&self, before: &Self) -> Vec<String> {
         let mut said = Vec::new();
         for (cpu, count) in &self.throttled {
@@ -151,7 +151,7 @@ fn cpus(root: &Path) -> Vec<(u32, PathBuf)> {
     numbered(root.join("sys/devices/system/cpu"), "cpu")
 }
 
-/// The present frequency of each CPU, as least and greatest.
+/// Present frequency of each CPU, as (lowest, highest).
 fn frequencies(cpus: &[(u32, PathBuf)]) -> BTreeMap<u32, (u64, u64)> {
     let frequency = |(cpu, path): &(u32, PathBuf)| {
         let khz: u64 = number(path.join("cpufreq/scaling_cur_freq"))?;
@@ -160,12 +160,12 @@ fn frequencies(cpus: &[(u32, PathBuf)]) -> BTreeMap<u32, (u64, u64)> {
     cpus.iter().filter_map(frequency).collect()
 }
 
-/// Greatest over least, less 1.
+/// Highest / lowest - 1.
 fn share((low, high): &(u64, u64)) -> f64 {
     if *low == 0 { 0.0 } else { *high as f64 / *low as f64 - 1.0 }
 }
 
-/// Of all CPUs.
+/// Sum over all CPUs.
 fn full_backlogs(root: &Path) -> Option<u64> {
     let rows = softnet::parse_softnet(&text(root.join("proc/net/softnet_stat"))?).ok()?;
     Some(rows.iter().map(|row| u64::from(row.dropped)).sum())

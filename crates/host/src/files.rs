@@ -1,11 +1,12 @@
-//! Files that others may have written: [`open`], [`bytes`], [`text`]; and every file that a user names to be written: [`write()`],
-//! [`append`], [`check`]. Their paths may name anything.
+//! Files that others may have written: [`open`], [`bytes`], [`text`]; and all files that a user names for writing:
+//! [`write()`], [`append`], [`check`]. Their paths may name anything.
 //!
-//! Only a regular file is read, and no more of it than requested: reading a FIFO would block, a device never ends, and the
-//! length that stat reports need not be what a file yields.
+//! Only regular files are read, and no more than requested: a FIFO would block, a device never ends, and the length
+//! reported by stat may differ from the content.
 //!
-//! Only a regular file is replaced, as a whole: a failure leaves the old one as it was. Terminals, pipes and other character devices are
-//! written into and stay what they are. Directories, sockets, block devices and links of other users are refused.
+//! Only regular files are replaced, and completely: a failure leaves the old file unchanged. Terminals, pipes and other
+//! character devices are written to and remain what they are. Directories, sockets, block devices and links of other
+//! users are refused.
 
 use std::{
     ffi::OsStr,
@@ -21,34 +22,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The most that is read of a file which people write, or netcliff for them (bytes).
+/// Most bytes that are read of a file written by people, or by netcliff for them.
 pub const MOST_BYTES: u64 = 16 << 20;
 
-/// How long a pipe may be without a reader, or its reader take nothing, before a write is given up.
+/// Longest time that a write waits for a pipe without a reader, or whose reader takes nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often that is checked.
+/// Interval of checking that.
 const LOOK: Duration = Duration::from_millis(10);
-/// More symbolic links than a path of the user's goes over.
+/// More symbolic links than any reasonable path has.
 const MOST_LINKS: usize = 40;
 
-/// Opens a regular file for reading; symbolic links are followed.
+/// Opens a regular file for reading, following symbolic links.
 ///
 /// # Errors
-/// It cannot be opened, or is no regular file: what it is.
+/// It cannot be opened, or is not a regular file (the error says what it is).
 pub fn open(path: &Path) -> io::Result<File> {
-    // Checked first, as opening a device can have effects; and again once it is open, as it may be another by then.
+    // Checked first, because opening a device can have effects; and again once it is open, because it may have been
+    // replaced.
     regular(&fs::metadata(path)?)?;
-    // Not to wait for the writer of a FIFO, nor to get a terminal by opening it.
+    // Neither waits for the writer of a FIFO, nor makes a terminal the controlling one.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     regular(&file.metadata()?)?;
     Ok(file)
 }
 
-/// The whole of a regular file.
+/// The whole content of a regular file.
 ///
 /// # Errors
-/// As [`open`]; it holds more than `most_bytes`, or cannot be read.
+/// Those of [`open`]; it has more than `most_bytes`, or cannot be read.
 pub fn bytes(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -58,10 +60,10 @@ pub fn bytes(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The whole of a regular file of text.
+/// The whole content of a regular text file.
 ///
 /// # Errors
-/// As [`bytes`]; it is not UTF-8.
+/// Those of [`bytes`]; it is not UTF-8.
 pub fn text(path: &Path, most_bytes: u64) -> io::Result<String> {
     String::from_utf8(bytes(path, most_bytes)?).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
@@ -69,33 +71,34 @@ pub fn text(path: &Path, most_bytes: u64) -> io::Result<String> {
     })
 }
 
-/// What [`write()`] makes of a file.
+/// How [`write()`] creates a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Form {
-    /// Permissions; `None`: those of the file that is replaced, or what the umask leaves of 0666.
+    /// Permissions; `None`: those of the replaced file, or 0666 minus the umask.
     pub mode: Option<u32>,
-    /// A file that is there already is refused (`AlreadyExists`).
+    /// True: an existing file is an error (`AlreadyExists`).
     pub is_new: bool,
-    /// The name is netcliff's, in a directory that the user named: a link that lies there is replaced, not followed.
+    /// True: netcliff chose the name, in a directory that the user named: an existing link is replaced, not followed.
     pub is_own_name: bool,
 }
 
-/// Where a path leads.
+/// Target of a path.
 enum Target {
-    /// To nothing: a file may be made there.
+    /// Nothing: a file may be created there.
     New(PathBuf),
-    /// To a regular file, by its own name.
+    /// A regular file, with its real name.
     Regular(PathBuf),
-    /// To what is written into: a pipe, a character device, an open file of this process (/dev/stdout).
+    /// Something to write to: a pipe, a character device, an open file of this process (/dev/stdout).
     Stream,
 }
 
-/// Writes a file as a whole: into a new one in the same directory, which is synced and takes the name. Links are followed to their
-/// target. Where the name cannot be taken (a second hard link, another owner, a directory that is not writable), the file itself is
-/// written, and gets its content back if that fails. `gives_up`: a stop was requested; then a pipe is not waited for.
+/// Writes a file completely: to a new one in the same directory, which is synced and then gets the name. Links are
+/// followed to their target. If the name cannot be replaced (a second hard link, another owner, a directory without
+/// write permission), the file itself is written, and its content restored if that fails. `gives_up`: a stop was
+/// requested, after which a pipe is not waited for.
 ///
 /// # Errors
-/// It cannot be written, is refused by what it is, or a pipe has no reader for ten seconds.
+/// It cannot be written, it is of a refused kind, or a pipe has no reader for ten seconds.
 pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool) -> io::Result<()> {
     if form.is_own_name && fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
         return replace(path, None, bytes, form);
@@ -117,7 +120,7 @@ pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool)
     }
 }
 
-/// Whether [`write()`] can be expected to succeed, before the work; changes nothing that stays.
+/// Checks before the work whether [`write()`] would probably succeed; makes no lasting changes.
 ///
 /// # Errors
 /// As [`write()`], without those of a full disk and of a pipe.

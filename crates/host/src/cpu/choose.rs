@@ -1,4 +1,4 @@
-//! Chooses the best meter that works here.
+//! Chooses the best meter that works on this host.
 
 use super::{
     ebpf::EbpfMeter,
@@ -11,15 +11,16 @@ use std::time::Duration;
 /// Which meter is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preference {
-    /// eBPF if it works, else procfs. The soaker is never chosen unasked: it changes what it measures.
+    /// eBPF if it works, otherwise procfs. The soaker is never chosen automatically, because it changes what it
+    /// measures.
     #[default]
     Best,
-    /// This one or an error.
+    /// This method, or an error.
     Only(Method),
 }
 
 impl Preference {
-    /// True where a method may be chosen.
+    /// True if a method may be chosen.
     pub fn allows(self, method: Method) -> bool {
         match self {
             Self::Best => method != Method::Soaker,
@@ -32,7 +33,7 @@ impl Preference {
 pub struct Choice {
     /// The meter, started.
     pub meter: Box<dyn CpuMeter>,
-    /// Better methods that were tried first, each with why it is not available.
+    /// Better methods that were tried first, and why they are not available.
     pub passed_over: Vec<MeterError>,
 }
 
@@ -42,20 +43,20 @@ impl std::fmt::Debug for Choice {
     }
 }
 
-/// How long the soaker calibrates: 40 batches, of which the upper 10 count.
+/// Length of the soaker's calibration: 40 batches, of which the upper 10 count.
 const SOAKER_CALIBRATION: Duration = Duration::from_millis(200);
 
 /// Starts the preferred meter.
 ///
 /// # Errors
-/// A CPU or task that does not exist, or no method (of those allowed) that works.
+/// A CPU or task does not exist, or none of the allowed methods works.
 pub fn choose(preference: Preference, spec: &MeterSpec) -> Result<Choice, MeterError> {
     let start = |method| start(method, spec.clone());
     match preference {
         Preference::Only(method) => Ok(Choice { meter: start(method)?, passed_over: Vec::new() }),
         Preference::Best => match start(Method::Ebpf) {
             Ok(meter) => Ok(Choice { meter, passed_over: Vec::new() }),
-            // Anything else (a CPU that does not exist) would fail the next method too.
+            // Another error (a CPU that does not exist) would also make the next method fail.
             Err(error @ MeterError::Unavailable { .. }) => {
                 Ok(Choice { meter: start(Method::Procfs)?, passed_over: vec![error] })
             }

@@ -1,19 +1,20 @@
-//! Pauses of a CPU: times without a heartbeat on it although something was running.
+//! Pauses of a CPU: times without a heartbeat although something was running.
 //!
-//! A heartbeat is a transition that the eBPF programs see (interrupt, softirq, poll, task switch), or a beat of one of our own
-//! threads: the loop that keeps the CPU awake, the sink, the sender. They write their clock to a word that they share with the
-//! programs. A program at its next transition, or a thread at its next beat, that finds the last heartbeat longer ago than [`PAUSE_NS`]
-//! records the time between as a pause. What interrupts, softirqs and other tasks took is therefore never in it; what is left is time
-//! that was taken from outside: by the hypervisor, the firmware (SMI), or a handler that runs longer than any should.
+//! A heartbeat is a transition that the eBPF programs see (interrupt, softirq, poll, task switch), or a beat of one of
+//! netcliff's own threads: the loop that keeps the CPU awake, the sink, the sender. Threads write their clock to a word
+//! that they share with the programs. If a program at its next transition, or a thread at its next beat, finds the last
+//! heartbeat longer ago than [`PAUSE_NS`], it records the time between as a pause. Time of interrupts, softirqs and
+//! other tasks is therefore never included; a pause is time taken from outside: by the hypervisor, the firmware (SMI),
+//! or an unusually long handler.
 //!
-//! On a slow host, such as an emulated guest, one poll may take longer than [`PAUSE_NS`]: the programs learn there from polls what is
-//! longer than any (bpf/cpu.bpf.c, `learn_shortest_pause`).
+//! On a slow host, such as an emulated guest, one poll may take longer than [`PAUSE_NS`]: the programs then determine
+//! from polls what is longer than any of them (bpf/cpu.bpf.c, `learn_shortest_pause`).
 //!
-//! Without the programs only the loop that keeps the CPU awake beats ([`Heartbeat::plain`]); a pause is then a gap of more than
-//! [`PLAIN_PAUSE_NS`] in which no other task came.
+//! Without the programs only the loop that keeps the CPU awake beats ([`Heartbeat::plain`]); a pause is then a gap of
+//! more than [`PLAIN_PAUSE_NS`] in which no other task ran.
 //!
-//! Not seen: shorter pauses; those of a CPU that halts, where nothing shows that it should have woken; those that fall into other tasks
-//! and other softirqs than NET_RX.
+//! Not detected: shorter pauses; pauses of a CPU that halts, as nothing shows when it should have woken; pauses during
+//! other tasks and during softirqs other than NET_RX.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -22,52 +23,53 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// Shortest pause reported (ns). Above the longest stretches of kernel work between two heartbeats (a poll of 64 packets into a
-/// full socket takes 130 us), and below a tenth of what a backlog of 1000 packets bridges at 300 kpps. bpf/cpu.bpf.c has the same.
+/// Shortest pause reported (ns). It exceeds the longest kernel work between two heartbeats (a poll of 64 packets into a
+/// full socket takes 130 us), and is less than a tenth of what a backlog of 1000 packets bridges at 300 kpps.
+/// bpf/cpu.bpf.c has the same value.
 pub const PAUSE_NS: u64 = 250_000;
 
-/// The same without the programs (ns): a softirq ends after 2 ms, its last action after 300 packets.
+/// Shortest pause reported without the programs (ns): a softirq ends after 2 ms, its last action after 300 packets.
 pub const PLAIN_PAUSE_NS: u64 = 3_000_000;
 
 /// Most pauses recorded by threads; older ones are dropped.
 const MOST_NOTED: usize = 10_000;
 
-/// A time in which a CPU was away [ns of `CLOCK_MONOTONIC`].
+/// A time in which a CPU did not run [ns of `CLOCK_MONOTONIC`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// Last heartbeat before it.
     pub from_ns: u64,
-    /// First one after it.
+    /// First heartbeat after it.
     pub to_ns: u64,
 }
 
-/// A time in which a task had the CPU that is neither the application nor the network's.
+/// A time in which a CPU ran a task other than the application and the network's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// When; softirqs in between included.
+    /// The time, including softirqs during it.
     pub time: Pause,
-    /// Its name, as `ps` has it.
+    /// Name of the task, as `ps` prints it.
     pub task: String,
 }
 
-/// What threads and programs share of a CPU [ns of `CLOCK_MONOTONIC`, of the last a duration].
+/// Words shared by threads and programs for a CPU [ns of `CLOCK_MONOTONIC`; the last one a duration].
 #[derive(Clone, Copy)]
 pub(super) struct Words {
-    /// The threads' last beat.
+    /// Last beat of the threads.
     pub(super) alive: NonNull<AtomicU64>,
-    /// The programs' last transition.
+    /// Last transition seen by the programs.
     pub(super) last: NonNull<AtomicU64>,
-    /// The shortest pause as the programs learnt it; 0 until then.
+    /// Shortest pause as determined by the programs; 0 until then.
     pub(super) shortest: NonNull<AtomicU64>,
 }
 
-/// The memory in which a CPU's heartbeats are. It outlives every [`Heartbeat`].
+/// Memory with a CPU's heartbeats. It outlives every [`Heartbeat`].
 pub(super) trait Signs: fmt::Debug + Send + Sync {
-    /// Where the threads and the programs write.
+    /// The words that threads and programs write.
     fn words(&self) -> Words;
     /// The latest pauses that the programs recorded.
     fn noted(&self) -> Vec<Pause>;
-    /// The latest visits of other tasks that they recorded.
+    /// The latest visits of other tasks that the programs recorded.
     fn visits(&self) -> Vec<Visit>;
 }
 
@@ -83,7 +85,7 @@ struct Inner {
     turned_ns: AtomicU64,
 }
 
-/// The memory that threads and programs share.
+/// Memory shared by threads and programs.
 struct Shared {
     words: Words,
     signs: Box<dyn Signs>,
@@ -102,17 +104,17 @@ impl Shared {
     }
 }
 
-// SAFETY: the pointers are to atomics in memory that `signs` keeps, which is Send and Sync.
+// SAFETY: the pointers are to atomics in memory owned by `signs`, which is Send and Sync.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// How fast a CPU did a fixed piece of work: [`Heartbeat::turns`] of two moments make a speed.
+/// Speed of a CPU at a fixed piece of work: the difference of two [`Heartbeat::turns`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// Pieces of work that nothing interrupted.
+    /// Number of pieces of work that were not interrupted.
     pub count: u64,
-    /// Their time (ns).
+    /// Total time of these (ns).
     pub ns: u64,
 }
 
@@ -144,13 +146,14 @@ impl Heartbeat {
         })))
     }
 
-    /// Shortest pause that is recorded (ns); None: none is.
+    /// Shortest pause that is recorded (ns); None: pauses are not recorded.
     pub fn shortest_ns(&self) -> Option<u64> {
         let inner = self.0.as_ref()?;
         Some(inner.shared.as_ref().map_or(PLAIN_PAUSE_NS, Shared::shortest_ns))
     }
 
-    /// Records that the calling thread runs at `now_ns` of `CLOCK_MONOTONIC`. Call it more often than each [`PAUSE_NS`] while it runs.
+    /// Records that the calling thread runs at `now_ns` of `CLOCK_MONOTONIC`. While it runs, it must be called more
+    /// often than every [`PAUSE_NS`].
     #[inline]
     pub fn beat(&self, now_ns: u64) {
         let Some((inner, shared)) = self.0.as_ref().and_then(|inner| Some((inner, inner.shared.as_ref()?))) else {
@@ -165,14 +168,14 @@ impl Heartbeat {
         }
     }
 
-    /// Discards earlier beats: the calling thread begins to beat now.
+    /// Discards earlier beats: the calling thread starts to beat now.
     pub fn begin(&self, now_ns: u64) {
         if let Some(shared) = self.0.as_ref().and_then(|inner| inner.shared.as_ref()) {
             shared.word(|words| words.alive).store(now_ns, Ordering::Relaxed);
         }
     }
 
-    /// True where only the loop beats; `note` is for it.
+    /// True if only the loop beats, which then uses `note`.
     pub(crate) fn is_plain(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.shared.is_none())
     }
@@ -188,13 +191,13 @@ impl Heartbeat {
     #[inline]
     pub(crate) fn turned(&self, ns: u64) {
         if let Some(inner) = &self.0 {
-            // There is one loop a CPU: a load and a store are enough.
+            // There is one loop per CPU: a load and a store suffice.
             inner.turns.store(inner.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             inner.turned_ns.store(inner.turned_ns.load(Ordering::Relaxed) + ns, Ordering::Relaxed);
         }
     }
 
-    /// Pieces of work of the loop that keeps the CPU awake, so far.
+    /// Pieces of work done so far by the loop that keeps the CPU awake.
     pub fn turns(&self) -> Turns {
         let Some(inner) = &self.0 else { return Turns::default() };
         Turns { count: inner.turns.load(Ordering::Relaxed), ns: inner.turned_ns.load(Ordering::Relaxed) }
@@ -207,24 +210,24 @@ impl Heartbeat {
         }
     }
 
-    /// Whether something keeps the CPU from halting.
+    /// True if something keeps the CPU from halting.
     pub fn is_kept_awake(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.kept_awake.load(Ordering::Relaxed))
     }
 
-    /// The pauses that end behind `from_ns` and begin before `to_ns`, in order, those that overlap joined.
+    /// The pauses that end after `from_ns` and begin before `to_ns`, in order, with overlapping ones merged.
     pub fn pauses(&self, from_ns: u64, to_ns: u64) -> Vec<Pause> {
         let Some(inner) = &self.0 else { return Vec::new() };
         let mut all = inner.shared.as_ref().map(|shared| shared.signs.noted()).unwrap_or_default();
         all.extend(inner.noted.lock().unwrap_or_else(PoisonError::into_inner).iter());
-        // Those too that were noted before it was known how long a poll takes here.
+        // Also removes pauses recorded before it was known how long a poll takes here.
         let shortest_ns = inner.shared.as_ref().map_or(0, Shared::shortest_ns);
         all.retain(|pause| pause.overlaps(from_ns, to_ns) && pause.to_ns - pause.from_ns > shortest_ns);
         joined(all)
     }
 
-    /// The visits of other tasks, longer than [`PAUSE_NS`], that end behind `from_ns` and begin before `to_ns`, in order; None without the
-    /// programs.
+    /// Visits of other tasks longer than [`PAUSE_NS`] that end after `from_ns` and begin before `to_ns`, in order; None
+    /// without the programs.
     pub fn visits(&self, from_ns: u64, to_ns: u64) -> Option<Vec<Visit>> {
         let mut all = self.0.as_ref()?.shared.as_ref()?.signs.visits();
         all.retain(|visit| visit.time.overlaps(from_ns, to_ns));
@@ -234,7 +237,7 @@ impl Heartbeat {
 }
 
 impl Pause {
-    /// False for a place of the programs' memory that holds none.
+    /// False also for unused entries of the programs' memory.
     fn overlaps(&self, from_ns: u64, to_ns: u64) -> bool {
         self.from_ns < self.to_ns && self.to_ns > from_ns && self.from_ns < to_ns
     }
@@ -251,7 +254,7 @@ impl Inner {
     }
 }
 
-/// A program and a thread may both have recorded a pause.
+/// Merges pauses that both a program and a thread recorded.
 fn joined(mut all: Vec<Pause>) -> Vec<Pause> {
     all.sort_by_key(|pause| pause.from_ns);
     let mut joined: Vec<Pause> = Vec::new();
@@ -334,7 +337,7 @@ mod tests {
         );
     }
 
-    /// Whose polls were seen to take up to 1 ms.
+    /// Its polls were observed to take up to 1 ms.
     #[test]
     fn a_slow_host_s_polls_are_none() {
         let noted = vec![Pause { from_ns: 2 * MS, to_ns: 3 * MS }, Pause { from_ns: 5 * MS, to_ns: 8 * MS }];

@@ -1,4 +1,4 @@
-//! The kernel's own per-CPU counters: /proc/stat, softnet_stat, /proc/softirqs, /proc/interrupts.
+//! Per-CPU counters of the kernel: /proc/stat, softnet_stat, /proc/softirqs, /proc/interrupts.
 
 use super::{
     types::{Counters, MeterError},
@@ -6,8 +6,8 @@ use super::{
 };
 use crate::softnet::{self, PerCpu};
 
-/// /proc/stat of one CPU in ticks of 1/USER_HZ s. Guest time is contained in user and nice in the file;
-/// here too, so nothing is counted twice.
+/// Counters of one CPU in /proc/stat, in ticks of 1/USER_HZ s. As in the file, guest time is included in user and nice,
+/// so that nothing is counted twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticks {
     pub user: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// All time that was counted since `earlier`, steal included (s).
+    /// Sum of all times since `earlier`, steal included (s).
     pub(crate) fn counted_since_s(&self, earlier: &Self) -> f64 {
         let sum = |t: &Self| [t.user, t.nice, t.system, t.idle, t.iowait, t.irq, t.softirq, t.steal].iter().sum();
         let (before, now): (u64, u64) = (sum(earlier), sum(self));
@@ -29,7 +29,7 @@ impl Ticks {
     }
 }
 
-/// What has been counted on one CPU since boot.
+/// Counters of one CPU since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub ticks: Ticks,
@@ -43,9 +43,9 @@ pub(crate) struct Counts {
     pub timer_interrupts: Option<u64>,
 }
 
-/// Reads all counters of `cpus`, in their order. Only /proc/stat must exist.
+/// Reads all counters of `cpus`, in their order. Only /proc/stat is required.
 pub(crate) fn read(cpus: &[usize]) -> Result<Vec<Counts>, MeterError> {
-    // The slow one first and the packet counts last, so that these are next to what the caller reads after.
+    // The slow one first and the packet counts last, so that these are close in time to what the caller reads next.
     let interrupts = softnet::interrupts().unwrap_or_default();
     let stat = read_file("/proc/stat")?;
     let softirqs = softnet::softirqs().unwrap_or_default();
@@ -86,14 +86,14 @@ pub(crate) fn ticks(stat: &str, cpu: usize) -> Result<Ticks, MeterError> {
     Ok(Ticks { user, nice, system, idle, iowait, irq, softirq, steal })
 }
 
-/// The sum over the rows whose name matches, of `cpu`; `None` if no row does.
+/// Sum over the rows with a matching name, for `cpu`; `None` if there are none.
 fn sum(table: &PerCpu, cpu: usize, matches: impl Fn(&str) -> bool) -> Option<u64> {
     let rows = table.rows.keys().filter(|name| matches(name));
     let counts: Vec<u64> = rows.filter_map(|name| table.count(name, cpu as u32)).collect();
     (!counts.is_empty()).then(|| counts.iter().sum())
 }
 
-/// The increase from `earlier` to `later`. softnet_stat prints 32 bits, so it wraps there.
+/// Increase from `earlier` to `later`. softnet_stat prints 32 bits and wraps there.
 pub(crate) fn increase(earlier: &Counts, later: &Counts) -> Counters {
     let wrap32 = |a: Option<u64>, b: Option<u64>| Some(u64::from((b? as u32).wrapping_sub(a? as u32)));
     let plain = |a: Option<u64>, b: Option<u64>| b?.checked_sub(a?);
@@ -117,13 +117,13 @@ pub(crate) fn user_hz() -> f64 {
     if hz > 0 { hz as f64 } else { 100.0 }
 }
 
-/// Steal as a share of `elapsed_s`.
+/// Steal time as a share of `elapsed_s`.
 pub(crate) fn steal_share(earlier: &Ticks, later: &Ticks, elapsed_s: f64) -> f64 {
     share(earlier.steal, later.steal, elapsed_s)
 }
 
-/// A tick counter's increase as a share of `elapsed_s`. iowait and idle may step back a little (the
-/// kernel documents it); that is no time.
+/// Increase of a tick counter as a share of `elapsed_s`. iowait and idle may decrease slightly (documented by the
+/// kernel), which counts as 0.
 pub(crate) fn share(earlier: u64, later: u64, elapsed_s: f64) -> f64 {
     later.saturating_sub(earlier) as f64 / user_hz() / elapsed_s
 }

@@ -1,4 +1,4 @@
-//! Where the time of a CPU goes, measured in one of three ways.
+//! How the time of a CPU is spent, measured by one of three methods.
 //!
 //! | method | measures | resolution | overhead |
 //! | --- | --- | --- | --- |
@@ -6,9 +6,9 @@
 //! | [`Method::Procfs`] | classes as the timer tick saw them; softirq and IPI counts | 1/HZ samples, printed in 1/USER_HZ | nothing |
 //! | [`Method::Soaker`] | only what is left over for others | its iteration rate, with batch means | the CPU never idles |
 //!
-//! Where to start: [`choose`] selects the best that works here and reports why the better ones do not; [`CpuMeter`] is
-//! their common interface; [`CpuSplit`] is the result, which names its method. [`ebpf::EbpfMeter`] also gives the table
-//! of poll durations by packets that a calibration regresses on.
+//! Where to start: [`choose`] selects the best method that works here, and reports why better ones do not; [`CpuMeter`]
+//! is their common interface; [`CpuSplit`] is the result, which names its method. [`ebpf::EbpfMeter`] also gives the
+//! table of poll durations by packets that calibration uses.
 
 mod choose;
 pub mod ebpf;

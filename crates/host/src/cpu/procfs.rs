@@ -1,11 +1,10 @@
 //! CPU shares from procfs.
 //!
-//! With CONFIG_TICK_CPU_ACCOUNTING (most kernels) /proc/stat is a sample taken by the timer tick: what ran
-//! when the tick came gets the whole tick. A share p over n ticks has the standard error
-//! sqrt(p (1 - p) / n), and work that starts in step with the tick is seen too often or never. ksoftirqd's
-//! protocol work counts as softirq here. Watched tasks are read from their CPU clocks, which are exact
-//! but include the interrupts and softirqs on top of the task: `application` is an upper bound, capped
-//! by the task time the tick saw.
+//! With CONFIG_TICK_CPU_ACCOUNTING (most kernels) /proc/stat is sampled by the timer tick: what runs at the tick is
+//! charged the whole tick. A share p over n ticks has the standard error sqrt(p (1 - p) / n), and work that starts in
+//! step with the tick is seen too often or never. Protocol work of ksoftirqd counts as softirq here. Watched tasks are
+//! read from their CPU clocks, which are exact but include interrupts and softirqs during the task: `application` is an
+//! upper bound, limited by the task time that the tick saw.
 
 use super::{
     kernel_counts::{self, Counts},
@@ -28,7 +27,7 @@ pub struct ProcfsMeter {
 struct Reading {
     at_ns: u64,
     counts: Vec<Counts>,
-    /// CPU time of all watched tasks (ns); `None` when one of them is gone.
+    /// CPU time of all watched tasks (ns); `None` if one of them has ended.
     watched_ns: Option<u64>,
     loop_ns: u64,
 }
@@ -37,7 +36,7 @@ impl ProcfsMeter {
     /// Starts measuring.
     ///
     /// # Errors
-    /// No such CPU or task; /proc/stat is not readable.
+    /// A CPU or task does not exist, or /proc/stat is not readable.
     pub fn start(spec: MeterSpec) -> Result<Self, MeterError> {
         check(&spec)?;
         let mark = Reading::take(&spec)?;
@@ -74,12 +73,11 @@ impl ProcfsMeter {
         let elapsed_s = (now.at_ns - self.mark.at_ns).max(1) as f64 * 1e-9;
         let (earlier, later) = (&self.mark.counts[index], &now.counts[index]);
         let (a, b) = (&earlier.ticks, &later.ticks);
-        // Whole ticks can add up to a little more than the interval; as shares of what was counted they cannot
-        // exceed the CPU.
+        // Whole ticks may add up to slightly more than the interval; as shares of their sum they cannot exceed the CPU.
         let counted_s = elapsed_s.max(b.counted_since_s(a));
         let share = |a, b| kernel_counts::share(a, b, counted_s);
         let ticked = share(a.user + a.nice + a.system, b.user + b.nice + b.system);
-        // A loop that keeps the CPU from halting gives way to all else: its time was available.
+        // A loop that keeps the CPU from halting yields to everything else: its time was available.
         let looped = now.loop_ns.saturating_sub(self.mark.loop_ns) as f64 * 1e-9 / counted_s;
         let looped = if self.spec.cpus.len() == 1 { looped.min(ticked) } else { 0.0 };
         let tasks = ticked - looped;
@@ -118,7 +116,7 @@ impl ProcfsMeter {
         self.spec.watch.contains(&Watch::Process(std::process::id()))
     }
 
-    /// The coarser of the tick and the unit /proc/stat is printed in (s).
+    /// The larger of the tick and the unit of /proc/stat (s).
     fn resolution_s(&self) -> f64 {
         let printed = 1.0 / kernel_counts::user_hz();
         self.tick_hz.map_or(printed, |hz| printed.max(1.0 / hz))
@@ -154,20 +152,20 @@ impl Reading {
     }
 }
 
-/// CPU time a watched task has used (ns); `None` if it is gone.
+/// CPU time of a watched task (ns); `None` if it has ended.
 fn task_cpu_ns(watch: Watch) -> Option<u64> {
     match watch {
         Watch::Process(pid) => clock_ns(process_cpu_clock(pid)).ok(),
         Watch::Thread(tid) if Path::new(&format!("/proc/self/task/{tid}")).exists() => {
             clock_ns(thread_cpu_clock(tid)).ok()
         }
-        // Other processes' thread clocks cannot be read; schedstat has the same number, as of the last
-        // tick or switch, wherever CONFIG_SCHED_INFO is on.
+        // Thread clocks of other processes cannot be read; schedstat has the same number as of the last tick or switch,
+        // if CONFIG_SCHED_INFO is set.
         Watch::Thread(tid) => process::scheduled(tid, tid).map(|scheduled| scheduled.ran_ns),
     }
 }
 
-/// CONFIG_HZ, from the running kernel's configuration where it is published.
+/// CONFIG_HZ, from the running kernel's configuration if that is readable.
 fn tick_hz() -> Option<f64> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let from_boot = fs::read_to_string(format!("/boot/config-{}", release.trim())).ok();

@@ -1,17 +1,16 @@
-//! The time of a CPU that is left over, used up and counted.
+//! The soaker: uses up the remaining time of a CPU, and counts it.
 //!
-//! A thread of policy SCHED_IDLE, pinned to the measured CPU, counts iterations of a fixed piece of work.
-//! It runs only when nothing else wants the CPU (next to a busy ordinary task it still gets about 0.3 %),
-//! so its rate over its rate on an idle CPU is the share that was available to others. This is the
-//! definition of "CPU available" that needs no trust in the kernel's accounting; interrupts, softirqs,
-//! and steal all lower it.
+//! A thread with policy SCHED_IDLE, pinned to the measured CPU, counts iterations of a fixed piece of work. It runs
+//! only if nothing else needs the CPU (next to a busy normal task it still gets about 0.3 %), so that its rate divided
+//! by its rate on an idle CPU is the share that was available to others. This definition of "CPU available" does not
+//! rely on the kernel's accounting; interrupts, softirqs and steal all reduce it.
 //!
-//! The idle rate is calibrated against the thread's own CPU time, so it is right also when the CPU is
-//! partly busy meanwhile: batches of iterations per CPU second, of which the median of the upper quarter
-//! is taken, because disturbances (interrupts inside the CPU time) only ever lower a batch.
+//! The idle rate is calibrated against the thread's own CPU time, so that it is correct even if the CPU is partly busy:
+//! iterations per CPU second in batches, of which the median of the upper quarter is used, because disturbances
+//! (interrupts during the CPU time) only reduce a batch's rate.
 //!
-//! What it changes: the CPU never idles. Wake-ups get cheaper (no exit from HLT or a deeper state), the
-//! clock stays up, and an SMT sibling loses some of its speed.
+//! Side effects: the CPU never idles. Wake-ups get cheaper (no exit from HLT or a deeper state), the clock frequency
+//! stays high, and an SMT sibling becomes slower.
 
 mod batches;
 
@@ -34,16 +33,16 @@ use std::{
     time::Duration,
 };
 
-/// Multiplications in one iteration: about 0.4 us, far below a packet's cost, far above the count's.
+/// Multiplications per iteration: about 0.4 us, far below a packet's cost and far above the cost of counting.
 const WORK: u32 = 256;
 /// Time between two samples of the counters.
 const SAMPLE: Duration = Duration::from_millis(20);
-/// Samples kept; at 20 ms this is more than half an hour, later ones are dropped.
+/// Most samples stored; at 20 ms more than half an hour. Later ones are dropped.
 const MOST_SAMPLES: usize = 100_000;
-/// Least CPU time a calibration batch must hold (ns), so that clock granularity stays below 0.1 %.
+/// Least CPU time of a calibration batch (ns), so that clock granularity stays below 0.1 %.
 const LEAST_BATCH_NS: u64 = 500_000;
 
-/// The soaker meter: one thread a measured CPU, and one that samples their counts.
+/// The soaker meter: one thread per measured CPU, and one that samples their counts.
 #[derive(Debug)]
 pub struct SoakerMeter {
     spec: MeterSpec,
@@ -69,12 +68,12 @@ struct Shared {
     samples: Mutex<Vec<Sample>>,
 }
 
-/// On a cache line of its own, so that soakers do not slow each other.
+/// On its own cache line, so that soakers do not slow each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counter(AtomicU64);
 
-/// Below this share of the calibrated speed a note is added.
+/// Share of the calibrated speed below which a note is added.
 const SLOW: f64 = 0.95;
 
 impl Shared {
@@ -87,11 +86,11 @@ impl Shared {
 }
 
 impl SoakerMeter {
-    /// Starts the threads and calibrates for `calibration` (200 ms is enough on an idle CPU).
+    /// Starts the threads and calibrates for `calibration` (200 ms suffices on an idle CPU).
     ///
     /// # Errors
-    /// No such CPU; the threads cannot be pinned or given SCHED_IDLE; the CPU is so busy that the
-    /// calibration saw almost nothing of it.
+    /// A CPU does not exist; the threads cannot be pinned or given SCHED_IDLE; or the CPU is so busy that the
+    /// calibration got almost no time of it.
     pub fn start(spec: MeterSpec, calibration: Duration) -> Result<Self, MeterError> {
         check(&spec)?;
         let shared =
@@ -115,12 +114,12 @@ impl SoakerMeter {
         Ok(meter)
     }
 
-    /// The calibrated rate of each CPU when idle, in iterations a second.
+    /// The calibrated rate of each CPU when idle (iterations/s).
     pub fn idle_rates(&self) -> Vec<f64> {
         self.soakers.iter().map(|soaker| soaker.idle_rate).collect()
     }
 
-    /// The threads that soak, by thread id: watched by another meter, their time is what was left over.
+    /// Thread IDs of the soakers: if another meter watches them, their time is the available time.
     pub fn threads(&self) -> Vec<u32> {
         self.soakers.iter().map(|soaker| soaker.thread).collect()
     }
@@ -129,7 +128,7 @@ impl SoakerMeter {
         self.soakers.iter().map(|soaker| clock_ns(thread_cpu_clock(soaker.thread)).ok()).collect()
     }
 
-    /// Iterations per CPU second since the mark, over the calibrated rate.
+    /// Iterations per CPU second since the mark, relative to the calibrated rate.
     fn speed(&self, index: usize, last: &Sample) -> Option<f64> {
         let ran_ns = self.cpu_ns()[index]?.checked_sub(self.mark_cpu_ns[index]?)?;
         let iterations = last.iterations[index].checked_sub(self.mark.iterations[index])?;
@@ -178,7 +177,7 @@ impl SoakerMeter {
         let handle = thread::Builder::new()
             .name("soaker/sampler".to_owned())
             .spawn(move || {
-                // Best effort: on a machine with no other CPU it samples from where it may.
+                // Best effort: on a machine with no other CPU it samples on any CPU.
                 if let Some(cpu) = online_cpus().into_iter().find(|cpu| !measured.contains(cpu)) {
                     let _ = pin_to(cpu);
                 }
@@ -251,7 +250,7 @@ impl Drop for SoakerMeter {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for handle in self.threads.drain(..) {
-            // A soaker that panicked has nothing more to report.
+            // A soaker that panicked has no more results.
             let _ = handle.join();
         }
     }
@@ -266,7 +265,7 @@ fn soak(shared: &Shared, index: usize) {
     let (mut state, mut iterations) = (1u64, 0u64);
     while !shared.stop.load(Ordering::Relaxed) {
         for _ in 0..WORK {
-            // Each step needs the one before, so the time does not depend on how wide the CPU is.
+            // Each step depends on the one before, so that the time does not depend on the CPU's width.
             state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         }
         iterations += 1;

@@ -1,4 +1,4 @@
-//! The whole host's CPU time as /proc/stat splits it, CPU by CPU.
+//! CPU time of the whole host from /proc/stat, CPU by CPU.
 
 use netcliff_core::cpus::CpuRow;
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use super::kernel_counts::{self, Ticks};
 use super::types::MeterError;
 use super::util::{online_cpus, read_file};
 
-/// A reading of /proc/stat; two make a split.
+/// A reading of /proc/stat; the difference of two gives shares.
 #[derive(Debug, Clone)]
 pub struct SystemStamp {
     cpus: Vec<(usize, Ticks)>,
 }
 
-/// One CPU's time between two readings, as shares (0 to 1) of what the kernel counted on it. Guest time is
-/// contained in user and nice, once.
+/// Time of one CPU between two readings, as shares (0 to 1) of the time counted on it. Guest time is included in user
+/// and nice, and nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SystemShares {
@@ -34,7 +34,7 @@ pub struct SystemShares {
     pub softirq: f64,
     /// Taken by the hypervisor.
     pub steal: f64,
-    /// Idle and waiting for disks.
+    /// Idle, including waiting for disks.
     pub idle: f64,
 }
 
@@ -49,7 +49,7 @@ impl SystemShares {
         self.busy() * self.counted_s
     }
 
-    /// The shares alone.
+    /// The shares as a row.
     pub fn row(&self) -> CpuRow {
         let Self { cpu, counted_s: _, user, nice, system, irq, softirq, steal, idle } = *self;
         CpuRow { cpu, user, nice, system, irq, softirq, steal, idle }
@@ -83,7 +83,7 @@ impl SystemStamp {
         self.cpus.iter().map(|(cpu, ticks)| (u32::try_from(*cpu).unwrap_or(u32::MAX), of(ticks))).collect()
     }
 
-    /// What each CPU of both readings did in between; CPUs on which no tick was counted are left out.
+    /// Shares of each CPU that is in both readings; CPUs without any ticks in between are left out.
     pub fn until(&self, later: &Self) -> Vec<SystemShares> {
         let pairs = self.cpus.iter().filter_map(|(cpu, from)| {
             let (_, to) = later.cpus.iter().find(|(other, _)| other == cpu)?;

@@ -13,7 +13,7 @@ pub enum Method {
     Ebpf,
     /// The kernel's counters in procfs: sampled by the timer tick.
     Procfs,
-    /// A SCHED_IDLE thread that soaks up what is left.
+    /// A SCHED_IDLE thread that uses the remaining time.
     Soaker,
 }
 
@@ -46,17 +46,17 @@ pub enum MeterError {
     /// The method does not work on this machine or in this build.
     #[error("CPU accounting by {method} is not available: {reason}")]
     Unavailable {
-        /// The method requested.
+        /// The requested method.
         method: Method,
-        /// What is missing and, where there is one, the remedy.
+        /// What is missing, and the remedy if there is one.
         reason: String,
     },
-    /// A CPU that is not online (or beyond what the method can watch).
+    /// A CPU that is not online (or has a number beyond the method's limit).
     #[error("CPU {cpu} cannot be measured: online CPUs are {online}")]
     NoSuchCpu {
-        /// The number requested.
+        /// The requested number.
         cpu: usize,
-        /// The CPUs there are, in the kernel's list form.
+        /// The online CPUs, in the kernel's list format.
         online: String,
     },
     /// No CPU was named.
@@ -65,10 +65,10 @@ pub enum MeterError {
     /// A watched process or thread that does not exist.
     #[error("{watch} cannot be watched: it does not exist (any more)")]
     NoSuchTask {
-        /// What was to be watched.
+        /// The process or thread.
         watch: Watch,
     },
-    /// A method name that is not one.
+    /// The name of a method that does not exist.
     #[error("`{0}` is not a method of CPU accounting: give ebpf, procfs or soaker")]
     UnknownMethod(String),
     /// Reading failed after the meter had started.
@@ -76,10 +76,10 @@ pub enum MeterError {
     Read {
         /// The file or call.
         what: String,
-        /// The cause.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A kernel file that does not have its documented form.
+    /// A kernel file without its documented form.
     #[error("{file} has an unexpected form: {detail}")]
     Form {
         /// The file.
@@ -89,7 +89,7 @@ pub enum MeterError {
     },
 }
 
-/// Whose time counts as the application's.
+/// Tasks whose time counts as the application's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -109,25 +109,22 @@ impl fmt::Display for Watch {
     }
 }
 
-/// What to measure.
+/// CPUs and tasks to measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MeterSpec {
     /// The CPUs, by number; at least one.
     pub cpus: Vec<usize>,
-    /// Whose time is the application's; may be empty.
+    /// Tasks whose time counts as the application's; may be empty.
     pub watch: Vec<Watch>,
 }
 
-/// Shares of one CPU's wall time over the interval, each 0 to 1; `None`: this method cannot tell.
-///
-/// By eBPF `interrupt + protocol + transmit + softirq_other + application + ksoftirqd + other + idle +
-/// unaccounted` is 1. The other methods' shares need not sum to 1; see their modules.
+/// Shares of one CPU's elapsed time in the interval, each 0 to 1; `None`: the method cannot measure it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shares {
     /// Hard interrupts: devices, timer, IPIs.
     pub interrupt: Option<f64>,
-    /// Of these, the handlers of devices.
+    /// Part of `interrupt` in the handlers of devices.
     #[serde(default)]
     pub device_interrupt: Option<f64>,
     /// Receive processing: NET_RX softirqs and NAPI threads. By procfs: all softirqs.
@@ -138,17 +135,17 @@ pub struct Shares {
     pub softirq_other: Option<f64>,
     /// The watched tasks. By eBPF without what interrupted them; by procfs an upper bound.
     pub application: Option<f64>,
-    /// The ksoftirqd thread outside softirqs: what handing work to it costs.
+    /// The ksoftirqd thread outside softirqs: the cost of handing work to it.
     pub ksoftirqd: Option<f64>,
     /// All other tasks.
     pub other: Option<f64>,
-    /// Nothing to do.
+    /// Idle time.
     pub idle: Option<f64>,
     /// Time before the first transition was seen on the CPU.
     pub unaccounted: Option<f64>,
     /// Taken by the hypervisor, from /proc/stat in steps of 10 ms. It overlaps the other shares.
     pub steal: Option<f64>,
-    /// What another program could still have had: idle time, or the soaker's share.
+    /// Time that another program could have used: idle time, or the soaker's share.
     pub available: Option<f64>,
 }
 
@@ -172,30 +169,30 @@ impl Shares {
     }
 }
 
-/// What happened on one CPU during the interval; counts, `None`: this method cannot tell.
+/// Counts of events on one CPU in the interval; `None`: the method cannot measure it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counters {
     /// NAPI polls (per-CPU backlog and devices) that ran on this CPU.
     pub polls: Option<u64>,
-    /// Packets these polls processed. A packet that RPS moves is polled on both CPUs.
+    /// Packets processed by these polls. A packet moved by RPS is polled on both CPUs.
     pub packets: Option<u64>,
     /// Polls of the per-CPU backlog (loopback, veth, RPS).
     pub backlog_polls: Option<u64>,
-    /// Packets these processed.
+    /// Packets processed by these polls.
     pub backlog_packets: Option<u64>,
-    /// Polls that found nothing.
+    /// Polls that found no packets.
     pub empty_polls: Option<u64>,
-    /// Polls that used their whole weight.
+    /// Polls that processed their whole weight.
     pub full_polls: Option<u64>,
     /// NET_RX softirqs.
     pub softirqs: Option<u64>,
-    /// NET_RX softirqs run on the way out of an interrupt or by the idle task.
+    /// NET_RX softirqs run at the end of an interrupt or by the idle task.
     pub softirqs_from_irq: Option<u64>,
     /// NET_RX softirqs run by ksoftirqd.
     pub softirqs_from_ksoftirqd: Option<u64>,
-    /// NET_RX softirqs run by a task as it left a section with softirqs disabled. This and
-    /// `softirqs_from_irq` are told apart by the time since the last interrupt (2 us).
+    /// NET_RX softirqs run by a task when it left a section with softirqs disabled. They are distinguished from
+    /// `softirqs_from_irq` by the time since the last interrupt (2 us).
     pub softirqs_from_process: Option<u64>,
     /// Inter-processor interrupts: function calls and reschedules.
     pub ipis: Option<u64>,
@@ -211,13 +208,13 @@ pub struct Counters {
     pub softnet_processed: Option<u64>,
     /// softnet_stat: packets dropped because the backlog was full.
     pub softnet_dropped: Option<u64>,
-    /// softnet_stat: NET_RX stopped with work left (budget or time used up).
+    /// softnet_stat: NET_RX softirqs that stopped with work left (budget or time exhausted).
     pub time_squeezes: Option<u64>,
     /// softnet_stat: IPIs received from RPS on another CPU.
     pub rps_ipis: Option<u64>,
 }
 
-/// Events of the queue that packets are received from.
+/// Events of the queue from which packets are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reception {
     /// Polls.
@@ -229,10 +226,11 @@ pub struct Reception {
 }
 
 impl Counters {
-    /// Of the per-CPU backlog where most packets go through it, else of the devices. None: this method cannot tell.
+    /// Events of the per-CPU backlog if most packets go through it, otherwise of devices. None: the method cannot
+    /// measure it.
     pub fn reception(&self) -> Option<Reception> {
         let backlog = Reception { polls: self.backlog_polls?, packets: self.backlog_packets?, interrupts: self.ipis? };
-        // RPS on one CPU polls a packet twice: at the device, and at the backlog.
+        // With RPS on one CPU a packet is polled twice: at the device, and at the backlog.
         let packets = self.packets?.saturating_sub(backlog.packets);
         if 2 * backlog.packets >= packets {
             return Some(backlog);
@@ -242,7 +240,7 @@ impl Counters {
     }
 }
 
-/// A sampled figure: mean and the half-width of its interval.
+/// A sampled figure: mean and half width of its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
@@ -252,20 +250,20 @@ pub struct Estimate {
     pub half_width: Option<f64>,
     /// The confidence, for example 0.95.
     pub confidence: f64,
-    /// How many batches.
+    /// Number of batches.
     pub batches: usize,
 }
 
-/// Which poll of a batch. They differ in what the time from the previous event holds.
+/// Position of a poll in its softirq, which determines what the time since the previous event includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PollKind {
-    /// First of a NET_RX softirq that found the CPU idle: includes entry and cold caches.
+    /// First poll of a NET_RX softirq that found the CPU idle: includes entry and cold caches.
     FirstFromIdle,
-    /// First of a NET_RX softirq that interrupted or followed a task.
+    /// First poll of a NET_RX softirq that interrupted or followed a task.
     FirstFromBusy,
-    /// A further poll of the same softirq.
+    /// A later poll of the same softirq.
     Next,
     /// A poll in a NAPI thread.
     Threaded,
@@ -276,53 +274,53 @@ impl PollKind {
     pub const ALL: [Self; 4] = [Self::FirstFromIdle, Self::FirstFromBusy, Self::Next, Self::Threaded];
 }
 
-/// All polls of one kind that processed the same number of packets.
+/// All polls of one kind with the same number of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PollCell {
-    /// Which poll of a batch.
+    /// Position of the polls in their softirqs.
     pub kind: PollKind,
-    /// Fewest packets a poll in this cell processed.
+    /// Fewest packets of a poll in this cell.
     pub work_low: u32,
-    /// Most packets; equal to `work_low` up to 64; `None`: no limit.
+    /// Most packets of a poll; equal to `work_low` up to 64. `None`: no limit.
     pub work_high: Option<u32>,
-    /// Polls.
+    /// Number of polls.
     pub polls: u64,
-    /// Packets over all of them.
+    /// Total number of packets.
     pub packets: u64,
-    /// Time over all of them (s), without the interrupts in between.
+    /// Total time (s), without interrupts during the polls.
     pub total_s: f64,
     /// Sum of the squared times (s^2), for the variance.
     pub total_squared_s2: f64,
 }
 
-/// How long polls took, by packets processed. Empty cells are left out.
+/// Durations of polls, by packets processed, without empty cells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PollTable {
-    /// The cells that were hit.
+    /// The cells with polls.
     pub cells: Vec<PollCell>,
     /// Time in NET_RX softirqs after their last poll (s).
     pub tail_s: f64,
-    /// Polls in which a driver gave GRO a packet of its ring.
+    /// Polls in which a driver passed a packet of its ring to GRO.
     #[serde(default)]
     pub looks: u64,
-    /// Time from the start of those until their first packet (s), without the interrupts in between.
+    /// Total time from the start of these until their first packet (s), without interrupts.
     #[serde(default)]
     pub look_s: f64,
-    /// Those of them in which a device interrupted before their first packet.
+    /// Number of these with a device interrupt before their first packet.
     #[serde(default)]
     pub hit_looks: u64,
-    /// Their time until it (s), without the handlers.
+    /// Total time of the latter until their first packet (s), without the handlers.
     #[serde(default)]
     pub hit_look_s: f64,
-    /// Interrupts of devices in that time.
+    /// Device interrupts in that time.
     #[serde(default)]
     pub look_hits: u64,
-    /// Interrupts of devices that hit the watched task.
+    /// Device interrupts that interrupted the watched task.
     #[serde(default)]
     pub hit_application: u64,
-    /// Interrupts of devices that hit a NET_RX softirq.
+    /// Device interrupts that interrupted a NET_RX softirq.
     #[serde(default)]
     pub hit_softirqs: u64,
 }
@@ -334,14 +332,14 @@ impl PollTable {
         let mut buckets = [0; 10];
         for cell in &self.cells {
             let bucket = (32 - cell.work_low.leading_zeros()).min(9);
-            // A cell above 64 covers one bucket, but the first of them (65..=127) misses its 64.
+            // A cell above 64 covers one bucket; only the first of them (65..=127) lacks its 64.
             buckets[bucket as usize] += cell.polls;
         }
         buckets
     }
 }
 
-/// What one CPU did between two marks.
+/// Activity of one CPU between two marks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuSplit {
@@ -353,23 +351,23 @@ pub struct CpuSplit {
     pub elapsed_s: f64,
     /// Shares of the CPU.
     pub shares: Shares,
-    /// Interval for `shares.available` where it was sampled (the soaker).
+    /// Interval of `shares.available` if it was sampled (by the soaker).
     pub available: Option<Estimate>,
     /// Counts.
     pub counters: Counters,
-    /// Smallest difference of a share this interval can show.
+    /// Smallest difference of a share that can be detected in this interval.
     pub resolution_share: f64,
-    /// Share of this CPU the meter itself used; it is contained in the other shares. `None`: not measured.
+    /// Share of this CPU used by the meter itself; included in the other shares. `None`: not measured.
     pub overhead_share: Option<f64>,
-    /// Poll durations, where the method knows them.
+    /// Poll durations; None if the method does not measure them.
     pub polls: Option<PollTable>,
-    /// What a reader must know to read this correctly; complete sentences.
+    /// What a reader must know for a correct interpretation; complete sentences.
     pub notes: Vec<String>,
 }
 
 /// A running CPU meter. It is started by its constructor (or [`super::choose`]) and stops on drop.
 pub trait CpuMeter: Send {
-    /// How it measures.
+    /// Its method.
     fn method(&self) -> Method;
 
     /// Counts one more task as the application, and starts a new interval.
@@ -384,15 +382,15 @@ pub trait CpuMeter: Send {
     /// A kernel file could not be read.
     fn mark(&mut self) -> Result<(), MeterError>;
 
-    /// What each CPU of the specification did since the last [`CpuMeter::mark`] (or the start), in the
-    /// order of the specification. The mark stays where it is.
+    /// Activity of each CPU since the last [`CpuMeter::mark`] (or the start), in the order of the specification. The
+    /// mark does not change.
     ///
     /// # Errors
     /// A kernel file could not be read.
     fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError>;
 
-    /// The heartbeat for threads on `cpu`, by which pauses of the CPU show; None: this method cannot distinguish them from the time
-    /// of other tasks and softirqs.
+    /// The heartbeat for threads on `cpu`, which shows pauses of the CPU; None: this method cannot distinguish pauses
+    /// from the time of other tasks and softirqs.
     fn heartbeat(&self, _cpu: usize) -> Option<Heartbeat> {
         None
     }

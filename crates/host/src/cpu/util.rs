@@ -1,4 +1,4 @@
-//! Small things the meters share: clocks, CPU numbers, running on a CPU.
+//! Helpers shared by the meters: clocks, CPU numbers, running on a CPU.
 
 use super::types::{MeterError, MeterSpec, Watch};
 use std::{fs, io, path::Path};
@@ -8,7 +8,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC always exists on Linux")
 }
 
-/// Any clock (ns); fails for the CPU clock of a task that is gone.
+/// Reads any clock (ns); fails for the CPU clock of a task that has ended.
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec for the call to write to.
@@ -18,15 +18,15 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The CPU clock of a whole process (see clock_getcpuclockid(3)); ns on any kernel with CFS or EEVDF.
+/// The CPU clock of a whole process (clock_getcpuclockid(3)); in ns on any kernel with CFS or EEVDF.
 pub(crate) fn process_cpu_clock(pid: u32) -> libc::clockid_t {
-    // The kernel's own encoding: ~pid << 3 | CPUCLOCK_SCHED.
+    // As encoded by the kernel: ~pid << 3 | CPUCLOCK_SCHED.
     (!(pid as libc::clockid_t) << 3) | 2
 }
 
 /// The CPU clock of one thread of this process.
 pub(crate) fn thread_cpu_clock(tid: u32) -> libc::clockid_t {
-    // As above with CPUCLOCK_PERTHREAD_MASK.
+    // As encoded by the kernel, with CPUCLOCK_PERTHREAD_MASK.
     (!(tid as libc::clockid_t) << 3) | 4 | 2
 }
 
@@ -35,13 +35,13 @@ pub(crate) fn this_thread() -> u32 {
     crate::system::thread_id() as u32
 }
 
-/// Reads a file with an error that names it.
+/// Reads a file; an error names it.
 pub(crate) fn read_file(path: impl AsRef<Path>) -> Result<String, MeterError> {
     let path = path.as_ref();
     fs::read_to_string(path).map_err(|source| MeterError::Read { what: path.display().to_string(), source })
 }
 
-/// The online CPUs; as many as this thread may run on where the kernel does not tell.
+/// The online CPUs; if the kernel does not report them, as many as this thread may run on.
 pub(crate) fn online_cpus() -> Vec<usize> {
     match crate::inventory::online_cpus(Path::new("/")) {
         none if none.is_empty() => (0..std::thread::available_parallelism().map_or(1, |n| n.get())).collect(),
@@ -49,7 +49,7 @@ pub(crate) fn online_cpus() -> Vec<usize> {
     }
 }
 
-/// Checks a specification before any meter acts on it.
+/// Checks a specification before a meter uses it.
 pub(crate) fn check(spec: &MeterSpec) -> Result<(), MeterError> {
     if spec.cpus.is_empty() {
         return Err(MeterError::NoCpu);
@@ -67,7 +67,7 @@ pub(crate) fn check(spec: &MeterSpec) -> Result<(), MeterError> {
 /// Checks that a task to be watched exists.
 pub(crate) fn check_watch(watch: Watch) -> Result<(), MeterError> {
     let (Watch::Process(id) | Watch::Thread(id)) = watch;
-    // /proc/TID exists for threads too, although it is not listed.
+    // /proc/TID exists for threads, too, although it is not listed.
     if id == 0 || !Path::new(&format!("/proc/{id}")).exists() {
         return Err(MeterError::NoSuchTask { watch });
     }
@@ -88,7 +88,7 @@ pub(crate) fn t_95(degrees_of_freedom: usize) -> f64 {
     match degrees_of_freedom {
         0 => f64::INFINITY,
         n if n <= TABLE.len() => TABLE[n - 1],
-        // Cornish-Fisher around the normal quantile; within 0.001 above 30.
+        // Cornish-Fisher expansion around the normal quantile; error below 0.001 above 30.
         n => 1.95996 + 2.3722 / n as f64 + 2.8225 / (n as f64).powi(2),
     }
 }

@@ -1,4 +1,4 @@
-//! Speed and duplex of a held device: negotiated where that can be, else set by hand.
+//! Speed and duplex of a held device: negotiated if possible, otherwise set manually.
 
 use super::{DeviceError, DeviceHold, DeviceState, read};
 use crate::{
@@ -6,22 +6,22 @@ use crate::{
     setting::Setting,
 };
 
-/// From here on a link has to be negotiated, IEEE 802.3 clause 28D (Mbit/s).
+/// Speed from which a link must be negotiated, IEEE 802.3 clause 28D (Mbit/s).
 const NEGOTIATED_MBPS: u32 = 1000;
 
 impl DeviceHold {
-    /// Sets the link to a speed and a duplex, or back to how they were negotiated or set when it was found, and returns
-    /// the state after it. Without a link at them it is set back as it was found.
+    /// Sets the link to a speed and duplex, or restores its original negotiation or setting, and returns the resulting
+    /// state. If there is no link, the original setting is restored.
     ///
-    /// Offering the far end this mode only is tried first, since a switch that negotiates would take a link that is set by hand
-    /// for half duplex. By hand is left for far ends that do not negotiate.
+    /// First only this mode is advertised to the far end, because a switch that negotiates assumes half duplex for a
+    /// link that is set manually. Manual setting is for far ends that do not negotiate.
     pub(super) fn bring_link_to(&mut self, mode: LinkMode) -> Result<DeviceState, DeviceError> {
         if self.found.link == Some(mode) {
             return self.link_as_found();
         }
         let stands = self.negotiate_or_set(mode);
         let Some(why) = no_link(&stands) else { return stands };
-        // The request, and its answer, may go over this link.
+        // The request and its answer may use this link.
         self.link_as_found()?;
         Err(DeviceError::NoLink { interface: self.interface.clone(), mode, why })
     }
@@ -49,7 +49,7 @@ impl DeviceHold {
         self.set_link(&LinkSetting::Forced(mode), mode)
     }
 
-    /// Gives a negotiation time to come to a mode.
+    /// Gives negotiation time to reach a mode.
     fn set_link(&mut self, wanted: &LinkSetting, mode: LinkMode) -> Result<DeviceState, DeviceError> {
         if read(&self.interface)?.link_setting().as_ref() != Some(wanted) {
             self.write(&Setting::Link { interface: self.interface.clone() }, &wanted.to_string())?;
@@ -73,10 +73,10 @@ impl DeviceHold {
     }
 }
 
-/// Why there is no link to be used after it was set; None where there is, or something else failed.
+/// Why there is no usable link after setting it; None if there is one, or if another error occurred.
 ///
-/// A driver that reported the speed before and does not now has no link, even where the kernel has its carrier: with QEMU's
-/// igb set by hand nothing is received any more.
+/// A driver that reported the speed before and does not any more has no link, even if the kernel sees a carrier: QEMU's
+/// igb receives nothing after a manual setting.
 pub(super) fn no_link(stands: &Result<DeviceState, DeviceError>) -> Option<&'static str> {
     match stands {
         Ok(stands) if stands.link.is_none() => Some("its driver tells no speed then"),

@@ -1,4 +1,4 @@
-//! Stands in for the tracer in a build without eBPF.
+//! Replaces the tracer in a build without eBPF.
 
 use super::{Ask, Reading, TracerError, symbols::Symbols};
 use netcliff_core::{drops::Path, filter::Filter};

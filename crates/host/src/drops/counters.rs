@@ -1,7 +1,8 @@
-//! What was dropped by the counters that the kernel keeps anyway: [`Counters`], of the calling thread's network namespace.
+//! Drops according to the kernel's counters: [`Counters`], for the calling thread's network namespace.
 //!
-//! They tell places and some reasons, without flow, process or stack, and not what netfilter's rules, tc's filters or TCP dropped in most cases:
-//! `limits` of the answer say so. One packet may be in two of them (a device's and a protocol's).
+//! They give places and some reasons, but no flow, process or stack, and mostly not what netfilter's rules, tc's
+//! filters or TCP dropped: `limits` of the result says so. One packet may be in two of them (one of a device and one of
+//! a protocol).
 
 use super::{advice, symbols::Symbols};
 use crate::{
@@ -15,8 +16,8 @@ use netcliff_core::ledger::{LedgerRow, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// Counters of drops by protocol: table, name, place, what it counts. Sources: Documentation/networking/snmp_counter.rst, net/ipv4/proc.c,
-/// net/ipv6/proc.c.
+/// Drop counters of protocols: (table, name, place), each with its meaning. Sources:
+/// Documentation/networking/snmp_counter.rst, net/ipv4/proc.c, net/ipv6/proc.c.
 const PROTOCOLS: &[(&str, &str, Place)] = &[
     ("Ip", "InHdrErrors", Place::Ip),
     ("Ip", "InAddrErrors", Place::Ip),
@@ -50,7 +51,7 @@ const PROTOCOLS: &[(&str, &str, Place)] = &[
     ("TcpExt", "IPReversePathFilter", Place::Ip),
 ];
 
-/// The same of IPv6, which has one name each.
+/// Drop counters of IPv6, which have a single name.
 const PROTOCOLS6: &[(&str, Place)] = &[
     ("Ip6InHdrErrors", Place::Ip),
     ("Ip6InTooBigErrors", Place::Ip),
@@ -68,33 +69,33 @@ const PROTOCOLS6: &[(&str, Place)] = &[
     ("Udp6SndbufErrors", Place::Sender),
 ];
 
-/// Columns of /proc/net/stat/nf_conntrack (net/netfilter/nf_conntrack_standalone.c) that count packets that were not let through.
+/// Columns of /proc/net/stat/nf_conntrack (net/netfilter/nf_conntrack_standalone.c) that count dropped packets.
 const CONNTRACK: &[&str] = &["drop", "early_drop", "insert_failed"];
 
-/// Echo requests that came and were not answered.
+/// Echo requests that were received but not answered.
 pub(super) const NO_ANSWER: &str = "Icmp echo without an answer";
 pub(super) const NO_ANSWER6: &str = "Icmp6 echo without an answer";
-/// Where a tester's sink takes packets, at the device, only these have been passed: what is dropped behind it is the kernel's copy.
+/// Places before a device's tap, where a tester's sink takes packets: later drops are those of the kernel's copy.
 pub(super) const BEFORE_TAP: &[Place] = &[Place::Sender, Place::Qdisc, Place::Nic, Place::Xdp, Place::Backlog];
 
-/// What a counter counts, and where it stands.
+/// What a counter counts, and its source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     place: Place,
-    /// `Udp RcvbufErrors`, `rx_missed_errors`.
+    /// Name of the counter: `Udp RcvbufErrors`, `rx_missed_errors`.
     reason: String,
-    /// `/proc/net/snmp`, `eth0`.
+    /// Where it was read: `/proc/net/snmp`, `eth0`.
     source: String,
 }
 
-/// All counters of drops at one time.
+/// All drop counters at one time.
 #[derive(Debug, Clone)]
 pub struct Counters {
     at: Instant,
     values: BTreeMap<Name, u64>,
-    /// Devices without hardware.
+    /// Virtual devices.
     made: BTreeSet<String>,
-    /// Echo requests received and answers sent, of IPv4 and IPv6.
+    /// (echo requests received, answers sent), for IPv4 and IPv6.
     echoes: [(u64, u64); 2],
 }
 
@@ -105,7 +106,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Reads them. What the kernel does not offer is left out.
+    /// Reads the counters; those that the kernel does not have are left out.
     pub fn now() -> Counters {
         let mut counters = Counters::default();
         let root = "/proc/thread-self/net";
@@ -123,8 +124,8 @@ impl Counters {
         counters
     }
 
-    /// Only those of what is lost before the tap of a device, where a tester's sink takes packets: its kernel's own protocols drop what the
-    /// sink has.
+    /// Only counters of losses before a device's tap, where a tester's sink takes packets: protocols of its kernel drop
+    /// packets that the sink already has.
     #[must_use]
     pub fn up_to_tap(mut self) -> Counters {
         self.values.retain(|name, _| BEFORE_TAP.contains(&name.place));
@@ -136,7 +137,7 @@ impl Counters {
         *self.values.entry(name).or_default() += value;
     }
 
-    /// `Udp: NAME ..` and `Udp: VALUE ..`, line by line.
+    /// Reads lines `Udp: NAME ..` and `Udp: VALUE ..`.
     fn pairs(&mut self, text: &str, source: &str) {
         let lines: Vec<&str> = text.lines().collect();
         let (pairs, _) = lines.as_chunks::<2>();
@@ -171,7 +172,7 @@ impl Counters {
         }
     }
 
-    /// What rtnetlink says of each device and its qdiscs, and drivers by their own names.
+    /// Reads rtnetlink's counters of each device and its qdiscs, and the drivers' own ones.
     fn devices(&mut self) {
         let mut netlink = Rtnl::new();
         for link in netlink.links().unwrap_or_default() {
@@ -206,7 +207,8 @@ impl Counters {
         }
     }
 
-    /// What grew until a later reading, as rows; a counter that went back, or came since, did not grow.
+    /// Counters that increased until a later reading, as rows; a counter that decreased, or did not exist before, is
+    /// left out.
     pub fn until(&self, later: &Counters) -> Vec<LedgerRow> {
         let grown = later.values.iter().filter_map(|(name, now)| {
             let packets = now.saturating_sub(*self.values.get(name)?);
@@ -216,7 +218,7 @@ impl Counters {
         grown.chain(self.unanswered(later)).collect()
     }
 
-    /// What sockets lost by these counters. While it stays the same no socket has lost anything that they count.
+    /// Losses at sockets by these counters. While the sum stays the same, no socket has lost anything that they count.
     pub(super) fn at_sockets(&self) -> u64 {
         let of = |name: &Name| {
             name.reason.starts_with("TcpExt Listen")
@@ -225,19 +227,19 @@ impl Counters {
         self.values.iter().filter(|(name, _)| of(name)).map(|(_, count)| count).sum()
     }
 
-    /// True for a device without hardware: the kernel frees what it drops, where eBPF sees it.
+    /// True for a virtual device: the kernel frees its dropped packets, which eBPF sees.
     pub(super) fn is_made(&self, device: &str) -> bool {
         self.made.contains(device)
     }
 
-    /// Echo requests that had no answer: where the answer has no route the kernel counts nothing else.
+    /// Echo requests without an answer: if the answer has no route, the kernel counts nothing else.
     fn unanswered(&self, later: &Counters) -> Vec<LedgerRow> {
         let names = [(NO_ANSWER, "/proc/net/snmp"), (NO_ANSWER6, "/proc/net/snmp6")];
         let mut rows = Vec::new();
         for ((before, after), (reason, source)) in self.echoes.iter().zip(&later.echoes).zip(names) {
             let came = after.0.saturating_sub(before.0);
             let packets = came.saturating_sub(after.1.saturating_sub(before.1));
-            // In a flood the two are never read at one moment.
+            // In a flood the two counters are never read at the same time.
             if packets > came / 1000 {
                 let (reason, source) = (reason.to_owned(), source.to_owned());
                 rows.push(LedgerRow { place: Place::Ip, reason, packets, source });
@@ -246,7 +248,7 @@ impl Counters {
         rows
     }
 
-    /// The same as a page shows it.
+    /// The increases as they are shown by `netcliff drops`.
     pub fn drops(&self, later: &Counters, why: Option<&str>) -> Drops {
         let row = |row: LedgerRow| DropRow {
             reason: row.reason,
@@ -268,10 +270,11 @@ impl Counters {
     }
 }
 
-/// One loss under one name: its widest name that says the cause.
+/// Counts each loss once: keeps the most general name that gives the cause.
 pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     let of = |reason: &str| rows.iter().filter(|row| row.reason == reason).map(|row| row.packets).sum::<u64>();
-    // net/ipv4/tcp_input.c, tcp_conn_request: each of these is a ListenDrop, too. net/core/dev.c, enqueue_to_backlog: as is the flow limit.
+    // net/ipv4/tcp_input.c, tcp_conn_request: each of these is also a ListenDrop. net/core/dev.c, enqueue_to_backlog:
+    // the same for the flow limit.
     let parts = |reason: &str| match reason {
         "TcpExt ListenDrops" => of("TcpExt ListenOverflows") + of("TcpExt TCPReqQFullDrop"),
         "softnet flow_limit" => of("softnet dropped"),
@@ -287,7 +290,7 @@ pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     let mut kept: Vec<LedgerRow> = Vec::new();
     for row in &rows {
         let packets = row.packets.saturating_sub(parts(&row.reason));
-        // Drivers show one loss at the ring, or in an XDP program, under several names: the largest.
+        // Drivers count one loss at the ring, or in an XDP program, by several names: the largest counts.
         let same = |known: &&mut LedgerRow| {
             device(known) == device(row)
                 && (ring(known) && ring(row) || known.place == Place::Xdp && row.place == Place::Xdp)
@@ -302,14 +305,14 @@ pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     kept
 }
 
-/// What counters do not tell.
+/// What counters cannot show, as a sentence.
 pub fn limits() -> String {
     "counters tell neither flow nor process nor function, and not what rules of netfilter, filters of tc and most of TCP drop; one packet \
      may be in a device's and in a protocol's; the backlog's are of the whole host"
         .to_owned()
 }
 
-/// Echo requests that came and answers that went, in IPv4 and IPv6; read again where an answer was on its way.
+/// (echo requests, answers) of IPv4 and IPv6; read again if an answer was under way.
 fn echoes(snmp: &str, snmp6: &str) -> [(u64, u64); 2] {
     /// A request is answered within its own softirq.
     const TRIES: u32 = 5;
@@ -342,7 +345,7 @@ fn echoes(snmp: &str, snmp6: &str) -> [(u64, u64); 2] {
     last
 }
 
-/// Whether a driver's counter is of packets that were lost, by its name.
+/// True if a driver's counter counts lost packets, judging by its name.
 fn is_of_drops(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let lost = ["drop", "discard", "missed", "no_buf", "nobuf", "no_dma", "overrun", "out_of_buffer"]
@@ -351,7 +354,7 @@ fn is_of_drops(name: &str) -> bool {
     lost && !["packets_dropped_ok", "byte"].iter().any(|part| name.contains(part))
 }
 
-/// Symbols, or none with the reason in the page's limits.
+/// The kernel's symbols; if they are not readable the reason is in the result's limits.
 pub fn symbols() -> Symbols {
     Symbols::read().unwrap_or_default()
 }

@@ -1,7 +1,8 @@
-//! Collects what a trial's [`Ledger`] needs: [`Collector`].
+//! Collects the data of a trial's [`Ledger`]: [`Collector`].
 //!
-//! With eBPF the kernel's own reasons for the trial's flow alone are the rows. Counters then add what never became an skb (a NIC's ring, an
-//! XDP program in the driver), and else stand beside the sum as a second witness. Without eBPF counters are the rows; they include what others lost.
+//! With eBPF the rows are the kernel's drop reasons, for the trial's flow only. Counters add losses of packets that
+//! never became an skb (in a NIC's ring, or by an XDP program in the driver); the others are shown besides the sum as a
+//! check. Without eBPF, counters are the rows, and include losses of other traffic.
 
 use super::{
     Ask, Reading, Site, Tally, Tracer, TracerError,
@@ -14,30 +15,32 @@ use netcliff_core::filter::Filter;
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};
 use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
-/// A queue that was emptied at its end: what was in it was still inside. Sources: net/ipv4/udp.c, udp_destruct_common; net/core/skbuff.c.
+/// Functions that empty a queue when it is destroyed: its packets were still inside. Sources: net/ipv4/udp.c,
+/// udp_destruct_common; net/core/skbuff.c.
 pub(super) const EMPTIED: &[&str] =
     &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
-/// Where copies for captures end: the packet itself goes on.
+/// Functions that free copies for captures, while the packet itself continues.
 const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliver_clone"];
 
-/// How often both counts are read until nothing is dropped between them: a reading takes some 0.1 ms, and a host rarely drops so often.
+/// Most attempts to read both counts without a drop in between: a reading takes about 0.1 ms, and a host rarely drops
+/// that often.
 const STILL_TRIES: u32 = 10;
 
-/// Network namespaces in which packets are watched.
+/// Network namespaces in which packets are traced.
 #[derive(Debug, Clone, Default)]
 pub struct Spaces {
-    /// Paths of at most four; none: all.
+    /// Paths of at most four; empty: all.
     pub paths: Vec<PathBuf>,
-    /// What is dropped there counts as far as the device's tap only: a tester's sink has taken the rest.
+    /// True: drops count only up to the device's tap, as a tester's sink has taken the packet there.
     pub up_to_tap: bool,
 }
 
-/// Watches the packets of trials.
+/// Traces the packets of trials.
 #[derive(Debug)]
 pub struct Collector {
-    /// One a group of namespaces.
+    /// One per group of namespaces.
     tracers: Result<Vec<Watcher>, TracerError>,
-    /// Counts where the tracers are known to be shown nothing; the reason where it cannot.
+    /// Counts drops that the tracers are known not to see; or the reason why it cannot.
     witness: Result<Witness, String>,
     symbols: Symbols,
 }
@@ -51,34 +54,34 @@ struct Watcher {
 /// All counts at the start of a trial.
 #[derive(Debug)]
 pub struct Opened {
-    /// One a watcher; None: they could not be read.
+    /// One per tracer; None: they could not be read.
     traced: Option<Vec<Reading>>,
-    /// Drops while process 1 had a CPU, as the kernel counts them; None: they could not be read.
+    /// Drops while process 1 was running on a CPU, counted by the kernel; None: they could not be read.
     counted: Option<u64>,
     counters: Vec<Counters>,
 }
 
-/// What the ends of a trial know.
+/// Counts of the two ends of a trial.
 #[derive(Debug, Clone, Default)]
 pub struct Ends {
     /// Packets offered.
     pub sent: u64,
-    /// Packets read by the receiving program.
+    /// Packets that the receiving program read.
     pub delivered: u64,
-    /// Packets that an end knows to be lost where the kernel has no packet yet, such as by a full send buffer.
+    /// Packets lost at an end before the kernel had a packet, as at a full send buffer.
     pub rows: Vec<LedgerRow>,
-    /// Packets that the receiver's backlog refused, where the sender is told.
+    /// Packets refused by the receiver's backlog, if the sender is informed; None: unknown.
     pub refused: Option<u64>,
 }
 
 impl Collector {
-    /// Watches packets that a filter accepts, in the network namespaces at these paths (in all if there are none); with counters alone where
-    /// they cannot be traced.
+    /// Traces packets accepted by a filter in the network namespaces with these paths (empty: all); only counters if
+    /// tracing is not possible.
     pub fn new(filter: Filter, spaces: &[PathBuf]) -> Collector {
         Self::of(&filter, &[Spaces { paths: spaces.to_vec(), up_to_tap: false }])
     }
 
-    /// The same in several groups of namespaces, which may not overlap.
+    /// As [`Collector::new`], for several groups of namespaces, which must not overlap.
     pub fn of(filter: &Filter, groups: &[Spaces]) -> Collector {
         let watcher = |Spaces { paths, up_to_tap }: &Spaces| {
             let spaces = paths.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect();
@@ -91,13 +94,13 @@ impl Collector {
         Collector { tracers, witness, symbols }
     }
 
-    /// By counters alone.
+    /// Uses counters only, for this reason.
     pub fn by_counters(reason: impl Into<String>) -> Collector {
         let witness = Err("nothing is traced".to_owned());
         Collector { tracers: Err(TracerError { reason: reason.into() }), witness, symbols: Symbols::default() }
     }
 
-    /// Whether the kernel's reasons are traced.
+    /// True if the kernel's drop reasons are traced.
     pub fn is_traced(&self) -> bool {
         self.tracers.is_ok()
     }
@@ -106,7 +109,8 @@ impl Collector {
         self.tracers.as_ref().ok()?.iter().map(|watcher| watcher.tracer.read().ok()).collect()
     }
 
-    /// Both counts at one moment, perf's just before and just after the tracers': they are the same unless the host drops all the time.
+    /// Reads both counts at one time, perf's just before and just after the tracers': they agree unless the host drops
+    /// all the time.
     fn read_still(&self) -> (Option<Vec<Reading>>, Option<[u64; 2]>) {
         let counted = || self.witness.as_ref().ok()?.read();
         let (mut before, mut tries) = (counted(), 0);
@@ -120,15 +124,15 @@ impl Collector {
         }
     }
 
-    /// A trial begins. `counters`: those of each network namespace on the way, in any order.
+    /// Begins a trial. `counters`: those of each network namespace on the path, in any order.
     pub fn open(&self, counters: Vec<Counters>) -> Opened {
-        // The later one here and the earlier one in the end: what others drop in between is not taken as missed.
+        // The later one here and the earlier one at the end: drops of others in between then do not count as missed.
         let (traced, counted) = self.read_still();
         let counted = counted.map(|[_, after]| after);
         Opened { traced, counted, counters }
     }
 
-    /// It has ended, and its sockets are closed: where its packets went. `counters`: in the order of [`Collector::open`].
+    /// The ledger of a trial that has ended, with its sockets closed. `counters`: in the order of [`Collector::open`].
     pub fn close(&self, opened: &Opened, counters: &[Counters], ends: Ends) -> Ledger {
         let grown = opened.counters.iter().zip(counters).flat_map(|(before, after)| before.until(after));
         let grown = once(grown.collect());
@@ -180,12 +184,12 @@ impl Collector {
         }
     }
 
-    /// Adds what a watcher saw dropped; returns how many were in a queue that was emptied at its end.
+    /// Adds the drops of a tracer; returns the number that were in a queue emptied at its end.
     fn rows_of(&self, watcher: &Watcher, grown: &Reading, rows: &mut Vec<LedgerRow>) -> u64 {
         let mut inside = 0;
         for (Site { location, reason }, Tally { packets, .. }) in &grown.sites {
             let function = self.symbols.function(*location).unwrap_or_default();
-            // Of a function that the compiler split: `udp_destruct_common.part.0`.
+            // For a function split by the compiler: `udp_destruct_common.part.0`.
             let function = function.split('.').next().unwrap_or_default();
             let reason = watcher.tracer.reason_at(*reason, function);
             let place = Place::of(&reason, function);
@@ -206,9 +210,9 @@ impl Collector {
         let mut beside = Vec::new();
         for row in counters {
             let counts = match row.place {
-                // What the sender was told is exact; the counter is the whole host's.
+                // The sender's information is exact; the counter is of the whole host.
                 Place::Backlog => ends.refused.is_none(),
-                // A virtual device's own drops are the next place's once more.
+                // Drops of a virtual device also count at the next place.
                 Place::Nic => RING_COUNTERS.contains(&row.reason.as_str()),
                 Place::Transport | Place::Socket => !row.reason.starts_with("Tcp"),
                 _ => true,
@@ -230,19 +234,19 @@ impl Collector {
     }
 }
 
-/// The largest of the drops' means over the sites: how many segments a drop stands for.
+/// Largest mean number of packets (segments) per drop over all sites.
 fn most_packets_of_a_drop(read: &[Reading]) -> u64 {
     let tallies = read.iter().flat_map(|one| one.sites.values());
     tallies.map(|tally| tally.packets.div_ceil(tally.drops.max(1))).max().unwrap_or(1).max(1)
 }
 
-/// Nothing tells whether the tracer was shown each drop.
+/// Adds that nothing shows whether the tracer saw each drop.
 fn unchecked(mut ledger: Ledger, why: &str) -> Ledger {
     ledger.limits.push(format!("whether the kernel ran the tracer's program at each drop is not known: {why}"));
     ledger
 }
 
-/// Of one loss at the ring that a device shows under several names the largest, and of counters that are the whole host's one.
+/// Of several names of one loss at a device's ring keeps the largest, and of counters of the whole host a single one.
 fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     let mut kept: Vec<LedgerRow> = Vec::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Loads and attaches the program, and reads what it counted.
+//! Loads and attaches the program, and reads its counts.
 
 use super::{Ask, By, Key, Owner, Reading, Site, Tally, TracerError, names::Names, symbols::Symbols};
 use crate::bpf;
@@ -17,9 +17,9 @@ use std::{
 bpf::skeleton!("drops");
 use skeleton::{DropsSkel, DropsSkelBuilder, types};
 
-/// Counts drops at the kernel's tracepoint, until it is dropped.
+/// Counts drops at the kernel's tracepoint until it is dropped itself.
 pub struct Tracer {
-    // Dropped first: nothing may run into the maps while they go.
+    // Dropped first: the program must not write to the maps while they are freed.
     _link: Link,
     skel: DropsSkel<'static>,
     names: Option<Names>,
@@ -33,7 +33,7 @@ impl fmt::Debug for Tracer {
     }
 }
 
-/// Puts the steps of a filter where the programs have them.
+/// Writes the steps of a filter to the programs' memory.
 macro_rules! put_filter {
     ($rodata:expr, $steps:expr) => {{
         let steps: &[netcliff_core::filter::Step] = $steps;
@@ -50,7 +50,7 @@ impl Tracer {
     /// Counts from now on.
     ///
     /// # Errors
-    /// This kernel has no BTF or no such tracepoint, the right is missing, or the kernel refuses the program.
+    /// This kernel has no BTF or no such tracepoint, permission is missing, or the kernel refuses the program.
     pub fn start(ask: &Ask) -> Result<Self, TracerError> {
         let types = bpf::types().map_err(TracerError::new)?;
         let names = Names::of_tracepoint(&types)?;
@@ -87,7 +87,7 @@ impl Tracer {
         Ok(Self { _link: link, skel, names, limits, forgotten: AtomicU64::new(0) })
     }
 
-    /// What was counted until now.
+    /// Counts so far.
     ///
     /// # Errors
     /// A map cannot be read.
@@ -135,7 +135,7 @@ impl Tracer {
         Ok(reading)
     }
 
-    /// Runs that the kernel left out because the program was running on that CPU.
+    /// Runs that the kernel skipped because the program was already running on that CPU.
     fn left_out(&self) -> u64 {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
@@ -145,8 +145,8 @@ impl Tracer {
         if done == 0 { info.recursion_misses } else { 0 }
     }
 
-    /// Flows come and go: when they fill the map they are forgotten, so that later ones find room. What is counted between the reading and this
-    /// is lost, some microseconds' worth.
+    /// Forgets all flows when they fill the map, so that later ones find space. Drops between the reading and this,
+    /// some microseconds, are lost.
     fn make_room(&self, reading: &Reading) {
         const NEARLY_ALL: usize = 12 << 10;
         if reading.details.len() > NEARLY_ALL {
@@ -158,23 +158,23 @@ impl Tracer {
         }
     }
 
-    /// The kernel's name of a reason; `-` where it gives none.
+    /// The kernel's name of a reason; `-` if it gives none.
     pub fn reason(&self, number: u32) -> String {
         self.names.as_ref().map_or_else(|| "-".to_owned(), |names| names.of(number))
     }
 
-    /// What limits all it counts.
+    /// What limits all counts, one sentence each.
     pub fn limits(&self) -> &[String] {
         &self.limits
     }
 
-    /// The functions of a stack, innermost first.
+    /// Functions of a stack, innermost first.
     pub(super) fn stack(&self, id: i32, symbols: &Symbols) -> Vec<String> {
         let Ok(id) = u32::try_from(id) else { return Vec::new() };
         let addresses =
             self.skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
         let (words, _) = addresses.as_chunks::<8>();
-        // The way into the program itself is no part of the packet's.
+        // The call of the program itself is not part of the packet's path.
         let ours = |name: &String| {
             ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_"]
                 .iter()
@@ -185,11 +185,11 @@ impl Tracer {
     }
 }
 
-/// A map of tallies by CPU, added up.
+/// A per-CPU map of counts, summed over the CPUs.
 fn tallies<K: Ord>(map: &impl MapCore, key: fn(&[u8]) -> Option<K>) -> Result<BTreeMap<K, Tally>, libbpf_rs::Error> {
     let mut all = BTreeMap::new();
     for bytes in map.keys() {
-        // A key may have gone since.
+        // The entry may have been removed.
         let (Some(key), Some(by_cpu)) = (key(&bytes), map.lookup_percpu(&bytes, MapFlags::ANY)?) else { continue };
         let mut sum = Tally::default();
         for cpu in by_cpu {

@@ -1,11 +1,11 @@
-//! What this host drops, by reason and place: [`Tracer`] at the kernel's tracepoint skb:kfree_skb (bpf/drops.bpf.c), or
-//! [`counters`] where that does not work.
+//! Packets dropped on this host, by reason and place: [`Tracer`] at the kernel's tracepoint skb:kfree_skb
+//! (bpf/drops.bpf.c), or [`counters`] where that does not work.
 //!
-//! Names of reasons come from the running kernel's BTF (`names`), places from its symbols (`symbols`); neither is a list kept here.
-//! Before Linux 5.17 the kernel gives no reasons: then the place alone tells.
+//! Names of reasons are from the running kernel's BTF (`names`), places from its symbols (`symbols`); no list of them
+//! is stored here. Before Linux 5.17 the kernel gives no reasons, only places.
 //!
-//! What the tracepoint does not see: packets that never became an skb (lost in a NIC's ring, dropped by an XDP program in the driver), and what
-//! a sender's socket refused. [`ledger`] adds the counters of those.
+//! The tracepoint does not see packets that never became an skb (lost in a NIC's ring, dropped by an XDP program in the
+//! driver), nor packets refused by a sender's socket. [`ledger`] adds counters of those.
 
 pub mod counters;
 pub mod ledger;
@@ -41,38 +41,38 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 use symbols::Symbols;
 
-/// Drops/s of the whole host from which on the default only looks at one in a factor: there a look at each, 0.2 us with a filter and a flow,
-/// would take a fifth of a CPU.
+/// Drop rate of the whole host (drops/s) above which by default only a sample is examined: examining each, 0.2 us with
+/// a filter and a flow, would take a fifth of a CPU.
 pub const BOUND_PER_S: u64 = 1_000_000;
 
-/// Why drops cannot be traced here.
+/// Why drops cannot be traced.
 #[derive(Debug, thiserror::Error)]
 #[error("drops cannot be traced by eBPF: {reason}")]
 pub struct TracerError {
-    /// Why, and what would help.
+    /// The reason, and a remedy.
     pub reason: String,
 }
 
 impl TracerError {
-    /// With the reason, and what would help.
+    /// An error with this reason and remedy.
     #[cfg(have_bpf)]
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
 }
 
-/// What drops are told apart by, besides reason and place.
+/// What drops are distinguished by, besides reason and place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct By {
     /// Addresses, ports and protocol.
     pub flow: bool,
-    /// The task that had the CPU. In a softirq that is whoever was interrupted.
+    /// The running task; in a softirq the interrupted one.
     pub process: bool,
     /// The kernel's stack.
     pub stack: bool,
     /// Network namespace, interface, and the socket that the packet was for.
     pub owner: bool,
-    /// The socket that sent it, where it was for none that is known.
+    /// The socket that sent the packet, if it was for no known socket.
     pub sender: bool,
 }
 
@@ -82,38 +82,38 @@ impl By {
     }
 }
 
-/// What to count.
+/// Which drops to count.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
-    /// Which packets; None: all.
+    /// Filter of packets; None: all.
     pub filter: Option<Filter>,
-    /// Network namespaces (inode numbers, 4 at most); none: all.
+    /// Network namespaces (inode numbers, at most 4); empty: all.
     pub spaces: Vec<u64>,
-    /// What to tell them apart by.
+    /// What to distinguish drops by.
     pub by: By,
-    /// Drops/s of the host from which on only some are looked at; None: each is.
+    /// Drop rate of the host above which only a sample is examined (drops/s); None: all are.
     pub bound_per_s: Option<u64>,
-    /// Count the segments of large packets as packets.
+    /// True: segments of a large packet count as packets.
     pub segments: bool,
-    /// As on a kernel that gives no reasons.
+    /// True: as on a kernel that gives no reasons.
     pub without_reasons: bool,
 }
 
-/// Where and why, as the kernel's numbers.
+/// Place and reason, as the kernel's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site {
     /// Address in the kernel's code.
     pub location: u64,
-    /// Number of the reason; 0 where the kernel gives none.
+    /// Number of the reason; 0 if the kernel gives none.
     pub reason: u32,
 }
 
-/// A site and what else was asked.
+/// Place, reason, and the other properties that drops are distinguished by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Where and why.
     pub site: Site,
-    /// Source and destination as words of bpf/skb.h, version, protocol, ports.
+    /// (addresses as words of bpf/skb.h, IP version, protocol, source port, destination port).
     flow: ([u32; 8], u8, u8, u16, u16),
     process: u32,
     stack: i32,
@@ -133,14 +133,14 @@ pub(crate) struct Owner {
     device: [u8; 16],
 }
 
-/// How many.
+/// Counts of drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Drops.
+    /// Number of drops.
     pub drops: u64,
-    /// Packets: more than the drops where large packets are counted by segments.
+    /// Number of packets: more than drops if segments of large packets are counted.
     pub packets: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -161,38 +161,38 @@ impl Tally {
     }
 }
 
-/// Counts of all CPUs since the tracer was started.
+/// Counts over all CPUs since the tracer was started.
 #[derive(Debug, Clone)]
 pub struct Reading {
     at: Instant,
-    /// How often the details were forgotten before this reading.
+    /// Number of times that the details were forgotten before this reading.
     forgotten: u64,
-    /// Drops that came by, whatever the filter.
+    /// All drops, whatever the filter.
     pub seen: u64,
-    /// Of these, looked at.
+    /// Drops that were examined.
     pub looked_at: u64,
-    /// Drops that found no room among the places.
+    /// Drops not counted because the table of places was full.
     pub full_places: u64,
-    /// Drops that found no room among flows, processes and stacks.
+    /// Drops without flow, process and stack because that table was full.
     pub full_details: u64,
-    /// Drops whose stack found no room.
+    /// Drops without a stack because the table of stacks was full.
     pub full_stacks: u64,
-    /// Of all that came by, those while a thread of process 1 had the CPU.
+    /// Drops while a thread of process 1 was running.
     pub in_first: u64,
-    /// Drops inside the tracer's own run on the same CPU, which the kernel leaves out.
+    /// Drops during a run of the tracer on the same CPU, which the kernel skips.
     pub nested: u64,
-    /// Runs of the program that were timed: some of those that looked at a drop.
+    /// Timed runs of the program: some of those that examined a drop.
     pub timed: u64,
-    /// CPU time that these took (ns), without the call of the program.
+    /// CPU time of the timed runs (ns), without the call of the program.
     pub timed_ns: u64,
     /// By reason and place.
     pub sites: BTreeMap<Site, Tally>,
-    /// The same by all that was asked.
+    /// By place, reason and the other properties.
     pub details: BTreeMap<Key, Tally>,
 }
 
 impl Reading {
-    /// What was counted until a later reading.
+    /// Counts until a later reading.
     #[must_use]
     pub fn until(&self, later: &Reading) -> Reading {
         fn grown<K: Ord + Clone>(before: &BTreeMap<K, Tally>, after: &BTreeMap<K, Tally>) -> BTreeMap<K, Tally> {
@@ -221,7 +221,7 @@ impl Reading {
         }
     }
 
-    /// What the sites count beyond the details; all of it where nothing else was asked for.
+    /// Counts by place that are in no detail; all counts if no other properties were requested.
     fn without_details(&self) -> BTreeMap<Site, Tally> {
         let mut left = self.sites.clone();
         for (key, tally) in &self.details {
@@ -238,7 +238,7 @@ impl Reading {
         later.at.duration_since(self.at).as_secs_f64()
     }
 
-    /// Drops that one which was looked at stands for.
+    /// Number of drops per examined drop.
     pub fn factor(&self) -> f64 {
         if self.looked_at == 0 { 1.0 } else { (self.seen as f64 / self.looked_at as f64).max(1.0) }
     }
@@ -276,14 +276,14 @@ impl Reading {
 }
 
 impl Tracer {
-    /// The name of a reason at a function: `XDP` where a driver gives none for what an XDP program dropped (veth_xdp_rcv_skb).
+    /// Name of a reason at a function: `XDP` if a driver gives none for a drop by an XDP program (veth_xdp_rcv_skb).
     pub fn reason_at(&self, number: u32, function: &str) -> String {
         let reason = self.reason(number);
         let is_xdp = reason == "NOT_SPECIFIED" && Place::of(&reason, function) == Place::Xdp;
         if is_xdp { "XDP".to_owned() } else { reason }
     }
 
-    /// What was dropped between two readings, as a page shows it.
+    /// Drops between two readings, as shown by `netcliff drops`.
     pub fn drops(&self, ask: &Ask, before: &Reading, after: &Reading, symbols: &Symbols) -> Drops {
         let grown = before.until(after);
         let site = |site: &Site, tally: &Tally| {
@@ -310,7 +310,7 @@ impl Tracer {
         if ask.by.any() {
             rows.extend(grown.details.iter().map(detail));
         }
-        // All, or what found no room among the details: nothing is known of it but the place.
+        // All drops, or those without details: only place and reason are known.
         rows.extend(grown.without_details().iter().map(|(key, tally)| site(key, tally)));
         let closed = |row: &DropRow| is_close(&row.reason, function_of(&row.place));
         let (at_close, rows) = rows.into_iter().partition(closed);
@@ -331,21 +331,22 @@ impl Tracer {
     }
 }
 
-/// Reasons of packets that were in a queue as it was emptied, or came for a connection that was over. Sources: include/net/dropreason-core.h, net/core/skbuff.c.
+/// Reasons of packets that were in a queue when it was emptied, or for a closed connection. Sources:
+/// include/net/dropreason-core.h, net/core/skbuff.c.
 const PURGED: &[&str] = &["QUEUE_PURGE", "SOCKET_CLOSE", "TCP_CLOSE"];
 
-/// True where a packet was freed because its socket, connection or queue was closed.
+/// True if a packet was freed because its socket, connection or queue was closed.
 fn is_close(reason: &str, function: &str) -> bool {
     PURGED.contains(&reason) || ledger::EMPTIED.contains(&function)
 }
 
-/// Of `udp_destruct_common.part.0+0x1a`: the function as the source names it.
+/// Name of the function in the source, from a text such as `udp_destruct_common.part.0+0x1a`.
 pub(crate) fn function_of(place: &str) -> &str {
     place.split(['+', '.']).next().unwrap_or_default()
 }
 
 impl Owner {
-    /// From the words of the programs.
+    /// Reads the words of the programs.
     #[cfg(have_bpf)]
     fn of(bytes: &[u8]) -> Option<Owner> {
         Some(Owner {
@@ -373,7 +374,7 @@ impl Owner {
             _ => return None,
         };
         let Owner { protocol, port, socket: inode, .. } = *self;
-        // A connection that is over has neither.
+        // A closed connection has neither.
         if port == 0 && inode == 0 {
             return None;
         }
@@ -382,7 +383,7 @@ impl Owner {
 }
 
 impl Key {
-    /// With `struct flow` of bpf/skb.h.
+    /// Reads `struct flow` of bpf/skb.h.
     #[cfg(have_bpf)]
     fn of_flow(site: Site, flow: &[u8; 40]) -> Option<Key> {
         let (words, rest) = flow.as_chunks::<4>();
@@ -396,7 +397,7 @@ impl Key {
         Some(Key { site, flow, process: 0, stack: 0, name: [0; 16], owner: Owner::default() })
     }
 
-    /// The packet's flow; None where it was not IP.
+    /// The packet's flow; None: not an IP packet.
     fn flow(&self) -> Option<Flow> {
         let (words, version, protocol, source_port, destination_port) = self.flow;
         let address = |first: usize| -> Option<IpAddr> {
@@ -410,7 +411,7 @@ impl Key {
         Some(Flow { protocol, source: address(0)?, source_port, destination: address(4)?, destination_port })
     }
 
-    /// A task chose its name: nothing in it may steer a terminal.
+    /// A task can choose its name: control characters are removed.
     fn process(&self) -> Process {
         let name: Vec<u8> = self.name.iter().copied().take_while(|byte| *byte != 0).collect();
         let name = String::from_utf8_lossy(&name)
@@ -422,19 +423,20 @@ impl Key {
 }
 
 mod witness {
-    //! A second count at skb:kfree_skb, of the drops while a thread of process 1 has the CPU.
+    //! A second count at skb:kfree_skb, of drops while a thread of process 1 is running.
     //!
-    //! There are kernels that run no tracing program while process 1 has the CPU (docs/accuracy.md, "Packets accounted
-    //! for"), without counting that as recursion_misses. What a softirq drops in this time is in no map, but perf counts
-    //! it. Only that time is counted: a count of all drops costs each of them most of a microsecond, this one next to
-    //! nothing: perf's probe returns where no event of this CPU is active (include/trace/perf.h, `hlist_empty(head)`).
+    //! Some kernels run no tracing program while process 1 is running (docs/accuracy.md, "Packets accounted for"),
+    //! without counting that in recursion_misses. Drops by a softirq in this time are in no map, but perf counts them.
+    //! Only this time is counted, because a count of all drops takes most of a microsecond for each, while this one
+    //! takes almost nothing: perf's probe returns if no event of this CPU is active (include/trace/perf.h,
+    //! `hlist_empty(head)`).
 
     use crate::perf::{Counter, Event, Of, tracepoint};
     use crate::process::other_pid_namespace;
     use crate::procfs;
     use std::io;
 
-    /// Counts the drops of each thread of process 1.
+    /// Counts the drops during each thread of process 1.
     #[derive(Debug)]
     pub(super) struct Witness(Vec<Counter>);
 
@@ -442,7 +444,7 @@ mod witness {
         /// Counts from now on.
         ///
         /// # Errors
-        /// Why it cannot, in words.
+        /// Why it cannot, as a sentence.
         pub(super) fn start() -> Result<Self, String> {
             let number = tracepoint::number("skb/kfree_skb")
                 .map_err(|error| format!("tracefs does not tell the number of skb:kfree_skb: {error}"))?;
@@ -452,13 +454,13 @@ mod witness {
             all.map(Self).map_err(|error| format!("perf does not count skb:kfree_skb of process 1: {error}"))
         }
 
-        /// Drops while process 1 had a CPU, until now; None: a counter cannot be read.
+        /// Drops so far while process 1 was running; None: a counter cannot be read.
         pub(super) fn read(&self) -> Option<u64> {
             self.0.iter().map(|counter| counter.read().ok()).sum()
         }
     }
 
-    /// Of the process that the tracer's program knows as 1.
+    /// Threads of the process that the tracer's program knows as 1.
     fn threads() -> Result<Vec<u32>, String> {
         if other_pid_namespace().is_some() {
             return Err("this is a container with a process 1 of its own".to_owned());

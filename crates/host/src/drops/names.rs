@@ -1,7 +1,8 @@
 //! Names of drop reasons, from the running kernel's type information.
 //!
-//! `enum skb_drop_reason` has the core's. The upper half of a number is the subsystem that gave it (`enum skb_drop_reason_subsys`), whose own
-//! reasons are in an enum of its own, which may be a module's. Sources: include/net/dropreason.h, include/net/dropreason-core.h.
+//! `enum skb_drop_reason` has those of the core. The upper half of a number is the subsystem (`enum
+//! skb_drop_reason_subsys`), whose reasons are in a separate enum, possibly in a module. Sources:
+//! include/net/dropreason.h, include/net/dropreason-core.h.
 
 use super::TracerError;
 use libbpf_rs::btf::{
@@ -11,10 +12,10 @@ use libbpf_rs::btf::{
 use libbpf_rs::{HasSize as _, ReferencesType as _};
 use std::collections::BTreeMap;
 
-/// Where the subsystem stands in a reason's number.
+/// Position of the subsystem in a reason's number.
 const SUBSYSTEM_SHIFT: u32 = 16;
 
-/// What the kernel calls its reasons.
+/// The kernel's names of its reasons.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     reasons: BTreeMap<u32, String>,
@@ -22,7 +23,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Of the reasons that this kernel's tracepoint gives; None where it gives none.
+    /// Names for the reasons of this kernel's tracepoint; None if it gives none.
     ///
     /// # Errors
     /// This kernel has no such tracepoint.
@@ -32,7 +33,7 @@ impl Names {
         Ok((values >= 3).then(|| Names::from_types(btf)).filter(Names::has_reasons))
     }
 
-    /// Of the running kernel's types.
+    /// Names from the running kernel's types.
     pub(super) fn from_types(btf: &Btf<'_>) -> Names {
         let mut names = Names {
             reasons: members(btf, "skb_drop_reason", "SKB_DROP_REASON_"),
@@ -43,7 +44,7 @@ impl Names {
             .iter()
             .filter(|name| matches!(name.as_str(), "mac80211" | "openvswitch"))
         {
-            // A module's types build upon the kernel's, which this reads alone where the library can.
+            // Types of a module extend those of the kernel, which alone are read if the library cannot read both.
             if let Ok(btf) = Btf::from_path(format!("/sys/kernel/btf/{module}")) {
                 names.add_of_subsystems(&btf);
             }
@@ -51,7 +52,7 @@ impl Names {
         names
     }
 
-    /// `enum mac80211_drop_reason`, `enum ovs_drop_reason`: whatever numbers lie above the core's.
+    /// Adds `enum mac80211_drop_reason`, `enum ovs_drop_reason`: all numbers above those of the core.
     fn add_of_subsystems(&mut self, btf: &Btf<'_>) {
         for one in btf.type_by_kind::<Enum<'_>>() {
             let Some(name) = one.name().and_then(|name| name.to_str()) else { continue };
@@ -68,7 +69,7 @@ impl Names {
         }
     }
 
-    /// The name of a reason's number.
+    /// Name of a reason.
     pub(super) fn of(&self, reason: u32) -> String {
         if let Some(name) = self.reasons.get(&reason) {
             return name.clone();
@@ -79,12 +80,12 @@ impl Names {
         }
     }
 
-    /// Whether the kernel has reasons at all.
+    /// True if the kernel has reasons.
     pub(super) fn has_reasons(&self) -> bool {
         !self.reasons.is_empty()
     }
 
-    /// How many names there are.
+    /// Number of names.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.reasons.len()
@@ -98,7 +99,7 @@ fn members(btf: &Btf<'_>, name: &str, prefix: &str) -> BTreeMap<u32, String> {
         let short = name.strip_prefix(prefix).or_else(|| name.strip_prefix("SKB_")).unwrap_or(name);
         (value as u32, short.to_owned())
     };
-    // The list ends in a number that is no reason.
+    // The last entry of the list is not a reason.
     one.iter()
         .filter_map(|m| Some((m.name?.to_str()?, m.value)))
         .filter(|(name, _)| !name.ends_with("_MAX") && !name.ends_with("_MASK"))
@@ -106,12 +107,12 @@ fn members(btf: &Btf<'_>, name: &str, prefix: &str) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// Whether the tracepoint gives the socket that a packet was for (since Linux 6.11).
+/// True if the tracepoint gives the socket that a packet was for (since Linux 6.11).
 pub(super) fn gives_socket(btf: &Btf<'_>) -> bool {
     tracepoint_values(btf).is_some_and(|values| values >= 4)
 }
 
-/// How many values the tracepoint skb:kfree_skb gives; None where the kernel has none such.
+/// Number of arguments of the tracepoint skb:kfree_skb; None if the kernel does not have it.
 fn tracepoint_values(btf: &Btf<'_>) -> Option<usize> {
     let definition = btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb")?;
     let pointer: Ptr<'_> = definition.referenced_type().try_into().ok()?;
@@ -120,6 +121,6 @@ fn tracepoint_values(btf: &Btf<'_>) -> Option<usize> {
         return None;
     }
     let function: FuncProto<'_> = function.try_into().ok()?;
-    // The first is the tracepoint's own.
+    // The first argument is the tracepoint's own.
     Some(function.len().saturating_sub(1))
 }

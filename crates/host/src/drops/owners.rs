@@ -1,4 +1,4 @@
-//! Whose drops they are: network namespaces by name, sockets by process, processes by container ([`Owners`]).
+//! Owners of drops: names of network namespaces, processes of sockets, containers of processes ([`Owners`]).
 
 use crate::{
     process, procfs, sockets,
@@ -8,10 +8,10 @@ use netcliff_core::drops::{DropAdvice, DropRow, Process, Socket, add_rows};
 use netcliff_core::quote::shell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sockets of one reason and place that have a row each; further ones share a row.
+/// Number of sockets per reason and place that get their own row; further ones share one.
 const MOST_SOCKETS: usize = 5;
 
-/// What rows are told apart by; all by default.
+/// What rows are distinguished by; everything by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Columns {
     /// Network namespace.
@@ -24,26 +24,26 @@ pub struct Columns {
     pub container: bool,
 }
 
-/// Which rows count.
+/// Filter of rows.
 #[derive(Debug, Clone, Default)]
 pub struct Only {
-    /// Of this interface.
+    /// Only rows of this interface.
     pub device: Option<String>,
-    /// For a socket of this process.
+    /// Only rows for a socket of this process.
     pub process: Option<u32>,
 }
 
-/// Names of owners, looked up once each.
+/// Names of owners, each looked up once.
 #[derive(Debug, Default)]
 pub struct Owners {
     /// Network namespaces.
     pub spaces: Spaces,
-    /// Inode numbers of sockets that a look has found, or has not.
+    /// Processes of sockets (inode numbers); None: looked up without success.
     sockets: BTreeMap<u64, Option<u32>>,
 }
 
 impl Owners {
-    /// The process that has a socket.
+    /// Processes that own these sockets.
     fn process_of(&mut self, sockets: &BTreeSet<u64>) -> BTreeMap<u64, u32> {
         let unknown: BTreeSet<u64> =
             sockets.iter().copied().filter(|inode| !self.sockets.contains_key(inode)).collect();
@@ -54,7 +54,7 @@ impl Owners {
         sockets.iter().filter_map(|inode| Some((*inode, (*self.sockets.get(inode)?)?))).collect()
     }
 
-    /// Names the owners of rows and joins rows that nothing distinguishes.
+    /// Adds the owners' names to rows, and merges rows that then are equal.
     pub fn tell(&mut self, rows: Vec<DropRow>, columns: Columns, only: &Only) -> Vec<DropRow> {
         let sockets =
             rows.iter().filter_map(|row| Some(row.socket.as_ref()?.inode)).filter(|inode| *inode > 0).collect();
@@ -80,7 +80,7 @@ impl Owners {
             row.container = holder.or_else(of_space).and_then(container);
             named.push(row);
         }
-        /// Reason, place, namespace and device.
+        /// (reason, place, namespace, device).
         type Of = (String, String, Option<u64>, Option<String>);
         let mut seen: BTreeMap<Of, BTreeSet<u64>> = BTreeMap::new();
         named.sort_by_key(|row| std::cmp::Reverse(row.drops));
@@ -110,7 +110,7 @@ impl Owners {
         joined
     }
 
-    /// Names the cause where the kernel gives no reason and the frame is longer than the far end of the pair takes.
+    /// Adds the cause if the kernel gives no reason and the frame is longer than the MTU of the veth pair's other end.
     pub fn explain(&mut self, rows: &mut [DropRow]) -> Vec<DropAdvice> {
         let mut advice = Vec::new();
         for row in rows {
@@ -159,7 +159,8 @@ impl Owners {
     }
 }
 
-/// The control group of a process, the last two parts of its path; a container's id is cut to twelve digits. `None` at the root.
+/// The control group of a process: the last two parts of its path, with a container's ID cut to twelve digits. `None`:
+/// the root group.
 fn container(pid: u32) -> Option<String> {
     container_of(&procfs::text(format!("/proc/{pid}/cgroup"))?)
 }

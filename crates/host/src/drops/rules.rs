@@ -1,19 +1,19 @@
-//! What the kernel's reasons mean and what to do about them: [`advice`]. docs/how-to/drops.md lists them.
+//! Meanings of the kernel's drop reasons, and remedies: [`advice`]. docs/how-to/drops.md lists them.
 //!
-//! The names are compared with what the running kernel calls its reasons; one that it does not know never appears.
+//! Names are those of the running kernel's reasons; a rule for unknown names never applies.
 
 use netcliff_core::drops::{DropAdvice, DropRow};
 
-/// About some reasons.
+/// Meaning and remedies of some reasons.
 #[derive(Debug)]
 pub struct Rule {
-    /// Reasons, without `SKB_DROP_REASON_`; a counter's name for those that come without a reason.
+    /// Names of reasons without `SKB_DROP_REASON_`; for drops without a reason the name of a counter.
     pub reasons: &'static [&'static str],
     /// What happened.
     pub meaning: &'static str,
-    /// What to do, the likeliest first.
+    /// Remedies, the most probable first.
     pub remedies: &'static [&'static str],
-    /// Where that stands.
+    /// Documentation that says so.
     pub source: &'static str,
 }
 
@@ -22,11 +22,11 @@ pub fn all() -> &'static [Rule] {
     RULES
 }
 
-/// What is said of the reasons of these rows, once each, in their order.
+/// Advice for the reasons of these rows, in their order and without repetition.
 pub fn advice(rows: &[DropRow]) -> Vec<DropAdvice> {
     let mut found: Vec<(&Rule, Vec<String>)> = Vec::new();
     for row in rows {
-        // Where the kernel gives no reason the place may say it.
+        // If the kernel gives no reason, the place may show it.
         let at = format!("NOT_SPECIFIED at {}", super::function_of(&row.place));
         let at = Some(at).filter(|_| matches!(row.reason.as_str(), "NOT_SPECIFIED" | "-"));
         let of = |name: &str| RULES.iter().find(|rule| rule.reasons.contains(&name));

@@ -1,7 +1,9 @@
-//! What eBPF does not see, by counters: [`Look`] reads them in each network namespace, [`unseen`] gives what is in no row of eBPF.
+//! Drops that eBPF does not see, from counters: [`Look`] reads them in each network namespace, and [`unseen`] gives
+//! those that are in no row of eBPF.
 //!
-//! A full accept queue, a NIC's ring, an XDP program in the driver and an answer without a route free no packet at skb:kfree_skb, or have none.
-//! Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply), net/ipv4/udp.c (udp_sendmsg).
+//! A full accept queue, a NIC's ring, an XDP program in the driver, and an answer without a route free no packet at
+//! skb:kfree_skb, or have none. Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply),
+//! net/ipv4/udp.c (udp_sendmsg).
 
 use super::counters::{Counters, NO_ANSWER, NO_ANSWER6, once};
 use crate::{
@@ -12,7 +14,7 @@ use netcliff_core::drops::{DropRow, Method};
 use netcliff_core::ledger::{LedgerRow, Place};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Counters that may be in no row of eBPF, and the reasons under which eBPF sees what they count.
+/// Counters that may be in no row of eBPF, with the reasons by which eBPF would see their drops.
 const UNSEEN: &[(&str, &[&str])] = &[
     ("TcpExt ListenOverflows", &["TCP_LISTEN_OVERFLOW"]),
     ("TcpExt TCPReqQFullDrop", &[]),
@@ -29,36 +31,37 @@ const UNSEEN: &[(&str, &[&str])] = &[
     ("XDP drops", &["XDP"]),
     (RAW, &[]),
 ];
-/// Copies that raw sockets had no room for.
+/// Name of losses of copies for raw sockets that were full.
 const RAW: &str = "raw sockets' receive buffers";
-/// Counters of what connection tracking let not through: eBPF sees them as NETFILTER_DROP.
+/// Counters of packets dropped by connection tracking, which eBPF sees as NETFILTER_DROP.
 const TRACKING: [&str; 2] = ["conntrack drop", "conntrack insert_failed"];
-/// Both counts are read one after the other: below this share of a counter a difference is that.
+/// Relative difference between the two counts that is explained by reading one after the other.
 const SKEW: f64 = 0.01;
 
 /// All counters at one time, by namespace.
 #[derive(Debug, Default)]
 pub struct Look {
     spaces: BTreeMap<u64, Counted>,
-    /// Namespaces that were not looked into.
+    /// Number of namespaces that were not read.
     left_out: usize,
-    /// Names of those that ended.
+    /// Names of namespaces that have ended.
     ended: Vec<String>,
-    /// Of some namespaces only.
+    /// True: only some namespaces are read.
     some: bool,
 }
 
-/// Of a namespace.
+/// Counters of one namespace.
 #[derive(Debug)]
 struct Counted {
     counters: Counters,
-    /// As of the last look at which their counters had grown.
+    /// Sockets as of the last look at which their loss counters had increased.
     receivers: Arc<Vec<Receiver>>,
     raw: Vec<Receiver>,
 }
 
 impl Look {
-    /// Reads them in these namespaces, or in all. The table of sockets is read where counters of their losses grew since an earlier look.
+    /// Reads the counters in these namespaces (empty: all). The table of sockets is read only if their loss counters
+    /// increased since an earlier look.
     pub fn now(spaces: &mut Spaces, wanted: &[u64], before: Option<&Look>) -> Look {
         let own = spaces.own;
         let (all, left_out) = spaces.read_of(wanted);
@@ -83,7 +86,7 @@ impl Look {
         look
     }
 
-    /// What limits the counters, a sentence each.
+    /// What limits the counters, one sentence each.
     pub fn limits(&self) -> Vec<String> {
         let left_out = (self.left_out > 0).then(|| {
             format!("counters of {} network namespaces were not read: no right, or more than {MOST_SPACES}; `--netns NAME` reads one", self.left_out)
@@ -93,15 +96,16 @@ impl Look {
         left_out.into_iter().chain(ended).collect()
     }
 
-    /// Each counter that grew until a later look, one loss once. `traced`: without what a virtual device counts, which eBPF sees.
+    /// Counters that increased until a later look, each loss once. `traced`: leaves out counters of virtual devices,
+    /// whose drops eBPF sees.
     pub fn rows_until(&self, later: &Look, traced: bool) -> Vec<DropRow> {
         let mut rows: Vec<DropRow> = Vec::new();
         for (inode, after) in &later.spaces {
             let Some(before) = self.spaces.get(inode) else { continue };
             for row in once(before.counters.until(&after.counters)) {
-                // Of the whole host, and read in each namespace.
+                // It is one counter of the whole host, read in each namespace.
                 let of_host = row.place == Place::Backlog;
-                // eBPF sees the backlog's of some namespaces apart from all others'.
+                // eBPF separates the backlog drops of some namespaces from those of all others.
                 let of_others = traced && self.some;
                 if of_host && (of_others || rows.iter().any(|known| known.reason == row.reason)) {
                     continue;
@@ -143,7 +147,7 @@ fn row_of(row: LedgerRow, netns_inode: Option<u64>) -> DropRow {
     }
 }
 
-/// What sockets have dropped of a counter's growth: a row each, taken from it.
+/// One row for each socket with its part of a counter's increase, which is subtracted from `row`.
 fn by_socket(row: &mut DropRow, before: &[Receiver], after: &[Receiver]) -> Vec<DropRow> {
     let kind = match row.reason.as_str() {
         "TcpExt ListenOverflows" | "TcpExt ListenDrops" | "TcpExt TCPReqQFullDrop" => Kind::Listening,
@@ -162,7 +166,7 @@ fn by_socket(row: &mut DropRow, before: &[Receiver], after: &[Receiver]) -> Vec<
     rows
 }
 
-/// The counters' rows without what eBPF's rows have. `filtered`: eBPF counted some packets only, so that nothing can be taken off.
+/// Rows of counters minus those of eBPF. `filtered`: eBPF counted only some packets, so that nothing can be subtracted.
 pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<DropRow> {
     let seen = |row: &DropRow, reasons: &[&str]| -> u64 {
         let here = |other: &&DropRow| {
@@ -205,7 +209,7 @@ pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<Dro
     rows.into_iter().filter_map(left).collect()
 }
 
-/// Which of netfilter's drops connection tracking made, by its counters.
+/// Finds by its counters which of netfilter's drops connection tracking made.
 pub fn name_tracking(rows: &[DropRow], traced: &mut [DropRow]) {
     for row in traced.iter_mut().filter(|row| row.reason == "NETFILTER_DROP") {
         let of_space =
@@ -223,7 +227,8 @@ mod tests {
     use super::*;
     use netcliff_core::drops::Socket;
 
-    /// No counter of the kernel tells what a raw socket lost, and eBPF does not see it: the socket's own count does, with a filter, too.
+    /// No counter of the kernel shows the losses of a raw socket, and eBPF does not see them; the socket's own count
+    /// does, even with a filter.
     #[test]
     fn a_full_raw_socket_has_a_row() {
         let look = |drops: u32| {

@@ -1,4 +1,4 @@
-//! Names of addresses in the kernel's code, from /proc/kallsyms.
+//! Names of kernel code addresses, from /proc/kallsyms.
 
 use std::path::Path;
 use std::{fs, io};
@@ -6,14 +6,15 @@ use std::{fs, io};
 /// The kernel's functions by address.
 #[derive(Debug, Clone, Default)]
 pub struct Symbols {
-    /// Ascending.
+    /// (address, name), ascending.
     functions: Vec<(u64, Box<str>)>,
-    /// Modules of functions that are of one, by address, ascending.
+    /// (address, module) of functions in modules, ascending.
     modules: Vec<(u64, Box<str>)>,
 }
 
 impl Symbols {
-    /// Of the running kernel. Empty where it hides addresses (`kernel.kptr_restrict`, or no right): see [`Symbols::limit`].
+    /// Symbols of the running kernel. Empty if it hides addresses (`kernel.kptr_restrict`, or missing permission): see
+    /// [`Symbols::limit`].
     ///
     /// # Errors
     /// There is no /proc/kallsyms.
@@ -24,11 +25,11 @@ impl Symbols {
     /// # Errors
     /// The file cannot be read.
     fn from_file(path: &Path) -> io::Result<Symbols> {
-        // Larger than any file of procfs that is bounded elsewhere: 10 MB with debug symbols of all modules.
+        // Larger than other files of procfs: 10 MB with debug symbols of all modules.
         Ok(Symbols::parse(&fs::read_to_string(path)?))
     }
 
-    /// `ffffffff81a00000 T ip_rcv<TAB>[module]`, a line each; only code counts.
+    /// Parses lines `ffffffff81a00000 T ip_rcv<TAB>[module]`; only code counts.
     pub(super) fn parse(text: &str) -> Symbols {
         let line = |line: &str| {
             let mut words = line.split_ascii_whitespace();
@@ -48,7 +49,7 @@ impl Symbols {
         Symbols { functions, modules }
     }
 
-    /// With the functions of another reading too: programs and modules come and go.
+    /// Adds the functions of another reading: programs and modules may come and go.
     #[must_use]
     pub fn and(mut self, other: Symbols) -> Symbols {
         for (own, others) in [(&mut self.functions, other.functions), (&mut self.modules, other.modules)] {
@@ -59,7 +60,7 @@ impl Symbols {
         self
     }
 
-    /// The function alone, with its module where it is of one: `veth_poll [veth]`.
+    /// The function at an address without offset, with its module if it is in one: `veth_poll [veth]`.
     pub fn frame(&self, address: u64) -> Option<String> {
         let (start, name) = self.find(address)?;
         let module = self.modules.binary_search_by_key(&start, |(address, _)| *address);
@@ -69,13 +70,14 @@ impl Symbols {
         })
     }
 
-    /// How many of these names are functions of the kernel.
+    /// Number of these names that are kernel functions.
     pub fn have(&self, names: impl IntoIterator<Item = &'static str>) -> usize {
         let own: std::collections::HashSet<&str> = self.functions.iter().map(|(_, name)| &**name).collect();
         names.into_iter().filter(|name| own.contains(name)).count()
     }
 
-    /// The function at an address, and how far into it: `ip_rcv_core+0x1a2`; the address where it is in none that is known.
+    /// The function at an address and the offset in it: `ip_rcv_core+0x1a2`; the address itself if its function is
+    /// unknown.
     pub fn at(&self, address: u64) -> String {
         match self.find(address) {
             Some((start, name)) => format!("{name}+{:#x}", address - start),
@@ -83,20 +85,20 @@ impl Symbols {
         }
     }
 
-    /// The function alone.
+    /// The function at an address without offset.
     pub fn function(&self, address: u64) -> Option<&str> {
         self.find(address).map(|(_, name)| name)
     }
 
     fn find(&self, address: u64) -> Option<(u64, &str)> {
-        /// No function is longer: behind the last of a module there may be nothing for long.
+        /// Longest function (bytes): after the last function of a module there may be a long gap.
         const LONGEST: u64 = 1 << 20;
         let next = self.functions.partition_point(|(start, _)| *start <= address);
         let (start, name) = self.functions.get(next.checked_sub(1)?)?;
         (address - start < LONGEST).then_some((*start, name))
     }
 
-    /// Why places are numbers, if they are.
+    /// Why places are numbers; None if they are not.
     pub fn limit(&self) -> Option<String> {
         self.functions.is_empty().then(|| {
             "the kernel hides the addresses of its functions, so that places are numbers: run as root or with CAP_SYSLOG, and with \

@@ -1,4 +1,4 @@
-//! The path of single packets: [`Follower`] (bpf/trace.bpf.c).
+//! Paths of single packets through the kernel: [`Follower`] (bpf/trace.bpf.c).
 
 use super::{Key, Owner, Site, TracerError, names::Names, symbols::Symbols};
 use crate::bpf;
@@ -18,21 +18,21 @@ use std::{cell::RefCell, collections::BTreeMap, fmt, time::Duration, time::Insta
 bpf::skeleton!("trace");
 use skeleton::{TraceSkel, TraceSkelBuilder};
 
-/// How long a poll of the events waits.
+/// Longest wait of one poll of the events.
 const POLL: Duration = Duration::from_millis(20);
-/// Time that packets have to come to their end after the last one began.
+/// Time for packets to reach their end after the last one began.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// Follows packets through the kernel.
 pub struct Follower {
-    // Dropped first: nothing may run into the maps while they go.
+    // Dropped first: the programs must not write to the maps while they are freed.
     links: Vec<Link>,
     skel: TraceSkel<'static>,
     names: Option<Names>,
     places: BTreeMap<u32, String>,
     /// Places that this kernel lacks.
     missing: Vec<String>,
-    /// Functions are followed, too.
+    /// True: functions are traced, too.
     functions: bool,
     wanted: u32,
     spaces: RefCell<Spaces>,
@@ -44,13 +44,13 @@ impl fmt::Debug for Follower {
     }
 }
 
-/// `p13_ip_output`: number and name of the place.
+/// Splits a name `p13_ip_output` into number and name of the place.
 fn place_of(program: &str) -> Option<(u32, &str)> {
     let (number, name) = program.strip_prefix('p')?.split_once('_')?;
     Some((number.parse().ok()?, name))
 }
 
-/// Opens and loads the programs of the places that this kernel has; the others are named.
+/// Opens and loads the programs of the places that this kernel has, and lists the others.
 fn load(
     btf: &Btf<'_>,
     filter: Option<&Filter>,
@@ -81,14 +81,14 @@ fn load(
 }
 
 impl Follower {
-    /// Follows so many packets that a filter accepts, from now on, and begins at most `per_s` a second.
+    /// Follows this number of packets accepted by a filter from now on, at most `per_s` new ones per second.
     ///
     /// # Errors
-    /// This kernel has no BTF, the right is missing, or the kernel refuses the programs.
+    /// This kernel has no BTF, permission is missing, or the kernel refuses the programs.
     pub fn start(filter: Option<&Filter>, packets: u32, per_s: f64) -> Result<Self, TracerError> {
         let btf = bpf::types().map_err(TracerError::new)?;
         let names = Names::of_tracepoint(&btf)?;
-        // Where the kernel refuses functions, tracepoints remain.
+        // If the kernel refuses tracing of functions, tracepoints remain.
         let with = |functions: bool| Ok((load(&btf, filter, per_s, names.is_some(), functions)?, functions));
         let ((skel, missing), functions) = with(true).or_else(|_: TracerError| with(false))?;
         let mut follower = Self {
@@ -109,7 +109,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// The packets' ends first, so that one that began is seen to end.
+    /// Ends of packets first, so that the end of a followed packet is always seen.
     fn attach(&mut self) -> Result<(), TracerError> {
         let mut programs: Vec<_> = self
             .skel
@@ -128,7 +128,7 @@ impl Follower {
                     self.links.push(link);
                     self.places.insert(number, place);
                 }
-                // A function that is inlined everywhere, or that this kernel does not let be traced.
+                // A function that is inlined everywhere, or whose tracing this kernel does not allow.
                 Err(_) => self.missing.push(place),
             }
         }
@@ -138,7 +138,7 @@ impl Follower {
         Err(TracerError::new("the tracepoints skb:kfree_skb and skb:consume_skb refused the programs"))
     }
 
-    /// Paths of the packets that came within a time, or until all were followed to their end or `stop` says so.
+    /// Paths of the packets that came within a time, or until all have reached their end or `stop` returns true.
     ///
     /// # Errors
     /// The events cannot be read.
@@ -188,7 +188,7 @@ impl Follower {
         };
         let Following { began_ns, is_over, path } = paths.entry(event.packet).or_insert_with(fresh);
         *is_over |= event.ended != 0;
-        // What was seen then is another packet's.
+        // Later events are those of another packet.
         if event.ended == REUSED {
             return;
         }
@@ -209,7 +209,7 @@ impl Follower {
         });
     }
 
-    /// What limits the paths, a sentence each.
+    /// What limits the paths, one sentence each.
     pub fn limits(&self) -> Vec<String> {
         let mut limits = Vec::new();
         if !self.functions {
@@ -234,10 +234,10 @@ impl Follower {
     }
 }
 
-/// A packet under way.
+/// A packet that is being followed.
 struct Following {
     began_ns: u64,
-    /// Its end was seen, or another packet has its address.
+    /// True: its end was seen, or another packet uses its address.
     is_over: bool,
     path: Path,
 }

@@ -1,4 +1,4 @@
-//! Stands in for the meter in a build without eBPF.
+//! Replaces the meter in a build without eBPF.
 
 use super::{Overhead, Snapshot};
 use crate::cpu::types::{CpuMeter, CpuSplit, MeterError, MeterSpec, Method, Watch};

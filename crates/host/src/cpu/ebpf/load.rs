@@ -1,4 +1,4 @@
-//! Loads and attaches the programs; anything optional that this kernel lacks is left out and listed.
+//! Loads and attaches the programs; optional ones that this kernel lacks are left out and listed.
 
 use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
 use crate::bpf::{self, Mapped};
@@ -18,15 +18,16 @@ use std::{collections::BTreeSet, fs, os::fd::AsFd as _, os::fd::OwnedFd, ptr::No
 bpf::skeleton!("cpu");
 use skeleton::{CpuSkel, CpuSkelBuilder, types};
 
-/// Without these there is no accounting at all.
+/// Programs without which there is no accounting at all.
 const REQUIRED: [&str; 3] = ["softirq_entry", "softirq_exit", "sched_switch"];
-/// Interrupts have one set of tracepoints on x86 and another elsewhere; lacking the other's is normal.
+/// Interrupts have one set of tracepoints on x86 and another on other architectures; the set of the other ones is
+/// always missing.
 const ONLY_X86: [&str; 6] =
     ["call_function_single", "call_function", "reschedule", "local_timer", "irq_work", "x86_platform_ipi"];
 
 /// The loaded programs. Dropping it detaches them.
 pub(super) struct Programs {
-    // Dropped first: nothing may run into the maps while they go.
+    // Dropped first: no program may write to the maps while they are freed.
     links: Vec<Link>,
     skel: CpuSkel<'static>,
     state: NonNull<types::bss>,
@@ -89,10 +90,10 @@ impl Programs {
         self.links.clear();
     }
 
-    /// Attaches them again. What happened since they were detached counts for what then ran.
+    /// Attaches them again. Time while they were detached is counted for what ran when they were detached.
     ///
     /// # Errors
-    /// A tracepoint that is needed refuses its program.
+    /// A required tracepoint refuses its program.
     pub(super) fn attach_again(&mut self) -> Result<(), MeterError> {
         self.attach(&mut BTreeSet::new())
     }
@@ -105,7 +106,7 @@ impl Programs {
         }
     }
 
-    /// Ids of tasks are those of this process's PID namespace, which in a container are others than the kernel's.
+    /// Sets the PID namespace of task IDs to that of this process, which in a container differs from the kernel's.
     fn mean_ids_of_this_namespace(&mut self) {
         if let Some(inode) = process::other_pid_namespace() {
             // SAFETY: the field is in the mapped memory; no program is attached yet.
@@ -113,7 +114,7 @@ impl Programs {
         }
     }
 
-    /// Exits before entries, so that an interrupt whose entry was seen always has its exit seen too.
+    /// Attaches exits before entries, so that an interrupt whose entry was seen always has its exit seen.
     fn attach(&mut self, missing: &mut BTreeSet<String>) -> Result<(), MeterError> {
         let mut programs: Vec<_> = self
             .skel
@@ -137,7 +138,7 @@ impl Programs {
         Ok(())
     }
 
-    /// How many CPUs the programs have room for.
+    /// Number of CPUs for which the programs have space.
     pub(super) fn most_cpus(&self) -> usize {
         fn places<T, const N: usize>(_: *const [T; N]) -> usize {
             N
@@ -183,15 +184,15 @@ impl Programs {
             .collect()
     }
 
-    /// The heartbeat for threads on a CPU; None if the programs' memory cannot be mapped once more.
+    /// The heartbeat for threads on a CPU; None if the programs' memory cannot be mapped a second time.
     pub(super) fn heartbeat(&self, cpu: usize) -> Option<Heartbeat> {
         let memory = (cpu < self.most_cpus()).then(|| Mapped::new(self.skel.maps.bss.as_fd(), 1).ok())??;
         let signs = SharedSigns { memory, cpu };
         Some(Heartbeat::new(Box::new(signs)))
     }
 
-    /// One CPU's counters, consistent, with the running class closed off now. `None` after many
-    /// attempts: the record changed under every one of them.
+    /// One CPU's counters, consistent, including the running class up to now. `None` if the record changed during each
+    /// of many attempts.
     pub(super) fn snapshot(&self, cpu: usize) -> Option<CpuSnapshot> {
         (0..1000).find_map(|_| self.try_snapshot(cpu))
     }
@@ -205,7 +206,7 @@ impl Programs {
             let at_ns = monotonic_ns();
             (state, at_ns, (&raw const (*place).last).read_volatile())
         };
-        // The sum of all classes is last - start unless the copy fell into an update.
+        // The sum of all classes is last - start, unless the copy was made during an update.
         let sum = state.ns.iter().fold(0u64, |sum, ns| sum.wrapping_add(*ns));
         if state.last != last_again || sum != state.last.wrapping_sub(self.started_ns) {
             return None;
@@ -216,7 +217,7 @@ impl Programs {
     }
 }
 
-/// A mapping of its own of the programs' memory: it lives as long as any heartbeat, also when the programs are gone.
+/// A separate mapping of the programs' memory: it lives as long as any heartbeat, even when the programs are gone.
 #[derive(Debug)]
 struct SharedSigns {
     /// Accessed by atomics and volatile reads of aligned words.
@@ -255,7 +256,7 @@ impl Signs for SharedSigns {
     }
 }
 
-/// A task's name, up to its end. Whoever runs the task chose it: nothing in it may steer a terminal.
+/// A task's name, up to its end. The task's owner chose it: control characters are removed.
 fn text(name: &[i8]) -> String {
     let bytes: Vec<u8> = name.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
     if bytes.is_empty() {
@@ -286,7 +287,7 @@ fn figures(state: &types::cpu_state) -> Figures {
     }
 }
 
-/// The programs (they are named after their tracepoints) whose tracepoint this kernel has.
+/// Names of programs (equal to those of their tracepoints) whose tracepoint this kernel has.
 fn tracepoints() -> Result<BTreeSet<String>, MeterError> {
     let btf = bpf::types().map_err(unavailable)?;
     let pairs = ["softirq", "irq_handler", "ipi"].into_iter().chain(ONLY_X86);
@@ -297,7 +298,7 @@ fn tracepoints() -> Result<BTreeSet<String>, MeterError> {
         .collect())
 }
 
-/// Leaves out what is missing on every kernel of this architecture.
+/// Removes tracepoints that are missing on every kernel of this architecture.
 fn worth_reporting(missing: &BTreeSet<String>) -> Vec<String> {
     let base = |name: &str| name.trim_end_matches("_entry").trim_end_matches("_exit").to_owned();
     missing

@@ -9,7 +9,7 @@ use crate::cpu::{
 };
 use std::{fmt, thread};
 
-/// Measures by eBPF programs while it lives.
+/// Measures by eBPF programs until it is dropped.
 pub struct EbpfMeter {
     spec: MeterSpec,
     programs: Programs,
@@ -29,17 +29,16 @@ impl fmt::Debug for EbpfMeter {
 }
 
 impl EbpfMeter {
-    /// Loads the programs, measures what they cost (about 50 ms, by datagrams to ourselves over
-    /// loopback), and starts.
+    /// Loads the programs, measures their cost (about 50 ms, with datagrams to itself over loopback), and starts.
     ///
     /// # Errors
-    /// No such CPU or task; [`MeterError::Unavailable`] where the kernel or the permissions do not
-    /// allow it.
+    /// A CPU or task does not exist; [`MeterError::Unavailable`] if kernel or permissions do not allow it.
     pub fn start(spec: MeterSpec) -> Result<Self, MeterError> {
         Self::start_by(spec, overhead::measure)
     }
 
-    /// The same without a datagram: what the programs cost is measured over what the machine does anyway in 100 ms.
+    /// As [`EbpfMeter::start`], but without datagrams: the programs' cost is measured over the machine's usual activity
+    /// in 100 ms.
     ///
     /// # Errors
     /// As [`EbpfMeter::start`].
@@ -71,25 +70,25 @@ impl EbpfMeter {
         Ok(meter)
     }
 
-    /// Stops measuring, and what that costs, until [`EbpfMeter::wake`].
+    /// Stops measuring, and its cost, until [`EbpfMeter::wake`].
     pub fn rest(&mut self) {
         self.programs.detach();
     }
 
-    /// Measures again. Snapshots from before the rest cannot be compared with those after it.
+    /// Measures again. Snapshots before the pause cannot be compared with those after it.
     ///
     /// # Errors
-    /// A tracepoint that is needed refuses its program.
+    /// A required tracepoint refuses its program.
     pub fn wake(&mut self) -> Result<(), MeterError> {
         self.programs.attach_again()?;
         visit(&self.spec.cpus);
         self.mark()
     }
 
-    /// All counters of the measured CPUs now.
+    /// All counters of the measured CPUs at this time.
     ///
     /// # Errors
-    /// A CPU's counters changed under every attempt to copy them.
+    /// A CPU's counters changed during each attempt to copy them.
     pub fn snapshot(&self) -> Result<Snapshot, MeterError> {
         let cpus = self.spec.cpus.iter().map(|&cpu| {
             self.programs.snapshot(cpu).ok_or_else(|| MeterError::Read {
@@ -100,12 +99,12 @@ impl EbpfMeter {
         Ok(Snapshot { cpus: cpus.collect::<Result<_, _>>()? })
     }
 
-    /// What the programs cost; `None` where the kernel does not report.
+    /// CPU time of the programs; `None` if the kernel does not report it.
     pub fn overhead(&self) -> Option<Overhead> {
         self.overhead
     }
 
-    /// Tracepoints this kernel lacks; their events are not distinguished from what they interrupt.
+    /// Tracepoints that this kernel lacks; their events count for what they interrupt.
     pub fn missing(&self) -> &[String] {
         &self.programs.missing
     }
@@ -153,8 +152,8 @@ impl CpuMeter for EbpfMeter {
     }
 
     fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError> {
-        // In the order of `mark`: reading the kernel's files takes milliseconds, which would otherwise
-        // lengthen their interval and not this one.
+        // In the order of `mark`: reading the kernel's files takes milliseconds, which must be part of their interval,
+        // not of this one.
         let counts = kernel_counts::read(&self.spec.cpus)?;
         let interval = &self.snapshot()? - &self.mark;
         let splits = interval.cpus.iter().zip(self.mark_counts.iter().zip(&counts));
@@ -180,8 +179,8 @@ impl CpuMeter for EbpfMeter {
     }
 }
 
-/// Runs for a moment on each CPU, so that a task switch shows the programs what runs there. Best effort: where this
-/// process may not run, the time until the first switch is reported as unaccounted.
+/// Runs briefly on each CPU, so that a task switch shows the programs what runs there. Best effort: on CPUs where this
+/// process must not run, the time until the first switch counts as unaccounted.
 fn visit(cpus: &[usize]) {
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,13 +1,13 @@
 //! Exact CPU accounting by eBPF programs at the kernel's transitions (bpf/cpu.bpf.c).
 //!
-//! Every nanosecond of a CPU belongs to one [`Class`]; the classes are exclusive, so their sum is the wall
-//! time. [`EbpfMeter::snapshot`] reads all counters of the measured CPUs, with the class that runs
-//! at that moment closed off; the difference of two [`Snapshot`]s is an [`Interval`].
+//! Every nanosecond of a CPU belongs to one [`Class`]; classes exclude each other, so that their sum is the elapsed
+//! time. [`EbpfMeter::snapshot`] reads all counters of the measured CPUs, including the class that runs at that time;
+//! the difference of two [`Snapshot`]s is an [`Interval`].
 //!
-//! What it cannot see: the few dozen instructions between the hardware's interrupt and the kernel's
-//! tracepoint (they count for what was interrupted), and time the hypervisor took (it counts for what
-//! was running; `steal` is reported alongside). Where no heartbeat came for longer than any work takes,
-//! [`crate::cpu::heartbeat`] reports the time between as a pause.
+//! Not visible: the few dozen instructions between the hardware's interrupt and the kernel's tracepoint (they count for
+//! what was interrupted), and time taken by the hypervisor (it counts for what was running; `steal` is reported in
+//! addition). If no heartbeat came for longer than any work takes, [`crate::cpu::heartbeat`] reports that time as a
+//! pause.
 
 mod snapshot;
 
@@ -28,21 +28,21 @@ pub use snapshot::{Class, CpuInterval, CpuSnapshot, Figures, Interval, Snapshot}
 
 use serde::{Deserialize, Serialize};
 
-/// What the programs themselves cost, from the kernel's run time statistics. It contains one clock
-/// reading a run that only the statistics need, and not the tracepoint's own call.
+/// CPU time of the programs, from the kernel's run time statistics. It includes one clock reading per run that only the
+/// statistics need, but not the tracepoint's call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Mean over all runs of the measurement (ns).
+    /// Mean over all runs (ns).
     pub ns_per_event: f64,
-    /// One task switch (ns).
+    /// Per task switch (ns).
     pub switch_ns: f64,
-    /// One softirq, entry and exit (ns).
+    /// Per softirq, entry and exit (ns).
     pub softirq_ns: f64,
-    /// One hard interrupt, entry and exit (ns).
+    /// Per hard interrupt, entry and exit (ns).
     pub interrupt_ns: f64,
-    /// One NAPI poll (ns).
+    /// Per NAPI poll (ns).
     pub poll_ns: f64,
-    /// Runs the means are over.
+    /// Number of runs.
     pub runs: u64,
 }
 

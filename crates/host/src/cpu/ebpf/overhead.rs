@@ -1,4 +1,4 @@
-//! What the programs cost, from the kernel's own statistics of their run time.
+//! CPU time of the programs, from the kernel's statistics of their run time.
 
 use super::{Overhead, load::Programs};
 use libbpf_rs::libbpf_sys;
@@ -11,18 +11,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Datagrams sent to ourselves so that the programs run warm; about 20 ms.
+/// Number of datagrams sent to itself, so that the programs run with warm caches; about 20 ms.
 const DATAGRAMS: usize = 3000;
-/// Where there is no loopback, wait for what the machine does anyway.
+/// Time to wait for the machine's usual activity if there is no loopback.
 const WAIT: Duration = Duration::from_millis(100);
-/// Fewer runs than this say nothing about a program.
+/// Fewest runs from which a program's cost is known.
 const LEAST_RUNS: u64 = 20;
 
-/// Runs and nanoseconds of each program.
+/// (runs, time (ns)) of each program.
 type Costs = BTreeMap<String, (u64, u64)>;
 
-/// Turns the statistics on for a moment, exercises the programs, and reads what they cost. `None`: the
-/// kernel does not let us (before 5.8), or nothing ran.
+/// Enables the statistics briefly, exercises the programs, and reads their cost. `None`: the kernel does not permit it
+/// (before 5.8), or nothing ran.
 pub(super) fn measure(programs: &Programs) -> Option<Overhead> {
     measure_while(programs, || {
         if exercise().is_err() {
@@ -31,7 +31,7 @@ pub(super) fn measure(programs: &Programs) -> Option<Overhead> {
     })
 }
 
-/// The same over what the machine does anyway.
+/// As [`measure`], over the machine's usual activity.
 pub(super) fn measure_silently(programs: &Programs) -> Option<Overhead> {
     measure_while(programs, || std::thread::sleep(WAIT))
 }
@@ -92,7 +92,7 @@ fn costs(programs: &Programs) -> Costs {
         .collect()
 }
 
-/// Sends datagrams to ourselves over loopback: softirqs, polls and (by short sleeps) task switches.
+/// Sends datagrams to itself over loopback: this causes softirqs, polls and (by short sleeps) task switches.
 fn exercise() -> io::Result<()> {
     let receiver = UdpSocket::bind("127.0.0.1:0")?;
     receiver.set_read_timeout(Some(Duration::from_millis(10)))?;

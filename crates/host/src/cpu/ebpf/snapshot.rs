@@ -1,18 +1,18 @@
-//! The programs' counters as plain data, and their differences.
+//! Counters of the programs as plain data, and their differences.
 
 use super::Overhead;
 use crate::cpu::types::{Counters, PollCell, PollKind, PollTable, Shares};
 use std::ops::Sub;
 
-/// What a CPU is doing. The order is that of `enum class` in bpf/cpu.bpf.c (a test compares them).
+/// What a CPU is doing, in the order of `enum class` in bpf/cpu.bpf.c (a test compares them).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Class {
-    /// Not known yet: before the first transition.
+    /// Unknown: before the first transition.
     Unknown,
     /// The idle task.
     Idle,
-    /// A task that is none of the following.
+    /// A task that is none of those below.
     TaskOther,
     /// A watched task.
     TaskWatched,
@@ -26,9 +26,9 @@ pub enum Class {
     SoftNetTx,
     /// Any other softirq.
     SoftOther,
-    /// A device's interrupt handlers.
+    /// Handlers of a device's interrupts.
     HardDevice,
-    /// Function call IPIs (RPS wakes the other CPU with them).
+    /// Function call IPIs, by which RPS wakes another CPU.
     HardCall,
     /// Reschedule IPIs.
     HardResched,
@@ -58,9 +58,9 @@ impl Class {
     ];
 }
 
-/// Slots for classes in the programs' arrays.
+/// Number of class slots in the programs' arrays.
 pub(super) const CLASSES: usize = 16;
-/// Cells a kind in the table of polls.
+/// Number of cells per kind in the table of polls.
 pub(super) const CELLS: usize = 68;
 
 /// One cell of the table of polls.
@@ -72,50 +72,50 @@ pub struct RawCell {
     pub(super) ns_squared: u64,
 }
 
-/// Everything that only grows, of one CPU.
+/// All counters of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
     pub(super) ns: [u64; CLASSES],
     pub(super) entries: [u64; CLASSES],
-    /// Interrupts of devices by the class that they hit.
+    /// Device interrupts, by the class that they interrupted.
     pub(super) device_hits: [u64; CLASSES],
     pub(super) rx_origin: [u64; 3],
     pub(super) polls: [u64; 3],
     pub(super) packets: [u64; 3],
-    /// Empty polls, full polls, backlog polls, backlog packets.
+    /// [empty polls, full polls, backlog polls, backlog packets].
     pub(super) kinds: [u64; 4],
     pub(super) tail_ns: u64,
-    /// Polls whose first packet a driver gave to GRO, and the time until then (ns).
+    /// [polls whose first packet a driver passed to GRO, total time until that packet (ns)].
     pub(super) looks: [u64; 2],
-    /// Those of them in which a device interrupted, their time (ns), and its interrupts.
+    /// [polls among these with a device interrupt before their first packet, their time (ns), interrupts in that time].
     pub(super) hit_looks: [u64; 3],
     pub(super) cells: Vec<RawCell>,
 }
 
-/// The counters of one CPU at one moment.
+/// Counters of one CPU at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuSnapshot {
     /// The CPU.
     pub cpu: usize,
     /// CLOCK_MONOTONIC (ns).
     pub at_ns: u64,
-    /// The counters, the running class closed off at `at_ns`.
+    /// The counters, including the running class up to `at_ns`.
     pub figures: Figures,
 }
 
-/// The counters of all measured CPUs; each CPU was read at its own `at_ns`.
+/// Counters of all measured CPUs; each CPU was read at its own `at_ns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// In the order of the specification.
     pub cpus: Vec<CpuSnapshot>,
 }
 
-/// What one CPU did between two snapshots.
+/// Activity of one CPU between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuInterval {
     /// The CPU.
     pub cpu: usize,
-    /// Wall time (ns).
+    /// Elapsed time (ns).
     pub elapsed_ns: u64,
     /// The increase of each counter.
     pub figures: Figures,
@@ -131,7 +131,7 @@ pub struct Interval {
 impl Sub for &Snapshot {
     type Output = Interval;
 
-    /// Later minus earlier. Both must come from the same meter: CPUs are matched by position.
+    /// Later minus earlier. Both must be from the same meter, as CPUs are matched by position.
     fn sub(self, earlier: &Snapshot) -> Interval {
         let cpus = self.cpus.iter().zip(&earlier.cpus);
         Interval {
@@ -147,7 +147,7 @@ impl Sub for &Snapshot {
 }
 
 fn minus<const N: usize>(later: &[u64; N], earlier: &[u64; N]) -> [u64; N] {
-    // Wrapping: a class that an interrupt overtook may step back by nanoseconds between two reads.
+    // Wrapping: a class that an interrupt overtook may step back by nanoseconds between two readings.
     std::array::from_fn(|i| later[i].wrapping_sub(earlier[i]))
 }
 
@@ -209,12 +209,12 @@ impl Figures {
         self.entries_of(&[HardDevice, HardCall, HardResched, HardTimer, HardOther])
     }
 
-    /// Runs of the programs.
+    /// Number of runs of the programs.
     pub fn events(&self) -> u64 {
         self.switches() + 2 * self.softirqs() + 2 * self.interrupts() + self.polls.iter().sum::<u64>()
     }
 
-    /// Time the programs used, by what each sort of event costs (ns).
+    /// CPU time of the programs (ns), from the cost of each kind of event.
     pub fn overhead_ns(&self, cost: &Overhead) -> f64 {
         self.switches() as f64 * cost.switch_ns
             + self.softirqs() as f64 * cost.softirq_ns
@@ -266,7 +266,7 @@ fn cell_bounds(index: u32) -> (u32, Option<u32>) {
 }
 
 impl CpuInterval {
-    /// A class's share of the wall time.
+    /// Share of a class in the elapsed time.
     pub fn share(&self, class: Class) -> f64 {
         self.figures.ns(class) as f64 / self.elapsed_ns.max(1) as f64
     }
@@ -275,7 +275,7 @@ impl CpuInterval {
         Some(classes.iter().map(|class| self.share(*class)).sum())
     }
 
-    /// The shares; without steal, which the programs cannot see.
+    /// All shares except steal, which the programs cannot see.
     pub fn shares(&self) -> Shares {
         use Class::*;
         Shares {
@@ -294,7 +294,7 @@ impl CpuInterval {
         }
     }
 
-    /// The counts the programs make, over those of the kernel's own counters.
+    /// The programs' counts, which replace the kernel's own counters.
     pub fn counters(&self, kernel: Counters) -> Counters {
         let f = &self.figures;
         Counters {

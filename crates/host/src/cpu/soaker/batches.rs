@@ -1,18 +1,18 @@
-//! The soaker's statistics: the idle rate from disturbed batches, and batch means.
+//! Statistics of the soaker: the idle rate from disturbed batches, and batch means.
 
 use crate::cpu::{types::Estimate, util::t_95};
 
-/// Most batches an interval is divided into; 20 to 30 is customary for batch means.
+/// Most batches per interval; 20 to 30 is usual for batch means.
 const BATCHES: usize = 25;
 
-/// The counters of all soakers at one moment.
+/// Counters of all soakers at one time.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) at_ns: u64,
     pub(super) iterations: Vec<u64>,
 }
 
-/// The median of the upper quarter: disturbances only ever lower a rate.
+/// The median of the upper quarter, as disturbances only reduce a rate.
 pub(super) fn upper_quarter_median(rates: &mut [f64]) -> Option<f64> {
     rates.sort_by(f64::total_cmp);
     let upper = &rates[rates.len() * 3 / 4..];
@@ -29,7 +29,7 @@ pub(super) fn estimate(mark: &Sample, samples: &[Sample], index: usize, rate: f6
     let step = samples.len().div_ceil(BATCHES).max(1);
     let mut batches = Vec::new();
     let mut from = mark;
-    // Only whole batches: a short last one would have another variance.
+    // Only complete batches: a shorter last one would have another variance.
     for to in samples.chunks_exact(step).filter_map(|chunk| chunk.last()) {
         batches.push(share(from, to));
         from = to;
