@@ -203,9 +203,14 @@ impl Host {
         }
     }
 
+    /// Mean protocol time of a packet, without the part per byte (s).
+    pub fn packet_s(&self) -> f64 {
+        self.protocol_s
+    }
+
     /// Mean protocol time of a frame: 1/mu = per packet + per byte x frame bytes (s).
     pub fn service_s(&self, frame_bytes: f64) -> f64 {
-        self.protocol_s + self.per_byte_s * frame_bytes
+        self.packet_s() + self.per_byte_s * frame_bytes
     }
 
     /// mu: protocol processing rate for frames of `frame_bytes` [packets/s].
@@ -258,7 +263,7 @@ impl Host {
     /// Checks the range of each value, and values that depend on each other.
     pub fn validate(&self) -> Result<(), Invalid> {
         TABLE.iter().try_for_each(|key| (key.check)(self))?;
-        if self.protocol_s + self.per_byte_s <= 0.0 {
+        if self.packet_s() + self.per_byte_s <= 0.0 {
             return Err(Invalid::new("protocol", "0s", "must be above 0 (or per_byte must be)"));
         }
         if let Some(queues) = &self.queues {

@@ -73,7 +73,7 @@ pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         return None;
     }
     if host.pauses().is_some() {
-        if !(lasts(clock, host, host.protocol_s) && lasts(clock, host, host.interrupt_s)) {
+        if !(lasts(clock, host, host.packet_s()) && lasts(clock, host, host.interrupt_s)) {
             return None;
         }
         return by_work(point, Pausing::new(point, clock, seed, replication), clock, seed, replication, packets);

@@ -137,7 +137,7 @@ impl Source {
             socket_block: Box::new([0; BLOCK]),
             service: host.service.clone(),
             cost: PacketCost {
-                fixed_ticks: clock.ticks(host.protocol_s),
+                fixed_ticks: clock.ticks(host.packet_s()),
                 per_byte_ticks: clock.ticks(host.per_byte_s),
             },
             next: BLOCK,

@@ -142,7 +142,7 @@ impl System {
     /// CPU time per frame by item (s), shared by the CPUs and lengthened by their pauses.
     fn cpu_items(&self, host: &Host, load: &Load) -> [(Part, f64); 3] {
         let share = |seconds: f64| seconds / (f64::from(self.cpus.max(1)) * host.up_share());
-        let packet_s = (host.protocol_s + host.mean_application_s().unwrap_or(0.0)) * load.packets_per_frame;
+        let packet_s = (host.packet_s() + host.mean_application_s().unwrap_or(0.0)) * load.packets_per_frame;
         [
             (Part::Interrupts, share((host.interrupt_s + host.mask_s) / self.frames_per_interrupt.max(1.0))),
             (Part::PacketCpu, share(packet_s)),

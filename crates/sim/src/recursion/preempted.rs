@@ -68,7 +68,7 @@ impl Preempted {
             _ => return None,
         };
         let host = &point.host;
-        if !super::lasts(clock, host, host.protocol_s) {
+        if !super::lasts(clock, host, host.packet_s()) {
             return None;
         }
         let mean_ticks = clock.ticks(host.interrupt_s);

@@ -22,7 +22,7 @@ impl RateMeter {
         Self {
             scheme: scheme.clone(),
             interrupt_s: host.interrupt_s,
-            fixed_s: host.protocol_s,
+            fixed_s: host.packet_s(),
             per_byte_s: host.per_byte_s,
             window: Vec::new(),
             began: 0.0,

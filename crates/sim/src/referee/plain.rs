@@ -79,7 +79,7 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         scheme: &point.scheme,
         clock,
         ring_limit: point.host.ring as usize,
-        fixed: clock.ticks(point.host.protocol_s),
+        fixed: clock.ticks(point.host.packet_s()),
         per_byte: clock.ticks(point.host.per_byte_s),
         masked: false,
         merged_first: false,

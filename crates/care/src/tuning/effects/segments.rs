@@ -81,7 +81,7 @@ impl Reception {
         let packets: Vec<f64> =
             if self.gro { vec![merged.packets_per_frame, 1.0 / merged.frames_per_segment(), 1.0] } else { vec![1.0] };
         let frame_s =
-            |host: &Host, packets: f64| host.protocol_s * packets + host.per_byte_s * passes * self.frame_bytes();
+            |host: &Host, packets: f64| host.packet_s() * packets + host.per_byte_s * passes * self.frame_bytes();
         let all = packets.iter().flat_map(|packets| known.costs.iter().map(move |host| frame_s(host, *packets)));
         Range::over(all).times(1e6 * KIB / self.payload_bytes())
     }
