@@ -123,7 +123,7 @@ pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool)
 /// Checks before the work whether [`write()`] would probably succeed; makes no lasting changes.
 ///
 /// # Errors
-/// As [`write()`], without those of a full disk and of a pipe.
+/// Those of [`write()`], except for a full disk and a pipe without a reader.
 pub fn check(path: &Path) -> io::Result<()> {
     match target(path)? {
         Target::Stream => Ok(()),
@@ -135,7 +135,8 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file to add to it: a regular or new one at its end, a pipe or character device as [`write()`] does.
+/// Opens a file to add bytes at its end. A file that does not exist is created; a pipe or a character device is opened
+/// as by [`write()`].
 ///
 /// # Errors
 /// As [`write()`].
@@ -152,7 +153,7 @@ pub fn append(path: &Path, gives_up: &dyn Fn() -> bool) -> io::Result<Appender> 
     Ok(Appender { to })
 }
 
-/// A file that is added to.
+/// A file opened by [`append`].
 #[derive(Debug)]
 pub struct Appender {
     to: To,
@@ -165,10 +166,10 @@ enum To {
 }
 
 impl Appender {
-    /// Adds all of it, or nothing to a regular file.
+    /// Adds all bytes. If a write to a regular file fails, none of them stays in it.
     ///
     /// # Errors
-    /// The disk is full, or a pipe's reader takes nothing.
+    /// The disk is full, or nobody reads the pipe.
     pub fn add(&mut self, bytes: &[u8], gives_up: &dyn Fn() -> bool) -> io::Result<()> {
         match &mut self.to {
             To::Stream(stream) => stream.write(bytes, gives_up),
@@ -180,19 +181,19 @@ impl Appender {
     }
 }
 
-/// A directory with those above it, for this user alone where they are new; one that is there stays as it is.
+/// Creates a directory and its missing parents, accessible to this user only. Directories that exist are not changed.
 ///
 /// # Errors
-/// It cannot be made.
+/// A directory cannot be created.
 pub fn private_directory(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Opens a file to be locked, and makes it for this user alone where it is new. Its content stays, and a link is not followed.
+/// Opens a lock file, created for this user only if it does not exist. The content is kept; a symbolic link is refused.
 ///
 /// # Errors
-/// It cannot be opened, or is no regular file.
+/// The file cannot be opened, or is not a regular file.
 pub fn lock(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
     let file =
@@ -201,7 +202,8 @@ pub fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Why a link is not followed; `None`: it is no link, or root's or this user's. What others link to is theirs to choose.
+/// The reason why a symbolic link must not be followed: another user owns it. `None` if `path` is no link, or a link of
+/// root or of this user.
 pub fn linked_by_others(path: &Path) -> Option<String> {
     let about = fs::symlink_metadata(path).ok().filter(Metadata::is_symlink)?;
     let own = nix::unistd::geteuid().as_raw();
@@ -236,7 +238,8 @@ fn target(path: &Path) -> io::Result<Target> {
     Err(unfit("goes over too many symbolic links".to_owned()))
 }
 
-/// /proc/self/fd/1 and the like: what it leads to is open already, and may have no name.
+/// Whether the path names a descriptor of this process, such as /proc/self/fd/1. The file behind it is already open and
+/// may have no name.
 fn is_open_file(path: &Path) -> bool {
     fs::canonicalize(directory(path)).is_ok_and(|dir| dir.starts_with("/proc"))
 }
@@ -245,11 +248,11 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Opens a regular file for writing, without an effect on it.
+/// Opens a regular file for writing; changes nothing in it.
 fn writable(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-    // One that may only be written, not read, cannot get its content back: it is replaced or refused.
+    // Without read permission the old content could not be restored, so the file is replaced or refused.
     let file = match file {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             OpenOptions::new().write(true).custom_flags(flags).open(path)?
@@ -261,7 +264,7 @@ fn writable(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, about))
 }
 
-/// A new file beside `path`, under a name that nobody knew.
+/// Creates a new file in the directory of `path`, with a random name.
 fn temporary(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     let number = RandomState::new().build_hasher().finish();
     let beside = directory(path).join(format!(".netcliff-{number:016x}"));
@@ -272,7 +275,7 @@ fn temporary(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
 fn replace(path: &Path, old: Option<&Metadata>, bytes: &[u8], form: Form) -> io::Result<()> {
     let (file, beside) = temporary(path, form.mode.unwrap_or(0o666))?;
     let written = filled(&file, old, bytes, form).and_then(|()| match form.is_new {
-        // Unlike a rename it replaces nothing.
+        // Unlike a rename, a hard link does not replace an existing file.
         true => fs::hard_link(&beside, path).and_then(|()| fs::remove_file(&beside)),
         false => fs::rename(&beside, path),
     });
@@ -280,12 +283,12 @@ fn replace(path: &Path, old: Option<&Metadata>, bytes: &[u8], form: Form) -> io:
         let _ = fs::remove_file(&beside);
         return Err(error);
     }
-    // The name survives a crash, too; not every file system can sync a directory.
+    // Syncing the directory makes the name survive a crash; not every file system supports it, so errors are ignored.
     let _ = File::open(directory(path)).and_then(|dir| dir.sync_all());
     Ok(())
 }
 
-/// Writes a new file, with the owner and the mode of the one that it replaces.
+/// Fills a new file and gives it the owner and the mode of the file that it replaces.
 fn filled(mut file: &File, old: Option<&Metadata>, bytes: &[u8], form: Form) -> io::Result<()> {
     let about = file.metadata()?;
     if let Some(old) = old.filter(|old| (old.uid(), old.gid()) != (about.uid(), about.gid())) {
@@ -298,7 +301,7 @@ fn filled(mut file: &File, old: Option<&Metadata>, bytes: &[u8], form: Form) -> 
     file.sync_all()
 }
 
-/// Whether a file could not be made or take the name, where the old one may still be written.
+/// Whether the error means that no new file can be made or renamed here; the old file may still be writable.
 fn cannot_take_name(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -309,7 +312,7 @@ fn cannot_take_name(error: &io::Error) -> bool {
     )
 }
 
-/// Writes an open file anew, and its old content if that fails.
+/// Writes new content to an open file, and restores the old content if that fails.
 fn overwrite(mut file: File, bytes: &[u8]) -> io::Result<()> {
     let mut old = Vec::new();
     file.read_to_end(&mut old)?;
@@ -322,7 +325,7 @@ fn overwrite(mut file: File, bytes: &[u8]) -> io::Result<()> {
     anew(bytes).inspect_err(|_| _ = anew(&old))
 }
 
-/// A pipe, a character device or an open file, written without waiting for ever.
+/// A pipe, a character device or a descriptor of this process. A write to it has a time limit.
 #[derive(Debug)]
 struct Stream(File);
 
@@ -369,7 +372,7 @@ impl Stream {
     }
 }
 
-/// A regular file that is open already: stdout and stderr where they have come to, another one at its end.
+/// Opens a descriptor's regular file again: stdout and stderr at their current offset, any other at its end.
 fn open_again(path: &Path) -> io::Result<File> {
     let path = fs::read_link(path).ok().filter(|to| is_open_file(to)).unwrap_or_else(|| path.to_owned());
     let owned = match path.file_name().and_then(OsStr::to_str) {
@@ -380,10 +383,10 @@ fn open_again(path: &Path) -> io::Result<File> {
     owned.map(File::from)
 }
 
-/// Refuses what is there and no regular file.
+/// Refuses an existing path that is not a regular file.
 ///
 /// # Errors
-/// It is a directory, a pipe, a socket, a device.
+/// The path is a directory, a pipe, a socket or a device.
 pub fn refuse_other_than_file(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(about) => regular(&about),
@@ -432,7 +435,7 @@ mod tests {
             assert!(told.contains(what), "{told}");
         }
         assert!(begun.elapsed() < Duration::from_secs(5));
-        // A file whose length stat does not report is read to its end, up to the limit.
+        // stat(2) reports length 0 for a file of /proc; it is read to its end, up to the limit.
         assert!(!text(Path::new("/proc/self/status"), MOST_BYTES).unwrap().is_empty());
         assert!(text(Path::new("/proc/self/status"), 10).is_err());
     }
@@ -462,7 +465,7 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert!(about.ino() != inode && about.mode() & 0o777 == 0o640, "{about:?}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "newer");
-        // A second name stays a name of the same file.
+        // After the write both hard links still name the same file.
         fs::hard_link(&file, dir.path().join("second")).unwrap();
         written(&file, "both").unwrap();
         assert_eq!(fs::read_to_string(dir.path().join("second")).unwrap(), "both");
@@ -483,20 +486,20 @@ mod tests {
         let begun = Instant::now();
         let told = write(&pipe, b"x", Form::default(), &|| true).unwrap_err().to_string();
         assert!(told.contains("nobody reads"), "{told}");
-        // A reader that reads gets all, one that stops is given up.
+        // A reader that reads gets all bytes; for one that stops the write ends with an error.
         let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
         written(&pipe, "page").unwrap();
         let told = write(&pipe, &vec![b'x'; 1 << 20], Form::default(), &|| true).unwrap_err();
         assert_eq!(told.kind(), ErrorKind::TimedOut);
         drop(reader);
         assert!(begun.elapsed() < Duration::from_secs(5) && fs::metadata(&pipe).unwrap().file_type().is_fifo());
-        // A device of our own, where one can be made.
+        // A device node of the test's own, where the test may create one.
         let (null, link) = (dir.path().join("null"), dir.path().join("link"));
         use nix::sys::stat::{Mode, SFlag, makedev, mknod};
         if mknod(&null, SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(1, 3)).is_ok() {
             std::os::unix::fs::symlink(&null, &link).unwrap();
             for path in [&null, &link] {
-                // A file system without devices refuses.
+                // A file system mounted without devices refuses the write.
                 let _ = written(path, "page");
                 assert!(fs::metadata(path).unwrap().file_type().is_char_device());
             }

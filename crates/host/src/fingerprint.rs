@@ -21,14 +21,15 @@ pub fn of_host(host: &Inventory, nics: &[Nic]) -> Fingerprint {
     collect(host, nics).into()
 }
 
-/// The facts of a host and of the device that has one of its addresses, as `nic.path`, with what that is made of as
-/// `nic.path-1` and so on: by their part, not their name, so that two hosts can be compared. Without devices where no device has
-/// the address.
+/// The facts of a host and of the device that has `address` (keys `nic.path`), and of the devices below that one
+/// (`nic.path-1`, ...). The keys carry no interface names, so that two hosts can be compared. No device facts if no
+/// device has the address.
 pub fn of_address(host: &Inventory, address: IpAddr) -> Fingerprint {
     of_path(host, &nic::path::with_address(address, Path::new("/sys")).unwrap_or_default())
 }
 
-/// The facts of this host and of the device by which it reaches `peer`, likewise; without devices if that is this host.
+/// The facts of this host and of the device by which it reaches `peer`, with the keys of [`of_address`]. No device
+/// facts if `peer` is this host.
 pub fn towards(host: &Inventory, peer: IpAddr) -> Fingerprint {
     match nic::path::source_towards(peer) {
         Ok(source) if source != peer => of_address(host, source),
@@ -72,7 +73,8 @@ pub fn of_testbed(host: &Inventory, testbed: &Testbed) -> Result<Fingerprint, Te
     };
     let nics = [nic_of(Side::Sender)?, nic_of(Side::HostUnderTest)?];
     let mut facts = collect(host, &nics);
-    // Read anew, for the testbed may have changed them; then those that a namespace has of its own.
+    // The sysctls are read again, because the testbed may have changed them; then come the sysctls that each namespace
+    // has of its own.
     let host_wide = inventory::sysctls(Path::new("/"));
     let own = testbed.run_in_hut(|| inventory::sysctls(Path::new("/")))?;
     for (name, value) in host_wide.into_iter().chain(own) {
@@ -165,7 +167,7 @@ impl Facts {
         self.add(key("speed_mbps"), nic.speed_mbps);
         self.add(key("duplex"), nic.duplex.as_ref());
         self.add(key("autoneg"), nic.autoneg);
-        // The two that explain most have short names of their own.
+        // The two most important offloads have short keys of their own.
         self.add(key("gro"), nic.feature("rx-gro"));
         self.add(key("tso"), nic.feature("tx-tcp-segmentation"));
         self.map(&key("feature"), &nic.features);
@@ -197,10 +199,10 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
     (!items.is_empty()).then(|| joined(items))
 }
 
-/// More facts than these are not named one by one.
+/// Most facts that the sentence names.
 const NAMED: usize = 5;
 
-/// A sentence if a run continues under other conditions than it began under; None if they are the same.
+/// A sentence that lists which conditions changed between the two fingerprints; `None` if nothing changed.
 pub fn changed_meanwhile(before: &Fingerprint, now: &Fingerprint) -> Option<String> {
     let changed = before.diff(now);
     let shown = |(name, from, to): &(&str, Option<&str>, Option<&str>)| {
@@ -266,7 +268,7 @@ mod tests {
             assert_eq!(facts.get(key).map(String::as_str), Some(value), "{key}");
         }
         assert!(!facts.keys().any(|key| key.starts_with("nic.bond0")));
-        // To itself a host speaks through no device.
+        // A host reaches its own address through no device.
         let own = towards(&host(), [127, 0, 0, 1].into());
         assert_eq!(own, of_host(&host(), &[]));
     }

@@ -1,21 +1,21 @@
-//! Which rule of this host's packet filter drops a flow that comes in, as far as the ruleset tells.
+//! Finds the rule of this host's packet filter that drops an incoming flow.
 //!
-//! The ruleset is what `nft -j list ruleset` prints (libnftables-json(5)). Rules of iptables-nft are among it, those of iptables-legacy are
-//! not. A condition that is not understood may hold.
+//! The ruleset is the output of `nft -j list ruleset` (libnftables-json(5)). It has the rules of iptables-nft, but not
+//! those of iptables-legacy. A condition that this module does not understand is taken as one that may hold.
 
 mod rules;
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
-/// A UDP flow that comes in.
+/// An incoming UDP flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Flow<'a> {
-    /// The interface that it comes in by.
+    /// Interface by which the flow arrives.
     pub interface: &'a str,
-    /// Where it comes from.
+    /// Source address; `None` if not known.
     pub source: Option<Ipv4Addr>,
-    /// Where it goes.
+    /// Destination address.
     pub destination: Ipv4Addr,
     /// Source port.
     pub source_port: u16,
@@ -23,11 +23,11 @@ pub struct Flow<'a> {
     pub destination_port: u16,
 }
 
-/// What drops the flow in the calling thread's network namespace, such as `nft: table inet filter, chain input drops udp dport 9000`; None:
-/// nothing that nft lists.
+/// The rule that drops the flow in the calling thread's network namespace, such as `nft: table inet filter, chain input
+/// drops udp dport 9000`. `None` if no rule that nft lists drops it.
 ///
 /// # Errors
-/// The ruleset cannot be read; why, as a phrase.
+/// The ruleset cannot be read; the error is the reason as a phrase.
 pub fn dropped_by(flow: &Flow<'_>) -> Result<Option<String>, String> {
     let listed = Command::new("nft").args(["-j", "list", "ruleset"]).stdin(Stdio::null()).output();
     let listed = listed.map_err(|error| match error.kind() {

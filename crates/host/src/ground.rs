@@ -1,8 +1,8 @@
-//! Changes during a measurement, from its begin to its end: of the devices and addresses of a network namespace, and of the CPUs.
+//! Detects changes during a measurement: of the devices and addresses of a network namespace, and of the CPUs.
 //!
-//! The kernel reports changes by netlink as they happen, so that one that was taken back before the end is known, too. Nothing runs
-//! meanwhile: the reports wait in a socket until they are read. In the end the devices are also read as they are then, so that no change
-//! that lasts is missed, whether it was reported or not.
+//! The kernel reports each change by netlink when it happens, so that a change which was reverted before the end is
+//! found, too. No thread runs for this: the reports wait in a socket until they are read. At the end the devices' state
+//! is also read directly, so that a lasting change is found even if its report was lost.
 
 mod notice;
 
@@ -26,17 +26,17 @@ use std::{
 
 /// Number of the loopback device in each namespace (LOOPBACK_IFINDEX, net/core/dev.c).
 const LOOPBACK: u32 = 1;
-/// A device that changes all the time is not waited for longer.
+/// Most times that a device's state is read again because it changed during the reading.
 const MOST_LOOKS: usize = 8;
-/// Largest message of the kernel.
+/// Size of the largest kernel message (bytes).
 const MESSAGE_BYTES: usize = 64 << 10;
 
-/// Which of a namespace's devices are meant.
+/// The devices and addresses to watch in a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Devices by name; None: all that are up.
+    /// Names of the devices; `None` means all devices that are up.
     pub interfaces: Option<Vec<String>>,
-    /// Addresses of these devices; None: all of them.
+    /// Addresses of these devices; `None` means all their addresses.
     pub addresses: Option<Vec<IpAddr>>,
 }
 
@@ -49,16 +49,16 @@ struct Device {
     mtu_bytes: Option<u32>,
 }
 
-/// What changed, each with the number of its device.
+/// Changes, each as the number of its device and a phrase.
 type Said = Vec<(u32, String)>;
 
-/// The devices of a network namespace, as they were and as they changed.
+/// Watches the devices of a network namespace: their last known state, and their changes.
 pub struct Ground {
     socket: OwnedFd,
     rtnl: Rtnl,
     scope: Scope,
     devices: BTreeMap<u32, Device>,
-    /// Those that count, with the number of their device.
+    /// The watched addresses, each with the number of its device.
     addresses: BTreeSet<(u32, IpAddr)>,
 }
 
@@ -72,12 +72,12 @@ impl std::fmt::Debug for Ground {
 }
 
 impl Ground {
-    /// Starts watching in the calling thread's namespace.
+    /// Starts watching in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The kernel does not report its links and addresses.
+    /// The kernel does not report links and addresses.
     pub fn watch(scope: Scope) -> io::Result<Self> {
-        // First the socket: what changes while the devices are listed is reported as well.
+        // The socket is opened first, so that a change during the listing of devices is reported, too.
         let socket = system::link_reports()?;
         let mut rtnl = Rtnl::new();
         let is_meant = |name: &String| scope.interfaces.as_ref().is_none_or(|names| names.contains(name));
@@ -92,20 +92,22 @@ impl Ground {
         Ok(ground)
     }
 
-    /// What changed since the last call, a phrase each, in the order it happened.
+    /// The changes since the last call, as phrases in the order of time.
     pub fn changes(&mut self) -> Vec<String> {
         let mut said = Said::new();
         for _ in 0..MOST_LOOKS {
             let before = said.clone();
-            // A sender through a device that is removed may fail before the kernel reports the removal. The kernel does so before it
-            // releases the lock of all devices: a request that waits for that lock finds everything reported.
+            // A send through a removed device may fail before the kernel reports the removal. The kernel reports it
+            // before it releases the lock of all devices (RTNL). This request waits for that lock, so afterwards every
+            // report is in the socket.
             let _ = self.rtnl.link_at(LOOPBACK);
             self.hear(&mut said);
             if let Err(error) = self.look(&mut said) {
                 said.push((0, format!("the kernel does not report its devices any more: {error}")));
                 break;
             }
-            // A change that begins between the lock and the look is seen in part: waits for the rest.
+            // A change may begin between this request and the look and be seen in part; then one more round reads the
+            // rest.
             if said == before {
                 break;
             }
@@ -113,7 +115,7 @@ impl Ground {
         said.into_iter().map(|(_, phrase)| phrase).collect()
     }
 
-    /// Reads the changes that the kernel has reported.
+    /// Reads the kernel's reports.
     fn hear(&mut self, said: &mut Said) {
         let mut buffer = vec![0; MESSAGE_BYTES];
         loop {
@@ -129,13 +131,13 @@ impl Ground {
         }
     }
 
-    /// Compares the devices with their last known state.
+    /// Compares the devices' present state with their last known state.
     fn look(&mut self, said: &mut Said) -> io::Result<()> {
         let links = self.rtnl.links()?;
         let addresses = self.addresses_now()?;
         let there = |index: u32| links.iter().find(|link| link.index == index);
         for index in self.devices.keys().copied().collect::<Vec<_>>() {
-            // What is named by its old name from now on is not found.
+            // The device may have been renamed.
             if let (Some(device), Some(link)) = (self.devices.get_mut(&index), there(index))
                 && device.name != link.name
             {
@@ -152,12 +154,12 @@ impl Ground {
         }
         let gone: Vec<(u32, IpAddr)> = self.addresses.difference(&addresses).copied().collect();
         gone.into_iter().for_each(|(index, address)| self.note(Notice::AddressGone { index, address }, said));
-        // A new address counts from now on.
+        // An address that was added is watched from now on.
         self.addresses = addresses;
         Ok(())
     }
 
-    /// The addresses that count, as they are now.
+    /// The watched addresses that the devices have now.
     fn addresses_now(&mut self) -> io::Result<BTreeSet<(u32, IpAddr)>> {
         let all = self.rtnl.addresses()?.into_iter();
         let is_meant = |address: &IpAddr| self.scope.addresses.as_ref().is_none_or(|meant| meant.contains(address));
@@ -184,7 +186,8 @@ impl Ground {
             }
             Notice::LinkGone { index } => {
                 if let Some(device) = self.devices.remove(&index) {
-                    // The kernel sets a device down, and takes its addresses, before it removes it.
+                    // Before the kernel removes a device it sets it down and deletes its addresses; only the removal is
+                    // named.
                     said.retain(|(of, _)| *of != index);
                     let phrase = format!("{} was removed, or moved to another network namespace", device.name);
                     said.push((index, phrase));
@@ -200,8 +203,8 @@ impl Ground {
     }
 }
 
-/// CPUs that were taken offline: as the kernel reports it, so that one that is back is known, too, and by those that are online in the
-/// end. The kernel reports nothing to a process in a network namespace of another user namespace.
+/// Finds the CPUs that were taken offline: from the kernel's reports, which also show a CPU that came back, and from
+/// the list of online CPUs at the end. A process in a network namespace of another user namespace gets no reports.
 #[derive(Debug)]
 pub struct Cpus {
     socket: Option<OwnedFd>,
@@ -210,14 +213,14 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// Starts watching on the host whose files are below `root`.
+    /// Starts watching the host whose files are below `root`.
     pub fn watch(root: &Path) -> Self {
         let socket = system::device_events();
         let socket = socket.map_err(|error| tracing::debug!(%error, "events of CPUs are not heard")).ok();
         Self { socket, online: online_cpus(root).into_iter().collect(), root: root.to_owned() }
     }
 
-    /// The CPUs taken offline since the last call, each in a sentence.
+    /// The CPUs taken offline since the last call, a sentence for each.
     pub fn changes(&mut self) -> Vec<String> {
         self.gone().iter().map(|cpu| format!("CPU {cpu} was taken offline")).collect()
     }
@@ -225,7 +228,7 @@ impl Cpus {
     /// The CPUs taken offline since the last call.
     fn gone(&mut self) -> BTreeSet<u32> {
         let online: BTreeSet<u32> = online_cpus(&self.root).into_iter().collect();
-        // The event of one that was found gone before may come later.
+        // The report about a CPU that the list of online CPUs showed as missing may arrive later.
         let mut gone: BTreeSet<u32> = self.told().into_iter().filter(|cpu| self.online.contains(cpu)).collect();
         gone.extend(self.online.difference(&online));
         self.online = online;
@@ -247,10 +250,10 @@ impl Cpus {
     }
 }
 
-/// Most changes named in a sentence; the others are counted.
+/// Most changes that a sentence names; it counts the others.
 const MOST_TOLD: usize = 4;
 
-/// Changes of devices, addresses, CPUs and threads in one line; None where there are none.
+/// Changes of devices, addresses, CPUs and threads as one sentence; `None` if there was no change.
 pub fn told(mut phrases: Vec<String>) -> Option<String> {
     phrases.dedup();
     let more = phrases.len().saturating_sub(MOST_TOLD);

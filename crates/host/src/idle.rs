@@ -1,13 +1,14 @@
-//! Keeping a CPU from halting while something is measured on it.
+//! Keeps a CPU from halting while something is measured on it.
 //!
-//! A CPU that halts has to be woken: by its own idle states' exit times, and in a virtual machine by the hypervisor, which may give
-//! it back milliseconds late. Two means: `/dev/cpu_dma_latency` held at 0 forbids idle states but the shallowest (which on many
-//! machines still halts), and a thread of policy SCHED_IDLE that loops on the CPU, which never lets it halt and gives way to all else.
-//! Both end with the process, however it ends: the kernel takes the latency request back when the file is closed.
+//! A halted CPU takes time to wake: the exit time of its idle state, and in a virtual machine the time until the
+//! hypervisor runs it again, which may be milliseconds. There are two means. `/dev/cpu_dma_latency` held at 0 forbids
+//! all idle states but the shallowest, which on many machines still halts. A looping thread of policy SCHED_IDLE never
+//! lets the CPU halt, and gives way to all other threads. Both end with the process, even if it is killed: the kernel
+//! withdraws the latency request when the file is closed.
 //!
-//! The loop counts as idle time in this crate's accounting: eBPF takes tasks of SCHED_IDLE for idle, procfs subtracts
-//! `loop_ns`. The soaker is such a loop and a meter at once. The loop does a fixed piece of work between two clock reads, which
-//! measures how fast the CPU is, and beats its [`Heartbeat`], which shows when the CPU was away.
+//! This crate counts the loop as idle time: eBPF takes tasks of SCHED_IDLE as idle, procfs subtracts `loop_ns`. The
+//! soaker is such a loop and also a meter. A turn of the loop does a fixed amount of work between two clock reads,
+//! which measures the CPU's speed, and updates its [`Heartbeat`], which shows when the CPU did not run the loop.
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -19,18 +20,19 @@ use std::thread::JoinHandle;
 use crate::cpu::heartbeat::{Heartbeat, PLAIN_PAUSE_NS, Pause};
 use crate::cpu::util::{clock_ns, monotonic_ns, pin_to, this_thread, thread_cpu_clock};
 
-/// Multiplications of a turn: about 0.3 us, so that a pause shows at once and the clock is a small part of it.
+/// Multiplications in one turn: about 0.3 us, short enough to see a pause at once, long enough that reading the clock
+/// is a small part.
 const WORK: u32 = 256;
-/// A turn of more than this many times the shortest was interrupted: an interrupt takes longer than a turn.
+/// A turn of more than this many times the shortest turn was interrupted: an interrupt takes longer than a turn.
 const INTERRUPTED: u64 = 2;
 
-/// Threads of this process that loop, for the meters.
+/// Thread ids of this process's loops, for the meters.
 static LOOPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// A CPU that does not halt until this is dropped.
+/// Keeps a CPU from halting until this value is dropped.
 #[derive(Debug)]
 pub struct Awake {
-    /// Held open: closing it takes the request back.
+    /// The open latency file: closing it withdraws the request. `None` if it could not be opened.
     _latency: Option<File>,
     stop: Arc<AtomicBool>,
     heartbeat: Heartbeat,
@@ -38,11 +40,11 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// Keeps `cpu` from halting: by a loop, and with `/dev/cpu_dma_latency` at 0 besides where it can be opened, which keeps the other
-    /// CPUs' idle states shallow too.
+    /// Keeps `cpu` from halting by a loop. If `/dev/cpu_dma_latency` can be opened, it is also held at 0, which keeps
+    /// the idle states of all CPUs shallow.
     ///
     /// # Errors
-    /// No thread can be started, pinned to the CPU or given SCHED_IDLE.
+    /// A thread cannot be started, pinned to the CPU or set to SCHED_IDLE.
     pub fn hold(cpu: u32, heartbeat: Heartbeat) -> io::Result<Self> {
         let stop = Arc::<AtomicBool>::default();
         let (theirs, heart) = (Arc::clone(&stop), heartbeat.clone());
@@ -67,20 +69,21 @@ impl Drop for Awake {
         self.stop.store(true, Ordering::Relaxed);
         if let Some((thread, handle)) = self.looping.take() {
             LOOPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != thread);
-            // It returns nothing; a panic is ignored.
+            // The thread returns nothing, and its panic is ignored.
             let _ = handle.join();
         }
     }
 }
 
-/// The loop.
+/// The body of the loop's thread.
 fn turn(stop: &AtomicBool, heartbeat: &Heartbeat) {
     let (mut state, mut shortest_ns, mut switches) = (1u64, u64::MAX, switches());
     let mut last_ns = monotonic_ns();
     heartbeat.begin(last_ns);
     while !stop.load(Ordering::Relaxed) {
         for _ in 0..WORK {
-            // Each step needs the one before, so the time does not depend on how wide the CPU is.
+            // Each multiplication depends on the previous one, so the time does not depend on how many instructions the
+            // CPU executes in parallel.
             state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         }
         let now_ns = monotonic_ns();
@@ -101,7 +104,7 @@ fn turn(stop: &AtomicBool, heartbeat: &Heartbeat) {
     }
 }
 
-/// How often the calling thread has given up its CPU or was made to; None: the kernel does not report.
+/// Context switches of the calling thread so far, voluntary and involuntary; `None` if the kernel does not report them.
 fn switches() -> Option<i64> {
     // SAFETY: all zeroes is a valid rusage, which the call fills.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -116,14 +119,14 @@ pub(crate) fn loop_ns() -> u64 {
     loops.iter().filter_map(|thread| clock_ns(thread_cpu_clock(*thread)).ok()).sum()
 }
 
-/// The request for no latency of idle states; None without the right to it.
+/// Opens the latency file and requests 0 us; `None` without permission.
 fn latency() -> Option<File> {
     let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
     file.write_all(&0i32.to_ne_bytes()).ok()?;
     Some(file)
 }
 
-/// Makes the calling thread give way to all others.
+/// Gives the calling thread the policy SCHED_IDLE, so that it yields to all other threads.
 pub(crate) fn become_idle_class() -> io::Result<()> {
     crate::schedule::set(nix::unistd::Pid::from_raw(0), crate::schedule::IDLE, 0)
 }

@@ -1,15 +1,15 @@
-//! The ruleset as JSON, walked as a packet would.
+//! Walks the ruleset in JSON form in the order in which a packet passes it.
 
 use super::Flow;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 
-/// Hooks that a packet for this host passes, in order.
+/// The hooks that a packet for this host passes, in order.
 const HOOKS: [&str; 3] = ["ingress", "prerouting", "input"];
-/// Jumps deeper than the kernel allows (NFT_JUMP_STACK_SIZE) are not followed.
+/// Deepest chain of jumps that is followed: the kernel's own limit (NFT_JUMP_STACK_SIZE).
 const MOST_JUMPS: u32 = 16;
 
-/// What becomes of the packet in a chain.
+/// The fate of the packet at the end of a chain.
 #[derive(Debug, PartialEq)]
 enum Fate {
     Dropped(String),
@@ -17,7 +17,7 @@ enum Fate {
     GoesOn,
 }
 
-/// The first rule or policy that drops the flow for sure, or else the first that may.
+/// The first rule or policy that certainly drops the flow; otherwise the first one that may drop it.
 pub(super) fn dropping(ruleset: &Value, flow: &Flow<'_>) -> Option<String> {
     let objects: Vec<&Value> = ruleset.get("nftables")?.as_array()?.iter().collect();
     let mut walk = Walk { objects: &objects, flow, maybe: None };
@@ -35,7 +35,7 @@ pub(super) fn dropping(ruleset: &Value, flow: &Flow<'_>) -> Option<String> {
     for (_, _, chain) in bases {
         match walk.chain(chain, 0) {
             Fate::Dropped(by) => return Some(by),
-            // Accepted in one base chain: the next one has its say.
+            // This base chain accepts the packet; the next base chain is evaluated.
             Fate::Accepted => {}
             Fate::GoesOn if chain.get("policy").and_then(Value::as_str) == Some("drop") => {
                 return walk.maybe.or_else(|| Some(format!("{} has the policy drop", place(chain))));
@@ -46,7 +46,7 @@ pub(super) fn dropping(ruleset: &Value, flow: &Flow<'_>) -> Option<String> {
     walk.maybe
 }
 
-/// One name, or a list of them.
+/// The names in a JSON value that is one name or a list of names.
 fn names(value: &Value) -> Vec<&str> {
     match value {
         Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
@@ -92,7 +92,8 @@ impl Walk<'_> {
         Fate::GoesOn
     }
 
-    /// What a rule whose conditions hold (or may) does; None: the next rule is looked at.
+    /// The verdict of a rule whose conditions hold or may hold; `None` if the rule has no verdict, so that the next
+    /// rule follows.
     fn verdict(&mut self, chain: &Value, rule: &Value, parts: &[Value], sure: bool, depth: u32) -> Option<Fate> {
         let has = |name: &str| parts.iter().any(|part| part.get(name).is_some());
         let to = |name: &str| parts.iter().find_map(|part| part.get(name)?.get("target")?.as_str());
@@ -132,7 +133,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a part of a rule is a condition, and whether it holds; `Some(None)`: that is not known.
+    /// Whether a condition of a rule holds: `None` if the part is not a condition, `Some(None)` if this is not known.
     fn holds(&self, part: &Value) -> Option<Option<bool>> {
         if part.get("xt").is_some() || part.get("limit").is_some() || part.get("vmap").is_some() {
             return Some(None);
@@ -147,7 +148,7 @@ impl Walk<'_> {
         })
     }
 
-    /// The packet's own value of what a condition looks at.
+    /// The packet's value of the field on the left side of a condition; `None` if the field is not understood.
     fn value(&self, left: &Value) -> Option<Value> {
         let flow = self.flow;
         if let Some(payload) = left.get("payload") {
@@ -170,12 +171,12 @@ impl Walk<'_> {
                 _ => None,
             };
         }
-        // Nobody answers the flow: each of its packets is the first that connection tracking sees.
+        // The flow gets no replies, so connection tracking sees each packet in state `new`.
         (text(left.get("ct")?, "key") == "state").then(|| "new".into())
     }
 }
 
-/// Whether a value is what a condition names; None: the condition is not understood.
+/// Whether the packet's value matches the right side of a condition; `None` if the right side is not understood.
 fn equal(own: &Value, right: &Value) -> Option<bool> {
     if own.is_null() {
         return Some(false);
@@ -204,7 +205,7 @@ fn equal(own: &Value, right: &Value) -> Option<bool> {
             let mask = u64::from(u32::MAX.checked_shl(32 - bits).unwrap_or(0));
             Some(ordinal(own)? & mask == ordinal(prefix.get("addr")?)? & mask)
         }
-        // The name of a set, whose elements are not looked up.
+        // A named set: its elements are not looked up.
         Value::String(name) if name.starts_with('@') => None,
         Value::String(name) => match (own.as_str()?, name.strip_suffix('*')) {
             (own, Some(start)) => Some(own.starts_with(start)),
@@ -214,7 +215,7 @@ fn equal(own: &Value, right: &Value) -> Option<bool> {
     }
 }
 
-/// A number or an address as a number.
+/// A JSON number or an address, as an integer for comparison of ranges.
 fn ordinal(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.parse::<Ipv4Addr>().ok().map(|address| u64::from(u32::from(address))),
@@ -222,7 +223,7 @@ fn ordinal(value: &Value) -> Option<u64> {
     }
 }
 
-/// The conditions of a rule as nft has them, roughly.
+/// The conditions of a rule in roughly nft's syntax.
 fn described(parts: &[Value]) -> String {
     let side = |value: &Value| match value {
         Value::String(text) => text.clone(),

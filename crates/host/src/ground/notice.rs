@@ -1,10 +1,10 @@
-//! Messages of rtnetlink and device events, read from their bytes: pure.
+//! Parses messages of rtnetlink and device events from bytes (pure functions).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::rtnl::IFF_LOWER_UP;
 
-/// `struct nlmsghdr`, `struct ifinfomsg`, `struct ifaddrmsg` and `struct rtattr` (bytes; include/uapi/linux).
+/// Sizes of `struct nlmsghdr`, `struct ifinfomsg`, `struct ifaddrmsg` and `struct rtattr` (bytes; include/uapi/linux).
 const HEADER: usize = 16;
 const LINK: usize = 16;
 const ADDRESS: usize = 8;
@@ -24,22 +24,22 @@ const IFF_UP: u32 = 1;
 /// A change of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// Its state now.
+    /// The device's present state.
     Link { index: u32, up: bool, carrier: bool, mtu_bytes: Option<u32> },
-    /// It was removed.
+    /// The device was removed.
     LinkGone { index: u32 },
-    /// An address was removed.
+    /// An address of the device was removed.
     AddressGone { index: u32, address: IpAddr },
 }
 
-/// What a datagram of the kernel holds; what is cut off or of another kind is left out.
+/// The changes in a datagram of the kernel. Truncated messages and messages of other kinds are left out.
 pub(super) fn notices(mut bytes: &[u8]) -> Vec<Notice> {
     let mut found = Vec::new();
     while let (Some(length), Some(kind)) = (word(bytes, 0), half(bytes, 4)) {
         let length = length as usize;
         let Some(message) = bytes.get(HEADER..length) else { break };
         found.extend(notice(kind, message));
-        // The next one is aligned.
+        // The next message begins at a multiple of 4 bytes.
         let Some(rest) = bytes.get(length.next_multiple_of(4)..) else { break };
         bytes = rest;
     }
@@ -55,7 +55,7 @@ fn notice(kind: u16, message: &[u8]) -> Option<Notice> {
             let mtu_bytes = attribute(message.get(LINK..)?, IFLA_MTU).and_then(|value| word(value, 0));
             Some(Notice::Link { index, up: has(IFF_UP), carrier: has(IFF_LOWER_UP), mtu_bytes })
         }
-        // A port that leaves its bridge is reported by the same message, of another family.
+        // The kernel sends the same message type with another address family when a port leaves its bridge.
         LINK_GONE => (message.first() == Some(&0)).then_some(Notice::LinkGone { index }),
         ADDRESS_GONE => {
             let attributes = message.get(ADDRESS..)?;
@@ -68,7 +68,7 @@ fn notice(kind: u16, message: &[u8]) -> Option<Notice> {
     }
 }
 
-/// The value of an attribute.
+/// The value of the first attribute of type `wanted`.
 fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (length, kind) = (half(bytes, 0)? as usize, half(bytes, 2)?);
@@ -80,7 +80,8 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// The CPU that a device event reports as taken offline. An event that a program requested (`SYNTH_UUID`) reports no change.
+/// The CPU that a device event reports as taken offline. `None` for other events, and for an event that a program
+/// requested (`SYNTH_UUID`), which is no change.
 pub(super) fn offline(event: &[u8]) -> Option<u32> {
     let mut parts = event.split(|byte| *byte == 0);
     let cpu = parts.next()?.strip_prefix(b"offline@/devices/system/cpu/cpu")?;
@@ -151,7 +152,7 @@ mod tests {
                 Notice::AddressGone { index: 7, address: [192, 0, 2, 1].into() },
             ]
         );
-        // Cut off anywhere it is read as far as it goes.
+        // A truncated datagram is parsed as far as it goes.
         for length in 0..bytes.len() {
             assert!(notices(&bytes[..length]).len() <= found.len());
         }

@@ -1,10 +1,10 @@
-//! Recording what an inspection reads, so that it can be read again elsewhere: [`write()`], [`write_later`],
-//! [`answers`], [`write_paths`].
+//! Records the files that an inspection reads, so that they can be inspected on another machine: [`write()`],
+//! [`write_later`], [`answers`], [`write_paths`].
 //!
-//! A capture is a directory tree of the files that are read, by an explicit list, and [`ANSWERS`]: the kernel's answers
-//! by netlink. It is anonymised: hardware addresses are replaced, the RSS key and addresses of flow rules are left out, of the command line only
-//! parameters that change how packets are handled keep their value, of processes only services that disturb are recorded, of
-//! interrupts and modules only those that the inspection uses.
+//! A capture is a directory tree of the files in an explicit list, and [`ANSWERS`]: the kernel's netlink answers. It is
+//! anonymised. Hardware addresses are replaced; the RSS key and the addresses in flow rules are removed. Of the kernel
+//! command line only parameters that change packet handling keep their values. Of the processes only services that
+//! disturb measurements are recorded, and of interrupts and modules only those that the inspection uses.
 
 mod tree;
 
@@ -19,10 +19,10 @@ use tree::Tree;
 
 /// File of a capture that holds the kernel's netlink answers (a JSON list of interfaces).
 pub const ANSWERS: &str = "netlink.json";
-/// Directory of a capture that holds the counters once more, read later.
+/// Directory of a capture with the counters of a second, later reading.
 pub const LATER: &str = "later";
 
-/// Files that are copied as they are; `*` stands for one part of a path.
+/// Files that are copied unchanged; `*` stands for one component of a path.
 const COPIED: &[&str] = &[
     "proc/loadavg",
     "proc/uptime",
@@ -69,10 +69,11 @@ const COPIED: &[&str] = &[
     "sys/kernel/security/lsm",
 ];
 
-/// Writes what an inspection of `root` reads, and the answers, into a new or empty directory. Gives the number of files.
+/// Writes the files that an inspection of `root` reads, and the netlink answers, into a new or empty directory. Returns
+/// the number of files.
 ///
 /// # Errors
-/// When the directory holds something or cannot be written.
+/// The directory is not empty or cannot be written.
 pub fn write(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
         let reason = format!("{} is not empty; name a directory that does not exist", dir.display());
@@ -91,7 +92,7 @@ pub fn write(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     }
     files.interrupts(nics)?;
     files.later(nics)?;
-    // A PCI function's configuration space is no text that could be copied.
+    // A PCI function's configuration space is binary and not copied; the hints read from it are stored here.
     let hinted = |nic: &Nic| Nic { tph: crate::nic::hints(&root.join("sys"), &nic.name).or(nic.tph), ..nic.clone() };
     let nics: Vec<Nic> = nics.iter().map(hinted).collect();
     let text = serde_json::to_string_pretty(&anonymous(&nics))?;
@@ -99,10 +100,10 @@ pub fn write(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     Ok(files.count)
 }
 
-/// Adds the counters as they are now to a capture, so that their growth can be reported.
+/// Adds a second reading of the counters to a capture, so that their growth can be reported.
 ///
 /// # Errors
-/// When the capture cannot be written.
+/// The capture cannot be written.
 pub fn write_later(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     let dir = dir.join(LATER);
     let mut files = Tree::new(root, &dir);
@@ -114,10 +115,10 @@ pub fn write_later(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     Ok(files.count)
 }
 
-/// The netlink answers of a capture.
+/// Reads the netlink answers of a capture.
 ///
 /// # Errors
-/// When there are none, or they are of another form.
+/// The file does not exist or has another format.
 pub fn answers(dir: &Path) -> io::Result<Vec<Nic>> {
     let path = dir.join(ANSWERS);
     let text = files::text(&path, files::MOST_BYTES).map_err(|error| explained(&path, &error))?;
@@ -128,11 +129,10 @@ pub fn answers(dir: &Path) -> io::Result<Vec<Nic>> {
     }
 }
 
-/// Adds what the kernel knows of the MTU of paths to a capture, with other destinations. Nothing is written where nothing is
-/// known.
+/// Adds the path MTUs that the kernel knows to a capture, with made-up destinations. Writes no file if there are none.
 ///
 /// # Errors
-/// When the capture cannot be written.
+/// The capture cannot be written.
 pub fn write_paths(narrow: &[NarrowPath], dir: &Path) -> io::Result<usize> {
     if narrow.is_empty() {
         return Ok(0);
@@ -141,10 +141,10 @@ pub fn write_paths(narrow: &[NarrowPath], dir: &Path) -> io::Result<usize> {
     fs::write(dir.join(PATHS), text + "\n").map(|()| 1)
 }
 
-/// The narrow paths of a capture; none in one that has no such file.
+/// Reads the narrow paths of a capture; an empty list if the capture has no such file.
 ///
 /// # Errors
-/// When the file is of another form.
+/// The file has another format.
 pub(super) fn paths(dir: &Path) -> io::Result<Vec<NarrowPath>> {
     let path = dir.join(PATHS);
     match files::text(&path, files::MOST_BYTES) {
@@ -160,7 +160,7 @@ fn explained(path: &Path, reason: &dyn std::fmt::Display) -> io::Error {
     ))
 }
 
-/// A flow rule with `...` for each address.
+/// Replaces each address in a flow rule by `...`.
 fn without_addresses(rule: &str) -> String {
     let mut words: Vec<&str> = rule.split(' ').collect();
     for at in 1..words.len() {
@@ -171,7 +171,7 @@ fn without_addresses(rule: &str) -> String {
     words.join(" ")
 }
 
-/// Interfaces with hardware addresses of their own making, equal ones staying equal, and without RSS keys.
+/// Replaces the interfaces' hardware addresses by made-up ones (equal addresses stay equal), and removes the RSS keys.
 fn anonymous(nics: &[Nic]) -> Vec<Nic> {
     let mut addresses: BTreeMap<String, String> = BTreeMap::new();
     let mut replace = |mac: &String| {

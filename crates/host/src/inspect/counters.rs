@@ -1,4 +1,4 @@
-//! Counters of the receive path, and what grew between two readings.
+//! Counters of the receive path, and their growth between two readings.
 
 use crate::{
     procfs,
@@ -7,8 +7,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 
-/// Counters of an interface (`/sys/class/net/*/statistics`) that are kept: packets, and what became of those that did
-/// not pass.
+/// The counters of an interface (`/sys/class/net/*/statistics`) that are read: packets that passed, and those that were
+/// lost.
 pub(super) const STATISTICS: &[&str] = &[
     "rx_packets",
     "rx_bytes",
@@ -27,41 +27,42 @@ pub(super) const STATISTICS: &[&str] = &[
     "collisions",
 ];
 
-/// Counters of IP (`Ip` of /proc/net/snmp, /proc/net/snmp6) that indicate packets longer than an MTU on their way.
+/// Counters of IP (`Ip` in /proc/net/snmp and /proc/net/snmp6) that grow when packets are longer than an MTU on their
+/// path.
 const TOO_LONG: [&str; 3] = ["FragFails", "FragCreates", "ReasmReqds"];
 
-/// Counters at one time.
+/// The counters at one moment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reading {
     /// Time since boot (s).
     pub uptime_s: Option<f64>,
-    /// By CPU.
+    /// One entry per CPU.
     pub softnet: Vec<SoftnetStat>,
-    /// By interface and name.
+    /// By interface, then by counter name.
     pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Of IP, both versions together, by name.
+    /// Counters of IP by name, the sum of IPv4 and IPv6.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ip: BTreeMap<String, u64>,
 }
 
-/// What grew between two readings.
+/// The growth of the counters between two readings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Growth {
-    /// Time between them (s).
+    /// Time between the readings (s).
     pub seconds: f64,
-    /// By CPU.
+    /// One entry per CPU.
     pub softnet: Vec<SoftnetStat>,
-    /// By interface and name.
+    /// By interface, then by counter name.
     pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Of IP, both versions together, by name.
+    /// Counters of IP by name, the sum of IPv4 and IPv6.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ip: BTreeMap<String, u64>,
 }
 
 impl Reading {
-    /// Reads what is below `root`, of these interfaces.
+    /// Reads the counters of these interfaces below `root`.
     pub fn read(root: &Path, interfaces: &[String]) -> Reading {
         let softnet = procfs::whole(root.join("proc/net/softnet_stat"));
         let statistics = |name: &String| {
@@ -78,7 +79,8 @@ impl Reading {
         }
     }
 
-    /// What grew until a later reading; a counter that went back (its driver was reloaded) did not grow.
+    /// The growth from this reading to a later one. A counter that went back (its driver was reloaded) counts as no
+    /// growth.
     pub fn until(&self, later: &Reading) -> Growth {
         let softnet = later.softnet.iter().filter_map(|now| {
             let then = self.softnet.iter().find(|then| then.cpu == now.cpu)?;
@@ -103,20 +105,20 @@ impl Reading {
         }
     }
 
-    /// A counter of an interface; 0 where the kernel does not show it.
+    /// A counter of an interface; 0 if the kernel does not report it.
     pub fn of(&self, interface: &str, counter: &str) -> u64 {
         look_up(&self.interfaces, interface, counter)
     }
 }
 
 impl Growth {
-    /// What a counter of an interface grew by.
+    /// The growth of a counter of an interface; 0 if the kernel does not report it.
     pub fn of(&self, interface: &str, counter: &str) -> u64 {
         look_up(&self.interfaces, interface, counter)
     }
 }
 
-/// The counters of both versions of IP, summed.
+/// The counters in [`TOO_LONG`], the sum of IPv4 and IPv6.
 fn too_long(root: &Path) -> BTreeMap<String, u64> {
     let text = |file: &str| procfs::whole(root.join(file));
     let (four, six) = (text("proc/net/snmp"), text("proc/net/snmp6"));

@@ -14,14 +14,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which packets a queue or an interrupt is for.
+/// Direction of the packets that a queue or an interrupt serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Received ones.
     Receive,
-    /// Transmitted ones (their completions).
+    /// Transmission: the interrupt reports completed frames.
     Transmit,
     /// Both.
     Both,
@@ -31,49 +31,49 @@ pub enum Direction {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Irq {
-    /// Its number.
+    /// The kernel's number of the interrupt.
     pub number: u32,
-    /// As the driver named it.
+    /// Name that the driver gave the interrupt.
     pub name: String,
-    /// What it is for, when it serves a queue.
+    /// Direction of the queue that the interrupt serves; `None` if it serves no queue.
     pub direction: Option<Direction>,
-    /// Number of that queue.
+    /// Number of the queue that the interrupt serves.
     pub queue: Option<u32>,
-    /// CPUs that may take it.
+    /// CPUs that may take the interrupt (`smp_affinity_list`).
     pub allowed: Vec<u32>,
-    /// CPUs that do take it.
+    /// CPUs that take the interrupt (`effective_affinity_list`).
     pub effective: Vec<u32>,
-    /// Times it was taken since boot, by CPU; CPUs that never did are left out.
+    /// Interrupts since boot by CPU; a CPU without any has no entry.
     pub counts: BTreeMap<u32, u64>,
-    /// Times it was taken during the watch, by CPU; empty if the host was read once.
+    /// Interrupts while watching, by CPU; empty if the host was read only once.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub grown: BTreeMap<u32, u64>,
 }
 
 impl Irq {
-    /// CPUs that do take it, or else may.
+    /// The CPUs that take the interrupt; if these are not known, the CPUs that may take it.
     pub fn cpus(&self) -> &[u32] {
         if self.effective.is_empty() { &self.allowed } else { &self.effective }
     }
 }
 
-/// A queue and what serves it.
+/// A queue, with the interrupt and the CPUs that serve it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuePath {
     /// Receive or transmit.
     pub direction: Direction,
-    /// Number within its kind.
+    /// Number of the queue among those of its direction.
     pub queue: u32,
-    /// Its NAPI instance.
+    /// NAPI instance that polls the queue.
     pub napi_id: Option<u32>,
-    /// Its interrupt.
+    /// Number of the queue's interrupt.
     pub irq: Option<u32>,
     /// CPUs that take the interrupt.
     pub cpus: Vec<u32>,
 }
 
-/// `/proc/interrupts` below a root.
+/// Reads `/proc/interrupts` below `root`.
 pub(super) fn table(root: &Path, missing: &mut BTreeMap<String, String>) -> PerCpu {
     let read = files::text(&root.join("proc/interrupts"), files::MOST_BYTES).and_then(|text| parse_per_cpu(&text));
     read.unwrap_or_else(|error| {
@@ -82,7 +82,8 @@ pub(super) fn table(root: &Path, missing: &mut BTreeMap<String, String>) -> PerC
     })
 }
 
-/// Number, name and counts of a device's interrupts: those sysfs lists for it, else those that carry its name.
+/// Number, name and counts of a device's interrupts: those that sysfs lists for the device, otherwise those whose name
+/// contains the interface's name.
 fn rows<'a>(root: &Path, interface: &str, table: &'a PerCpu) -> Vec<(u32, &'a str, &'a Row)> {
     let device = root.join("sys/class/net").join(interface).join("device");
     let listed: Vec<u32> =
@@ -93,10 +94,11 @@ fn rows<'a>(root: &Path, interface: &str, table: &'a PerCpu) -> Vec<(u32, &'a st
     own.map(|(number, row)| (number, row.description.split_whitespace().next_back().unwrap_or_default(), row)).collect()
 }
 
-/// The file with the CPUs of an interrupt of this host, by the driver's name for it.
+/// The affinity file of an interrupt of this host, found by the driver's name for the interrupt.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`]: no interrupt of the interface has that name; or several have; or it is down.
+/// [`io::ErrorKind::NotFound`] if no interrupt or more than one of the interface has that name, or the interface is
+/// down.
 pub(crate) fn affinity_file(interface: &str, name: &str) -> io::Result<PathBuf> {
     let table = softnet::interrupts()?;
     let rows = rows(Path::new("/"), interface, &table);
@@ -104,7 +106,7 @@ pub(crate) fn affinity_file(interface: &str, name: &str) -> io::Result<PathBuf> 
     match (numbers.next(), numbers.next()) {
         (Some(number), None) => Ok(PathBuf::from(format!("/proc/irq/{number}/smp_affinity_list"))),
         (Some(_), Some(_)) => Err(io::Error::other(format!("several interrupts of {interface} are called {name}"))),
-        // A driver has its interrupts named while it is up only; they keep their CPUs.
+        // A driver registers its interrupts only while the interface is up; the kernel keeps their CPUs.
         (None, _) if Rtnl::new().link(interface)?.flags & libc::IFF_UP as u32 == 0 => {
             Err(io::Error::other(format!("{interface} is down, and its driver names {name} only while it is up")))
         }
@@ -115,10 +117,11 @@ pub(crate) fn affinity_file(interface: &str, name: &str) -> io::Result<PathBuf> 
     }
 }
 
-/// The interrupts of a device of this host and the CPUs that may take each; those without a name of their own are left out.
+/// The interrupts of a device of this host, as pairs of name and allowed CPUs. Interrupts without a unique name are
+/// left out.
 ///
 /// # Errors
-/// When `/proc/interrupts` cannot be read.
+/// `/proc/interrupts` cannot be read.
 pub(crate) fn affinities(interface: &str) -> io::Result<Vec<(String, String)>> {
     let table = softnet::interrupts()?;
     let rows = rows(Path::new("/"), interface, &table);
@@ -153,7 +156,7 @@ pub(super) fn of_device(root: &Path, nic: &Nic, table: &PerCpu) -> Vec<Irq> {
         })
         .collect();
     irqs.sort_by_key(|irq| irq.number);
-    // A device with a single interrupt gives it no queue's name: it is for everything.
+    // A device with a single interrupt does not name a queue in it: the interrupt serves all queues.
     if let [only] = &mut irqs[..]
         && only.direction.is_none()
     {
@@ -162,7 +165,7 @@ pub(super) fn of_device(root: &Path, nic: &Nic, table: &PerCpu) -> Vec<Irq> {
     irqs
 }
 
-/// Fills in what interrupts grew by until a later table; a count that went back did not grow.
+/// Sets the growth of each interrupt's counts up to a later table. A count that went back counts as no growth.
 pub(super) fn grow(irqs: &mut [Irq], later: &PerCpu) {
     for irq in irqs {
         let grown = later.cpus.iter().filter_map(|cpu| {
@@ -173,7 +176,7 @@ pub(super) fn grow(irqs: &mut [Irq], later: &PerCpu) {
     }
 }
 
-/// The interface's name as a word of its own: `eth1` is not in `eth10-rx-0`.
+/// Whether the description contains the interface's name as a whole word: `eth10-rx-0` does not contain `eth1`.
 fn carries(description: &str, name: &str) -> bool {
     description.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == name)
 }
@@ -209,7 +212,8 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Queues as the kernel maps them (netdev netlink), with interrupts by NAPI, else by the driver's names.
+/// The queues as the kernel reports them (netlink family netdev). Their interrupts are found by NAPI instance,
+/// otherwise by the driver's names.
 pub(super) fn queue_paths(nic: &Nic, irqs: &[Irq]) -> Vec<QueuePath> {
     let mut paths: Vec<QueuePath> = if nic.queues.is_empty() { by_name(irqs) } else { by_napi(nic, irqs) };
     paths.sort_by_key(|path| (path.direction, path.queue));

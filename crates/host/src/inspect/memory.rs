@@ -1,7 +1,7 @@
-//! On which NUMA nodes the memory of programs is that receive from the network: `of_receivers`, from `/proc/PID/numa_maps`.
+//! The NUMA nodes that hold the memory of programs which receive from the network, from `/proc/PID/numa_maps`.
 //!
-//! Where a device's rings are the kernel shows nowhere: it allocates descriptors on the device's node, and packet buffers on the
-//! node of the CPU that polls, so that the rule for interrupts (`irq-remote-node`) holds for them.
+//! The kernel does not report where a device's rings are. It allocates descriptors on the device's node, and packet
+//! buffers on the node of the CPU that polls; for both the rule on interrupts (`irq-remote-node`) applies.
 
 use crate::{files, process, sockets};
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,10 @@ use std::{
     path::Path,
 };
 
-/// Programs that are looked at: the kernel walks all their pages for it.
+/// Most programs that are examined: for each the kernel walks all pages.
 const MOST_PROGRAMS: usize = 32;
 
-/// A program's own memory.
+/// The memory of one program.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramMemory {
@@ -21,23 +21,24 @@ pub struct ProgramMemory {
     pub pid: u32,
     /// Name of the process.
     pub name: String,
-    /// Bytes by node, without mapped files.
+    /// Memory on each node (bytes), without mapped files.
     pub bytes: BTreeMap<u32, u64>,
 }
 
 impl ProgramMemory {
-    /// On all nodes (bytes).
+    /// Memory on all nodes (bytes).
     pub fn all_bytes(&self) -> u64 {
         self.bytes.values().sum()
     }
 
-    /// On other nodes than this one (bytes).
+    /// Memory on nodes other than `node` (bytes).
     pub fn away_from(&self, node: u32) -> u64 {
         self.bytes.iter().filter(|(other, _)| **other != node).map(|(_, bytes)| bytes).sum()
     }
 }
 
-/// Of the programs that receive in the network namespace of the calling thread, as far as this user may read them.
+/// The memory of the programs that have a receiving socket in the calling thread's network namespace, as far as this
+/// user may read it.
 pub(super) fn of_receivers() -> Vec<ProgramMemory> {
     let inodes: BTreeSet<u64> = sockets::receivers().into_iter().map(|receiver| receiver.socket.inode).collect();
     let pids: BTreeSet<u32> = sockets::holders(&inodes).into_values().collect();
@@ -49,7 +50,8 @@ pub(super) fn of_receivers() -> Vec<ProgramMemory> {
     pids.into_iter().take(MOST_PROGRAMS).filter_map(of).collect()
 }
 
-/// Bytes by node of what is not a mapped file. A line is `7f00 default anon=12 dirty=12 N0=8 N1=4 kernelpagesize_kB=4`.
+/// Memory on each node (bytes), without mapped files. A line of the file is `7f00 default anon=12 dirty=12 N0=8 N1=4
+/// kernelpagesize_kB=4`.
 fn by_node(maps: &str) -> BTreeMap<u32, u64> {
     let mut found: BTreeMap<u32, u64> = BTreeMap::new();
     for line in maps.lines().filter(|line| line.contains(" anon=")) {
@@ -69,7 +71,8 @@ fn by_node(maps: &str) -> BTreeMap<u32, u64> {
 mod tests {
     use super::*;
 
-    /// As Documentation/filesystems/proc.rst and a host of two nodes print them: a heap, huge pages, and a library.
+    /// The format of Documentation/filesystems/proc.rst and of a host with two nodes: a heap, huge pages, and a
+    /// library.
     #[test]
     fn pages_are_counted_by_their_size_and_files_not_at_all() {
         let maps = "55d0 default heap anon=120 dirty=120 active=0 N0=20 N1=100 kernelpagesize_kB=4\n\
@@ -82,11 +85,11 @@ mod tests {
 
     #[test]
     fn a_program_of_this_host_is_read() {
-        // This process has no socket by itself.
+        // Without this socket the test process would not be listed.
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let own = of_receivers().into_iter().find(|program| program.pid == std::process::id());
         drop(socket);
-        // Kernels without CONFIG_NUMA have no such file.
+        // A kernel without CONFIG_NUMA has no numa_maps.
         assert!(own.is_none_or(|own| own.all_bytes() > 0 && own.away_from(u32::MAX) == own.all_bytes()));
     }
 }

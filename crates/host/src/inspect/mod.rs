@@ -1,8 +1,9 @@
 //! This host along the path of a packet, and problems of its configuration.
 //!
 //! Start with [`Inspection::of_this_host`] (or [`Inspection::of_capture`]), then [`rules::check`] and [`page::sheet`].
-//! Everything is read from a root directory, `/` or one that [`capture::write`] made, and from the kernel's netlink
-//! answers, which a capture holds in [`capture::ANSWERS`]; so every rule can be tested with the tree of another host.
+//! All facts are read from files below a root directory (`/`, or a directory that [`capture::write`] made) and from the
+//! kernel's netlink answers, which a capture holds in [`capture::ANSWERS`]. So every rule can be tested with the tree
+//! of another host.
 
 pub mod capture;
 mod counters;
@@ -34,22 +35,23 @@ use std::{collections::BTreeMap, io, path::Path, thread, time::Duration};
 pub struct Inspection {
     /// Processors, kernel, memory, sysctls, load.
     pub host: Inventory,
-    /// What the stack is set to do with packets.
+    /// What looks at each packet: netfilter and security modules.
     pub network: Network,
     /// Interfaces.
     pub ports: Vec<Port>,
     /// Counters since boot.
     pub counters: Reading,
-    /// What grew while watching; None: looked once.
+    /// Growth of the counters while watching; `None` if the host was read only once.
     pub growth: Option<Growth>,
-    /// Memory of the programs that receive from the network, on a host with several nodes; those of other users only for root.
+    /// Memory of the programs that receive from the network, on a host with several NUMA nodes. Without root only
+    /// programs of this user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramMemory>,
-    /// What could not be read, with the reason, by topic.
+    /// What could not be read: topic and reason.
     pub missing: BTreeMap<String, String>,
 }
 
-/// An interface and where its packets are worked on.
+/// An interface, with its interrupts and queues.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Port {
@@ -59,18 +61,18 @@ pub struct Port {
     pub irqs: Vec<Irq>,
     /// Its queues, each with the interrupt and the CPUs that serve it, as far as known.
     pub queues: Vec<QueuePath>,
-    /// The other end of a veth pair, in whichever network namespace.
+    /// The other end of a veth pair, in any network namespace.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub far_end: Option<FarEnd>,
 }
 
 impl Port {
-    /// Interrupts that serve queues.
+    /// The interrupts that serve queues.
     pub fn queue_irqs(&self) -> impl Iterator<Item = &Irq> {
         self.irqs.iter().filter(|irq| irq.direction.is_some())
     }
 
-    /// Receive queues in use, from channels where the driver has them.
+    /// Number of receive queues in use, from the channels if the driver reports them; `None` if not known.
     pub fn receive_queues(&self) -> Option<u32> {
         let channel = |name| self.nic.channels.get(name).copied();
         match (channel("combined"), channel("rx")) {
@@ -84,19 +86,19 @@ impl Port {
         self.nic.speed_mbps.map(|mbps| f64::from(mbps) * 1e6)
     }
 
-    /// Speed that bounds what the link carries (bit/s): `None` for virtual links, whose drivers report a figure that bounds nothing
-    /// (veth 10 Gbit/s, tun 10 Mbit/s).
+    /// The speed that limits what the link carries (bit/s). `None` for a virtual link: its driver reports a figure that
+    /// limits nothing (veth 10 Gbit/s, tun 10 Mbit/s).
     pub fn carries_bps(&self) -> Option<f64> {
         self.link_bps().filter(|_| self.nic.kind.as_deref().is_none_or(|kind| ["bond", "team"].contains(&kind)))
     }
 }
 
 impl Inspection {
-    /// This host, in the network namespace of the calling thread. The counters are read twice, `watch` apart; zero
-    /// reads them once.
+    /// Inspects this host, in the network namespace of the calling thread. The counters are read twice, `watch` apart,
+    /// or once if `watch` is zero.
     ///
     /// # Errors
-    /// When the kernel does not report its links.
+    /// The kernel does not report its links.
     pub fn of_this_host(watch: Duration) -> io::Result<Inspection> {
         let root = Path::new("/");
         let nics = nic::ask_all()?;
@@ -123,10 +125,10 @@ impl Inspection {
         Ok(inspection)
     }
 
-    /// The host that a capture was made of.
+    /// Inspects the host from which a capture was made.
     ///
     /// # Errors
-    /// When the directory is no capture.
+    /// The directory is not a capture.
     pub fn of_capture(dir: &Path) -> io::Result<Inspection> {
         let mut inspection = Inspection::read(dir, capture::answers(dir)?);
         inspection.network.narrow_paths = capture::paths(dir)?;
@@ -162,10 +164,10 @@ impl Inspection {
         }
     }
 
-    /// What has grown until what is below `root` was read.
+    /// Sets the growth of the counters up to a second reading below `root`.
     fn compare(&mut self, root: &Path) {
         self.growth = Some(self.counters.until(&Reading::read(root, &self.names())));
-        // Captures of before have no later interrupts.
+        // A capture of an older version has no second reading of the interrupts.
         let table = interrupts::table(root, &mut BTreeMap::new());
         self.ports.iter_mut().for_each(|port| interrupts::grow(&mut port.irqs, &table));
     }
@@ -174,15 +176,15 @@ impl Inspection {
         self.ports.iter().map(|port| port.nic.name.clone()).collect()
     }
 
-    /// The port of that name.
+    /// The port with this name.
     pub fn port(&self, name: &str) -> Option<&Port> {
         self.ports.iter().find(|port| port.nic.name == name)
     }
 
-    /// Leaves one port.
+    /// Removes all ports but one.
     ///
     /// # Errors
-    /// When there is none of that name: a sentence with those that there are.
+    /// No port has this name; the error is a sentence that lists the existing names.
     pub fn only(&mut self, name: &str) -> Result<(), String> {
         if self.port(name).is_none() {
             return Err(format!("there is no interface {name:?}; there are {}", self.names().join(", ")));
@@ -191,7 +193,8 @@ impl Inspection {
         Ok(())
     }
 
-    /// The ports that a page is about: hardware that is up, else whatever is up, else all, without loopback.
+    /// The ports that the page describes, without loopback: hardware that is up; without any, all that are up; without
+    /// any, all.
     pub fn main_ports(&self) -> Vec<&Port> {
         if let [only] = &self.ports[..] {
             return vec![only];
@@ -205,13 +208,13 @@ impl Inspection {
             .unwrap_or_default()
     }
 
-    /// CPUs that the scheduler and interrupts may use freely: online and not isolated.
+    /// The CPUs that the scheduler and interrupts may use: online and not isolated.
     pub fn usable_cpus(&self) -> Vec<u32> {
         let isolated = self.isolated_cpus();
         self.host.cpu.online.iter().copied().filter(|cpu| !isolated.contains(cpu)).collect()
     }
 
-    /// CPUs taken from the scheduler.
+    /// The CPUs that the scheduler does not use (isolated).
     pub fn isolated_cpus(&self) -> Vec<u32> {
         self.host.kernel.isolated_cpus.as_deref().and_then(procfs::cpu_list).unwrap_or_default()
     }
@@ -221,54 +224,54 @@ impl Inspection {
         self.host.cpu.numa_nodes.get(&node).and_then(|list| procfs::cpu_list(list)).unwrap_or_default()
     }
 
-    /// The CPUs that share a core with this one, itself included.
+    /// The CPUs of the core that `cpu` is part of, `cpu` included.
     pub fn core_of(&self, cpu: u32) -> Vec<u32> {
         let group = self.host.cpu.smt_siblings.iter().find(|group| group.contains(&cpu));
         group.cloned().unwrap_or_else(|| vec![cpu])
     }
 
-    /// The value of a sysctl as a number (of a list: the last).
+    /// The value of a sysctl as a number; of a list the last number.
     pub fn sysctl(&self, name: &str) -> Option<u64> {
         self.host.sysctls.get(name)?.split(' ').next_back()?.parse().ok()
     }
 
-    /// Forwards IPv4 or IPv6 packets.
+    /// Whether the host forwards IPv4 or IPv6 packets.
     pub fn routes(&self) -> bool {
         ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"].iter().any(|name| self.sysctl(name) == Some(1))
     }
 }
 
 pub mod scheme {
-    //! How the interfaces work, as schemes that `--scheme` takes: [`of`].
+    //! Describes how the interfaces work, as schemes that `--scheme` accepts: [`of`].
 
     use super::{Inspection, Port};
     use crate::nic::scheme::AsNapi;
     use netcliff_core::Scheme;
     use serde::{Deserialize, Serialize};
 
-    /// How an interface works, as `--scheme` takes it.
+    /// How an interface works, as a scheme that `--scheme` accepts.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     pub struct PortScheme {
-        /// The interface.
+        /// Name of the interface.
         pub interface: String,
-        /// `napi:...` with the NIC's moderation; absent: `why` says why there is none.
+        /// `napi:...` with the NIC's moderation; absent if no scheme describes the interface, with the reason in `why`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scheme: Option<Scheme>,
         /// Settings in force that no scheme holds, or that the driver does not report.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub why: Option<String>,
-        /// What the device may do besides the scheme, if its driver does not report that.
+        /// What the device may do in addition to the scheme, if its driver does not report whether it does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub beside: Option<String>,
     }
 
-    /// Of each piece of hardware.
+    /// The schemes of all hardware interfaces.
     pub fn of(inspection: &Inspection) -> Vec<PortScheme> {
         inspection.ports.iter().filter_map(|port| of_port(inspection, port)).collect()
     }
 
-    /// Of an interface; None: it is no hardware, and nothing moderates its interrupts.
+    /// The scheme of an interface; `None` if it is not hardware, so that nothing moderates its interrupts.
     pub(super) fn of_port(inspection: &Inspection, port: &Port) -> Option<PortScheme> {
         let nic = &port.nic;
         if !nic.is_physical() {

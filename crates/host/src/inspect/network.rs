@@ -1,32 +1,32 @@
-//! What the stack does with packets beside carrying them: netfilter, security modules.
+//! What the stack does with each packet in addition to carrying it: netfilter and security modules.
 
 use super::NarrowPath;
 use crate::{files, procfs};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, io, path::Path};
 
-/// Modules whose presence says that netfilter may look at packets.
+/// Modules that netfilter needs to look at packets.
 pub(super) const FILTERS: &[&str] =
     &["nf_conntrack", "nf_tables", "ip_tables", "ip6_tables", "ebtables", "br_netfilter", "nf_nat"];
 
-/// What may look at each packet.
+/// What looks at each packet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Network {
-    /// Netfilter parts that are loaded as modules or show files of their own.
+    /// Parts of netfilter that are loaded as modules, or that have files of their own in /proc.
     pub netfilter: Vec<String>,
-    /// Connections that are tracked.
+    /// Number of tracked connections.
     pub conntrack_entries: Option<u64>,
-    /// Most connections that may be tracked.
+    /// Largest number of tracked connections.
     pub conntrack_max: Option<u64>,
-    /// SELinux: `enforcing` or `permissive`; None: not there.
+    /// SELinux mode: `enforcing` or `permissive`; None without SELinux.
     pub selinux: Option<String>,
-    /// Security modules in force, where root may read them.
+    /// Active security modules; None if this user may not read them.
     pub security_modules: Option<String>,
-    /// Interfaces that have IPv6; the kernel takes it from one whose MTU is too small for it.
+    /// Interfaces with IPv6. The kernel disables IPv6 on an interface whose MTU is too small.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ipv6: Vec<String>,
-    /// Paths that take less than their interface, as far as the kernel knows; narrowest first.
+    /// Paths with a smaller MTU than their interface, as far as the kernel knows; the narrowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrow_paths: Vec<NarrowPath>,
 }
@@ -48,7 +48,7 @@ impl Network {
     }
 }
 
-/// Interfaces whose `disable_ipv6` is 0; without that file (no IPv6 in this kernel, or a small MTU) IPv6 is off.
+/// Interfaces whose `disable_ipv6` is 0. Without the file IPv6 is off (a kernel without IPv6, or too small an MTU).
 fn with_ipv6(root: &Path) -> Vec<String> {
     let all = root.join("proc/sys/net/ipv6/conf");
     let is_on = |name: &String| procfs::number::<u32>(all.join(name).join("disable_ipv6")) == Some(0);
@@ -71,7 +71,7 @@ fn filters(root: &Path) -> Vec<String> {
     FILTERS.iter().filter(|name| there(name)).map(|name| (*name).to_owned()).collect()
 }
 
-/// A file's text; if reading it needs root, `missing` says so.
+/// The text of a file. If this user may not read it, notes in `missing` that root is needed.
 fn noted(root: &Path, file: &str, missing: &mut BTreeMap<String, String>) -> Option<String> {
     if let Err(error) = files::bytes(&root.join(file), files::MOST_BYTES)
         && error.kind() == io::ErrorKind::PermissionDenied

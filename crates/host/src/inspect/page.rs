@@ -1,4 +1,4 @@
-//! An [`Inspection`] condensed to what fits one page: [`sheet`].
+//! Condenses an [`Inspection`] to one page: [`sheet`].
 
 mod interface;
 
@@ -8,10 +8,10 @@ use interface::interface;
 use netcliff_core::inspection::{Remark, Section, Sheet};
 use std::collections::BTreeMap;
 
-/// Interfaces that get a section of their own; the others are named.
+/// Most interfaces with a section each; of the others only the names are shown.
 const MOST_PORTS: usize = 4;
 
-/// Sysctls shown on the page wherever the kernel shows them; in a network namespace not all do.
+/// Sysctls shown on the page if the kernel shows them; in a network namespace some are missing.
 const SHOWN: [&str; 9] = [
     "net.core.netdev_budget",
     "net.core.netdev_budget_usecs",
@@ -24,7 +24,7 @@ const SHOWN: [&str; 9] = [
     "net.ipv4.tcp_congestion_control",
 ];
 
-/// The page: host, each interface, stack, counters, remarks.
+/// The page: host, each interface, stack, counters and remarks.
 pub fn sheet(inspection: &Inspection, remarks: Vec<Remark>) -> Sheet {
     let ports = inspection.main_ports();
     let mut sections = vec![section("HOST".into(), false, host(inspection))];
@@ -51,7 +51,7 @@ fn section(heading: String, is_interface: bool, facts: Facts) -> Section {
     Section { heading, is_interface, facts }
 }
 
-/// Facts that have a value, by name.
+/// The facts that have a value, with their names.
 fn facts<const N: usize>(all: [(&str, Option<String>); N]) -> Facts {
     let there =
         all.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact.filter(|fact| !fact.is_empty())?)));
@@ -136,7 +136,7 @@ fn idle(inspection: &Inspection) -> Option<String> {
     }
 }
 
-/// How many are mitigated, and the names of what is left open.
+/// The number of mitigated vulnerabilities, and the names of the others.
 fn mitigations(all: &BTreeMap<String, String>) -> String {
     let open: Vec<&str> =
         all.iter().filter(|(_, state)| state.starts_with("Vulnerable")).map(|(name, _)| name.as_str()).collect();
@@ -149,7 +149,7 @@ fn mitigations(all: &BTreeMap<String, String>) -> String {
 }
 
 fn stack(inspection: &Inspection) -> Facts {
-    // What the kernel does not show here is listed under NOT READ.
+    // A setting that cannot be read here is listed under NOT READ.
     let told = |before: &str, name: &str, after: &str| {
         inspection.host.sysctls.get(name).map(|value| format!("{before}{value}{after}"))
     };
@@ -216,7 +216,7 @@ fn stack(inspection: &Inspection) -> Facts {
     ])
 }
 
-/// The parts that are known, joined; None if none is.
+/// Joins the known parts; `None` if no part is known.
 fn joined<const N: usize>(between: &str, parts: [Option<String>; N]) -> Option<String> {
     let there: Vec<String> = parts.into_iter().flatten().collect();
     (!there.is_empty()).then(|| there.join(between))
@@ -230,7 +230,7 @@ fn netfilter(network: &super::Network) -> String {
     }
 }
 
-/// What could not be read, with the reasons.
+/// What could not be read, with reasons.
 fn not_had(inspection: &Inspection, ports: &[&Port]) -> Vec<String> {
     let mut lines: Vec<String> = inspection.missing.values().cloned().collect();
     let sysctls = &inspection.host.sysctls;

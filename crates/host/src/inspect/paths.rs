@@ -1,5 +1,5 @@
-//! What the kernel knows of the MTU along paths: routes that were given one, destinations of which it has learned one, and
-//! what its TCP connections use. No packet is sent, and no root is needed.
+//! What the kernel knows about the MTU of paths: routes with an MTU of their own, destinations whose MTU it has
+//! learned, and the MTU that its TCP connections use. No packet is sent, and root is not needed.
 
 use super::Port;
 use crate::rtnl::{Rtnl, explained};
@@ -14,45 +14,46 @@ use std::{
 
 /// File of a capture that holds the paths (a JSON list).
 pub const PATHS: &str = "paths.json";
-/// Paths that are kept, the narrowest first.
+/// Most paths that are kept; the narrowest are kept.
 const MOST: usize = 64;
-/// Ask for `struct tcp_info`: 1 << (INET_DIAG_INFO - 1), linux/inet_diag.h.
+/// Flag that requests `struct tcp_info`: 1 << (INET_DIAG_INFO - 1), linux/inet_diag.h.
 const TCP_INFO: u8 = 1 << 1;
 
-/// How an MTU is known.
+/// How the kernel knows an MTU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Known {
-    /// The route was given it.
+    /// The route has this MTU as a setting.
     Route,
-    /// Path MTU discovery has found it (a router said "too big").
+    /// Path MTU discovery found it: a router reported "too big".
     Discovery,
-    /// TCP connections to the destination use it.
+    /// TCP connections to this destination use it.
     Connections,
 }
 
-/// A path that takes less than the interface it leaves by.
+/// A path whose MTU is smaller than that of the interface by which it leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NarrowPath {
-    /// Where it leads: an address, a net, or `default`.
+    /// Destination: an address, a network, or `default`.
     pub destination: String,
-    /// Interface by which it leaves; None: not reported, and the smallest MTU of those that are up is meant.
+    /// Interface by which the path leaves; None if not reported: then the smallest MTU of all interfaces that are up is
+    /// compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// What the interface takes (bytes).
+    /// MTU of the interface (bytes).
     pub interface_mtu_bytes: u32,
-    /// What the path takes (bytes).
+    /// MTU of the path (bytes).
     pub mtu_bytes: u32,
-    /// How that is known.
+    /// How the kernel knows the path's MTU.
     pub known: Known,
 }
 
-/// The narrow paths of this host, narrowest first.
+/// Finds the narrow paths of this host, the narrowest first.
 ///
 /// # Errors
-/// The kernel does not report them.
+/// The kernel does not report routes or connections.
 pub(super) fn ask(ports: &[Port]) -> io::Result<Vec<NarrowPath>> {
     let mut paths = of_routes(ports)?;
     let known = |destination: &str, paths: &[NarrowPath]| paths.iter().any(|path| path.destination == destination);
@@ -88,7 +89,7 @@ fn of_routes(ports: &[Port]) -> io::Result<Vec<NarrowPath>> {
     Ok(routes.into_iter().filter_map(narrow).collect())
 }
 
-/// A connection does not report its interface: only what no interface explains counts.
+/// The kernel does not report a connection's interface, so only a path MTU smaller than that of every interface counts.
 fn of_connections(ports: &[Port]) -> io::Result<Vec<NarrowPath>> {
     let carries = ports.iter().filter(|port| port.nic.up && port.nic.name != "lo");
     let Some(smallest) = carries.filter_map(|port| port.nic.mtu_bytes).min() else { return Ok(Vec::new()) };
@@ -145,12 +146,12 @@ fn address(family: u8, bytes: [u8; 16]) -> IpAddr {
     }
 }
 
-/// The paths with made-up destinations, for a capture.
+/// Replaces the destinations by made-up ones, for a capture.
 pub(super) fn anonymous(paths: &[NarrowPath]) -> Vec<NarrowPath> {
     let one = |(place, path): (usize, &NarrowPath)| {
         let destination = match path.destination.as_str() {
             "default" => "default".to_owned(),
-            // 192.0.2.0/24 is set aside for documents (RFC 5737).
+            // 192.0.2.0/24 is reserved for documentation (RFC 5737).
             _ => format!("192.0.2.{}", place + 1),
         };
         NarrowPath { destination, ..path.clone() }

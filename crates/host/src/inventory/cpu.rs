@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Processors, their speed and their sleep.
+/// Processors, their frequencies and idle states.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cpu {
@@ -19,16 +19,16 @@ pub struct Cpu {
     pub microcode: Option<String>,
     /// Online CPUs.
     pub online: Vec<u32>,
-    /// CPUs that share a core, each group once, only groups of two and more.
+    /// Groups of CPUs that share a core; only groups of two or more.
     pub smt_siblings: Vec<Vec<u32>>,
-    /// Simultaneous multithreading is in use.
+    /// Whether simultaneous multithreading is in use.
     pub smt_active: Option<bool>,
-    /// Physical packages.
+    /// Number of physical packages.
     pub packages: Option<usize>,
-    /// NUMA nodes and their CPUs.
+    /// CPUs of each NUMA node.
     pub numa_nodes: BTreeMap<u32, String>,
-    /// Frequency governors in use (`performance`, `schedutil`, ...); empty where the guest or the
-    /// firmware does not let the kernel choose.
+    /// Frequency governors in use (`performance`, `schedutil`, ...). Empty if the kernel cannot choose the frequency: a
+    /// guest, or the firmware chooses.
     pub governors: Vec<String>,
     /// Governor of each frequency policy (`policy0`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -38,20 +38,20 @@ pub struct Cpu {
     pub policy_frequencies_hz: BTreeMap<String, (u64, u64)>,
     /// Frequency driver.
     pub frequency_driver: Option<String>,
-    /// Highest frequency the kernel may choose (Hz).
+    /// Highest frequency that the kernel may choose (Hz).
     pub frequency_max_hz: Option<u64>,
-    /// Opportunistic frequencies are allowed.
+    /// Whether frequencies above the nominal one (boost, turbo) are allowed.
     pub boost: Option<bool>,
     /// Idle driver (`intel_idle`, `none`, ...).
     pub idle_driver: Option<String>,
     /// Idle governor.
     pub idle_governor: Option<String>,
-    /// Idle states of the first online CPU that has any, switched off where they are on every CPU.
+    /// Idle states of the first online CPU that has any. A state counts as disabled if it is disabled on every CPU.
     pub idle_states: Vec<IdleState>,
-    /// Data and unified caches, the nearest first.
+    /// Data and unified caches; the one nearest to the CPU first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
-    /// Vulnerability and what is done about it.
+    /// Vulnerabilities, each with its mitigation.
     pub mitigations: BTreeMap<String, String>,
 }
 
@@ -61,24 +61,24 @@ pub struct Cpu {
 pub struct IdleState {
     /// Name, for example `C6`.
     pub name: String,
-    /// Time to leave it (us).
+    /// Time to leave the state (us).
     pub exit_latency_us: Option<u64>,
-    /// The administrator has switched it off, on all CPUs.
+    /// Whether the state is disabled on all CPUs.
     pub disabled: bool,
-    /// CPUs that may enter it, where others may not.
+    /// CPUs that may enter the state, if it is disabled on others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only_on: Vec<u32>,
 }
 
-/// A level of data or unified cache.
+/// The data or unified caches of one level.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cache {
-    /// 1 is the nearest.
+    /// Level; 1 is nearest to the CPU.
     pub level: u32,
-    /// Size of each (bytes).
+    /// Size of one cache (bytes).
     pub size_bytes: Option<u64>,
-    /// CPUs that share one, each group once.
+    /// Groups of CPUs that share a cache of this level.
     pub shared: Vec<Vec<u32>>,
 }
 
@@ -90,7 +90,7 @@ impl Cpu {
         let policies = sys.join("cpufreq");
         let policy = |name: &str| policies.join("policy0").join(name);
         Cpu {
-            // ARM kernels print no model name; the implementer and part stand for it.
+            // ARM kernels do not print a model name; the implementer and part numbers replace it.
             model: field(cpuinfo, "model name")
                 .or_else(|| Some(format!("{} {}", field(cpuinfo, "CPU implementer")?, field(cpuinfo, "CPU part")?))),
             signature: signature(cpuinfo),
@@ -138,15 +138,15 @@ fn signature(cpuinfo: &str) -> Option<String> {
     parts.map(|parts| parts.join("/"))
 }
 
-/// The CPUs that are online on a host whose files are below `root`, by sysfs, or by procfs where there is none of it, as in a bare root;
-/// none where it does not report.
+/// The online CPUs of the host whose files are below `root`: from sysfs, or from procfs if sysfs is absent. Empty if
+/// neither reports them.
 pub fn online_cpus(root: &Path) -> Vec<u32> {
     let list = procfs::text(root.join("sys/devices/system/cpu/online"));
     let of_procfs = || procfs::text(root.join("proc/cpuinfo")).map(|cpuinfo| processors(&cpuinfo)).unwrap_or_default();
     list.and_then(|list| procfs::cpu_list(&list)).unwrap_or_else(of_procfs)
 }
 
-/// The numbers of /proc/cpuinfo's `processor : N`.
+/// The numbers in the lines `processor : N` of /proc/cpuinfo.
 fn processors(cpuinfo: &str) -> Vec<u32> {
     let number = |line: &str| line.strip_prefix("processor")?.trim_start().strip_prefix(':')?.trim().parse().ok();
     cpuinfo.lines().filter_map(number).collect()
@@ -210,7 +210,7 @@ fn boost(sys: &Path) -> Option<bool> {
 
 fn idle_states(sys: &Path, online: &[u32]) -> Vec<IdleState> {
     let dir_of = |cpu: u32| sys.join(format!("cpu{cpu}/cpuidle"));
-    // A capture of an older netcliff has those of CPU 0 only, and so may a host without CPU 0 online.
+    // A capture of an older netcliff has the idle states of CPU 0 only; and a host may run without CPU 0.
     let Some(dir) = [0].iter().chain(online).map(|cpu| dir_of(*cpu)).find(|dir| !procfs::names(dir).is_empty()) else {
         return Vec::new();
     };
@@ -262,7 +262,7 @@ fn caches(sys: &Path, online: &[u32]) -> Vec<Cache> {
     levels.into_iter().map(cache).collect()
 }
 
-/// `2048K`, in bytes.
+/// Converts a size such as `2048K` to bytes.
 fn kibibytes(size: &str) -> Option<u64> {
     size.strip_suffix('K')?.parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -13,24 +13,24 @@ pub struct Kernel {
     pub release: Option<String>,
     /// Version, as `uname -v`.
     pub version: Option<String>,
-    /// Command line.
+    /// Command line of the kernel.
     pub command_line: Option<String>,
     /// Timer frequency (Hz), from the kernel's configuration.
     pub hz: Option<u32>,
-    /// `none`, `voluntary`, `lazy`, `full` or `rt`.
+    /// Preemption model: `none`, `voluntary`, `lazy`, `full` or `rt`.
     pub preemption: Option<String>,
     /// Clock source in use.
     pub clocksource: Option<String>,
-    /// CPUs taken from the scheduler by `isolcpus=`.
+    /// CPUs that `isolcpus=` takes from the scheduler.
     pub isolated_cpus: Option<String>,
     /// CPUs without a periodic tick.
     pub nohz_full_cpus: Option<String>,
-    /// The kernel carries BTF type information, which CO-RE eBPF needs.
+    /// Whether the kernel has BTF type information, which CO-RE eBPF needs.
     pub btf: bool,
 }
 
 impl Kernel {
-    /// True if its release is known and older than `major.minor`.
+    /// Whether the release is known and older than `major.minor`.
     pub fn is_before(&self, major: u32, minor: u32) -> bool {
         let release = self.release.as_deref().unwrap_or_default();
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
@@ -61,10 +61,10 @@ impl Kernel {
     }
 }
 
-/// The build configuration: /proc/config.gz, else /boot/config-RELEASE, else nothing.
+/// The build configuration from /proc/config.gz or /boot/config-RELEASE; empty without either.
 pub(crate) fn configuration(root: &Path, release: Option<&str>) -> String {
     let mut text = String::new();
-    // A capture's may be made to unpack to more than any memory.
+    // The file of a capture may be crafted to unpack to more bytes than memory holds, so the read is limited.
     if let Ok(file) = files::open(&root.join("proc/config.gz"))
         && GzDecoder::new(file).take(files::MOST_BYTES).read_to_string(&mut text).is_ok()
     {
@@ -78,12 +78,13 @@ fn option<'a>(config: &'a str, name: &str) -> Option<&'a str> {
     config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// As the scheduler reports, else as the command line sets, else as the kernel was built.
+/// The preemption model from the scheduler's report, otherwise from the command line, otherwise from the build
+/// configuration.
 fn preemption(root: &Path, version: Option<&str>, command_line: Option<&str>, config: &str) -> Option<String> {
     if version.is_some_and(|version| version.contains("PREEMPT_RT")) {
         return Some("rt".to_owned());
     }
-    // "none voluntary (full)": the mode in use is in parentheses.
+    // The file reads like "none voluntary (full)"; the model in use is in parentheses.
     let scheduler = procfs::text(root.join("sys/kernel/debug/sched/preempt"));
     let in_use = scheduler.as_deref().and_then(|modes| {
         let mode = modes.split_whitespace().find(|mode| mode.starts_with('('))?;

@@ -1,23 +1,24 @@
-//! Facts of a host that limit what its measurements mean.
+//! Finds facts of a host that limit the meaning of its measurements.
 
 use super::Inventory;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Runnable tasks of others from which a run is called disturbed: a third of one CPU, since the two
-/// busiest threads of a run need one CPU each. `cat /proc/loadavg` repeats the reading.
+/// Number of other runnable tasks from which a run is called disturbed: a third of a CPU, because the two busiest
+/// threads of a run need one CPU each. `cat /proc/loadavg` shows it.
 const LOAD_LIMIT: f64 = 0.33;
-/// Stolen share from which it is reported: a percent of CPU time is the size of effect that is looked for.
+/// Share of stolen CPU time from which it is reported: effects of one percent are of interest.
 const STEAL_LIMIT: f64 = 0.01;
-/// Sender, reception, application and everything else, one CPU each.
+/// One CPU each for the sender, reception, the application and everything else.
 const ENOUGH_CPUS: usize = 4;
 
-/// How [`Limitation::VirtualMachine`], [`Limitation::FewCores`] and [`Limitation::NoPerfCounters`] begin as sentences, or go on.
+/// Parts of the sentences of [`Limitation::VirtualMachine`], [`Limitation::FewCores`] and
+/// [`Limitation::NoPerfCounters`], by which [`lasting`] recognises them.
 const VIRTUAL: &str = "this is a virtual machine (";
 const FEW: &str = ": the sender, the reception, the application and everything else share them";
 const UNCOUNTED: &str = "no hardware performance counters";
 
-/// The hypervisor by the name that people know, from the signature that CPUID or the device tree gives.
+/// The common name of the hypervisor whose signature CPUID or the device tree gives.
 fn hypervisor(signature: &str) -> &str {
     match signature {
         "KVMKVMKVM" => "KVM",
@@ -30,7 +31,7 @@ fn hypervisor(signature: &str) -> &str {
     }
 }
 
-/// In a few words what a warning says of the host whatever runs on it; None: it is about this run.
+/// A short form of a warning that applies to the host in every run; `None` if the warning concerns this run only.
 pub fn lasting(warning: &str) -> Option<String> {
     if let Some(kind) = warning.strip_prefix(VIRTUAL) {
         return Some(format!("a virtual machine ({})", kind.split_once(')')?.0));
@@ -41,73 +42,73 @@ pub fn lasting(warning: &str) -> Option<String> {
     warning.starts_with(UNCOUNTED).then(|| UNCOUNTED.to_owned())
 }
 
-/// How [`Limitation::OtherLoad`] begins as a sentence.
+/// First words of the sentence of [`Limitation::OtherLoad`].
 const OTHER_LOAD: &str = "other programs use the CPUs (load average ";
 
-/// Whether a warning is [`Limitation::OtherLoad`]: while a run is under way, the load is its own.
+/// Whether a warning is [`Limitation::OtherLoad`]. During a run the load is the run's own.
 pub fn tells_load(warning: &str) -> bool {
     warning.starts_with(OTHER_LOAD)
 }
 
-/// One thing that limits what a figure from this host means. `Display` gives a sentence.
+/// A reason why figures measured on this host mean less. `Display` gives a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum Limitation {
-    /// The host is a guest.
+    /// The host is a virtual machine.
     VirtualMachine {
         /// The hypervisor's name.
         kind: String,
     },
-    /// The process is not the host's root.
+    /// The process does not run as the host's root.
     NotRoot,
-    /// Fewer CPUs than roles.
+    /// The host has fewer CPUs than a run has roles.
     FewCores {
         /// Online CPUs.
         n: usize,
     },
-    /// No hardware performance counters.
+    /// The CPU has no hardware performance counters that can be read.
     NoPerfCounters,
-    /// irqbalance may move interrupts while measuring.
+    /// irqbalance runs and may move interrupts during a measurement.
     IrqbalanceRunning {
-        /// Its pid.
+        /// Process id of irqbalance.
         pid: u32,
     },
-    /// Others use the CPUs.
+    /// Other programs use the CPUs.
     OtherLoad {
         /// Load average over the last minute (runnable tasks).
         load_average: f64,
     },
-    /// The hypervisor gives CPU time to others.
+    /// The hypervisor gave CPU time to other guests.
     StolenTime {
         /// Share since boot (0..1).
         share: f64,
     },
-    /// The clock of the CPU follows its load.
+    /// The CPU frequency follows the load.
     FrequencyScaling {
         /// The governor.
         governor: String,
     },
-    /// Reading the time is slow.
+    /// A read of the clock takes long.
     SlowClock {
         /// The clock source.
         clocksource: String,
     },
-    /// Two CPUs of a core influence each other.
+    /// Hyperthreads of one core slow each other.
     SmtActive,
-    /// Sender and receiver on 127.0.0.1.
+    /// Sender and receiver use 127.0.0.1.
     Loopback,
-    /// RPS or the NAPI thread could not be bound to a CPU.
+    /// RPS or the NAPI thread could not be assigned to a CPU.
     ReceptionNotSteered {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A program that forwards in generic mode because native mode was refused.
+    /// A forwarding XDP program runs in generic mode because native mode was refused.
     XdpGeneric {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The reception mode works in the sender's softirq.
+    /// In this reception mode the sender's softirq does the reception.
     ReceptionOnSenderCpu,
 }
 
@@ -172,7 +173,7 @@ pub(super) fn of(host: &Inventory) -> Vec<Limitation> {
     let n = host.cpu.online.len();
     let scaling = host.cpu.governors.iter().find(|governor| *governor != "performance");
     let slow_clock = host.kernel.clocksource.as_ref().filter(|name| {
-        // Read without leaving user space; all others cost a system call or a device access.
+        // User space reads these clocks without a system call; all others cost a system call or a device access.
         !matches!(name.as_str(), "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")
     });
     let candidates = [

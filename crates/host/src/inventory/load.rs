@@ -10,18 +10,18 @@ use std::{collections::BTreeMap, path::Path};
 pub struct Load {
     /// Load average over 1, 5 and 15 minutes (runnable tasks).
     pub average: Option<[f64; 3]>,
-    /// Share of all CPU time since boot that the hypervisor gave to others (0..1).
+    /// Share of the CPU time since boot that the hypervisor gave to other guests (0..1).
     pub steal_share: Option<f64>,
     /// Time since boot (s).
     pub uptime_s: Option<f64>,
-    /// Pid of irqbalance, when it runs.
+    /// Process id of irqbalance; None if it does not run.
     pub irqbalance_pid: Option<u32>,
-    /// Other running services that change settings of packets' way or take its CPUs, by name with a pid.
+    /// Other running services that change packet settings or use the CPUs of the packet path: name and process id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub services: BTreeMap<String, u32>,
 }
 
-/// Services by the name of their process (the kernel keeps 15 bytes of it), and what each does to measurements.
+/// Names of service processes (the kernel keeps 15 bytes of a name), and how each disturbs measurements.
 const SERVICES: [(&str, &str); 21] = [
     ("tuned", "sets governor, sysctls and devices by its profile"),
     ("power-profiles-", "sets the governor by its profile"),
@@ -46,22 +46,23 @@ const SERVICES: [(&str, &str); 21] = [
     ("clamd", "reads files to scan them"),
 ];
 
-/// What a service of this process name does; None: it is not known to disturb.
+/// How a service with this process name disturbs measurements; `None` if it is not known to do so.
 pub(crate) fn disturbs(name: &str) -> Option<&'static str> {
     SERVICES.iter().find(|(known, _)| *known == name).map(|(_, what)| *what)
 }
 
-/// Share of the CPUs that runnable tasks may take before a measurement is said to be disturbed in advance: a run's two busiest threads need
-/// a CPU each, so that on two CPUs one other busy program is one too many. `cat /proc/loadavg` repeats the reading.
+/// Share of the CPUs that runnable tasks may use before a run; above it a warning is given. The two busiest threads of
+/// a run need one CPU each, so on two CPUs one other busy program is too much. `cat /proc/loadavg` shows the number.
 const BUSY: f64 = 0.5;
 
 impl Load {
-    /// That of this host.
+    /// The load of this host.
     pub fn of_this_host() -> Load {
         Self::read(Path::new("/"))
     }
 
-    /// What to say before a measurement whose trials this load will make void; None: most CPUs are idle, or the load is not known.
+    /// A warning before a measurement whose trials this load would make void; `None` if most CPUs are idle or the load
+    /// is not known.
     pub fn warning(&self, cpus: usize) -> Option<String> {
         let [minute, ..] = self.average?;
         let named = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };

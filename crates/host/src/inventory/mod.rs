@@ -1,4 +1,4 @@
-//! What this host is, read from procfs and sysfs below a root directory (`/`, or a captured tree).
+//! Describes this host, from procfs and sysfs below a root directory (`/` or a captured tree).
 
 mod cpu;
 mod kernel;
@@ -6,16 +6,16 @@ mod limits;
 mod load;
 
 mod hypervisor {
-    //! Which hypervisor runs below.
+    //! Finds the hypervisor below this guest.
 
     use super::cpu;
     use crate::procfs;
     use std::path::Path;
 
-    /// The name used when only the CPU flag indicates a hypervisor.
+    /// Name of the hypervisor if only the CPU flag shows that there is one.
     const UNNAMED: &str = "unnamed hypervisor";
 
-    /// The machine's maker names the hypervisor; the CPU flag only says that there is one.
+    /// The machine's vendor names the hypervisor; the CPU flag only shows that there is one.
     pub(super) fn read(root: &Path, cpuinfo: &str) -> Option<String> {
         let flagged =
             cpu::field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
@@ -29,7 +29,7 @@ mod hypervisor {
         Some(xen.or(dmi).unwrap_or_else(|| UNNAMED.to_owned()))
     }
 
-    /// Replaces a missing name by the one that the processor this runs on reports (`KVMKVMKVM`).
+    /// Replaces a missing name by the one that CPUID of this processor reports (`KVMKVMKVM`).
     pub(super) fn named_by_processor(hypervisor: Option<String>) -> Option<String> {
         match hypervisor {
             Some(name) if name == UNNAMED => Some(signature().unwrap_or(name)),
@@ -37,7 +37,7 @@ mod hypervisor {
         }
     }
 
-    /// The vendor string of the hypervisor leaf, see Documentation/virt/kvm/x86/cpuid.rst.
+    /// The vendor string in CPUID's hypervisor leaf, Documentation/virt/kvm/x86/cpuid.rst.
     #[cfg(target_arch = "x86_64")]
     fn signature() -> Option<String> {
         const HYPERVISOR_LEAF: u32 = 0x4000_0000;
@@ -72,7 +72,7 @@ use crate::{procfs, softnet};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 
-/// Sysctls that change what the receive path does, by dotted name.
+/// Sysctls that affect the receive path, by dotted name.
 pub const SYSCTLS: &[&str] = &[
     "kernel.numa_balancing",
     "kernel.perf_event_paranoid",
@@ -115,34 +115,34 @@ pub const SYSCTLS: &[&str] = &[
     "net.ipv6.conf.all.forwarding",
 ];
 
-/// What this host is.
+/// A host's hardware, kernel, settings and load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inventory {
-    /// Processors, their speed and their sleep.
+    /// Processors, their frequencies and idle states.
     pub cpu: Cpu,
     /// The kernel and how it was started.
     pub kernel: Kernel,
-    /// The hypervisor's name, when this is a virtual machine.
+    /// Name of the hypervisor; None if the host is not a virtual machine.
     pub hypervisor: Option<String>,
     /// Main memory (bytes).
     pub memory_total_bytes: Option<u64>,
     /// Memory available without swapping (bytes).
     pub memory_available_bytes: Option<u64>,
-    /// The values of [`SYSCTLS`] that this kernel has.
+    /// The values of those [`SYSCTLS`] that this kernel has.
     pub sysctls: BTreeMap<String, String>,
-    /// What else ran when the inventory was taken.
+    /// What else ran when the inventory was read.
     pub load: Load,
-    /// Receive-path counters since boot, one a CPU.
+    /// Counters of the receive path since boot, one entry per CPU.
     pub softnet: Vec<softnet::SoftnetStat>,
-    /// Whether the process is the host's root.
+    /// Whether the process runs as the host's root.
     pub root: bool,
-    /// Hardware performance counters are available.
+    /// Whether hardware performance counters are available.
     pub perf_counters: bool,
 }
 
 impl Inventory {
-    /// Reads what can be read; what is absent below `root` is absent in the result.
+    /// Reads the files below `root`; what is absent there is absent in the result.
     pub fn read(root: &Path) -> Inventory {
         let memory = procfs::whole(root.join("proc/meminfo"));
         let cpuinfo = procfs::whole(root.join("proc/cpuinfo"));
@@ -162,31 +162,30 @@ impl Inventory {
         }
     }
 
-    /// The host this runs on: [`Inventory::read`] of `/`, and the hypervisor's name from the processor if no file has
-    /// it.
+    /// This host: [`Inventory::read`] of `/`. If no file names the hypervisor, CPUID is read.
     pub fn of_this_host() -> Inventory {
         let mut host = Inventory::read(Path::new("/"));
         host.hypervisor = hypervisor::named_by_processor(host.hypervisor);
         host
     }
 
-    /// What limits the meaning of measurements on this host.
+    /// The reasons why figures measured on this host mean less.
     pub fn limits(&self) -> Vec<Limitation> {
         limits::of(self)
     }
 }
 
-/// `Name:   123 kB` of /proc/meminfo, in bytes.
+/// A value of /proc/meminfo (`Name:   123 kB`) in bytes.
 fn kibibytes(meminfo: &str, name: &str) -> Option<u64> {
     let value = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The values of [`SYSCTLS`] that the kernel shows to the calling thread: those of its network namespace.
+/// The values of those [`SYSCTLS`] that the kernel shows in the calling thread's network namespace.
 pub(crate) fn sysctls(root: &Path) -> BTreeMap<String, String> {
     let read = |name: &&str| {
         let text = procfs::text(root.join("proc/sys").join(name.replace('.', "/")))?;
-        // Lists are separated by tabs in the kernel's answer.
+        // In the kernel's answer tabs separate the numbers of a list.
         Some(((*name).to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" ")))
     };
     SYSCTLS.iter().filter_map(read).collect()

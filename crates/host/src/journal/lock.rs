@@ -1,8 +1,9 @@
-//! One measuring run at a time on a host.
+//! Permits one measuring run at a time on a host.
 //!
-//! A user's runs exclude each other by a flock in the user's own state directory, which no other user can reach. Runs of
-//! different users see each other by [`others`]: a user's waits or is refused; root's waits for a while and then goes on beside
-//! it, as otherwise anybody could keep root from measuring, and from cleaning up. A run set to it measures beside others at once
+//! The runs of one user exclude each other by flock(2) on a file in the user's own state directory, which no other user
+//! can reach. Runs of different users find each other by [`others`]. A user's run then waits or is refused. A run of
+//! root waits for a while and then continues at the same time as the other run; otherwise any user could prevent root
+//! from measuring and from cleaning up. A run may also be set to measure at the same time as others without waiting
 //! ([`HostLock::go_on_beside_others`]).
 
 use super::{
@@ -32,31 +33,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Names the open file by which a child shares the lock of its parent.
+/// Environment variable with the descriptor by which a child shares its parent's lock.
 const INHERITED: &str = "NETCLIFF_LOCK_FD";
-/// Names the process that holds the lock, for those that it has measure, children of children too.
+/// Environment variable with the process that holds the lock, for all descendants that measure for it.
 const HOLDER: &str = "NETCLIFF_LOCK_PID";
-/// Interval between two checks of a lock that is waited for.
+/// Interval between two attempts to take the lock.
 const LOOK: Duration = Duration::from_millis(100);
-/// Two runs that announce themselves at once both step back; they retry after different times.
+/// Number of different waiting times. Two runs that announce themselves at the same moment both withdraw, and retry
+/// after different times.
 const STEPS_BACK: u32 = 4;
-/// How long root's run waits for another user's by default.
+/// Default time that a run of root waits for a run of another user.
 const ROOT_WAITS: Duration = Duration::from_secs(10);
 
-/// How long locks of others are waited for, None: the default; and the function that reports the wait, once.
+/// The longest wait for other runs' locks (`None` means the default), and the function that reports the wait once.
 type Patience = (Option<Duration>, fn(&str));
 static PATIENCE: OnceLock<Patience> = OnceLock::new();
-/// The user does not want to wait any longer.
+/// Whether the user ended the wait.
 static WAIT_ENDED: AtomicBool = AtomicBool::new(false);
-/// The user measures beside other users' runs.
+/// Whether the user chose to measure at the same time as other users' runs.
 static BESIDE: AtomicBool = AtomicBool::new(false);
 
-/// Held by the run that measures or changes this host; released when the last clone is dropped and by
-/// the kernel when the process dies, so it never goes stale.
+/// The lock of the run that measures or changes this host. It is released when the last clone is dropped, and by the
+/// kernel when the process ends, so it is never left behind.
 #[derive(Debug, Clone)]
 pub struct HostLock {
     held: Arc<Held>,
-    /// Shows this run to other users.
+    /// The announcement that shows this run to other users.
     shown: Option<Arc<Announcement>>,
     state: StateDir,
 }
@@ -64,33 +66,33 @@ pub struct HostLock {
 #[derive(Debug)]
 enum Held {
     Own(Flock<File>),
-    /// The parent's: the parent releases it, this process does not.
+    /// The lock is the parent's; this process does not release it.
     Parents,
-    /// An ancestor's, who measures by this process; the file admits one such process at a time.
+    /// The lock is an ancestor's, which measures by this process. The file admits one such process at a time.
     Ancestors {
         _file: Flock<File>,
     },
 }
 
 impl HostLock {
-    /// From now on this process waits for other runs, at most `limit`; None: it gives up at once, root after a while. `told` is
-    /// called with a sentence when it begins to wait. The first call counts.
+    /// From now on this process waits for other runs, at most `limit`. With `None` it does not wait, except that root
+    /// waits for a while. `told` is called with a sentence when a wait begins. Only the first call has an effect.
     pub fn wait_for_others(limit: Option<Duration>, told: fn(&str)) {
         let _ = PATIENCE.set((limit, told));
     }
 
-    /// From now on this process does not wait for other users' runs, and is not refused by them: it goes on beside them, and its
-    /// result says so. A run of the same user still excludes it.
+    /// From now on this process neither waits for other users' runs nor is refused because of them: it measures at the
+    /// same time, and its result states this. Runs of the same user still exclude each other.
     pub fn go_on_beside_others() {
         BESIDE.store(true, Ordering::Relaxed);
     }
 
-    /// Ends a wait for other runs, now or to come, as a signal asks. Safe to call from any thread.
+    /// Ends a present or later wait for other runs, for example on a signal. Any thread may call it.
     pub fn end_wait() {
         WAIT_ENDED.store(true, Ordering::Relaxed);
     }
 
-    /// Takes the lock, without waiting unless [`HostLock::wait_for_others`] was called.
+    /// Takes the lock. It waits only if [`HostLock::wait_for_others`] was called.
     ///
     /// # Errors
     /// [`JournalError::Busy`] with the holder, [`JournalError::WaitEnded`], or an I/O error of the state directory.
@@ -129,20 +131,22 @@ impl HostLock {
         }
     }
 
-    /// Takes the lock, undoes what dead runs left, then makes sure that no other user's run is under way: the proper start of
-    /// every run. Root goes on beside such a run once it has waited, and the report says so.
+    /// Takes the lock, undoes what dead runs left, then checks that no run of another user is in progress: every run
+    /// starts with this. A run of root continues after its wait even if such a run is in progress, and the report
+    /// states this.
     ///
     /// # Errors
     /// As [`HostLock::acquire`] and [`replay`]; [`JournalError::OtherUser`].
     pub fn acquire_and_replay(state: &StateDir) -> Result<(HostLock, ReplayReport), JournalError> {
         let mut lock = HostLock::acquire(state)?;
-        // Before anybody is waited for: what a dead run left does not have to stay until others are done.
+        // Before any wait: the changes of a dead run should not stay in force until other runs end.
         let mut report = replay(state)?;
         report.beside = lock.show()?;
         Ok((lock, report))
     }
 
-    /// Announces this run to other users; returns their runs that are under way and not waited for any longer, in sentences.
+    /// Announces this run to other users. Returns the other users' runs that are in progress and no longer waited for,
+    /// as sentences.
     fn show(&mut self) -> Result<Vec<String>, JournalError> {
         if !self.state.is_shared() || !matches!(*self.held, Held::Own(_)) {
             return Ok(Vec::new());
@@ -153,7 +157,8 @@ impl HostLock {
         let mut waiting = Waiting::new(usual);
         let mut steps_back = 0;
         loop {
-            // First announced, then checked: of two that start at once at least one sees the other.
+            // The announcement comes before the check, so that of two runs which start at the same time at least one
+            // sees the other.
             let shown = Announcement::new().map_err(JournalError::io("show this run by", Path::new("a lock")))?;
             let others = others::others();
             let Some(first) = others.first() else {
@@ -174,29 +179,29 @@ impl HostLock {
         }
     }
 
-    /// Lets a child that measures for this run share the lock as long as it has the file open: name and value for its
-    /// environment, and the file, which has to stay until the child has been started. Only for a netcliff: any other
-    /// program would keep it and, left in the background, the lock.
+    /// Shares the lock with a child that measures for this run, as long as the child has the file open. Returns name
+    /// and value for the child's environment, and the file, which must stay open until the child has started. Only for
+    /// a child that is netcliff: any other program could keep the file open in the background, and with it the lock.
     ///
     /// # Errors
-    /// When the process may not open more files; or the lock is itself the parent's, which is not passed on.
+    /// The process may not open more files, or the lock belongs to the parent, which is not passed on.
     pub fn share(&self) -> io::Result<(&'static str, String, OwnedFd)> {
         let Held::Own(file) = &*self.held else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the lock of a parent is not passed on"));
         };
-        // Without close-on-exec, unlike File::try_clone.
+        // Unlike File::try_clone, dup(2) does not set close-on-exec.
         let file = nix::unistd::dup(&**file)?;
         Ok((INHERITED, file.as_raw_fd().to_string(), file))
     }
 
-    /// Lets the commands that a child starts, such as a netcliff in a script, share the lock as long as this process lives and
-    /// is their ancestor: name and value for the child's environment. One of them at a time; what is left in the background
-    /// when the child ends has no such ancestor any more.
+    /// Shares the lock with commands that a child starts, such as netcliff in a script, as long as this process lives
+    /// and is their ancestor. Returns name and value for the child's environment. One command at a time has the lock. A
+    /// command left in the background when the child ends loses this ancestor, and with it the lock.
     pub fn announce(&self) -> (&'static str, String) {
         (HOLDER, std::process::id().to_string())
     }
 
-    /// The state directory that the lock guards.
+    /// The state directory that contains the lock.
     pub fn state(&self) -> &StateDir {
         &self.state
     }
@@ -206,21 +211,21 @@ fn beside(other: &Who) -> String {
     format!("another netcliff run ({other}) measures or changes this host at the same time")
 }
 
-/// A wait for other runs, reported once.
+/// A wait for another run, which is reported once.
 struct Waiting {
     until: Instant,
     told: Option<fn(&str)>,
 }
 
 impl Waiting {
-    /// A wait as long as requested, or else `usual`.
+    /// A wait of the requested length, or of `usual` if none was requested.
     fn new(usual: Duration) -> Self {
         let patience = PATIENCE.get();
         let limit = patience.and_then(|(limit, _)| *limit).unwrap_or(usual);
         Self { until: Instant::now() + limit, told: patience.map(|(_, told)| *told) }
     }
 
-    /// Waits a little for another run; false: it has waited long enough.
+    /// Waits for a short time; false once the whole wait is over.
     fn go_on(&mut self, other: &str) -> Result<bool, JournalError> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -238,12 +243,13 @@ impl Waiting {
     }
 }
 
-/// The holder of a lock, by what is known of its process.
+/// Describes the holder of a lock by what is known about its process.
 fn described(pid: &str) -> String {
     pid.parse().map_or_else(|_| format!("pid {pid}"), |pid| Who::of(pid).to_string())
 }
 
-/// Whether the environment names an open file of this process that is the lock: only a child of its holder can have it.
+/// Whether the environment names an open file of this process that is the lock file. Only a child of the holder can
+/// have it.
 fn is_inherited(path: &Path) -> bool {
     let Some(number) = std::env::var(INHERITED).ok().and_then(|text| text.parse::<u32>().ok()) else { return false };
     let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
@@ -253,9 +259,10 @@ fn is_inherited(path: &Path) -> bool {
     }
 }
 
-/// Takes a lock file without waiting, and writes this process into it; if it is taken, the pid of its holder.
+/// Tries to take a lock file and writes this process's id into it. If another process holds it, returns that process's
+/// id.
 fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
-    // Not truncated on open: until the lock is ours the file names its holder.
+    // Opened without truncation: until this process has the lock, the file names the holder.
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -266,7 +273,7 @@ fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
         .open(path)
         .map_err(JournalError::io("open", path))?;
     let about = file.metadata().map_err(JournalError::io("read", path))?;
-    // An earlier version left it so that every user could read it, and by that lock it.
+    // An earlier version let every user read the file, and thereby lock it.
     if about.is_file() && about.mode() & 0o077 != 0 && about.uid() == nix::unistd::geteuid().as_raw() {
         file.set_permissions(Permissions::from_mode(0o600)).map_err(JournalError::io("change the mode of", path))?;
     }
@@ -286,12 +293,13 @@ fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
     }
 }
 
-/// Whether the environment names the holder of the lock as the run that measures by this process.
+/// Whether the environment says that the holder of the lock measures by this process.
 fn is_announced(holder: &str) -> bool {
     std::env::var(HOLDER).is_ok_and(|announced| announced == holder)
 }
 
-/// The pid of the holder: from the file if that process lives, else from the kernel, as the file may be older than the lock.
+/// The holder's process id: from the file if that process lives; otherwise from the kernel, because the file may be
+/// older than the lock.
 fn holder(about: &fs::Metadata, path: &Path) -> String {
     let written = fs::read_to_string(path).unwrap_or_default().trim().parse::<u32>().ok();
     let alive = |pid: &u32| crate::process::ProcessId::of(*pid).is_some();

@@ -1,12 +1,11 @@
 //! The undo journal: each change to the machine is written and synced to disk BEFORE it is made.
 //!
-//! One file a run, `journal/PID-STARTTIME.jsonl` in the [`StateDir`], one JSON object a line. The first
-//! line names the owner; then follow [`Change`]s and, once a change is undone, a line that says so. A
-//! clean end removes the file. [`replay`] undoes what dead owners left, newest change first; a file
-//! whose owner still runs is left alone, and so is a torn last line (its change was never made).
+//! One file per run, `journal/PID-STARTTIME.jsonl` in the [`StateDir`], with one JSON object per line. The first line
+//! names the owner; then come [`Change`]s, and a further line for each change that was undone. A run that ends properly
+//! removes its file. [`replay`] undoes the changes of dead owners, the newest first. It ignores a file whose owner
+//! still runs, and an incomplete last line, whose change was never made.
 //!
-//! Changes that are to stay (tuning) are kept by [`Journal::keep`], which moves the file to `tuned/`, where only [`undo_kept`]
-//! undoes it.
+//! Tuning keeps its changes by [`Journal::keep`], which moves the file to `tuned/`; only [`undo_kept`] undoes these.
 
 mod lock;
 mod others;
@@ -35,7 +34,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why the journal or the host lock could not do its work.
+/// An error of the journal or of the host lock.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// A file of the state directory cannot be read or written.
@@ -43,14 +42,14 @@ pub enum JournalError {
         "cannot {action} {path}: {source}; name a directory of your own, writable by nobody else, with NETCLIFF_STATE_DIR=DIR"
     )]
     Io {
-        /// What was tried: create, write, read, lock.
+        /// The failed action: create, write, read, lock.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another run holds the host.
+    /// Another run of this user holds the lock.
     #[error(
         "another netcliff run ({holder}) is measuring or changing this host, and two would disturb each \
          other: wait for it to end (--wait), or stop it"
@@ -59,22 +58,22 @@ pub enum JournalError {
         /// The process that holds the lock: its pid, user, command and age, as far as they are known.
         holder: String,
     },
-    /// Another user's run is under way.
+    /// A run of another user is in progress.
     #[error(
         "another netcliff run ({other}) is measuring or changing this host, and two would disturb each other: wait for it to end \
          (--wait), measure at the same time (--no-wait), or ask that user"
     )]
     OtherUser {
-        /// Its pid, user, command and age.
+        /// Process id, user, command and age of the run.
         other: String,
     },
     /// The user ended the wait for another run.
     #[error("stopped while waiting for another netcliff run ({other})")]
     WaitEnded {
-        /// As above.
+        /// Process id, user, command and age of the run.
         other: String,
     },
-    /// The run that holds the host had this process started, but the command it waited for has ended.
+    /// The run that holds the lock started this process, but the command that it waited for has ended.
     #[error(
         "netcliff (pid {pid}) has this host measured by a command that this process no longer belongs to: a command that is \
          measured must not leave a netcliff in the background"
@@ -83,13 +82,13 @@ pub enum JournalError {
         /// The process that holds the lock.
         pid: String,
     },
-    /// The run that holds the host has it measured by two processes at once.
+    /// The run that holds the lock already measures by another process.
     #[error(
         "another netcliff (pid {pid}) of the same measured command is measuring this host, and two would disturb each other: \
          let the command run one after the other"
     )]
     Sibling {
-        /// The other process.
+        /// Process id of the other process.
         pid: String,
     },
 }
@@ -101,50 +100,52 @@ impl JournalError {
     }
 }
 
-/// A change to the machine, with all that is needed to take it back.
+/// A change to the machine, with all that is needed to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Change {
-    /// A network namespace bind-mounted at `path`, which exists only for it.
+    /// A network namespace was mounted at `path`, a file made for it.
     NamespaceCreated {
         /// The mount point, for example `/run/netns/nc-17-snd`.
         path: PathBuf,
     },
-    /// A directory that was made; undone by removing it if it is empty.
+    /// A directory was made; the undo removes it if it is empty.
     DirectoryCreated {
         /// The directory.
         path: PathBuf,
     },
-    /// A link made in the namespace this process started in.
+    /// A network interface was made in the namespace in which this process started.
     LinkCreated {
         /// Interface name.
         name: String,
     },
-    /// A value written to a file below `/proc/sys` or `/sys`.
+    /// A value was written to a file below `/proc/sys` or `/sys`.
     SysctlChanged {
         /// The file, for example `/proc/sys/net/core/netdev_budget`.
         path: PathBuf,
-        /// Its text before, without the newline; written back by the undo.
+        /// The file's text before the change, without the newline; the undo writes it back.
         old: String,
-        /// The text about to be written.
+        /// The text that the change writes.
         new: String,
     },
-    /// A [`Setting`] changed by tuning.
+    /// Tuning changed a [`Setting`].
     SettingChanged {
-        /// Which one.
+        /// The setting.
         setting: Setting,
-        /// The network namespace it is seen from, by the number of its file; None: it belongs to the whole host.
+        /// Inode number of the network namespace in which the setting was changed; None if the setting belongs to the
+        /// whole host.
         namespace: Option<u64>,
-        /// Number of its interface, which a new name does not change; None: it has none, or the record is older.
+        /// Number of the setting's interface, which stays when the interface is renamed; None if the setting has no
+        /// interface or the record is older.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ifindex: Option<u32>,
-        /// Its value before.
+        /// The value before the change.
         old: String,
-        /// The value about to be written.
+        /// The value that the change writes.
         new: String,
     },
-    /// Settings that what is done to a device may move beside what it is to change.
+    /// A change to a device may also move other settings of it.
     SettingsAtRisk {
         /// The device.
         interface: String,
@@ -153,12 +154,12 @@ pub enum Change {
         /// As in [`Change::SettingChanged`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ifindex: Option<u32>,
-        /// Each with its value before.
+        /// The settings, each with its value before the change.
         settings: Vec<(Setting, String)>,
     },
-    /// A process that was started and has to end with the run.
+    /// A process was started that must end with the run.
     ProcessStarted {
-        /// Which one.
+        /// The process.
         process: ProcessId,
     },
 }
@@ -172,12 +173,12 @@ pub(crate) enum Line {
     Undone { id: u64 },
 }
 
-/// The number of an interface of this network namespace.
+/// The number of an interface of this network namespace; `None` if there is no such interface.
 fn index_of(interface: &str) -> Option<u32> {
     if_nametoindex(interface).ok()
 }
 
-/// Names a recorded change.
+/// Identifies a recorded change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChangeId(u64);
 
@@ -186,11 +187,11 @@ pub struct ChangeId(u64);
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Length of the whole lines written so far.
+    /// Length of the complete lines written so far (bytes).
     length_bytes: u64,
     next_id: u64,
     open: Vec<(ChangeId, Change)>,
-    /// The changes are to stay: this journal's end does not undo them.
+    /// Whether the changes are kept: then the end of this journal does not undo them.
     kept: bool,
 }
 
@@ -198,22 +199,22 @@ impl Journal {
     /// Opens a journal for this process. Several may be open at once in one process.
     ///
     /// # Errors
-    /// When the state directory cannot be written.
+    /// The state directory cannot be written.
     pub fn begin(state: &StateDir) -> Result<Journal, JournalError> {
         let owner = ProcessId::current().map_err(JournalError::io("read", Path::new("/proc/self")))?;
         let dir = state.journal_dir()?;
         let (path, file) = create_journal_file(&dir, owner)?;
         let mut journal = Journal { path, file, length_bytes: 0, next_id: 0, open: Vec::new(), kept: false };
         journal.append(&Line::Owner { version: 1, owner, boot_id: boot_id() })?;
-        // The name itself must survive a crash, not only the bytes.
+        // The directory is synced as well, so that the file's name survives a crash.
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(JournalError::io("sync", &dir))?;
         Ok(journal)
     }
 
-    /// Writes a change down, synced to disk. Make the change only after this returned `Ok`.
+    /// Writes a change to the journal and syncs it to disk. Make the change only after this returned `Ok`.
     ///
     /// # Errors
-    /// When the journal cannot be written (a full disk, say): then the change must not be made.
+    /// The journal cannot be written, for example on a full disk; then the change must not be made.
     pub fn record(&mut self, change: Change) -> Result<ChangeId, JournalError> {
         let id = ChangeId(self.next_id);
         self.append(&Line::Change { id: id.0, change: change.clone() })?;
@@ -222,7 +223,7 @@ impl Journal {
         Ok(id)
     }
 
-    /// Writes the change of a setting down, in a journal that begins with the first of them.
+    /// Records the change of a setting. The first such change opens the journal.
     ///
     /// # Errors
     /// As [`Journal::begin`] and [`Journal::record`].
@@ -238,8 +239,8 @@ impl Journal {
         Self::begun(journal, state)?.record(Change::SettingChanged { setting, namespace, ifindex, old, new }).map(drop)
     }
 
-    /// Writes down what the next changes of a device may move, in a journal that begins with the first change. As undoing goes
-    /// backwards, they are checked once those changes are undone.
+    /// Records the settings that the next changes of a device may move. The first record opens the journal. The undo
+    /// goes backwards, so it checks these settings after it has undone those changes.
     ///
     /// # Errors
     /// As [`Journal::begin`] and [`Journal::record`].
@@ -263,20 +264,20 @@ impl Journal {
         })
     }
 
-    /// Notes that a change has been taken back by other means.
+    /// Records that a change was undone by other means.
     ///
     /// # Errors
-    /// When the journal cannot be written; a later replay then undoes the change once more, harmlessly.
+    /// The journal cannot be written. A later replay then undoes the change once more, without harm.
     pub fn undone(&mut self, id: ChangeId) -> Result<(), JournalError> {
         self.open.retain(|(open, _)| *open != id);
         self.append(&Line::Undone { id: id.0 })
     }
 
-    /// Takes every open change back, newest first, and removes the file if all succeeded. What could not be undone stays open,
-    /// and in the file for the next start.
+    /// Undoes every open change, the newest first, and removes the file if all undos succeed. A change that could not
+    /// be undone stays open, and stays in the file for the next start.
     pub fn undo_all(&mut self) -> Vec<UndoOutcome> {
         let (ids, changes): (Vec<ChangeId>, Vec<Change>) = self.open.iter().cloned().unzip();
-        // journal/FILE or tuned/FILE of the state directory.
+        // The path is journal/FILE or tuned/FILE in the state directory.
         let home = self.path.ancestors().nth(2).unwrap_or(&self.path);
         let outcomes = undo::undo_changes(&changes, home);
         for (id, outcome) in ids.into_iter().rev().zip(&outcomes) {
@@ -292,11 +293,11 @@ impl Journal {
         outcomes
     }
 
-    /// Ends this journal without undoing anything: from now on the changes stay until [`undo_kept`]. They are safe at
-    /// every instant: before the file is moved a dead run's changes are replayed, after it they are kept.
+    /// Ends this journal without an undo: the changes stay until [`undo_kept`]. A crash at any moment is safe: before
+    /// the file is moved, a replay undoes the changes; afterwards they are kept.
     ///
     /// # Errors
-    /// When the file cannot be moved; the changes are then undone when the journal is dropped.
+    /// The file cannot be moved. The changes are then undone when the journal is dropped.
     pub fn keep(mut self, state: &StateDir) -> Result<PathBuf, JournalError> {
         let dir = state.kept_dir()?;
         let path = (1_u32..).map(|n| dir.join(format!("{n:06}.jsonl"))).find(|path| !path.exists());
@@ -306,7 +307,7 @@ impl Journal {
         Ok(path)
     }
 
-    /// The changes that have been recorded and not yet undone, oldest first.
+    /// The changes that were recorded and not yet undone, the oldest first.
     pub fn open_changes(&self) -> impl Iterator<Item = &Change> {
         self.open.iter().map(|(_, change)| change)
     }
@@ -320,11 +321,11 @@ impl Journal {
         let mut text =
             serde_json::to_string(line).map_err(|error| JournalError::io("write", &self.path)(error.into()))?;
         text.push('\n');
-        // One write: a crash tears at most this line.
+        // A single write, so that a crash leaves at most this line incomplete.
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
         match written {
             Ok(()) => self.length_bytes += text.len() as u64,
-            // Half a line (a full disk) would swallow the next one: cut it off again.
+            // An incomplete line (full disk) would merge with the next one, so it is cut off.
             Err(_) => self.file.set_len(self.length_bytes).map_err(JournalError::io("truncate", &self.path))?,
         }
         written.map_err(JournalError::io("write", &self.path))

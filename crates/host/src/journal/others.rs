@@ -1,8 +1,9 @@
-//! Runs of other users: each user's lock is in a place that others cannot reach, so that nobody can hold another's.
+//! Finds the runs of other users. Each user's lock is in a directory that others cannot reach, so that no user can hold
+//! another user's lock.
 //!
-//! A run shows itself by a POSIX lock at [`MARK`] of a file in memory, which everybody sees in /proc/locks with the pid that
-//! the kernel, not the run, put there. Nothing lies in a shared directory: there is no name to take first and no link to follow.
-//! Processes of other pid namespaces (containers) are not seen.
+//! A run announces itself by a POSIX lock at [`MARK`] of a file in memory. Every user sees this lock in /proc/locks,
+//! with the process id that the kernel writes there. No shared directory is used: there is no name that another user
+//! could take first and no symbolic link to follow. Processes in other PID namespaces (containers) are not seen.
 
 use super::who::{Who, is_ancestor, user_of};
 use crate::{procfs, system};
@@ -12,20 +13,21 @@ use nix::{
 };
 use std::{collections::BTreeSet, io, os::fd::OwnedFd};
 
-/// The byte that is locked: `netcliff` in ASCII, shifted to be a positive offset. Nobody locks there by chance.
+/// Offset of the locked byte: `netcliff` in ASCII, shifted to be a positive offset. No other program locks there by
+/// chance.
 pub(super) const MARK: i64 = 0x6e65_7463_6c69_6666;
 
-/// How often the table of locks is read to find all runs that announce themselves.
+/// Number of times that the table of locks is read to find all announced runs.
 const LOOKS: usize = 4;
 
-/// The announcement of a run, for as long as this value and the process live.
+/// Announces a run as long as this value and the process live.
 #[derive(Debug)]
 pub(super) struct Announcement {
     _file: OwnedFd,
 }
 
 impl Announcement {
-    /// Shows this process.
+    /// Announces this process.
     pub(super) fn new() -> io::Result<Self> {
         let file = system::memory_file(c"netcliff-run")?;
         // SAFETY: plain numbers, for which all zeroes is a valid value; some systems have more of them than these.
@@ -39,7 +41,7 @@ impl Announcement {
     }
 }
 
-/// The runs of other users that show themselves; those that this process belongs to are not others.
+/// The announced runs of other users, without the run that this process belongs to.
 pub(super) fn others() -> Vec<Who> {
     let own = geteuid().as_raw();
     shown()
@@ -50,10 +52,11 @@ pub(super) fn others() -> Vec<Who> {
         .collect()
 }
 
-/// The pids of the runs that announce themselves now.
+/// The process ids of the runs that are announced now.
 ///
-/// The kernel finds its place in the table of locks by counting, anew for every read(2) (seq_hlist_start_percpu): where a lock
-/// before that place was given up in between, one that stands is skipped. One look may miss it, several in a row do not.
+/// For each read(2) the kernel finds its place in the table of locks by counting (seq_hlist_start_percpu). If a lock
+/// before that place was released since the last read, the kernel skips one that still exists. One reading may miss it;
+/// several readings do not.
 fn shown() -> BTreeSet<u32> {
     (0..LOOKS).flat_map(|_| announced(&procfs::whole("/proc/locks"))).collect()
 }
@@ -71,7 +74,7 @@ fn announced(locks: &str) -> Vec<u32> {
     locks.lines().filter_map(pid).collect()
 }
 
-/// Who holds the flock of a file by its device and inode.
+/// The process that holds flock(2) on the file with this device and inode.
 pub(super) fn holder_of(device: u64, inode: u64) -> Option<u32> {
     let (major, minor) = (libc::major(device as _), libc::minor(device as _));
     let file = format!("{major:02x}:{minor:02x}:{inode}");
@@ -97,7 +100,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    /// The user that owns nothing.
+    /// User id of `nobody`, who owns no files.
     const NOBODY: u32 = 65_534;
 
     #[test]
@@ -112,7 +115,7 @@ mod tests {
         assert_eq!(user_of(own), Some(geteuid().as_raw()));
     }
 
-    /// A process of another user that shows itself for a minute, unless it is ended before.
+    /// A process of another user that announces itself for a minute, or until it is ended.
     fn theirs() -> Child {
         let mut command = Command::new("sleep");
         command.arg("60").uid(NOBODY);
@@ -120,7 +123,7 @@ mod tests {
         unsafe {
             command.pre_exec(|| {
                 let shown = Announcement::new()?;
-                // It stays open over the exec, and the lock with it.
+                // The descriptor stays open over exec(2), and with it the lock.
                 fcntl(&shown._file, FcntlArg::F_SETFD(FdFlag::empty()))?;
                 std::mem::forget(shown);
                 Ok(())
@@ -171,7 +174,7 @@ mod tests {
         drop(standing);
     }
 
-    /// A lock on a file of its own at a byte that says nothing.
+    /// A lock on another file, at a byte that announces nothing.
     fn elsewhere() -> File {
         let file = tempfile::tempfile().unwrap();
         file.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Where the journal and the lock live.
+//! Finds the directory of the journal and the lock.
 
 use super::{JournalError, trust};
 use crate::{process, testbed::Permission};
@@ -7,23 +7,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a state directory holds.
+/// Files and directories in a state directory.
 const STATE: [&str; 3] = ["lock", "journal", "tuned"];
 
 /// The directory of the undo journal and of the host lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDir {
     path: PathBuf,
-    /// It is the user's usual one, so that its runs and those of other users keep out of each other's way.
+    /// Whether this is the user's usual directory: its runs and other users' runs then avoid each other.
     is_shared: bool,
 }
 
 impl StateDir {
-    /// `$NETCLIFF_STATE_DIR` ([`StateDir::at`]), else `/run/netcliff` for root (it vanishes at boot, as the changes do),
-    /// else `$XDG_STATE_HOME/netcliff`, else `~/.local/state/netcliff`.
+    /// `$NETCLIFF_STATE_DIR` ([`StateDir::at`]); without it `/run/netcliff` for root, which a reboot clears like the
+    /// changes themselves; for other users `$XDG_STATE_HOME/netcliff` or `~/.local/state/netcliff`.
     ///
     /// # Errors
-    /// When none of these can be named, or the directory cannot be created.
+    /// No directory can be named, or it cannot be created.
     pub fn default_for_user() -> Result<StateDir, JournalError> {
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = variable("NETCLIFF_STATE_DIR") {
@@ -33,7 +33,7 @@ impl StateDir {
             let why = "the path is relative: a run elsewhere would not find what one here left";
             return Err(JournalError::io("use", &path)(std::io::Error::other(why)));
         }
-        // A relative one is no base directory (XDG Base Directory Specification).
+        // The XDG Base Directory Specification ignores relative paths.
         let absolute = |name| variable(name).filter(|path| path.is_absolute());
         let path = if Permission::probe() == Permission::Root {
             PathBuf::from("/run/netcliff")
@@ -49,19 +49,19 @@ impl StateDir {
         Ok(StateDir { path, is_shared: true })
     }
 
-    /// A directory of the caller's choice, created if it does not exist, for this user alone (mode 0700). In one that others can enter,
-    /// as /tmp, it is a directory `netcliff` of its own: what is there stays as it is. Runs there exclude each other, and see nothing
-    /// of runs elsewhere.
+    /// A directory that the caller chooses, created for this user only (mode 0700) if it does not exist. If others can
+    /// enter it (as /tmp), the state is in a directory `netcliff` inside, and the chosen directory is not changed. Runs
+    /// with this directory exclude each other, and see no runs with other directories.
     ///
     /// # Errors
-    /// When it cannot be created; it is another user's, or others can change it or what is above it; it holds a state that others can
-    /// enter.
+    /// The directory cannot be created; or it belongs to another user; or others can change it or a directory above it;
+    /// or it already holds a state and others can enter it.
     pub fn at(path: impl Into<PathBuf>) -> Result<StateDir, JournalError> {
         let path = path.into();
         let own = path.join("netcliff");
         let state_in = |dir: &Path| STATE.into_iter().find(|name| dir.join(name).symlink_metadata().is_ok());
         let path = match trust::is_shared(&path).map_err(JournalError::io("use", &path))? {
-            // One that was shared before: what is in its own directory is not forgotten.
+            // Others could enter the directory before; the state in its subdirectory is still used.
             false if state_in(&own).is_none() => path,
             false => own,
             true => match state_in(&path) {
@@ -76,18 +76,18 @@ impl StateDir {
         Ok(StateDir { path, is_shared: false })
     }
 
-    /// As the user's usual one.
+    /// Marks this as the user's usual directory.
     #[cfg(test)]
     pub(super) fn shared(self) -> StateDir {
         StateDir { is_shared: true, ..self }
     }
 
-    /// Whether runs of other users are looked for.
+    /// Whether this run looks for runs of other users.
     pub(super) fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// The directory.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -98,7 +98,7 @@ impl StateDir {
         Ok(dir)
     }
 
-    /// Where journals of changes that are to stay lie.
+    /// Directory of the journals whose changes are kept.
     pub(crate) fn kept_dir(&self) -> Result<PathBuf, JournalError> {
         let dir = self.path.join("tuned");
         private(&dir, true)?;
@@ -109,7 +109,7 @@ impl StateDir {
         self.path.join("lock")
     }
 
-    /// The lock among those that measure for the holder of the lock.
+    /// Lock file for the processes that measure for the lock's holder.
     pub(crate) fn shared_lock_path(&self) -> PathBuf {
         self.path.join("lock.shared")
     }
@@ -127,7 +127,7 @@ mod tests {
         os::unix::fs::PermissionsExt,
     };
 
-    /// What the user owns is never changed to fit.
+    /// A directory of the user is never changed.
     #[test]
     fn a_directory_of_the_users_stays_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
@@ -143,9 +143,9 @@ mod tests {
             assert_eq!(of(mode).unwrap(), own);
             assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o7777, 0o700);
         }
-        // Changed without the sticky bit, by anyone: refused.
+        // Others can change the directory and it has no sticky bit: refused.
         assert!(of(0o777).unwrap_err().contains("every user"));
-        // Its state is found where it was left, whatever becomes of the mode.
+        // The state is found again even if the directory's mode changed.
         fs::write(own.join("lock"), "").unwrap();
         assert_eq!(of(0o700).unwrap(), own);
         fs::create_dir(dir.path().join("journal")).unwrap();

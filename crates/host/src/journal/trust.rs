@@ -1,4 +1,5 @@
-//! Ownership of the state directory and its files. Root acts on what is written there, so it must have written it itself.
+//! Checks who owns the state directory and its files. Root acts on their content, so root itself must have written
+//! them.
 
 use crate::{files, procfs};
 use nix::unistd::geteuid;
@@ -9,18 +10,19 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// More symbolic links than any path of ours goes over.
+/// Most symbolic links that are followed in a path.
 const MOST_LINKS: u32 = 16;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const FOR_OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
-/// A directory that only this user can enter, made where it is not there. `is_ours`: by its name it is netcliff's own, so that one which
-/// others can enter, as an earlier version left it, is closed to them; any other stays as it is and is refused.
+/// Creates a directory that only this user can enter, or checks an existing one. `is_ours`: the name shows that the
+/// directory is netcliff's own; then, if others can enter it (an earlier version allowed that), it is closed to them.
+/// Any other directory is not changed but refused.
 ///
 /// # Errors
-/// It cannot be made; it, or a directory above it, is another user's or can be changed by others; it is a symbolic link; others can
-/// enter it.
+/// The directory cannot be created; or it or a directory above it belongs to another user or can be changed by others;
+/// or it is a symbolic link; or others can enter it.
 pub(super) fn private_directory(path: &Path, is_ours: bool) -> io::Result<()> {
     files::private_directory(path)?;
     let about = checked(path)?;
@@ -34,11 +36,11 @@ pub(super) fn private_directory(path: &Path, is_ours: bool) -> io::Result<()> {
     }
 }
 
-/// Whether others can enter a directory, or it is root's where this user is not root: nothing of ours may lie in it openly. False where
-/// there is none.
+/// Whether others can enter a directory, or it is root's and this user is not root. Files of this user must then not
+/// lie in it openly. False if there is no directory.
 ///
 /// # Errors
-/// As [`private_directory`]: what the user names is no directory to trust.
+/// Those of [`private_directory`], for a directory that cannot be trusted.
 pub(super) fn is_shared(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -51,7 +53,7 @@ pub(super) fn is_shared(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// What a directory is, if it is no link and nobody else can change what is above it.
+/// The metadata of a directory that is no symbolic link and whose parents nobody else can change.
 fn checked(path: &Path) -> io::Result<Metadata> {
     let about = fs::symlink_metadata(path)?;
     if about.is_symlink() {
@@ -61,7 +63,7 @@ fn checked(path: &Path) -> io::Result<Metadata> {
     Ok(about)
 }
 
-/// The content of a file of ours; the inner Err: why it is not trusted.
+/// The content of a file of this user; the inner error is the reason why the file is not trusted.
 pub(super) fn read(path: &Path) -> io::Result<Result<Vec<u8>, String>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -74,12 +76,12 @@ pub(super) fn read(path: &Path) -> io::Result<Result<Vec<u8>, String>> {
     if let Some(why) = foreign(&about) {
         return Ok(Err(why));
     }
-    // By the open file: the name may be another file's by now.
+    // Checked by the open descriptor: the name may by now belong to another file.
     let open = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
     files::bytes(&open, files::MOST_BYTES).map(Ok)
 }
 
-/// Why a file is not this user's own; None: it is.
+/// The reason why a file is not this user's own; `None` if it is.
 pub(super) fn foreign(about: &Metadata) -> Option<String> {
     match () {
         () if !about.is_file() => Some("it is no regular file".to_owned()),
@@ -92,8 +94,9 @@ pub(super) fn foreign(about: &Metadata) -> Option<String> {
     }
 }
 
-/// Every directory on the way is root's or this user's and cannot be changed by others, so that no name in it becomes another
-/// thing between check and use. In a sticky directory (/tmp) others cannot rename what is not theirs.
+/// Checks that every directory on the path belongs to root or to this user and that others cannot change it, so that no
+/// name in it can be replaced between check and use. In a sticky directory (/tmp) others cannot rename files that are
+/// not theirs.
 fn walk(path: &Path, links: u32) -> io::Result<()> {
     let mut at = PathBuf::from("/");
     let mut parts = path.components();
@@ -112,14 +115,14 @@ fn walk(path: &Path, links: u32) -> io::Result<()> {
             let target = at.parent().unwrap_or(Path::new("/")).join(fs::read_link(&at)?);
             return walk(&target.join(parts.as_path()), links);
         }
-        // The last directory is looked at by whoever asks.
+        // The caller checks the last directory.
         if about.mode() & STICKY != 0 || parts.as_path().as_os_str().is_empty() {
             continue;
         }
         if about.mode() & 0o002 != 0 {
             return Err(refused(&at, "can be changed by every user"));
         }
-        // Users often have a group of their own, root's is root's.
+        // A user often has a group with no other member; root's group may have some.
         if about.mode() & 0o020 != 0 && about.gid() != 0 && geteuid().is_root() && !is_in_user_namespace() {
             return Err(refused(&at, &format!("can be changed by the members of group {}", about.gid())));
         }
@@ -128,7 +131,7 @@ fn walk(path: &Path, links: u32) -> io::Result<()> {
 }
 
 fn is_trusted(uid: u32) -> bool {
-    // In a user namespace all others, root too, are seen as one.
+    // In a user namespace all other users, root too, have the same overflow id.
     uid == 0 || uid == geteuid().as_raw() || (is_in_user_namespace() && uid == overflow_uid())
 }
 
@@ -141,7 +144,7 @@ fn overflow_uid() -> u32 {
     procfs::number("/proc/sys/kernel/overflowuid").unwrap_or(65_534)
 }
 
-/// A user in words: its name, if it has one, and its number.
+/// The name, if known, and the number of a user.
 pub(super) fn user(uid: u32) -> String {
     match nix::unistd::User::from_uid(uid.into()) {
         Ok(Some(user)) => format!("user {} ({uid})", user.name),
@@ -185,7 +188,7 @@ mod tests {
         files::private_directory(&real).unwrap();
         symlink(&real, &link).unwrap();
         assert!(private_directory(&link, true).unwrap_err().to_string().contains("symbolic link"));
-        // On the way a link of one's own is followed.
+        // A symbolic link of this user on the path is followed.
         private_directory(&link.join("state"), false).unwrap();
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
@@ -201,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_is_another_users_is_refused() {
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         if !netcliff_testkit::has(netcliff_testkit::Need::Root) {
             return;
         }

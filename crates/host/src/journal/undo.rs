@@ -1,4 +1,4 @@
-//! Taking changes back. Every undo is idempotent: a thing that is already gone counts as undone.
+//! Undoes changes. Every undo may be repeated: a thing that no longer exists counts as undone.
 
 mod bounds;
 mod file;
@@ -14,48 +14,48 @@ use std::{
 
 pub(super) use file::Parsed;
 
-/// What became of one change.
+/// The result of one undo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndoOutcome {
-    /// The change.
+    /// The change that was to be undone.
     pub change: Change,
-    /// A remark although the undo succeeded, for example that a value had been changed by someone else since.
+    /// A remark on an undo that succeeded, for example that somebody else had changed the value since.
     pub note: Option<String>,
-    /// Why it is still there; `None` when it has been undone.
+    /// Why the change could not be undone; `None` if it was undone.
     pub error: Option<String>,
 }
 
 impl UndoOutcome {
-    /// Whether there was nothing to do or to report: what was at risk had not been changed.
+    /// Whether there was nothing to undo and nothing to report: the settings at risk had not changed.
     pub fn is_silent(&self) -> bool {
         matches!(self.change, Change::SettingsAtRisk { .. }) && self.note.is_none() && self.error.is_none()
     }
 }
 
-/// What [`replay`] found.
+/// The result of [`replay`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplayReport {
-    /// Changes of dead owners, in the order in which they were undone (newest first).
+    /// The undos of the changes of dead owners, in order (the newest change first).
     pub outcomes: Vec<UndoOutcome>,
-    /// Owners that still run; their changes were left alone.
+    /// Owners that still run; their changes were not touched.
     pub alive: Vec<ProcessId>,
-    /// Damaged journal files: what could be read in them was undone, and they are put aside under these names. One that does
-    /// not say whose it is was left alone where it is.
+    /// Damaged journal files: what could be read in them was undone, and they were renamed to these names. A file that
+    /// does not name its owner was left in place.
     pub unreadable: Vec<PathBuf>,
-    /// Journal files that were ignored because they are not this user's own: which, and why, in sentences.
+    /// Journal files that were ignored because they do not belong to this user, with the reason, as sentences.
     pub refused: Vec<String>,
-    /// Runs of other users that go on at the same time, in sentences.
+    /// Runs of other users that continue at the same time, as sentences.
     pub beside: Vec<String>,
 }
 
 impl ReplayReport {
-    /// Whether nothing was left to undo or all of it was undone.
+    /// Whether nothing is left to undo.
     pub fn is_clean(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.error.is_none())
     }
 
-    /// The damaged journals, and what became of them, in sentences.
+    /// The damaged journals and what was done with them, as sentences.
     pub fn damaged(&self) -> Vec<String> {
         let told = |path: &PathBuf| {
             let aside = path.extension().is_some_and(|extension| extension == "damaged");
@@ -71,7 +71,7 @@ impl ReplayReport {
         self.unreadable.iter().map(told).chain(self.refused.iter().cloned()).collect()
     }
 
-    /// What runs that died changed and could not be undone, in sentences: it is part of what is measured.
+    /// Changes of dead runs that could not be undone, as sentences: they affect what is measured.
     pub fn left_over(&self) -> Vec<String> {
         let failed = self.outcomes.iter().filter_map(|outcome| outcome.error.as_ref());
         let failed = failed.map(|error| format!("left by a run that died, and not undone: {error}"));
@@ -79,10 +79,10 @@ impl ReplayReport {
     }
 }
 
-/// Undoes what dead runs left behind. Safe to call at every start and as often as one likes.
+/// Undoes the changes of dead runs. It may be called at every start and any number of times.
 ///
 /// # Errors
-/// When the state directory itself cannot be read; what could not be undone is in the report.
+/// The state directory cannot be read. Changes that could not be undone are in the report.
 pub fn replay(state: &StateDir) -> Result<ReplayReport, JournalError> {
     let dir = state.journal_dir()?;
     let mut report = ReplayReport::default();
@@ -92,7 +92,7 @@ pub fn replay(state: &StateDir) -> Result<ReplayReport, JournalError> {
     Ok(report)
 }
 
-/// Undoes the changes that tuning keeps, newest first. What cannot be undone stays written down.
+/// Undoes the changes that tuning kept, the newest first. A change that cannot be undone stays in its file.
 ///
 /// # Errors
 /// As [`replay`].
@@ -104,7 +104,7 @@ pub fn undo_kept(state: &StateDir) -> Result<ReplayReport, JournalError> {
     Ok(report)
 }
 
-/// The changes of this boot that tuning keeps, oldest first.
+/// The changes since this boot that tuning keeps, the oldest first.
 ///
 /// # Errors
 /// As [`replay`].
@@ -125,10 +125,11 @@ fn kept_files(state: &StateDir) -> Result<Vec<PathBuf>, JournalError> {
     Ok(procfs::names(&dir).iter().filter(|name| name.ends_with(".jsonl")).map(|name| dir.join(name)).collect())
 }
 
-/// `kept`: the owner has ended its part, whether it still runs or not.
+/// Undoes the changes of one journal file. `kept`: the owner kept the changes, so it does not matter whether it still
+/// runs.
 fn replay_file(path: &Path, home: &Path, kept: bool, report: &mut ReplayReport) -> Result<(), JournalError> {
     let read = match trust::read(path) {
-        // A run that ended cleanly between the listing and here.
+        // The run ended properly after the directory was listed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.map_err(JournalError::io("read", path))?,
     };
@@ -141,8 +142,8 @@ fn replay_file(path: &Path, home: &Path, kept: bool, report: &mut ReplayReport) 
         }
     };
     let parsed = Parsed::of(&text);
-    // A reboot took namespaces, links, processes and sysctls with it; undoing sysctls now would
-    // overwrite what the new boot was configured with.
+    // A reboot removed namespaces, links, processes and sysctl values. Writing sysctls back now would overwrite what
+    // the new boot configured.
     let same_boot = parsed.is_of_this_boot(path);
     if same_boot && !kept {
         match parsed.owner.or_else(|| file::owner_by_name(path)) {
@@ -171,25 +172,26 @@ fn replay_file(path: &Path, home: &Path, kept: bool, report: &mut ReplayReport) 
     Ok(())
 }
 
-/// Takes changes back, newest first, in two rounds: an offload does not hold before the one that it depends on is back, and may
-/// be moved by it. Errors are those of the second round.
+/// Undoes changes in two rounds, each from the newest to the oldest. An offload can only be restored after the one that
+/// it depends on, whose change may also move it. Errors are those of the second round.
 pub(super) fn undo_changes(oldest_first: &[Change], home: &Path) -> Vec<UndoOutcome> {
     let first: Vec<UndoOutcome> = oldest_first.iter().rev().map(|change| undo_within(change, home)).collect();
     let again = |first: UndoOutcome| {
         let second = undo_within(&first.change, home);
-        // What was undone at once may since have gone with an older change, such as a queue with the channels.
+        // A change that was undone in the first round may have been lost when an older change was undone, such as a
+        // queue with the channels.
         let note = if first.error.is_none() { first.note } else { second.note };
         UndoOutcome { note, ..second }
     };
     first.into_iter().map(again).collect()
 }
 
-/// Takes one change back, if it is one that netcliff makes.
+/// Undoes one change, if it is of a kind that netcliff makes.
 pub fn undo_change(change: &Change) -> UndoOutcome {
     undo_within(change, Path::new(NETNS_DIR))
 }
 
-/// The same; directories may be made in `home`, the state directory, too.
+/// Undoes one change; `home` is the state directory, in which netcliff may have made directories.
 pub(super) fn undo_within(change: &Change, home: &Path) -> UndoOutcome {
     let result = bounds::check(change, home).and_then(|()| undone(change));
     let (note, error) = match result {
@@ -255,7 +257,7 @@ fn undo_sysctl(path: &Path, old: &str, new: &str) -> Undone {
     Ok(note)
 }
 
-/// The kernel answers with tabs where it took spaces.
+/// The kernel answers with tabs where it accepted spaces.
 fn same_words(a: &str, b: &str) -> bool {
     a.split_whitespace().eq(b.split_whitespace())
 }

@@ -1,4 +1,4 @@
-//! The process of another run as /proc shows it: its user, command and age.
+//! Describes the process of another run from /proc: its user, command and age.
 
 use super::trust;
 use crate::{
@@ -8,21 +8,22 @@ use crate::{
 use netcliff_core::quote::is_unseen;
 use std::fmt;
 
-/// Characters of a command that are shown.
+/// Most characters of a command that are shown.
 const SHOWN: usize = 60;
-/// What a user namespace shows for a user that it does not know.
+/// The user id that a user namespace shows for a user without an id in it.
 const UNKNOWN_USER: u32 = 65_534;
-/// More generations than any measurement has.
+/// Most ancestors that are looked at; a measurement has fewer.
 const GENERATIONS: usize = 64;
 
-/// A run by its process. What /proc does not show is None. The command is its user's choice: it is shown, never used.
+/// The process of a run. What /proc does not show is `None`. The user of the process chooses the command line, so it is
+/// only shown, never interpreted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Who {
     pub(super) pid: u32,
-    /// The effective user.
+    /// Effective user id.
     pub(super) uid: Option<u32>,
     command: Option<String>,
-    /// How long it has been running (s).
+    /// Age of the process (s).
     age_s: Option<f64>,
 }
 
@@ -33,7 +34,7 @@ impl Who {
 }
 
 impl fmt::Display for Who {
-    /// `pid 17 of user alice (1000), "netcliff find --quick", running for 3 min`.
+    /// Such as `pid 17 of user alice (1000), "netcliff find --quick", running for 3 min`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pid {}", self.pid)?;
         match self.uid.filter(|uid| *uid != UNKNOWN_USER || knows_all_users()) {
@@ -45,27 +46,27 @@ impl fmt::Display for Who {
     }
 }
 
-/// The user that a process acts as.
+/// The effective user id of a process.
 pub(super) fn user_of(pid: u32) -> Option<u32> {
     let status = procfs::text(format!("/proc/{pid}/status"))?;
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether this process descends from one, by its number. What a command leaves in the background does not: it has another parent once the
-/// command ends.
+/// Whether the process with this id is an ancestor of the calling process. A command left in the background gets
+/// another parent when its parent ends.
 pub(super) fn is_ancestor(holder: &str) -> bool {
     let Ok(holder) = holder.parse::<u32>() else { return false };
     let ancestors = std::iter::successors(Some(std::process::id()), |pid| parent_of(*pid));
     ancestors.skip(1).take(GENERATIONS).any(|pid| pid == holder)
 }
 
-/// False in a user namespace, where users of outside have no numbers of their own.
+/// Whether every user has an id here; false in a user namespace.
 fn knows_all_users() -> bool {
     let map = procfs::whole("/proc/self/uid_map");
     map.split_whitespace().map(str::parse).eq([Ok(0_u32), Ok(0), Ok(u32::MAX)])
 }
 
-/// On one line, the program without its directory, cut where it is long.
+/// The command line on one line, with the program's directory removed, shortened if it is long.
 fn command_of(pid: u32) -> Option<String> {
     let line = procfs::text(format!("/proc/{pid}/cmdline"))?;
     let (program, rest) = line.split_once('\0').unwrap_or((&line, ""));
@@ -87,7 +88,7 @@ fn age_of(pid: u32) -> Option<f64> {
     (ticks_per_s > 0.0 && age_s >= 0.0).then_some(age_s)
 }
 
-/// `40 s`, `3 min`, `2 h 5 min`.
+/// A duration such as `40 s`, `3 min` or `2 h 5 min`.
 fn span(seconds: f64) -> String {
     let whole = seconds as u64;
     match (whole / 3600, whole / 60 % 60) {
@@ -108,13 +109,14 @@ mod tests {
         let told = own.to_string();
         assert!(told.starts_with(&format!("pid {} of ", own.pid)) && told.contains(", running for "), "{told}");
         assert!(own.command.is_some_and(|command| !command.contains('/') || !command.starts_with('/')));
-        // A process that does not exist has no figures.
+        // For a process that does not exist nothing is known.
         let none = Who::of(u32::MAX);
         assert_eq!(none, Who { pid: u32::MAX, uid: None, command: None, age_s: None });
         assert_eq!(none.to_string(), format!("pid {} of another user", u32::MAX));
     }
 
-    /// The command line is its user's to choose: it cannot steer a terminal, end a sentence or fill the screen.
+    /// The user of a process chooses its command line, which must not control a terminal, end a sentence or fill the
+    /// screen.
     #[test]
     fn a_command_is_one_short_line() {
         let mut child = std::process::Command::new("sh")
@@ -126,7 +128,7 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(2));
             command_of(child.id()).unwrap_or_default()
         });
-        // Until exec(2) it shows this program.
+        // Before exec(2) the child shows the test's own command.
         let told = told.take(2000).find(|told| told.starts_with("sh -c"));
         child.kill().unwrap();
         child.wait().unwrap();

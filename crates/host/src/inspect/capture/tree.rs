@@ -1,4 +1,4 @@
-//! [`Tree`]: the files of a capture as they are copied, cut down and made anonymous.
+//! [`Tree`] copies, shortens and anonymises the files of a capture.
 
 use crate::{
     inspect::{counters::STATISTICS, interrupts, network::FILTERS},
@@ -51,7 +51,7 @@ const PARAMETERS: &[&str] = &[
     "tsc",
 ];
 
-/// A capture being written.
+/// A capture that is being written.
 pub(super) struct Tree<'a> {
     root: &'a Path,
     dir: &'a Path,
@@ -60,7 +60,7 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// What is read below `root`, written below `dir`.
+    /// A tree that copies from `root` to `dir`.
     pub(super) fn new(root: &'a Path, dir: &'a Path) -> Self {
         Self { root, dir, count: 0 }
     }
@@ -75,7 +75,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// What is absent, or not shown to this user, is absent in the capture.
+    /// Copies the files that match `pattern`. A file that does not exist, or that this user may not read, is left out.
     pub(super) fn copy(&mut self, pattern: &str) -> io::Result<()> {
         for file in matches(self.root, pattern) {
             if let Ok(text) = fs::read_to_string(self.root.join(&file)) {
@@ -129,7 +129,7 @@ impl<'a> Tree<'a> {
             self.copy(&format!("{here}/{file}"))?;
         }
         self.copy(&format!("proc/sys/net/ipv6/conf/{name}/disable_ipv6"))?;
-        // A queue without XPS refuses to be read, and is a queue all the same.
+        // Reading the XPS map of a queue without XPS fails, but the queue exists and its directory is written.
         for (queue, path) in procfs::numbered(self.root.join(&here).join("queues"), "tx-") {
             if procfs::text(path.join("xps_cpus")).is_none() {
                 self.write(&format!("{here}/queues/tx-{queue}/xps_cpus"), "")?;
@@ -140,7 +140,7 @@ impl<'a> Tree<'a> {
         if let Some(node) = node {
             self.write(&format!("{here}/device/numa_node"), &(node + "\n"))?;
         }
-        // Only the name of the driver is read, so the link may lead nowhere.
+        // Only the driver's name is read, so the copied link may point nowhere.
         if let Ok(driver) = fs::read_link(device.join("driver"))
             && let Some(driver) = driver.file_name()
         {
@@ -156,7 +156,7 @@ impl<'a> Tree<'a> {
         let mut wanted = BTreeSet::new();
         let table = interrupts::table(self.root, &mut BTreeMap::new());
         for nic in nics {
-            // Those of old devices are not listed in sysfs.
+            // sysfs does not list the interrupts of old devices; they are found by name.
             wanted.extend(interrupts::of_device(self.root, nic, &table).into_iter().map(|irq| irq.number.to_string()));
             let here = format!("sys/class/net/{}", nic.name);
             let listed = message_interrupts(&self.root.join(&here).join("device"));
@@ -190,7 +190,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Existing paths below `root` that a pattern stands for, relative to it.
+/// Existing paths below `root` that match `pattern`, relative to `root`.
 fn matches(root: &Path, pattern: &str) -> Vec<String> {
     let mut found = vec![PathBuf::new()];
     for part in pattern.split('/') {
@@ -219,7 +219,7 @@ fn command_line(text: &str) -> String {
     text.split_whitespace().filter(known).collect::<Vec<_>>().join(" ") + "\n"
 }
 
-/// The first processor whole, without a serial number; of the others that they are there.
+/// Keeps all fields of the first processor except its serial number, and only the number of each other processor.
 fn first_processor(text: &str) -> String {
     let mut blocks = text.split("\n\n");
     let first = lines(blocks.next().unwrap_or_default(), |line| !line.to_lowercase().starts_with("serial"));

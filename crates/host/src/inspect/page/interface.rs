@@ -13,7 +13,7 @@ use crate::{
 use netcliff_core::{tuning::describe_rss_table, units::print_bps};
 use std::collections::BTreeMap;
 
-/// Queues shown one by one; of more, the CPUs of all.
+/// Most queues shown one by one; of more queues the CPUs are shown together.
 const MOST_QUEUES: usize = 8;
 
 pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
@@ -84,7 +84,7 @@ fn switches(map: &BTreeMap<String, bool>) -> String {
     map.iter().map(|(name, on)| format!("{name} {}", if *on { "on" } else { "off" })).collect::<Vec<_>>().join(", ")
 }
 
-/// Offloads that change what a packet costs, by ethtool's short names.
+/// The offloads that change the cost of a packet, by ethtool's short names.
 fn offloads(port: &Port) -> String {
     const SHOWN: [(&str, &str); 9] = [
         ("rx-checksum", "rx"),
@@ -107,7 +107,8 @@ fn offloads(port: &Port) -> String {
 }
 
 fn coalescing(port: &Port) -> String {
-    // Zeros are shown, too: the device holds nothing back; a setting that it does not have is not reported.
+    // A value of 0 is shown, too: it means that the device delays nothing. A setting that the device does not have is
+    // not reported.
     let (switches, figures): (Vec<_>, Vec<_>) =
         port.nic.coalesce.iter().partition(|(name, _)| name.starts_with("adaptive-"));
     let (zero, set): (Vec<_>, Vec<_>) = figures.into_iter().partition(|(_, value)| **value == 0);
@@ -122,7 +123,7 @@ fn coalescing(port: &Port) -> String {
     [figures.join(", ")].into_iter().filter(|set| !set.is_empty()).chain(zero).collect::<Vec<_>>().join("; ")
 }
 
-/// Coalescing of single queues, where they differ from the first one or the device has none that is common to all.
+/// Coalescing of each queue, if a queue differs from the first one or the device has no common setting.
 fn of_queues(port: &Port) -> Option<String> {
     let each = &port.nic.queue_coalesce;
     let first = each.first().filter(|first| each.iter().any(|other| other != *first))?;
@@ -134,7 +135,7 @@ fn of_queues(port: &Port) -> Option<String> {
     Some(keys.map(one).collect::<Vec<_>>().join(", "))
 }
 
-/// `sdfn tcp4 tcp6; sd udp4 udp6`: which header fields choose the queue.
+/// The header fields that choose the receive queue, such as `sdfn tcp4 tcp6; sd udp4 udp6`.
 fn hashed(port: &Port) -> Option<String> {
     let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     port.nic.hash_fields.iter().for_each(|(flow, fields)| kinds.entry(fields).or_default().push(flow));
@@ -145,7 +146,7 @@ fn hashed(port: &Port) -> Option<String> {
     (!kinds.is_empty()).then(|| kinds.iter().map(one).collect::<Vec<_>>().join("; "))
 }
 
-/// Rules shown one by one.
+/// Most flow rules shown one by one.
 const MOST_RULES: usize = 6;
 
 fn flow_rules(port: &Port) -> Option<String> {
@@ -157,7 +158,7 @@ fn flow_rules(port: &Port) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join("; "))
 }
 
-/// Where a device puts packets besides its rings: headers apart, and hints to caches.
+/// How the device places received packets: headers in buffers of their own, and hints to caches.
 fn placing(port: &Port) -> Option<String> {
     let nic = &port.nic;
     if !nic.is_physical() {
@@ -166,7 +167,7 @@ fn placing(port: &Port) -> Option<String> {
     let switch = |on: bool| if on { "on" } else { "off" };
     let split = nic.header_split.map(|on| format!("header split {}", switch(on)));
     let hints = nic.tph.map(|on| format!("TPH {}", switch(on)));
-    // Of ixgbe and igb of Intel's own packages; the kernel's drivers have no such parameters.
+    // Intel's own packages of ixgbe and igb have these parameters; the kernel's drivers do not.
     let by_parameter = |prefix: &str, what: &str| {
         let found = nic.module_parameters.iter().find(|(name, _)| name.starts_with(prefix));
         found.map(|(name, value)| format!("{what} by {name}={value}"))
@@ -179,7 +180,7 @@ fn placing(port: &Port) -> Option<String> {
     })
 }
 
-/// Parameters of the driver's module shown.
+/// Most parameters of the driver's module that are shown.
 const MOST_PARAMETERS: usize = 8;
 
 fn module(port: &Port) -> Option<String> {
@@ -191,7 +192,7 @@ fn module(port: &Port) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join(" "))
 }
 
-/// `rx 512 of 4096`.
+/// Ring sizes, such as `rx 512 of 4096`.
 fn sizes(map: &BTreeMap<String, u32>) -> String {
     let each = map.iter().filter(|(name, value)| !name.ends_with("-max") && **value > 0);
     let each = each.map(|(name, value)| match map.get(&format!("{name}-max")) {
@@ -215,7 +216,7 @@ fn rss(port: &Port) -> Option<String> {
     Some(format!("{hash}{key}, {table}{}", rules.unwrap_or_default()))
 }
 
-/// The hash key's first bytes, which distinguish two keys.
+/// The first bytes of the hash key, enough to tell two keys apart.
 fn key(rss: &Rss) -> Option<String> {
     const SHOWN: usize = 16;
     let bytes = rss.key_bytes.or(rss.key.as_ref().map(|key| key.len() / 2)).filter(|bytes| *bytes > 0)?;
@@ -257,7 +258,7 @@ fn place(irq: &crate::inspect::Irq) -> String {
     }
 }
 
-/// Which NAPI instance serves each queue, by the kernel's numbers.
+/// The NAPI instance of each queue, by the kernel's ids.
 fn napi_ids(port: &Port) -> Option<String> {
     let served: Vec<(&Queue, u32)> = port.nic.queues.iter().filter_map(|queue| Some((queue, queue.napi_id?))).collect();
     let one =

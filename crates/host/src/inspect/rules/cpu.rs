@@ -1,13 +1,13 @@
-//! CPUs that sleep deeply or run slowly.
+//! Finds CPUs that sleep deeply or run slowly.
 
 use super::{Aim, Look, Rule, Seen, seen};
 use crate::{inspect::Inspection, inventory::disturbs};
 use netcliff_core::inspection::{Objective, Severity};
 
-/// Wake-up time from which an idle state is called deep (us): what one 64-byte packet costs a slow CPU of the theory
-/// pages (5.3 us protocol and 3.7 us interrupt), so that waking costs more than working.
+/// Wake-up time from which an idle state is called deep (us): about what one 64-byte packet costs a slow CPU in
+/// docs/theory (5.3 us for the protocol and 3.7 us for the interrupt).
 const DEEP_US: u64 = 10;
-/// The same without a wish for low latency: as long as the usual interrupt delays.
+/// The limit if low latency is not the objective (us): as long as usual interrupt delays.
 const VERY_DEEP_US: u64 = 100;
 
 pub(super) const RULES: &[Rule] = &[
@@ -76,7 +76,8 @@ fn governor(inspection: &Inspection, aim: &Aim) -> Option<Seen> {
         return None;
     }
     let driver = inspection.host.cpu.frequency_driver.as_deref().unwrap_or("an unnamed driver");
-    // In its active mode intel_pstate's powersave follows the load; elsewhere it is the lowest frequency.
+    // In active mode intel_pstate's powersave governor follows the load; with other drivers powersave means the lowest
+    // frequency.
     let follows = driver.starts_with("intel_pstate") || driver.starts_with("amd-pstate-epp");
     let severity = match (follows, aim.objective) {
         (false, _) => Severity::Fault,

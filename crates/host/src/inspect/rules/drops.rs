@@ -1,19 +1,20 @@
-//! Packets that were lost, and CPUs that did not keep up.
+//! Finds lost packets, and CPUs that did not keep up.
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Growth, Inspection, Port};
 use crate::rtnl::RING_COUNTERS;
 use netcliff_core::{inspection::Severity, quote::shell};
 
-/// Share of packets lost since boot from which it is reported although nothing is lost now: the loss that RFC 2544 tests
-/// and the guide's figures tolerate.
+/// Share of packets lost since boot that is not reported while no more are lost: RFC 2544 tests and the guide's figures
+/// tolerate it.
 const OLD_LOSS: f64 = 1e-4;
 
-/// Squeezes since boot that are not reported: starting the host leaves some.
+/// Squeezes since boot that are not reported: the start of the host causes some.
 const OLD_SQUEEZES: f64 = 10.0;
 
-/// CPU time of a packet in a softirq (us): less than what a driver alone takes that drops by XDP, and more than bridges with firewalls take.
-/// Measured ones are 0.1 to 6 us (docs/accuracy.md). Between them either limit of a round may bind.
+/// Bounds of the CPU time of one packet in a softirq (us). The lower bound is less than an XDP drop in the driver
+/// takes, the upper one more than a bridge with a firewall takes; measured values are 0.1 to 6 us (docs/accuracy.md).
+/// If a round's packet limit and time limit meet at a value between them, either limit may end the round.
 const FASTEST_PACKET_US: f64 = 0.05;
 const SLOWEST_PACKET_US: f64 = 50.0;
 
@@ -40,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// A count in words: its growth while watching, else the total since boot.
+/// A count in words: its growth while watching, or the total since boot.
 fn told(growth: Option<(u64, f64)>, since_boot: u64) -> String {
     match growth {
         Some((grown, seconds)) if grown > 0 => format!("{grown} in {seconds:.1} s"),
@@ -51,7 +52,7 @@ fn told(growth: Option<(u64, f64)>, since_boot: u64) -> String {
 
 fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let name = &port.nic.name;
-    // Drivers show one loss under several names; the largest is not counted twice.
+    // Drivers report one loss under several names, so the largest count is taken, not the sum.
     let total = RING_COUNTERS.iter().map(|counter| inspection.counters.of(name, counter)).max()?;
     let grown = inspection.growth.as_ref().map(|growth| {
         (RING_COUNTERS.iter().map(|counter| growth.of(name, counter)).max().unwrap_or(0), growth.seconds)
@@ -69,7 +70,7 @@ fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(severity, format!("packets lost at the ring: {}", told(grown, total)), more)
 }
 
-/// A softnet counter summed over CPUs: since boot, and what it grew by.
+/// A softnet counter summed over the CPUs: its value since boot, its growth, and the CPUs.
 fn softnet_sum(
     inspection: &Inspection,
     counter: fn(&crate::softnet::SoftnetStat) -> u32,
@@ -87,9 +88,9 @@ fn processed(inspection: &Inspection) -> u64 {
     inspection.counters.softnet.iter().map(|stat| u64::from(stat.processed)).sum()
 }
 
-/// Too many, and whether more came while watching.
+/// A counter that is too high.
 pub(crate) struct Pressure {
-    /// While watching if they rise, else since boot.
+    /// Growth while watching if the counter grew, otherwise the value since boot.
     pub(crate) count: u64,
     pub(crate) rising: bool,
 }
@@ -102,15 +103,15 @@ impl Pressure {
     }
 }
 
-/// Packets lost at the backlogs, if enough to report.
+/// Packets lost at the backlogs; `None` if too few to report.
 pub(crate) fn backlog_losses(inspection: &Inspection) -> Option<Pressure> {
     let few = OLD_LOSS * processed(inspection) as f64;
     Pressure::of(&softnet_sum(inspection, |stat| stat.dropped), few)
 }
 
-/// Softirq rounds cut short, if enough to report.
+/// Softirq rounds that ended with packets left; `None` if too few to report.
 pub(crate) fn squeezes(inspection: &Inspection) -> Option<Pressure> {
-    // A squeeze is seen at most once in a budget of packets: one in ten such rounds is many.
+    // A squeeze is counted at most once per budget of packets; more than one in ten is reported.
     let budget = inspection.sysctl("net.core.netdev_budget")?;
     let few = (0.1 * processed(inspection) as f64 / budget.max(1) as f64).max(OLD_SQUEEZES);
     Pressure::of(&softnet_sum(inspection, |stat| stat.time_squeeze), few)
@@ -119,7 +120,7 @@ pub(crate) fn squeezes(inspection: &Inspection) -> Option<Pressure> {
 fn softnet(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let (total, grown, cpus) = softnet_sum(inspection, |stat| stat.dropped);
     let rising = backlog_losses(inspection)?.rising;
-    // Where it cannot be read (a network namespace of one's own) it cannot be set either.
+    // If the sysctl cannot be read (in a network namespace other than the host's), it cannot be set either.
     let backlog = inspection.sysctl("net.core.netdev_max_backlog")?;
     seen(
         if rising { Severity::Fault } else { Severity::Note },
@@ -137,7 +138,8 @@ fn squeeze(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let rising = squeezes(inspection)?.rising;
     let budget = inspection.sysctl("net.core.netdev_budget")?;
     let usecs = inspection.sysctl("net.core.netdev_budget_usecs")?;
-    // What a round takes at each limit: the one that is reached first, or either where that is not clear.
+    // Duration of a round that uses the whole budget: compared with the time limit, it shows which limit ends a round
+    // first, or that either may.
     let least_us = budget as f64 * FASTEST_PACKET_US;
     let most_us = budget as f64 * SLOWEST_PACKET_US;
     let [by_count, by_time] = [least_us <= usecs as f64, most_us >= usecs as f64];

@@ -1,4 +1,4 @@
-//! Where interrupts are taken.
+//! Checks which CPUs take interrupts.
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::{
@@ -48,17 +48,18 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Interrupts since boot from which on their counts show which CPU takes them, and the share of that CPU.
+/// Least number of interrupts since boot that shows which CPU takes them; below, the share of that CPU.
 const ENOUGH_COUNTS: u64 = 1000;
 const NEARLY_ALL: f64 = 0.99;
 
-/// Interrupts of a watch, which lasts seconds, from which on their counts show it.
+/// Least number of interrupts while watching (a few seconds) that shows which CPU takes them.
 const ENOUGH_GROWN: u64 = 100;
-/// Memory below which it does not matter where it is (bytes).
+/// Memory of a program below which its node does not matter (bytes).
 const LITTLE_MEMORY: u64 = 16 << 20;
 
-/// The one CPU that takes an interrupt: by its counts while watching, else by its mask, else by its counts since boot where the mask
-/// allows several and the kernel chose (before Linux 4.15 it does not tell which). `None` where several take it.
+/// The only CPU that takes an interrupt, `None` if several do. It follows from the counts while watching; otherwise
+/// from the mask; otherwise, where the mask allows several CPUs and the kernel chooses one (which it reports only since
+/// Linux 4.15), from the counts since boot.
 fn taken_by(irq: &Irq) -> Option<u32> {
     if let Some(cpu) = nearly_all(&irq.grown, ENOUGH_GROWN) {
         return Some(cpu);
@@ -69,14 +70,14 @@ fn taken_by(irq: &Irq) -> Option<u32> {
     nearly_all(&irq.counts, ENOUGH_COUNTS)
 }
 
-/// The CPU with nearly all counts; None: they are too few, or of several CPUs.
+/// The CPU with nearly all counts; `None` if there are fewer than `enough` or they are spread over several CPUs.
 fn nearly_all(counts: &BTreeMap<u32, u64>, enough: u64) -> Option<u32> {
     let all: u64 = counts.values().sum();
     let (cpu, most) = counts.iter().max_by_key(|(_, count)| **count)?;
     (all >= enough && *most as f64 >= NEARLY_ALL * all as f64).then_some(*cpu)
 }
 
-/// Interrupts that were taken on other CPUs while watching than the kernel says.
+/// Interrupts that other CPUs took while watching than those that the kernel reports.
 fn mask(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let seconds = inspection.growth.as_ref()?.seconds;
     let astray = |irq: &&Irq| {
@@ -106,7 +107,7 @@ fn mask(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// Programs whose memory is mostly on other nodes, where all hardware of the page is on one.
+/// Programs with most of their memory on other nodes, if all hardware interfaces of the page are on one node.
 fn memory(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let node = port.nic.numa_node?;
     if inspection.main_ports().iter().any(|other| other.nic.numa_node.is_some_and(|other| other != node)) {
@@ -136,12 +137,13 @@ fn memory(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// Each queue interrupt and the one CPU that takes it; those with several CPUs are left out.
+/// Each queue interrupt that a single CPU takes, with that CPU.
 fn placed(port: &Port) -> Vec<(&Irq, u32)> {
     port.queue_irqs().filter_map(|irq| Some((irq, taken_by(irq)?))).collect()
 }
 
-/// Commands that put the interrupts on these CPUs in turn; receive and transmit interrupts of a queue go together.
+/// Commands that assign the interrupts to these CPUs in turn; a queue's receive and transmit interrupts go to the same
+/// CPU.
 fn pin(irqs: &[&Irq], cpus: &[u32]) -> Vec<String> {
     let place = |(place, irq): (usize, &&Irq)| {
         let turn = irq.queue.map_or(place, |queue| queue as usize);
@@ -151,7 +153,7 @@ fn pin(irqs: &[&Irq], cpus: &[u32]) -> Vec<String> {
     irqs.iter().enumerate().filter_map(place).collect()
 }
 
-/// CPUs that are best for a port: usable ones on its node, one a core first.
+/// The best CPUs for a port: usable CPUs on its node, first one per core.
 fn best_cpus(inspection: &Inspection, port: &Port) -> Vec<u32> {
     let mut cpus = super::near_cpus(inspection, port);
     cpus.sort_by_key(|cpu| (inspection.core_of(*cpu).iter().position(|one| one == cpu), *cpu));
@@ -188,7 +190,7 @@ fn one_cpu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 fn remote_node(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let near = inspection.node_cpus(port.nic.numa_node?);
     let best = best_cpus(inspection, port);
-    // A node without usable CPUs can take no interrupts.
+    // A node without usable CPUs cannot take interrupts.
     if inspection.host.cpu.numa_nodes.len() < 2 || !best.iter().any(|cpu| near.contains(cpu)) {
         return None;
     }
@@ -211,8 +213,8 @@ fn remote_node(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 fn smt_pair(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let mut cores: BTreeMap<Vec<u32>, BTreeSet<u32>> = BTreeMap::new();
     for (irq, cpu) in placed(port) {
-        // Figure 8 of Gasparakis and Waskiewicz (2010) pairs reception with the transmit completions of the same queue,
-        // which is meant.
+        // A CPU that takes the receive and the transmit interrupt of one queue is intended: figure 8 of Gasparakis and
+        // Waskiewicz (2010) pairs them.
         if irq.direction != Some(crate::inspect::Direction::Transmit) {
             cores.entry(inspection.core_of(cpu)).or_default().insert(cpu);
         }

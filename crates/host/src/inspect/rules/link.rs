@@ -1,13 +1,13 @@
-//! The cable, the slot, the frames that fit.
+//! Checks the cable, the slot, and the size of frames.
 
 use super::{Aim, Look, Rule, Seen, seen};
 use crate::inspect::{Inspection, Port};
 use crate::nic::is_paravirtual;
 use netcliff_core::{Bus, inspection::Severity, parts::bus, quote::shell, units::print_bps};
 
-/// Preamble, start delimiter and gap (bytes), IEEE 802.3.
+/// Preamble, start delimiter and gap of a frame (bytes), IEEE 802.3.
 const GAP_BYTES: f64 = 20.0;
-/// The longest frame of a usual network, FCS included (bytes): where a slot has least overhead.
+/// Longest frame of a usual network, with FCS (bytes): the slot's overhead is smallest for it.
 const FRAME_BYTES: f64 = 1518.0;
 
 pub(super) const RULES: &[Rule] = &[
@@ -66,20 +66,20 @@ fn duplex(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(Severity::Fault, format!("half duplex, {how}"), [format!("ethtool -s {} autoneg on", shell(&port.nic.name))])
 }
 
-/// Rounded for display.
+/// A speed in Mbit/s, rounded for display.
 fn whole_mbps(bps: f64) -> f64 {
     (bps / 1e6).round() * 1e6
 }
 
-/// What a port's slot carries and what the line rate of its link needs, in bits of frames of 1518 bytes (bit/s).
+/// What a port's slot can carry, and what its link needs at line rate, both for frames of 1518 bytes.
 pub(in crate::inspect) struct Lane {
-    /// The slot's.
+    /// The slot's capacity (bit/s).
     pub bus_bps: f64,
-    /// The link's.
+    /// The link's need (bit/s).
     pub need_bps: f64,
 }
 
-/// None where either is not reported, or made up by a hypervisor.
+/// The port's slot and link; `None` if either is not reported, or a hypervisor made it up.
 pub(in crate::inspect) fn lane(port: &Port) -> Option<Lane> {
     if is_made_up(port) {
         return None;
@@ -87,7 +87,8 @@ pub(in crate::inspect) fn lane(port: &Port) -> Option<Lane> {
     let slot = port.nic.pcie?;
     let link_bps = f64::from(port.nic.speed_supported_mbps.or(port.nic.speed_mbps)?) * 1e6;
     let pcie = Bus::pcie(slot.generation, slot.lanes).ok()?;
-    // Eight frames an interrupt and descriptors in batches, as docs/theory/limits.md assumes; bits of frames.
+    // Assumes eight frames per interrupt and descriptors in batches, as docs/theory/limits.md does; counts bits of
+    // frames.
     let bus_bps = bus::typical_share(&pcie) * 8.0 * FRAME_BYTES / bus::seconds_per_frame(&pcie, FRAME_BYTES, 8.0);
     let need_bps = link_bps * FRAME_BYTES / (FRAME_BYTES + GAP_BYTES);
     Some(Lane { bus_bps: whole_mbps(bus_bps), need_bps: whole_mbps(need_bps) })
@@ -133,7 +134,7 @@ fn mtu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     }
     let others = inspection.ports.iter().map(|other| &other.nic).filter(|other| other.index != nic.index && other.up);
     let differs = |other: &&crate::nic::Nic| match other.mtu_bytes {
-        // The smaller end of a pair is named once, at the larger one; below a VLAN the larger is right.
+        // Of a veth pair only the end with the larger MTU is reported. Below a VLAN a larger MTU is correct.
         Some(mtu) if other.lower == Some(nic.index) => mtu > own,
         Some(mtu) => mtu < own && (same_segment(nic, other) || (inspection.routes() && routed(nic, other))),
         None => false,
@@ -152,7 +153,7 @@ fn same_segment(nic: &crate::nic::Nic, other: &crate::nic::Nic) -> bool {
     (nic.master.is_some() && nic.master == other.master) || nic.lower == Some(other.index)
 }
 
-/// Hardware on both sides of a router.
+/// Whether both interfaces are hardware, so that a router may forward between them.
 fn routed(nic: &crate::nic::Nic, other: &crate::nic::Nic) -> bool {
     nic.is_physical() && other.is_physical() && nic.master.is_none() && other.master.is_none()
 }

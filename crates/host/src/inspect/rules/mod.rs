@@ -1,7 +1,8 @@
-//! Problems of a host's configuration: [`check`].
+//! Finds problems of a host's configuration: [`check`].
 //!
-//! A rule is a pure function from an [`Inspection`] and an [`Aim`] to remarks. Rules on one topic share a file; each has
-//! a test that triggers it and one that does not (crates/host/tests/host/inspect/rules.rs). docs/inspect.md lists them.
+//! A rule is a pure function from an [`Inspection`] and an [`Aim`] to remarks. Rules on one topic are in one file. Each
+//! rule has a test that triggers it and a test that does not (crates/host/tests/host/inspect/rules.rs). docs/inspect.md
+//! lists the rules.
 
 mod cpu;
 mod drops;
@@ -19,44 +20,44 @@ pub(crate) use queues::{
 use super::{Inspection, Port};
 use netcliff_core::inspection::{Objective, Remark, Severity};
 
-/// What the host is for.
+/// What the host is used for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aim {
-    /// The objective; None: not given.
+    /// The objective; `None` if the user gave none.
     pub objective: Option<Objective>,
-    /// Round-trip time of the paths that TCP has to fill (s).
+    /// Round-trip time of the paths that TCP should fill (s).
     pub rtt_s: f64,
 }
 
 impl Default for Aim {
-    /// No objective; 1 ms, a large building.
+    /// No objective; 1 ms, the round-trip time of a large building.
     fn default() -> Self {
         Self { objective: None, rtt_s: 1e-3 }
     }
 }
 
-/// What a rule finds about a host, or about one interface, besides its identifier.
+/// A finding of a rule about a host or an interface, without the rule's identifier.
 struct Seen {
     severity: Severity,
     evidence: String,
     commands: Vec<String>,
 }
 
-/// What a rule inspects.
+/// The part of a host that a rule inspects.
 enum Look {
-    /// The host.
+    /// The whole host.
     Host(fn(&Inspection, &Aim) -> Option<Seen>),
-    /// Each interface of the page.
+    /// Each interface on the page.
     Port(fn(&Inspection, &Port, &Aim) -> Option<Seen>),
 }
 
 /// A rule.
 pub struct Rule {
-    /// Identifier (kebab case); stable.
+    /// Stable identifier in kebab case.
     pub id: &'static str,
-    /// Why what it finds matters.
+    /// Why the finding matters.
     pub why: &'static str,
-    /// The source of that.
+    /// Source of the statement in `why`.
     pub source: &'static str,
     look: Look,
 }
@@ -66,7 +67,7 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
     [link::RULES, interrupts::RULES, queues::RULES, drops::RULES, cpu::RULES, network::RULES].into_iter().flatten()
 }
 
-/// The remarks of all rules, worst first.
+/// The remarks of all rules, the most severe first.
 pub fn check(inspection: &Inspection, aim: &Aim) -> Vec<Remark> {
     let ports = inspection.main_ports();
     let mut remarks: Vec<Remark> = all()
@@ -78,7 +79,7 @@ pub fn check(inspection: &Inspection, aim: &Aim) -> Vec<Remark> {
                 .collect::<Vec<_>>(),
         })
         .collect();
-    // Stable: within a severity the order of the path of a packet stays.
+    // The sort is stable: remarks of equal severity stay in the order of a packet's path.
     remarks.sort_by_key(|remark| remark.severity);
     remarks
 }

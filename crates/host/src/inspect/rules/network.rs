@@ -1,10 +1,10 @@
-//! What the stack does with each packet, and how much a socket may hold.
+//! Checks what the stack does with each packet, and how much a socket's buffers hold.
 
 use super::{Aim, Look, Rule, Seen, seen};
 use crate::inspect::{Inspection, Known, Port};
 use netcliff_core::{inspection::Severity, quote::shell, units::print_bps};
 
-/// Share of the table from which connections are about to be refused.
+/// Fill of the connection table from which the kernel may soon refuse connections (share).
 const NEARLY_FULL: f64 = 0.9;
 
 pub(super) const RULES: &[Rule] = &[
@@ -53,7 +53,7 @@ fn gro(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     if port.nic.feature("rx-gro") != Some(false) {
         return None;
     }
-    // A veth without GRO has no NAPI of its own: meant so in most set-ups.
+    // A veth without GRO has no NAPI instance, which most set-ups intend.
     let severity = if port.nic.is_physical() { Severity::Warning } else { Severity::Note };
     seen(severity, "generic receive offload is off", [format!("ethtool -K {} gro on", shell(&port.nic.name))])
 }
@@ -69,7 +69,7 @@ fn conntrack(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let routes = inspection.routes();
     let severity = match (full, entries) {
         (true, _) => Severity::Fault,
-        // On a server the lookup is a small part of a packet's cost: the table matters as it fills.
+        // On a server the lookup is a small part of a packet's cost; only a nearly full table matters.
         (false, _) if !routes => return None,
         (false, 0) => Severity::Note,
         (false, _) => Severity::Warning,
@@ -112,7 +112,7 @@ fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
     )
 }
 
-/// Only what rises: a fragment long ago is no evidence of the paths in use.
+/// Reports only counters that grow: a fragment long ago says nothing about the paths in use.
 fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let growth = inspection.growth.as_ref()?;
     let grown = |name: &str| growth.ip.get(name).copied().unwrap_or(0);
@@ -140,9 +140,9 @@ fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// What a standard Ethernet takes: an interface set to more is meant for a segment that takes more (bytes).
+/// MTU of standard Ethernet (bytes). An interface with a larger MTU is meant for a network segment that carries it.
 const STANDARD_MTU: u32 = 1500;
-/// Paths that are reported one by one.
+/// Most paths that are named.
 const TOLD: usize = 3;
 
 fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
@@ -158,7 +158,8 @@ fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     });
     let told: Vec<String> = told.collect();
     let more = if paths.len() > TOLD { format!("; {} more", paths.len() - TOLD) } else { String::new() };
-    // On the way out of a site less is usual; of a jumbo frame not even a segment's own path may be left over.
+    // Paths that leave a site often have a smaller MTU. On an interface with jumbo frames even a path in its own
+    // segment may have one.
     let jumbo = paths.iter().any(|path| path.interface_mtu_bytes > STANDARD_MTU);
     let first = paths.first()?;
     seen(

@@ -1,4 +1,4 @@
-//! Queues: how flows are spread over them, and how much they hold.
+//! Checks how queues share the flows, and how many packets they hold.
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Inspection, Port};
@@ -7,13 +7,14 @@ use netcliff_core::inspection::{Objective, Severity};
 use netcliff_core::quote::shell;
 use std::collections::BTreeSet;
 
-/// Preamble, start delimiter, gap and the smallest frame (bytes): the most frames a second a link can bring.
+/// Size of the smallest frame with preamble, start delimiter and gap (bytes); it gives the highest frame rate of a
+/// link.
 const SMALLEST_ON_WIRE_BYTES: f64 = 84.0;
-/// Share of the RSS table over its mean from which a queue is called overloaded. With 128 entries no number of queues
-/// up to 16 spreads worse than 9 to 8 (12.5 %) when entries are assigned round robin.
+/// A queue is overloaded if it has more than this many times the mean number of entries in the RSS table. When 128
+/// entries are assigned round robin to up to 16 queues, the worst ratio is 9 to 8 (1.125).
 const SKEW: f64 = 1.25;
 
-/// Delay of an interrupt that serves latency (us): a few packet times, so that a burst still shares one.
+/// Interrupt delay for the latency objective (us): a few packet times, so that a burst still causes one interrupt.
 pub(crate) const SHORT_DELAY_US: u32 = 8;
 
 pub(super) const RULES: &[Rule] = &[
@@ -56,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Usable CPUs of the port's node, or all usable ones where it has none.
+/// The usable CPUs on the port's node; all usable CPUs if the node has none.
 pub(crate) fn near_cpus(inspection: &Inspection, port: &Port) -> Vec<u32> {
     let near = port.nic.numa_node.map(|node| inspection.node_cpus(node)).unwrap_or_default();
     let usable = inspection.usable_cpus();
@@ -64,7 +65,7 @@ pub(crate) fn near_cpus(inspection: &Inspection, port: &Port) -> Vec<u32> {
     if local.is_empty() { usable } else { local }
 }
 
-/// Cores that these CPUs are.
+/// Number of cores that the CPUs of [`near_cpus`] belong to.
 pub(crate) fn near_cores(inspection: &Inspection, port: &Port) -> usize {
     let cpus = near_cpus(inspection, port);
     cpus.iter().map(|cpu| inspection.core_of(*cpu)).collect::<BTreeSet<Vec<u32>>>().len()
@@ -85,7 +86,7 @@ fn few(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// Kind of channel that receives and how many the device has.
+/// The kind of channels that receive, and the largest number that the device supports.
 pub(crate) fn most_queues(port: &Port) -> Option<(&'static str, u32)> {
     let channel = |name: &str| port.nic.channels.get(name).copied().filter(|most| *most > 0);
     channel("combined-max").map(|most| ("combined", most)).or_else(|| channel("rx-max").map(|most| ("rx", most)))
@@ -95,7 +96,7 @@ fn many(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let queues = port.receive_queues()? as usize;
     let cpus = inspection.usable_cpus().len();
     let (kind, _) = most_queues(port)?;
-    // The driver's own default is at most a queue a CPU.
+    // Drivers use at most one queue per CPU by default.
     if queues <= cpus.max(1) || queues < 2 {
         return None;
     }
@@ -107,13 +108,13 @@ fn many(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// How many entries each queue has in an RSS table.
+/// The distribution of an RSS table's entries over the queues.
 struct Deal {
     queues: usize,
     entries: usize,
-    /// The queue with most entries, and how many.
+    /// Number of the queue with the most entries, and its entries.
     fullest: (usize, usize),
-    /// Queues without any.
+    /// Number of queues without entries.
     unused: usize,
 }
 
@@ -136,12 +137,12 @@ impl Deal {
     }
 
     fn skewed(&self) -> bool {
-        // A table shorter than the queues cannot reach them all.
+        // With fewer entries than queues some queues cannot have any.
         self.fullest.1 as f64 > SKEW * self.mean().max(1.0) || (self.unused > 0 && self.entries >= self.queues)
     }
 }
 
-/// Whether a queue has many more entries than the others, or one has none.
+/// Whether one queue has many more entries than the mean, or a queue has none.
 pub(crate) fn is_skewed(port: &Port) -> bool {
     deal(port).is_some_and(|deal| deal.skewed())
 }
@@ -162,13 +163,13 @@ fn skew(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// Kinds of packets that are hashed without their ports on a device with several queues, and the fields that are.
+/// Kinds of packets that a device with several queues hashes without their ports, with the fields that it hashes.
 pub(crate) fn hashed_without_ports(port: &Port) -> Vec<(&str, HashFields)> {
     if port.receive_queues().is_none_or(|queues| queues < 2) {
         return Vec::new();
     }
     let known = port.nic.hash_fields.iter().filter_map(|(flow, fields)| Some((flow.as_str(), fields.parse().ok()?)));
-    // The device may know no others of SCTP.
+    // For SCTP a device may support no other fields.
     known.filter(|(flow, fields): &(&str, HashFields)| !flow.starts_with("sctp") && !fields.has_ports()).collect()
 }
 
@@ -192,8 +193,8 @@ fn ports_not_hashed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// The longest wait from a frame's arrival to the poll that takes it, idle CPU (s): the interrupt's delay and the wake-up
-/// from the deepest idle state; with deferred interrupts the flush timeout.
+/// Longest wait on an idle CPU from a frame's arrival to its poll (s), and its parts in words: the interrupt's delay,
+/// the wake-up from the deepest idle state and, with deferred interrupts, the flush timeout.
 pub(super) fn poll_delay_s(inspection: &Inspection, port: &Port) -> (f64, String) {
     let figure = port.nic.coalesce.get("rx-usecs").copied().unwrap_or(0);
     let (usecs, of) = match port.nic.moderation() {
@@ -221,31 +222,32 @@ pub(super) fn poll_delay_s(inspection: &Inspection, port: &Port) -> (f64, String
     ((usecs + exit + flush) * 1e-6, parts.join(" + "))
 }
 
-/// Most 64-byte frames that the link brings (frames/s).
+/// The highest rate of 64-byte frames on the link (frames/s); `None` if the speed is not known.
 fn line_pps(port: &Port) -> Option<f64> {
     Some(port.link_bps()? / (8.0 * SMALLEST_ON_WIRE_BYTES))
 }
 
-/// What line rate brings before the CPU has polled.
+/// The frames that arrive at line rate before a poll.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Burst {
-    /// Frames of 64 bytes.
+    /// Number of 64-byte frames.
     pub packets: f64,
-    /// The longest wait for a poll (s).
+    /// Longest wait for a poll (s).
     pub delay_s: f64,
-    /// What it is made of: `rx-usecs 50 + wake-up 133 us`.
+    /// The parts of the wait, such as `rx-usecs 50 + wake-up 133 us`.
     pub how: String,
 }
 
 impl Burst {
-    /// None: the link does not report its speed.
+    /// The burst of a port; `None` if the link does not report its speed.
     pub fn of(inspection: &Inspection, port: &Port) -> Option<Burst> {
         let (delay_s, how) = poll_delay_s(inspection, port);
         Some(Burst { packets: (line_pps(port)? * delay_s).ceil(), delay_s, how })
     }
 }
 
-/// Slots for what line rate brings between two polls, where the ring has fewer and the device more.
+/// Ring size that holds the burst between two polls; `None` if the ring is already large enough, or the device supports
+/// no larger one.
 pub(crate) fn ring_wanted(inspection: &Inspection, port: &Port) -> Option<u32> {
     let (ring, most) = (*port.nic.rings.get("rx")?, *port.nic.rings.get("rx-max")?);
     let burst = Burst::of(inspection, port)?.packets;

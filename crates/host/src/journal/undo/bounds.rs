@@ -1,4 +1,4 @@
-//! What a journal may name: what netcliff itself makes or sets, and nothing else.
+//! Limits what a journal may name to what netcliff itself makes or sets.
 
 use crate::{journal::Change, process::ProcessId, procfs, setting::is_known_file, testbed::NETNS_DIR};
 use nix::unistd::geteuid;
@@ -8,11 +8,11 @@ use std::{
     path::{Component, Path},
 };
 
-/// What the names of netcliff's own namespaces and links begin with.
+/// Prefix of the names of netcliff's own namespaces and links.
 const OURS: &str = "nc-";
 
-/// Refuses a change that netcliff would not have made: its undo would remove or write something else. `home` is the state
-/// directory.
+/// Refuses a change that netcliff would not have made, because its undo would remove or write something else. `home` is
+/// the state directory.
 pub(super) fn check(change: &Change, home: &Path) -> io::Result<()> {
     let refused =
         |what: String, expected: &str| Err(io::Error::other(format!("{what} is not {expected}, so it is left alone")));
@@ -30,7 +30,7 @@ pub(super) fn check(change: &Change, home: &Path) -> io::Result<()> {
         Change::ProcessStarted { process } if !is_ours(*process) => {
             refused(format!("process {}", process.pid), "this user's")
         }
-        // A setting checks its file itself, each time it is read or written.
+        // A setting checks its file itself at each read and write.
         _ => Ok(()),
     }
 }
@@ -48,7 +48,7 @@ fn is_straight(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
-/// One that has ended, or whose pid another has by now, is left alone anyway.
+/// A process that has ended, or whose id another process now has, is left alone anyway.
 fn is_ours(process: ProcessId) -> bool {
     let status = procfs::text(format!("/proc/{}/status", process.pid)).unwrap_or_default();
     let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! The content of a journal file, damaged or not: [`Parsed`].
+//! Reads a journal file, even if it is damaged: [`Parsed`].
 
 use crate::{
     journal::{Change, JournalError, Line},
@@ -11,16 +11,16 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A journal file, as far as it can be read. Lines that do not parse are skipped.
+/// The readable content of a journal file. Lines that do not parse are skipped.
 #[derive(Debug, Default)]
 pub(in crate::journal) struct Parsed {
-    /// By its first line; None: that cannot be read.
+    /// The owner in the first line; `None` if that line cannot be read.
     pub(in crate::journal) owner: Option<ProcessId>,
     boot: Option<String>,
-    /// Changes that have not been taken back, oldest first.
+    /// Changes that were not undone, the oldest first.
     pub(in crate::journal) open: Vec<Change>,
     lines: usize,
-    /// Lines that cannot be read, by their place.
+    /// Numbers of the lines that cannot be read.
     unread: Vec<usize>,
 }
 
@@ -48,8 +48,9 @@ impl Parsed {
         parsed
     }
 
-    /// Whether a change may be missing. While the owner wrote, a crash can tear the last line, and the change that it announced
-    /// was not made; a file without a whole first line was torn before its first change. A journal that was kept was whole.
+    /// Whether a change may be missing. A crash of the owner can leave the last line incomplete, but the change in it
+    /// was not made; a file without a complete first line contained no change yet. A kept journal was complete, so any
+    /// unreadable line in it counts.
     pub(super) fn is_damaged(&self, kept: bool) -> bool {
         if kept {
             return self.owner.is_none() || !self.unread.is_empty();
@@ -57,7 +58,8 @@ impl Parsed {
         self.unread.iter().any(|place| place + 1 < self.lines)
     }
 
-    /// Whether what it says can still be in force. If the owner's line cannot be read, the file's time decides.
+    /// Whether the changes in the file can still be in force: they were made in this boot. If the line of the owner
+    /// cannot be read, the time of the file decides.
     pub(super) fn is_of_this_boot(&self, path: &Path) -> bool {
         match (self.owner, &self.boot) {
             (Some(_), None) => true,
@@ -74,14 +76,14 @@ fn is_written_since_boot(path: &Path) -> bool {
     SystemTime::now().checked_sub(Duration::from_secs_f64(uptime_s)).is_none_or(|boot| written >= boot)
 }
 
-/// The name of an open journal carries its owner, so that a file which is just being written is left alone.
+/// The owner in the name of an open journal, so that a file which is being written now is left alone.
 pub(super) fn owner_by_name(path: &Path) -> Option<ProcessId> {
     let mut parts = path.file_stem()?.to_str()?.split('-').map(str::parse::<u64>);
     let (pid, start_time) = (parts.next()?.ok()?, parts.next()?.ok()?);
     Some(ProcessId { pid: u32::try_from(pid).unwrap_or(u32::MAX), start_time })
 }
 
-/// Kept as evidence, under a name that is not read again.
+/// Renames the file to a name that is not read again, and so keeps it as evidence.
 pub(super) fn put_aside(path: &Path) -> Result<PathBuf, JournalError> {
     let name = |n: u32| path.with_extension(if n == 1 { "damaged".to_owned() } else { format!("{n}.damaged") });
     let aside = (1..=u32::MAX).map(name).find(|aside| !aside.exists()).unwrap_or_else(|| name(1));

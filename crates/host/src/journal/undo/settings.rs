@@ -1,14 +1,14 @@
-//! Settings set back to what they were.
+//! Sets settings back to their old values.
 
 use super::Undone;
 use crate::setting::{self, Setting};
 use nix::net::if_::if_indextoname;
 use std::io;
 
-/// Where a setting was changed: the number of its network namespace, and of its interface there.
+/// Where a setting was changed: number of its network namespace, and of its interface in it.
 type Where = (Option<u64>, Option<u32>);
 
-/// Takes the change of a setting back.
+/// Undoes the change of a setting.
 pub(super) fn undo_setting(setting: &Setting, (namespace, ifindex): Where, old: &str, new: &str) -> Undone {
     if is_elsewhere(setting, namespace)? {
         return Ok(Some(format!("{setting}: its network namespace is gone")));
@@ -25,9 +25,9 @@ pub(super) fn undo_setting(setting: &Setting, (namespace, ifindex): Where, old: 
     Ok((!notes.is_empty()).then(|| notes.join("; ")))
 }
 
-/// The setting of the interface with this number, whatever it is called now; and a note if it has another name.
+/// The setting of the interface with this number, whatever its present name; and a note if the name changed.
 fn by_its_name(setting: &Setting, ifindex: Option<u32>) -> (Setting, Option<String>) {
-    // Of a number that is no interface's nix 0.30 makes an empty name.
+    // For a number without an interface nix 0.30 returns an empty name.
     let now = ifindex.and_then(|index| if_indextoname(index).ok()?.into_string().ok()).filter(|now| !now.is_empty());
     match (now, setting.interface()) {
         (Some(now), Some(then)) if now != then => {
@@ -37,7 +37,7 @@ fn by_its_name(setting: &Setting, ifindex: Option<u32>) -> (Setting, Option<Stri
     }
 }
 
-/// Sets what was moved; what is gone needs nothing. The note names what was set.
+/// Sets the moved settings back; a setting that no longer exists needs nothing. The note names what was set.
 pub(super) fn undo_at_risk(settings: &[(Setting, String)], (namespace, ifindex): Where) -> Undone {
     let (mut moved, mut failed) = (Vec::new(), Vec::new());
     for (setting, old) in settings {
@@ -58,7 +58,7 @@ pub(super) fn undo_at_risk(settings: &[(Setting, String)], (namespace, ifindex):
     }
 }
 
-/// Whether a setting's network namespace is gone; an error where it is only another one.
+/// Whether a setting's network namespace no longer exists; an error if it exists but is not the present one.
 fn is_elsewhere(setting: &Setting, namespace: Option<u64>) -> io::Result<bool> {
     match namespace.filter(|number| setting::namespace() != Some(*number)) {
         None => Ok(false),
@@ -75,11 +75,11 @@ fn is_elsewhere(setting: &Setting, namespace: Option<u64>) -> io::Result<bool> {
 }
 
 enum SetBack {
-    /// The file or the interface is not there.
+    /// The file or the interface does not exist.
     Gone,
-    /// It held the value.
+    /// The setting already had the value.
     WasSo,
-    /// It held another.
+    /// The setting had this other value.
     From(String),
 }
 
