@@ -128,7 +128,7 @@ impl<'a, E> Tester<'a, E> {
         match self.limited {
             None => End::AboveMaximum,
             Some(VoidReason::SenderTooSlow) => End::AboveSender,
-            Some(VoidReason::SenderUneven | VoidReason::SinkTooSlow | VoidReason::Disturbed) => End::AboveVoid,
+            Some(_) => End::AboveVoid,
         }
     }
 
