@@ -135,6 +135,37 @@ pub struct FindOptions {
     pub engines: Elsewhere,
 }
 
+/// As `netcliff find` without options.
+impl Default for FindOptions {
+    fn default() -> Self {
+        Self {
+            quick: false,
+            loss: 1e-4,
+            frame_bytes: 64,
+            arrivals: Arrivals::Poisson,
+            capture: None,
+            work_s: 0.0,
+            receive_buffer_bytes: 1 << 20,
+            repeats: None,
+            trial_s: None,
+            duration_sum_s: None,
+            exceed: None,
+            width: None,
+            searches: None,
+            seed: 1,
+            idle: Idle::default(),
+            cpu: Preference::Best,
+            rig: RigOptions::default(),
+            checks: Vec::new(),
+            check_loads_pps: Vec::new(),
+            try_suggestions: false,
+            command: String::new(),
+            started_unix_s: 0.0,
+            engines: Elsewhere::default(),
+        }
+    }
+}
+
 impl FindOptions {
     /// The length of every frame, FCS included (bytes); None: a capture's are sent.
     fn one_length(&self) -> Option<u32> {

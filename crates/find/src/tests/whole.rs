@@ -6,17 +6,15 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::finding::Setup;
 use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::{EngineKind, Finding, Record, Scheme, Traffic};
-use netcliff_host::cpu::Preference;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::nic::Nic;
 
 use super::super::plan::{Plan, Progress};
 use super::super::recorder::Recorder;
-use super::super::{Elsewhere, FindOptions, Idle, Observer, kernel_scheme, scheme, stages};
+use super::super::{FindOptions, Observer, kernel_scheme, scheme, stages};
 use super::*;
 use crate::calibrate::tests::Exact;
 use netcliff_trial::bench::{Observation, SenderCeiling};
-use netcliff_trial::rig::RigOptions;
 use netcliff_trial::trial::TrialError;
 
 /// A finding without results.
@@ -34,31 +32,7 @@ pub(crate) fn finding() -> Finding {
 }
 
 pub(crate) fn options() -> FindOptions {
-    FindOptions {
-        capture: None,
-        quick: true,
-        loss: LOSS,
-        frame_bytes: 64,
-        arrivals: Arrivals::Poisson,
-        work_s: 0.0,
-        receive_buffer_bytes: 1 << 20,
-        repeats: None,
-        trial_s: None,
-        duration_sum_s: None,
-        exceed: None,
-        width: None,
-        searches: None,
-        seed: 1,
-        idle: Idle::default(),
-        cpu: Preference::Best,
-        rig: RigOptions::default(),
-        checks: Vec::new(),
-        check_loads_pps: Vec::new(),
-        try_suggestions: false,
-        command: String::new(),
-        started_unix_s: 0.0,
-        engines: Elsewhere::default(),
-    }
+    FindOptions { quick: true, loss: LOSS, ..FindOptions::default() }
 }
 
 struct Silent;

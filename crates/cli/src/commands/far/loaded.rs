@@ -1,13 +1,10 @@
 //! A run of `find` that loads a guest in given settings at given loads.
 
 use netcliff_core::{Arrivals, FrameSizes, Provenance, Traffic};
-use netcliff_find::{CheckSetup, Elsewhere, FindOptions, Idle};
-use netcliff_host::cpu::Preference;
+use netcliff_find::{CheckSetup, FindOptions, Idle};
 use netcliff_packets::schedule;
 use netcliff_trial::rig::{Place, RigOptions};
 
-/// Receive buffer of the application (bytes): as `find` asks for by default.
-const RECEIVE_BUFFER_BYTES: u64 = 1 << 20;
 /// Loss that defines a cliff: some packets of a trial of an emulated guest, which carries 10 kpps and more.
 const LOSS: f64 = 1e-3;
 /// Length of a measured window (s).
@@ -50,25 +47,16 @@ impl Loaded<'_> {
             loss: LOSS,
             frame_bytes,
             arrivals,
-            capture: None,
-            work_s: 0.0,
-            receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
-            repeats: None,
             trial_s: Some(TRIAL_S),
-            duration_sum_s: None,
-            exceed: None,
-            width: None,
             searches: Some(SEARCHES),
             seed: self.seed,
             idle: Idle::Awake,
-            cpu: Preference::Best,
             rig: RigOptions { place: Place::Netns, ..RigOptions::default() },
             checks: self.checks,
             check_loads_pps: self.loads_pps,
-            try_suggestions: false,
             command: self.provenance.command.clone(),
             started_unix_s: self.provenance.started_unix_s,
-            engines: Elsewhere::default(),
+            ..FindOptions::default()
         })
     }
 }
