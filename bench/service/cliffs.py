@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""The cliff of real services by netcliff and by generators of other make, by turns: cliffs.py NETCLIFF PEERS DIR ROUNDS [SERVICE...]. DIR gets the services'
-files. netcliff's cliff is that of `find --quick --service`. The other generator's cliff is the load between 0.8 and 1.2 of netcliff's, to 4 %, up to which the
-same promise holds (half of two or three trials a load). That of HTTP is about the median, for wrk2's trials of 14 s all have pauses of a virtual machine in them.
-redis-benchmark and memtier_benchmark are closed loops and have their greatest throughput. Generator on CPU 0, service on CPU 1. Needs root, the services named, dnsperf; PEERS has wrk2 (github.com/giltene/wrk2) and memtier_benchmark (github.com/RedisLabs/memtier_benchmark)."""
+"""The cliff of real services by netcliff and by generators of other make, by turns: cliffs.py NETCLIFF PEERS DIR ROUNDS [SERVICE...].
+
+netcliff's cliff is that of `find --quick --service`. The other generator's is the load between 0.8 and 1.2 of netcliff's, to 4 %, up to
+which the same promise holds (half of two or three trials a load). That of HTTP is about the median, for wrk2's trials of 14 s all have
+pauses of a virtual machine in them. redis-benchmark and memtier_benchmark are closed loops and have their greatest throughput.
+Generator on CPU 0, service on CPU 1. DIR gets the services' files.
+
+Needs root, the services named, dnsperf, redis-tools; PEERS has wrk2 (github.com/giltene/wrk2) and memtier_benchmark
+(github.com/RedisLabs/memtier_benchmark)."""
 
 import json
 import os
