@@ -154,7 +154,7 @@ impl Protocol {
             .unwrap_or(Self::Datagram(None))
     }
 
-    /// A request as it was captured in a datagram. Errors: it is none of this protocol, in words.
+    /// A request as it was captured in a datagram. Errors: why the bytes are not a request of this protocol, in words.
     pub(crate) fn captured(self, bytes: Vec<u8>) -> Result<Message, String> {
         match self {
             Self::Dns => dns::captured(bytes),

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use netcliff_core::capture::reading;
+use netcliff_core::Choice as _;
+use netcliff_core::capture::reading::{self, CapturedDatagram, CapturedDatagrams};
 use netcliff_host::files;
+use netcliff_packets::schedule::Arrivals;
 
 use crate::protocol::{Match, Message, Protocol, Transport, datagram_request, dns_question, http_request};
 use crate::protocol::{memcached_command, redis_command};
@@ -67,7 +69,7 @@ pub enum RequestError {
         /// The option as the user wrote it.
         spec: String,
     },
-    /// The capture has none, or is none.
+    /// The file is not a capture, or has no such datagrams.
     #[error("--request {spec}: {why}")]
     Capture {
         /// What the user wrote.
@@ -137,9 +139,38 @@ pub struct Workload {
     pub messages: Vec<Message>,
     /// Gap before each request of a capture, in units of their mean. `None`: requests have no times of their own.
     pub gaps: Option<Arc<[f64]>>,
+    /// What of a capture is not sent, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Distribution of the times between requests.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Gaps {
+    /// One of the generator's.
+    Drawn(Arrivals),
+    /// Those of a capture, in units of their mean.
+    Captured(Arc<[f64]>),
+}
+
+impl Gaps {
+    /// Name: `poisson`, `constant` or `capture`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Drawn(arrivals) => arrivals.name(),
+            Self::Captured(_) => "capture",
+        }
+    }
 }
 
 impl Workload {
+    /// Gaps of requests if the user wants this distribution. `None`: those of the capture, Poisson if the requests are of none.
+    pub fn gaps(&self, wanted: Option<Arrivals>) -> Gaps {
+        match (&self.gaps, wanted) {
+            (Some(gaps), None) => Gaps::Captured(Arc::clone(gaps)),
+            (_, wanted) => Gaps::Drawn(wanted.unwrap_or(Arrivals::Poisson)),
+        }
+    }
+
     /// Reads the requests to a service on `port`; `host`: value of HTTP's Host field.
     ///
     /// # Errors
@@ -174,7 +205,7 @@ impl Workload {
         let of_line = |place: String, line: &str| {
             message(line).map_err(|why| RequestError::Line { spec: spec.text.clone(), place, why })
         };
-        let (mut setup, mut messages, mut gaps) = (Vec::new(), Vec::new(), None);
+        let (mut setup, mut messages, mut gaps, mut notes) = (Vec::new(), Vec::new(), None, Vec::new());
         match &spec.source {
             Source::Line(line) => messages.push(of_line(format!("`{line}`"), line)?),
             Source::Keys => {
@@ -191,40 +222,57 @@ impl Workload {
             }
             Source::Capture(path) => {
                 let wrong = |why: String| RequestError::Capture { spec: spec.text.clone(), why };
-                let (captured, times) = captured(path, port, protocol).map_err(wrong)?;
-                (messages, gaps) = (captured, Some(times));
+                if transport == Transport::Tcp {
+                    return Err(wrong("datagrams of a capture travel by UDP; leave --transport tcp out".to_owned()));
+                }
+                let captured = Captured::read(path, port, protocol).map_err(wrong)?;
+                (messages, gaps, notes) = (captured.messages, Some(captured.gaps), captured.notes);
             }
         }
         if messages.is_empty() {
             return Err(RequestError::Empty { spec: spec.text.clone() });
         }
-        Ok(Self { protocol, transport, setup, messages, gaps })
+        Ok(Self { protocol, transport, setup, messages, gaps, notes })
     }
 }
 
-/// The datagrams to a port in a capture, and the gaps before them in units of their mean; the first has the mean. Errors: in words.
-fn captured(path: &Path, port: u16, protocol: Protocol) -> Result<(Vec<Message>, Arc<[f64]>), String> {
-    let file = files::open(path).map_err(|cause| format!("cannot read it: {cause}"))?;
-    let found = reading::datagrams(file, port, LARGEST_FILE_BYTES as usize)?;
-    let times: Vec<i128> = found.datagrams.iter().map(|datagram| datagram.at_ns).collect();
-    let span_ns = times.last().zip(times.first()).map_or(0, |(last, first)| last - first);
-    if span_ns == 0 {
-        let left_out =
-            if found.left_out == 0 { "" } else { ", but for such as are cut (capture with -s 0) or beyond 64 MiB" };
-        return Err(format!(
-            "expected two or more UDP datagrams to port {port} at different times, found {}{left_out}; --port or --to \
-             names another port",
-            times.len()
-        ));
+/// Requests of a capture.
+struct Captured {
+    messages: Vec<Message>,
+    /// Gap before each, in units of their mean; the first has the mean.
+    gaps: Arc<[f64]>,
+    /// What is not sent, one sentence each.
+    notes: Vec<String>,
+}
+
+impl Captured {
+    /// Reads the datagrams to a port. Errors: in words.
+    fn read(path: &Path, port: u16, protocol: Protocol) -> Result<Self, String> {
+        let file = files::open(path).map_err(|cause| format!("cannot read it: {cause}"))?;
+        let CapturedDatagrams { datagrams, left_out, mut notes } =
+            reading::datagrams(file, port, LARGEST_FILE_BYTES as usize)?;
+        if left_out > 0 {
+            notes.push(format!(
+                "{left_out} datagrams to port {port} of the capture are not sent: they were cut (capture with -s 0), or are beyond 64 MiB"
+            ));
+        }
+        let times_ns: Vec<i128> = datagrams.iter().map(|datagram| datagram.at_ns).collect();
+        let span_ns = times_ns.last().zip(times_ns.first()).map_or(0, |(last, first)| last - first);
+        if span_ns == 0 {
+            let found = times_ns.len();
+            let whole = format!("expected two or more UDP datagrams to port {port} at different times, found {found}");
+            let other = "--port or --to names another port".to_owned();
+            return Err([vec![whole], notes, vec![other]].concat().join("; "));
+        }
+        let mean_ns = span_ns as f64 / (times_ns.len() - 1) as f64;
+        let later = times_ns.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / mean_ns);
+        let gaps = std::iter::once(1.0).chain(later).collect();
+        let message = |(place, datagram): (usize, CapturedDatagram)| {
+            protocol.captured(datagram.payload).map_err(|why| format!("datagram {} to port {port}: {why}", place + 1))
+        };
+        let messages = datagrams.into_iter().enumerate().map(message).collect::<Result<_, _>>()?;
+        Ok(Self { messages, gaps, notes })
     }
-    let mean_ns = span_ns as f64 / (times.len() - 1) as f64;
-    let later = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / mean_ns);
-    let gaps = std::iter::once(1.0).chain(later).collect();
-    let message = |(place, datagram): (usize, reading::CapturedDatagram)| {
-        protocol.captured(datagram.payload).map_err(|why| format!("datagram {} to port {port}: {why}", place + 1))
-    };
-    let messages = found.datagrams.into_iter().enumerate().map(message).collect::<Result<_, _>>()?;
-    Ok((messages, gaps))
 }
 
 /// (number, line) of a file, without empty lines and comments.
@@ -302,12 +350,26 @@ mod tests {
         let dns = read(53, None).unwrap();
         assert_eq!((dns.protocol, dns.transport, dns.messages.len()), (Protocol::Dns, Transport::Udp, 3));
         assert_eq!(dns.messages[0], dns_question("www.example.com A", Transport::Udp).unwrap());
-        assert_eq!(dns.gaps.unwrap()[..], [1.0, 0.5, 1.5]);
+        assert_eq!(dns.gaps(None), Gaps::Captured([1.0, 0.5, 1.5].into()));
+        assert_eq!(dns.gaps(Some(Arrivals::Constant)), Gaps::Drawn(Arrivals::Constant));
+        assert!(dns.notes.is_empty(), "{:?}", dns.notes);
         let others = read(7000, Some("1:2")).unwrap();
         assert_eq!((&others.messages[0].bytes[..], others.messages[0].number), (&own[..], Some((1, 2))));
         assert!(read(7000, Some("2:2")).unwrap_err().to_string().contains("--match"));
+        let tcp = Workload::read(&spec, Some(Transport::Tcp), None, 53, "").unwrap_err().to_string();
+        assert!(tcp.contains("--transport tcp"), "{tcp}");
         let error = read(80, None).unwrap_err().to_string();
         assert!(error.contains("port 80") && error.contains("found 0"), "{error}");
+        // A header that claims more than was captured, and a file that ends in the middle of a packet.
+        let mut cut = pcap(&[(53, 0, &question), (53, 100, &question), (53, 200, &question), (53, 300, &question)]);
+        let packet = (cut.len() - 24) / 4;
+        cut[24 + packet + 16 + 25] += 1;
+        cut.pop();
+        std::fs::write(&file, cut).unwrap();
+        let parts = read(53, None).unwrap();
+        assert_eq!(parts.messages.len(), 2);
+        assert!(parts.notes.iter().any(|note| note.starts_with("1 datagrams")), "{:?}", parts.notes);
+        assert!(parts.notes.iter().any(|note| note.contains("the file ends")), "{:?}", parts.notes);
         std::fs::write(&file, "no capture").unwrap();
         assert!(read(53, None).unwrap_err().to_string().contains("own.pcap"));
     }

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::math::SplitMix64;
 use netcliff_core::verdict::{LATE_NS, TesterCounts, Void};
 use netcliff_packets::WireError;
 use netcliff_packets::clock;
@@ -28,7 +29,7 @@ use netcliff_packets::schedule::{Arrivals, Schedule};
 use netcliff_packets::thread::{Placement, Priority};
 
 use crate::protocol::Transport;
-use crate::request::Workload;
+use crate::request::{Gaps, Workload};
 
 pub use once::OnceError;
 
@@ -211,7 +212,7 @@ impl<'a> Trial<'a> {
         let begins_ns = clock::monotonic_ns() + delay_ns;
         let opens_ns = begins_ns + (load.warm_up_s * 1e9) as u64;
         let window = Window { begins_ns, opens_ns, closes_ns: opens_ns + (load.window_s * 1e9) as u64 };
-        let (mut schedule, next_message) = requester.workload.schedule(load)?;
+        let (mut schedule, next_message) = load.schedule(&requester.workload)?;
         let next_due_ns = begins_ns + schedule.next().unwrap_or_default();
         let report = Report { window_s: load.window_s, ..Report::default() };
         Ok(Self { requester, window, schedule, next_due_ns, next_message, report, busy_ns: 0 })
@@ -293,25 +294,14 @@ impl<'a> Trial<'a> {
     }
 }
 
-impl Workload {
-    /// What [`Load::arrivals`] means for it: `poisson`, `constant` or `capture`.
-    pub fn arrivals(&self, wanted: Option<Arrivals>) -> &'static str {
-        match (&self.gaps, wanted) {
-            (Some(_), None) => "capture",
-            (_, Some(Arrivals::Constant)) => "constant",
-            (_, Some(Arrivals::Poisson) | None) => "poisson",
-        }
-    }
-
-    /// The times of a load, and the place of the first request. Trials of other seeds see other parts of a capture.
-    fn schedule(&self, load: &Load) -> Result<(Schedule, usize), WireError> {
-        match (&self.gaps, load.arrivals) {
-            (Some(gaps), None) => {
-                let first = (load.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % gaps.len() as u64) as usize;
-                Ok((Schedule::recorded(Arc::clone(gaps), first, load.rate_rps)?, first))
-            }
-            (_, arrivals) => {
-                Ok((Schedule::new(arrivals.unwrap_or(Arrivals::Poisson), load.rate_rps, load.seed, 0)?, 0))
+impl Load {
+    /// The times of the requests, and the place of the first one. Trials of other seeds see other parts of a capture.
+    fn schedule(&self, workload: &Workload) -> Result<(Schedule, usize), WireError> {
+        match workload.gaps(self.arrivals) {
+            Gaps::Drawn(arrivals) => Ok((Schedule::new(arrivals, self.rate_rps, self.seed, 0)?, 0)),
+            Gaps::Captured(gaps) => {
+                let first = (SplitMix64(self.seed).draw() % gaps.len() as u64) as usize;
+                Ok((Schedule::recorded(gaps, first, self.rate_rps)?, first))
             }
         }
     }

@@ -192,6 +192,8 @@ pub struct CapturedDatagrams {
     pub datagrams: Vec<CapturedDatagram>,
     /// Number that are left out: cut by the capturing program or fragmented, or beyond `at_most` bytes in all.
     pub left_out: u64,
+    /// What of the file was left out or counted otherwise, a sentence each, as in [`Capture::notes`].
+    pub notes: Vec<String>,
 }
 
 /// Reads the UDP datagrams to `port` of a capture; `at_most`: bytes that are kept.
@@ -201,7 +203,9 @@ pub struct CapturedDatagrams {
 pub fn datagrams(from: impl Read + Send, port: u16, at_most: usize) -> Result<CapturedDatagrams, String> {
     let wanted = Wanted { port, at_most, kept: CapturedDatagrams::default() };
     let recording = record(from, Recording { mtu: u32::MAX, wanted: Some(wanted), ..Recording::default() })?;
+    let notes = recording.aside.notes(recording.packets.len(), recording.mtu);
     let mut kept = recording.wanted.map(|wanted| wanted.kept).unwrap_or_default();
+    kept.notes = notes;
     kept.datagrams.sort_by_key(|datagram| datagram.at_ns);
     Ok(kept)
 }

@@ -24,6 +24,7 @@ use crate::bench::{Bench, Metered, Spec};
 use crate::error::FindError;
 use crate::process::{NetworkCounts, Service, Times, Waits, softirq_threads};
 use crate::protocol::Transport;
+use crate::request::Gaps;
 use crate::requester::{Load, OnceError, Report, Requester};
 
 /// Time allowed for a service to answer its first request, and to answer it correctly.
@@ -83,14 +84,14 @@ impl Real {
             Some(_) => format!("the service where it runs; requester on CPU {}", rig.sender_cpu),
             None => rig.describe_as("requester", "service"),
         };
-        let arrivals = workload.arrivals(options.arrivals);
-        let notes = match arrivals {
-            "poisson" => Vec::new(),
-            "capture" => {
-                vec!["requests came with the capture's gaps, to scale; predictions are for Poisson times".to_owned()]
-            }
-            _ => vec!["requests came with equal gaps; predictions are for Poisson times".to_owned()],
+        let gaps = workload.gaps(options.arrivals);
+        let how = match &gaps {
+            Gaps::Drawn(Arrivals::Poisson) => None,
+            Gaps::Drawn(Arrivals::Constant) => Some("equal gaps"),
+            Gaps::Captured(_) => Some("the capture's gaps, to scale"),
         };
+        let how = how.map(|how| format!("requests came with {how}; predictions are for Poisson times"));
+        let notes = how.into_iter().chain(workload.notes.iter().cloned()).collect();
         let summary = ServiceSummary {
             address: to.to_string(),
             protocol: workload.protocol.name().to_owned(),
@@ -104,7 +105,7 @@ impl Real {
             depth: (!numbered).then_some(depth),
             new_connections: options.new_connections,
             requests: workload.messages.len() as u64,
-            arrivals: arrivals.to_owned(),
+            arrivals: gaps.name().to_owned(),
             testbed,
             requester_cpu: rig.sender_cpu,
             service_cpus: service_cpus.clone(),

@@ -71,7 +71,7 @@ pub(super) fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Receives available bytes. `Ok(None)`: there are none.
+/// Receives available bytes. `Ok(None)`: no bytes are available.
 pub(super) fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match nix::sys::socket::recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
         Ok(got) => Ok(Some(got)),
