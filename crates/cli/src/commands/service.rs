@@ -68,13 +68,13 @@ fn show(args: &FindArgs, finding: &ServiceFinding) -> anyhow::Result<()> {
     } else {
         output::page(&report::terminal::service(finding, output::style()))?;
     }
-    let drawing = Drawing::of_service("response times over the load", finding);
+    let drawing = || Drawing::of_service("response times over the load", finding);
     if let Some(path) = &args.html {
         let text = report::terminal::service(finding, Style { width: PAGE_COLUMNS, ..Style::default() });
-        write(path, &report::html::text("find --service", &text, Some(&drawing), &finding.provenance))?;
+        write(path, &report::html::text("find --service", &text, Some(&drawing()), &finding.provenance))?;
     }
     if let Some(path) = &args.svg {
-        write(path, &report::svg::experiment(&drawing))?;
+        write(path, &report::svg::experiment(&drawing()))?;
     }
     Ok(())
 }

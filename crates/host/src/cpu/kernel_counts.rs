@@ -86,7 +86,7 @@ pub(crate) fn ticks(stat: &str, cpu: usize) -> Result<Ticks, MeterError> {
     Ok(Ticks { user, nice, system, idle, iowait, irq, softirq, steal })
 }
 
-/// Sum over the rows with a matching name, for `cpu`; `None` if there are none.
+/// Sum over the rows with a matching name, for `cpu`; `None` if no row matches.
 fn sum(table: &PerCpu, cpu: usize, matches: impl Fn(&str) -> bool) -> Option<u64> {
     let rows = table.rows.keys().filter(|name| matches(name));
     let counts: Vec<u64> = rows.filter_map(|name| table.count(name, cpu as u32)).collect();

@@ -129,7 +129,7 @@ pub fn answers(dir: &Path) -> io::Result<Vec<Nic>> {
     }
 }
 
-/// Adds the path MTUs that the kernel knows to a capture, with made-up destinations. Writes no file if there are none.
+/// Adds the path MTUs that the kernel knows to a capture, with made-up destinations. Writes no file if the kernel knows no path MTU.
 ///
 /// # Errors
 /// The capture cannot be written.

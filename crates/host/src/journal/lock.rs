@@ -76,7 +76,7 @@ enum Held {
 
 impl HostLock {
     /// From now on this process waits for other runs, at most `limit`. With `None` it does not wait, except that root
-    /// waits for a while. `told` is called with a sentence when a wait begins. Only the first call has an effect.
+    /// waits for a while. `told` receives a sentence when a wait begins. Only the first call has an effect.
     pub fn wait_for_others(limit: Option<Duration>, told: fn(&str)) {
         let _ = PATIENCE.set((limit, told));
     }

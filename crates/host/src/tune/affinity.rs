@@ -106,10 +106,8 @@ impl Topology {
 /// Places every queue on a usable CPU; nothing only where no CPU is usable.
 pub fn plan(topology: &Topology, queues: Queues, design: Design) -> Assignment {
     let mut cores = topology.near(queues.node);
-    if !cores.is_empty() {
-        let turn = queues.after as usize % cores.len();
-        cores.rotate_left(turn);
-    }
+    let turn = queues.after as usize % cores.len().max(1);
+    cores.rotate_left(turn);
     // First threads of all cores, then second ones: a core is shared only when all have work.
     let deepest = cores.iter().map(Vec::len).max().unwrap_or(0);
     let threads: Vec<u32> =

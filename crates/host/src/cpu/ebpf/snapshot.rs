@@ -12,7 +12,7 @@ pub enum Class {
     Unknown,
     /// The idle task.
     Idle,
-    /// A task that is none of those below.
+    /// Any other task.
     TaskOther,
     /// A watched task.
     TaskWatched,
