@@ -240,7 +240,7 @@ def holds(generate, rate):
 
 
 def by_other(command, generate, closed, cliff):
-    """The other generator's cliff (requests a second), or a sentence why there is none."""
+    """Returns the other generator's cliff (requests a second), or a sentence that says why it is missing."""
     subprocess.run([PAIR, "up"], check=True)
     service = subprocess.Popen(["taskset", "-c", "1", "ip", "netns", "exec", "ncd-hut", "sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -250,10 +250,10 @@ def by_other(command, generate, closed, cliff):
         low, high = -1, len(LEVELS)
         while high - low > 1:
             level = (low + high) // 2
-            held = holds(generate, LEVELS[level] * cliff)
-            if held is None:
+            kept = holds(generate, LEVELS[level] * cliff)
+            if kept is None:
                 return f"did not send {LEVELS[level] * cliff:.0f}/s"
-            low, high = (level, high) if held else (low, level)
+            low, high = (level, high) if kept else (low, level)
         if low < 0 or high == len(LEVELS):
             return f"{'below' if low < 0 else 'above'} {LEVELS[max(low, 0)] * cliff:.0f}/s"
         return (LEVELS[low] + LEVELS[high]) / 2 * cliff

@@ -5,7 +5,7 @@ pub trait Choice: Copy + PartialEq + 'static {
     /// Each value with its name and its help text, in the order of the help.
     const CHOICES: &'static [(Self, &'static str, &'static str)];
 
-    /// The value with this name; `None` if there is none.
+    /// Returns the value with this name; `None` if the name is unknown.
     fn named(name: &str) -> Option<Self> {
         Self::CHOICES.iter().find(|(_, known, _)| *known == name).map(|(value, ..)| *value)
     }

@@ -127,7 +127,7 @@ impl Experiment {
         }
     }
 
-    /// The work whose figure it repeats (author, year, title); empty if there is none.
+    /// The work whose figure it repeats (author, year, title); empty if it repeats no published figure.
     pub fn paper(&self) -> &str {
         match self {
             Self::Grid(grid) => &grid.paper,

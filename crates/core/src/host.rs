@@ -178,13 +178,13 @@ pub const MOST_DROP_COST: f64 = 10.0;
 pub const TEXT_KEYS: &[&str] =
     &["service", "pause_times", "applications", "queues", "transmit_load", "transmit_priority"];
 
-/// The key with this name; None if there is none.
+/// Returns the key with this name; `None` if no key has it.
 fn named(name: &str) -> Option<&'static Key> {
     TABLE.iter().find(|key| key.name == name)
 }
 
 impl Host {
-    /// The preset with this name; None if there is none.
+    /// Returns the preset with this name; `None` if no preset has it.
     pub fn preset(name: &str) -> Option<Self> {
         Preset::named(name).map(|preset| preset.host)
     }
@@ -238,7 +238,7 @@ impl Host {
         self.texts().remove(key)
     }
 
-    /// The host's values by key, without those that are None.
+    /// Returns the values that the host has, by key.
     fn texts(&self) -> BTreeMap<String, String> {
         let text = |value: toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let values = toml::Table::try_from(self).unwrap_or_default().into_iter().filter(|(key, _)| key != "name");

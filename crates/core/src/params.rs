@@ -95,7 +95,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Writes `name:key=value,...` without the keys whose value is None.
+/// Writes `name:key=value,...` with the keys that have a value.
 pub(crate) fn print(name: &str, pairs: &[(&str, Option<String>)]) -> String {
     let given: Vec<String> =
         pairs.iter().filter_map(|(key, value)| value.as_ref().map(|value| format!("{key}={value}"))).collect();

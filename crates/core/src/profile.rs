@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// The stage with this key; `None` if there is none.
+    /// Returns the stage with this key; `None` if no stage has it.
     pub fn of_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.key() == key)
     }

@@ -32,7 +32,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Spread of those values that are finite; None if there are none.
+    /// Returns the spread of the finite values; `None` if no value is finite.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);

@@ -11,7 +11,7 @@ use crate::scheme::{Coalesce, Napi, Scheme};
 pub use crate::note::Warning;
 
 impl Point {
-    /// One note per suspicious parameter; empty if there is none.
+    /// One note per suspicious parameter; empty if no parameter is suspicious.
     pub fn warnings(&self) -> Vec<Note> {
         let Self { host, scheme, traffic } = self;
         let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));

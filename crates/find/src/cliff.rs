@@ -229,12 +229,12 @@ impl Trials<'_> {
 }
 
 impl Cliffs {
-    /// The host's own cliff with its interval (pps), or the reason why there is none.
+    /// The host's own cliff with its interval (pps), or the reason why it is missing.
     pub fn own(&self) -> Result<Figure, String> {
         figure(&self.own, over(&self.own), (self.ceiling_pps, self.limited))
     }
 
-    /// The cliff including disturbances with its interval (pps), or the reason why there is none.
+    /// The cliff including disturbances with its interval (pps), or the reason why it is missing.
     pub fn experienced(&self) -> Result<Figure, String> {
         figure(&self.experienced, self.over_experienced(), (self.ceiling_pps, self.limited))
     }

@@ -29,7 +29,7 @@ pub fn replayable(mut capture: Capture) -> (Capture, String) {
     let replay = Replay::of(&capture);
     let packets = capture.packets.len();
     let cut = if long > 0 { format!(", {long} frames cut to {LONGEST_REPLAYED_BYTES} bytes") } else { String::new() };
-    let told = format!(
+    let text = format!(
         "the traffic is that of {}, around and around at each load: {packets} packets at {} as recorded, mean {} bytes, {} flows \
          by {} source ports{cut}",
         capture.file,
@@ -38,8 +38,8 @@ pub fn replayable(mut capture: Capture) -> (Capture, String) {
         capture.flows.len(),
         replay.flows(),
     );
-    let told = capture.notes.iter().fold(told, |told, note| format!("{told}; {note}"));
-    (capture, told)
+    let text = capture.notes.iter().fold(text, |text, note| format!("{text}; {note}"));
+    (capture, text)
 }
 
 /// A capture as it is sent: repeated without end, its gaps scaled to a load.

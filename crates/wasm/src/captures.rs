@@ -44,7 +44,7 @@ pub fn take(name: &str, bytes: &[u8]) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// The capture of a file that was dropped. `None` if there is none of this name.
+/// Returns the capture of a dropped file with this name; `None` if no such file was dropped.
 pub fn kept(file: &str) -> Option<Arc<Capture>> {
     KEPT.with_borrow(|kept| kept.get(file).cloned())
 }

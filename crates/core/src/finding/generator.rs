@@ -8,11 +8,11 @@ use crate::outcome::Figure;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GeneratorSummary {
-    /// How they send: `AF_PACKET transmit ring, PACKET_QDISC_BYPASS` or another method.
+    /// Method by which the generators send: `AF_PACKET transmit ring, PACKET_QDISC_BYPASS` or another method.
     pub method: String,
     /// Highest total rate that they can send (packets/s), limited to `max_rate_pps` if given; None: not measured.
     pub ceiling_pps: Option<Figure>,
-    /// 99th percentile of actual minus intended send time (s), at the highest load that they kept up with.
+    /// 99th percentile of actual minus intended send time (s), at the highest load at which the generators kept their times.
     pub lateness_p99_s: Option<f64>,
     /// Frame length, FCS included (bytes).
     pub frame_bytes: u32,

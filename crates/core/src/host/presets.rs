@@ -23,7 +23,7 @@ const PAPER_SCALE: f64 = 0.6;
 const TCP_PAYLOAD_BYTES: f64 = 1448.0;
 
 impl Preset {
-    /// The preset with this name. `None` if there is none.
+    /// Returns the preset with this name; `None` if no preset has it.
     pub fn named(name: &str) -> Option<Self> {
         let slower = |name: &str, interrupt_s: f64| {
             let fast = Host::pentium4_2530mhz();

@@ -90,7 +90,7 @@ impl Scheme {
         SCHEMES.map(|scheme| scheme.name)
     }
 
-    /// The parameters of the scheme with this name; None if there is none.
+    /// Returns the parameters of the scheme with this name; `None` if no scheme has it.
     pub fn parameters(name: &str) -> Option<Vec<Parameter>> {
         SCHEMES.iter().find(|scheme| scheme.name == name).map(|scheme| (scheme.described)())
     }

@@ -15,7 +15,7 @@ pub use offload::{EFFECTS, Effect, JUMBO_FRAME_BYTES, Load};
 /// Preamble, start delimiter and gap between frames: 7 + 1 + 12 bytes (IEEE 802.3, 3.1.1 and 4.4.2).
 pub const GAP_BYTES: f64 = 20.0;
 
-/// Known parts of a host; a part that is None gives no bound.
+/// Known parts of a host; an unknown part (`None`) gives no bound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct System {
     /// Link speed (bit/s).

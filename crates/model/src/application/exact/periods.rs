@@ -86,7 +86,7 @@ struct Field {
 }
 
 impl Field {
-    /// State before the first stage: the idle time that arrivals end. `None` if there is none.
+    /// State before the first stage: the idle time that arrivals end. `None` if no idle time precedes it.
     fn new(mut working: Vec<f64>, mut switching: Vec<f64>, socket: &Socket, node: usize, tight: usize) -> Option<Self> {
         let rare = RARE * (sum(&working) + sum(&switching));
         let heavy = |weight: &f64| *weight > rare;

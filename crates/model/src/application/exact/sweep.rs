@@ -8,7 +8,7 @@ use super::weights::{LEFT_OUT, Weights};
 use crate::queue::wide::{self, Work, sum};
 use crate::schemes::modulated::Role;
 
-/// Rates at which excursions begin, by packets in the ring.
+/// Rates (per second) at which excursions begin, by packets in the ring. An excursion is a busy period of the ring.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Begun {
     /// (free space in the socket, rates) of excursions that find the application awake.
