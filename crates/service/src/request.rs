@@ -44,7 +44,9 @@ enum Source {
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The file cannot be read.
-    #[error("--request {spec}: cannot read {path}: {source}; expected a file with a request a line")]
+    #[error(
+        "--request {spec}: cannot read {path}: {source}; expected a file with a request a line (of a capture: pcap:FILE)"
+    )]
     File {
         /// The option as the user wrote it.
         spec: String,
