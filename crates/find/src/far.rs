@@ -9,7 +9,6 @@ use netcliff_core::{Finding, Fingerprint, Record, quote};
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::nic::neighbour;
 use netcliff_packets::error::Refusal;
-use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::transmit;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::message::ClockId;
@@ -17,7 +16,7 @@ use netcliff_remote::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CheckSetup, Elsewhere, FindOptions, Idle, Observer, find};
+use super::{CheckSetup, Elsewhere, FindOptions, Idle, Observer, Settings, find};
 use netcliff_trial::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
 
 /// Name of this kind of test on the control channel.
@@ -31,27 +30,13 @@ const LOADS_AT_MOST: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FindRequest {
-    quick: bool,
-    loss: f64,
-    frame_bytes: u32,
-    arrivals: Arrivals,
-    work_s: f64,
-    receive_buffer_bytes: u64,
-    repeats: Option<u32>,
-    trial_s: Option<f64>,
-    duration_sum_s: Option<f64>,
-    exceed: Option<f64>,
-    width: Option<f64>,
-    searches: Option<u32>,
-    seed: u64,
+    #[serde(flatten)]
+    settings: Settings,
     awake: bool,
     meter: Option<Method>,
     sender_cpu: Option<u32>,
     host_cpu: Option<u32>,
     checks: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    check_loads_pps: Vec<f64>,
-    try_suggestions: bool,
     #[serde(default, skip_serializing_if = "is_one")]
     queues: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,8 +45,6 @@ pub struct FindRequest {
     method: Option<transmit::Method>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     vlan: Option<u16>,
-    command: String,
-    started_unix_s: f64,
     /// True: the client computes the engines' results.
     #[serde(default)]
     computes: bool,
@@ -94,19 +77,7 @@ impl FindRequest {
     /// The request for these options, with a load sent in this way.
     pub fn of(options: &FindOptions, sending: Sending, sender: SenderEnd) -> Self {
         Self {
-            quick: options.quick,
-            loss: options.loss,
-            frame_bytes: options.frame_bytes,
-            arrivals: options.arrivals,
-            work_s: options.work_s,
-            receive_buffer_bytes: options.receive_buffer_bytes,
-            repeats: options.repeats,
-            trial_s: options.trial_s,
-            duration_sum_s: options.duration_sum_s,
-            exceed: options.exceed,
-            width: options.width,
-            searches: options.searches,
-            seed: options.seed,
+            settings: options.settings.clone(),
             awake: options.idle == Idle::Awake,
             meter: match options.cpu {
                 Preference::Best => None,
@@ -115,14 +86,10 @@ impl FindRequest {
             sender_cpu: options.rig.sender_cpu,
             host_cpu: options.rig.host_cpu,
             checks: options.checks.iter().map(|check| check.name().to_owned()).collect(),
-            check_loads_pps: options.check_loads_pps.clone(),
-            try_suggestions: options.try_suggestions,
             queues: sending.queues,
             max_rate_pps: sending.most_pps,
             method: sending.method,
             vlan: sending.vlan,
-            command: options.command.clone(),
-            started_unix_s: options.started_unix_s,
             computes: true,
             sender,
         }
@@ -130,25 +97,13 @@ impl FindRequest {
 
     fn options(&self, between: BetweenOptions, engines: Elsewhere) -> Result<FindOptions, String> {
         let checks = self.checks.iter().map(|check| check.parse());
-        let loads = &self.check_loads_pps;
+        let loads = &self.settings.check_loads_pps;
         if loads.len() > LOADS_AT_MOST || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
             return Err(format!("{FIND}: check_loads_pps: expected up to {LOADS_AT_MOST} loads above 0 pps"));
         }
         Ok(FindOptions {
+            settings: self.settings.clone(),
             capture: None,
-            quick: self.quick,
-            loss: self.loss,
-            frame_bytes: self.frame_bytes,
-            arrivals: self.arrivals,
-            work_s: self.work_s,
-            receive_buffer_bytes: self.receive_buffer_bytes,
-            repeats: self.repeats,
-            trial_s: self.trial_s,
-            duration_sum_s: self.duration_sum_s,
-            exceed: self.exceed,
-            width: self.width,
-            searches: self.searches,
-            seed: self.seed,
             idle: if self.awake { Idle::Awake } else { Idle::AsConfigured },
             cpu: self.meter.map_or(Preference::Best, Preference::Only),
             rig: RigOptions {
@@ -158,10 +113,6 @@ impl FindRequest {
                 ..RigOptions::default()
             },
             checks: checks.collect::<Result<_, _>>().map_err(|error: netcliff_core::ParseError| error.to_string())?,
-            check_loads_pps: self.check_loads_pps.clone(),
-            try_suggestions: self.try_suggestions,
-            command: self.command.clone(),
-            started_unix_s: self.started_unix_s,
             engines,
         })
     }

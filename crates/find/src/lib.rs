@@ -42,6 +42,7 @@ pub mod of;
 mod plan;
 mod reading;
 mod recorder;
+mod settings;
 mod spent;
 mod stages;
 mod suggest;
@@ -82,39 +83,16 @@ pub use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
 pub use scheme::of_kernel as kernel_scheme;
+pub use settings::Settings;
 
 /// Options of `find`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct FindOptions {
-    /// About a minute on two cores.
-    pub quick: bool,
-    /// Loss fraction that defines the cliff.
-    pub loss: f64,
-    /// Frame size, FCS included (bytes).
-    pub frame_bytes: u32,
-    /// Arrival process.
-    pub arrivals: Arrivals,
-    /// A capture whose times, sizes and flows are sent instead of `arrivals` of `frame_bytes`, as [`netcliff_packets::replay::replayable`]
-    /// returns it.
+    /// What is measured, and how well: the part that another host can be asked for.
+    pub settings: Settings,
+    /// A capture whose times, sizes and flows are sent instead of [`Settings::arrivals`] of [`Settings::frame_bytes`], as
+    /// [`netcliff_packets::replay::replayable`] returns it.
     pub capture: Option<Arc<Capture>>,
-    /// CPU time the application spends a packet beyond reading it (s).
-    pub work_s: f64,
-    /// Receive buffer to ask for (bytes).
-    pub receive_buffer_bytes: u64,
-    /// Repeats of each load; None: as [`Plan::new`] says.
-    pub repeats: Option<u32>,
-    /// Length of one measurement (s); None: as [`Plan::new`] says.
-    pub trial_s: Option<f64>,
-    /// Length of the trials that judge a load in a search (s); None: as [`Plan::new`] says.
-    pub duration_sum_s: Option<f64>,
-    /// Share of the trials at the cliff that may lose more than `loss`; None: half of them.
-    pub exceed: Option<f64>,
-    /// Relative width at which a search ends; None: as [`Plan::new`] says.
-    pub width: Option<f64>,
-    /// Searches for the cliff; None: as [`Plan::new`] says.
-    pub searches: Option<u32>,
-    /// Seed of everything random.
-    pub seed: u64,
     /// Whether the host's CPU may halt.
     pub idle: Idle,
     /// CPU accounting.
@@ -123,53 +101,14 @@ pub struct FindOptions {
     pub rig: RigOptions,
     /// Set-ups to predict with this calibration and then to measure.
     pub checks: Vec<CheckSetup>,
-    /// Loads at which a check of the device's settings is measured besides (pps); empty: three shares of its cliff.
-    pub check_loads_pps: Vec<f64>,
-    /// Whether the most promising suggestion is measured, too.
-    pub try_suggestions: bool,
-    /// Command line, for the provenance.
-    pub command: String,
-    /// Start, seconds since the epoch (UTC).
-    pub started_unix_s: f64,
     /// Where the engines compute.
     pub engines: Elsewhere,
-}
-
-/// As `netcliff find` without options.
-impl Default for FindOptions {
-    fn default() -> Self {
-        Self {
-            quick: false,
-            loss: 1e-4,
-            frame_bytes: 64,
-            arrivals: Arrivals::Poisson,
-            capture: None,
-            work_s: 0.0,
-            receive_buffer_bytes: 1 << 20,
-            repeats: None,
-            trial_s: None,
-            duration_sum_s: None,
-            exceed: None,
-            width: None,
-            searches: None,
-            seed: 1,
-            idle: Idle::default(),
-            cpu: Preference::Best,
-            rig: RigOptions::default(),
-            checks: Vec::new(),
-            check_loads_pps: Vec::new(),
-            try_suggestions: false,
-            command: String::new(),
-            started_unix_s: 0.0,
-            engines: Elsewhere::default(),
-        }
-    }
 }
 
 impl FindOptions {
     /// The length of every frame, FCS included (bytes); None: a capture's are sent.
     fn one_length(&self) -> Option<u32> {
-        self.capture.is_none().then_some(self.frame_bytes)
+        self.capture.is_none().then_some(self.settings.frame_bytes)
     }
 }
 
@@ -270,7 +209,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     let plan = Plan::new(options);
     observer.stage("building the testbed");
     let rig = Rig::build(&options.rig, Arc::clone(&stop))?;
-    rig.between().map_or(Ok(()), |between| between.fits(options.frame_bytes)).map_err(RigError::from)?;
+    rig.between().map_or(Ok(()), |between| between.fits(options.settings.frame_bytes)).map_err(RigError::from)?;
     let mut finding = blank(options, &plan, &rig);
     let progress = std::cell::RefCell::new(plan::Progress::new(&plan, observer));
     let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
@@ -314,7 +253,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         progress: &progress,
         left: Vec::new(),
     });
-    measure_later(later, options.try_suggestions, &mut finding);
+    measure_later(later, options.settings.try_suggestions, &mut finding);
     finding.time_spent = clock.spent();
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
@@ -372,16 +311,16 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let setup = Setup {
         scheme,
         traffic: traffic(options),
-        application_work_s: options.work_s,
-        socket_buffer_bytes: options.receive_buffer_bytes,
+        application_work_s: options.settings.work_s,
+        socket_buffer_bytes: options.settings.receive_buffer_bytes,
         repeats: plan.repeats,
         trial_s: plan.sweep_s,
-        quick: options.quick,
+        quick: options.settings.quick,
     };
     Finding {
         host,
         generator: GeneratorSummary {
-            frame_bytes: options.frame_bytes,
+            frame_bytes: options.settings.frame_bytes,
             flows: rig.between().map(Between::flows),
             ..GeneratorSummary::default()
         },
@@ -395,15 +334,15 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
         }),
         provenance: Provenance {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            seed: Some(options.seed),
-            command: options.command.clone(),
-            started_unix_s: options.started_unix_s,
+            seed: Some(options.settings.seed),
+            command: options.settings.command.clone(),
+            started_unix_s: options.settings.started_unix_s,
             elapsed_s: None,
             fingerprint_id: Some(fingerprint.id()),
             settings: Default::default(),
         },
         fingerprint,
-        ..Finding::blank(setup, options.loss)
+        ..Finding::blank(setup, options.settings.loss)
     }
 }
 
@@ -441,11 +380,11 @@ fn traffic(options: &FindOptions) -> Traffic {
         };
     }
     Traffic {
-        arrivals: match options.arrivals {
+        arrivals: match options.settings.arrivals {
             Arrivals::Poisson => netcliff_core::Arrivals::Poisson,
             Arrivals::Constant => netcliff_core::Arrivals::Constant,
         },
-        size: FrameSizes::Fixed(options.frame_bytes),
+        size: FrameSizes::Fixed(options.settings.frame_bytes),
         rate: Load::Pps(1.0),
         link_bps: 10e9,
         flows: None,
@@ -456,12 +395,12 @@ fn traffic(options: &FindOptions) -> Traffic {
 fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
     TrialSpec {
         rate_pps: 1.0,
-        arrivals: options.arrivals,
-        frame_bytes: options.frame_bytes,
-        work_s: options.work_s,
-        receive_buffer_bytes: options.receive_buffer_bytes,
+        arrivals: options.settings.arrivals,
+        frame_bytes: options.settings.frame_bytes,
+        work_s: options.settings.work_s,
+        receive_buffer_bytes: options.settings.receive_buffer_bytes,
         seconds: plan.trial_s,
-        seed: options.seed,
+        seed: options.settings.seed,
         replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
     }
 }

@@ -81,13 +81,13 @@ pub struct Plan {
 impl Plan {
     /// The plan for these options.
     pub fn new(options: &FindOptions) -> Self {
-        let repeats = options.repeats.unwrap_or(if options.quick { 1 } else { 5 });
-        let trial_s = options.trial_s.unwrap_or(if options.quick { 0.4 } else { 1.0 });
+        let repeats = options.settings.repeats.unwrap_or(if options.settings.quick { 1 } else { 5 });
+        let trial_s = options.settings.trial_s.unwrap_or(if options.settings.quick { 0.4 } else { 1.0 });
         // With 6 searches the interval has a confidence of 97 %; with 5, if the trials run out, 94 %.
-        let searches = options.searches.unwrap_or(6);
+        let searches = options.settings.searches.unwrap_or(6);
         let goal = goal(options, trial_s);
-        let calibration_rounds = if options.quick { 4 } else { repeats.max(5) };
-        let sweep_s = match (options.trial_s, &options.capture) {
+        let calibration_rounds = if options.settings.quick { 4 } else { repeats.max(5) };
+        let sweep_s = match (options.settings.trial_s, &options.capture) {
             (None, None) => trial_s.min(SWEEP_S),
             _ => trial_s,
         };
@@ -104,9 +104,12 @@ impl Plan {
         let trips_s = ROUND_TRIP_SHARES.len() as f64 * (ROUND_TRIP_S.max(trial_s) + TRIAL_OVERHEAD_S);
         let check = climb + one_search + (2.0 + below) * f64::from(repeats);
         let checks = options.checks.len() as f64 * check * each_s;
-        let rounds = if options.quick { TRIED_ROUNDS_QUICK } else { TRIED_ROUNDS };
-        let tries =
-            if options.try_suggestions { 2.0 * f64::from(rounds) * SEARCH_LOADS * of_a_load * each_s } else { 0.0 };
+        let rounds = if options.settings.quick { TRIED_ROUNDS_QUICK } else { TRIED_ROUNDS };
+        let tries = if options.settings.try_suggestions {
+            2.0 * f64::from(rounds) * SEARCH_LOADS * of_a_load * each_s
+        } else {
+            0.0
+        };
         let trips_s = if between { trips_s } else { 0.0 };
         let planned_s = BEFORE_S
             + calibration_s
@@ -151,20 +154,20 @@ impl Plan {
 /// Arrivals simulated per load: with the target loss, a hundred (without --quick four hundred) are lost, within some
 /// seconds of computation.
 fn sim_packets(options: &FindOptions) -> u64 {
-    let (losses, least, most) = if options.quick { (100.0, 250e3, 1e6) } else { (400.0, 1e6, 4e6) };
-    (losses / options.loss).clamp(least, most) as u64
+    let (losses, least, most) = if options.settings.quick { (100.0, 250e3, 1e6) } else { (400.0, 1e6, 4e6) };
+    (losses / options.settings.loss).clamp(least, most) as u64
 }
 
 /// The goal of the searches: with --quick one trial decides on a load, otherwise the majority of three.
 fn goal(options: &FindOptions, trial_s: f64) -> Goal {
-    let trials = if options.quick { 1.0 } else { 3.0 };
+    let trials = if options.settings.quick { 1.0 } else { 3.0 };
     Goal {
         final_trial_s: trial_s,
         initial_trial_s: trial_s,
-        duration_sum_s: options.duration_sum_s.unwrap_or(trials * trial_s),
-        loss_ratio: options.loss,
-        exceed_ratio: options.exceed.unwrap_or(EXCEED),
-        width: options.width.unwrap_or(if options.quick { 0.04 } else { 0.02 }),
+        duration_sum_s: options.settings.duration_sum_s.unwrap_or(trials * trial_s),
+        loss_ratio: options.settings.loss,
+        exceed_ratio: options.settings.exceed.unwrap_or(EXCEED),
+        width: options.settings.width.unwrap_or(if options.settings.quick { 0.04 } else { 0.02 }),
     }
 }
 

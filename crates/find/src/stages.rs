@@ -184,8 +184,8 @@ impl Run<'_, '_> {
             times: calibrated.times(),
             scheme: self.finding.setup.scheme.clone(),
             traffic: self.finding.setup.traffic.clone(),
-            loss: self.options.loss,
-            seed: self.options.seed,
+            loss: self.options.settings.loss,
+            seed: self.options.settings.seed,
             packets: self.plan.sim_packets,
             near_pps,
             timing: delivery::curved(&self.timing),
@@ -194,7 +194,7 @@ impl Run<'_, '_> {
     }
 
     fn ceiling(&mut self) -> Result<Highest, Halt> {
-        let ceiling = self.bench.ceiling(self.options.frame_bytes)?;
+        let ceiling = self.bench.ceiling(self.options.settings.frame_bytes)?;
         let generator = &mut self.finding.generator;
         generator.method = ceiling.method;
         generator.ceiling_pps = stats::median(&ceiling.pps);
@@ -345,7 +345,7 @@ impl Run<'_, '_> {
     fn ledger(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<(), Halt> {
         self.stage("accounting for the packets of a trial");
         let rate_pps = (2.0 * centre_pps).min(ceiling_pps);
-        let spec = TrialSpec { rate_pps, seed: self.options.seed + 60_000, ..base(self.options, self.plan) };
+        let spec = TrialSpec { rate_pps, seed: self.options.settings.seed + 60_000, ..base(self.options, self.plan) };
         match self.bench.ledger(&spec) {
             Ok(ledger) => self.finding.ledger = ledger.map(|ledger| TrialLedger { load_pps: rate_pps, ledger }),
             Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
@@ -357,7 +357,7 @@ impl Run<'_, '_> {
     /// A short trial each way of idling.
     fn other_idle(&mut self, rate_pps: f64) -> Result<(), Halt> {
         let Some((switch, idle)) = &mut self.idle else { return Ok(()) };
-        let spec = TrialSpec { rate_pps, seed: self.options.seed + 70_000, ..base(self.options, self.plan) };
+        let spec = TrialSpec { rate_pps, seed: self.options.settings.seed + 70_000, ..base(self.options, self.plan) };
         self.finding.idle = Some(idle::both_ways(&mut self.bench, &mut **switch, *idle, &spec)?);
         Ok(())
     }

@@ -28,7 +28,7 @@ impl Run<'_, '_> {
     /// The calibrated host at the speed of the searches' trials; None if there are too few.
     pub(super) fn at_present(&mut self, calibrated: &Calibrated) -> Option<Calibrated> {
         let trials = self.bench.at_present();
-        let present = calibrated.at_present(&trials, self.options.work_s, self.options.seed);
+        let present = calibrated.at_present(&trials, self.options.settings.work_s, self.options.settings.seed);
         if !self.behind_known_moderation {
             return present;
         }
@@ -50,7 +50,7 @@ impl Run<'_, '_> {
     }
 
     fn at_speed_of(&self, calibrated: &Calibrated, trials: &[Counts]) -> Option<Predictor> {
-        Some(self.computed(&calibrated.at_speed_of(trials, self.options.work_s)?, None))
+        Some(self.computed(&calibrated.at_speed_of(trials, self.options.settings.work_s)?, None))
     }
 
     /// Repeats the prediction for the machine's speed when the cliff was measured.

@@ -37,7 +37,7 @@ pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
 }
 
 fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding: &Finding) -> Result<Tried, String> {
-    let rounds = if later.options.quick { TRIED_ROUNDS_QUICK } else { TRIED_ROUNDS };
+    let rounds = if later.options.settings.quick { TRIED_ROUNDS_QUICK } else { TRIED_ROUNDS };
     let mut pairs = Vec::new();
     for round in 0..rounds {
         let mut pair = [0.0; 2];

@@ -9,7 +9,7 @@ use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
-use netcliff_find::{CheckSetup, Idle};
+use netcliff_find::{CheckSetup, Idle, Settings};
 use netcliff_packets::schedule::Arrivals;
 use netcliff_trial::rig::MOST_QUEUES;
 
@@ -212,6 +212,29 @@ pub struct FindArgs {
     /// While another run goes on.
     #[command(flatten)]
     pub wait: WaitArgs,
+}
+
+impl FindArgs {
+    /// The settings by these options.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            quick: self.quick,
+            loss: self.loss,
+            frame_bytes: self.size,
+            arrivals: self.arrivals.unwrap_or(Arrivals::Poisson),
+            work_s: self.work,
+            receive_buffer_bytes: self.socket_buffer,
+            repeats: self.repeats,
+            trial_s: self.trial,
+            duration_sum_s: self.duration_sum,
+            exceed: Some(self.exceed),
+            width: self.width,
+            searches: self.searches,
+            seed: self.seed,
+            try_suggestions: self.try_suggestions,
+            ..Settings::default()
+        }
+    }
 }
 
 /// Ways to send to another host.

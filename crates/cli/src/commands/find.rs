@@ -9,7 +9,7 @@ use anyhow::Context;
 use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{NearEnd, find_of};
-use netcliff_find::{Elsewhere, FindError, FindOptions, check, find};
+use netcliff_find::{Elsewhere, FindError, FindOptions, Settings, check, find};
 use netcliff_host::cpu::{self, Preference};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
@@ -17,7 +17,6 @@ use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
 use netcliff_packets::replay::{Replay, replayable};
-use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::thread::Priority;
 use netcliff_packets::transmit::Method;
 use netcliff_report as report;
@@ -65,7 +64,10 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     Profiles::new(args.profile, Sampled::default())?;
     warn_of_load();
     let options = options(args, capture.as_ref().map(|(capture, _)| capture), hosts.between());
-    let run_id = store.as_ref().map(|s| s.begin("find", &options.command, options.started_unix_s)).transpose()?;
+    let run_id = store
+        .as_ref()
+        .map(|s| s.begin("find", &options.settings.command, options.settings.started_unix_s))
+        .transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut progress = Progress::new(kept);
     let found = hosts.find(&options, Arc::clone(&stop), &mut progress);
@@ -123,12 +125,12 @@ fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>)
     let mut bench = WireBench::new(&rig, Preference::Only(cpu::Method::Procfs), Box::new(|_, _, _| ()));
     let spec = TrialSpec {
         rate_pps: cliff.value,
-        arrivals: options.arrivals,
-        frame_bytes: options.frame_bytes,
-        work_s: options.work_s,
-        receive_buffer_bytes: options.receive_buffer_bytes,
+        arrivals: options.settings.arrivals,
+        frame_bytes: options.settings.frame_bytes,
+        work_s: options.settings.work_s,
+        receive_buffer_bytes: options.settings.receive_buffer_bytes,
         seconds: PROFILED_S,
-        seed: options.seed,
+        seed: options.settings.seed,
         replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
     };
     profiles.begin(&format!("a trial of {PROFILED_S} s at the measured cliff, {}", quantity(cliff.value, Unit::Pps)));
@@ -272,21 +274,14 @@ fn checked(args: &FindArgs) -> FindOptions {
 
 fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<BetweenOptions>) -> FindOptions {
     FindOptions {
+        settings: Settings {
+            frame_bytes: capture.map_or(args.size, |capture| Replay::of(capture).mean_bytes() as u32),
+            command: command_line(),
+            started_unix_s: now_unix_s(),
+            ..args.settings()
+        },
         capture: capture.cloned(),
-        quick: args.quick,
-        loss: args.loss,
-        frame_bytes: capture.map_or(args.size, |capture| Replay::of(capture).mean_bytes() as u32),
-        arrivals: args.arrivals.unwrap_or(Arrivals::Poisson),
-        work_s: args.work,
-        receive_buffer_bytes: args.socket_buffer,
-        repeats: args.repeats,
-        trial_s: args.trial,
-        duration_sum_s: args.duration_sum,
-        exceed: Some(args.exceed),
-        width: args.width,
-        searches: args.searches,
         idle: args.idle,
-        seed: args.seed,
         cpu: args.cpu_meter.preference(),
         rig: RigOptions {
             place: match args.testbed {
@@ -300,10 +295,6 @@ fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<Betw
             ..RigOptions::default()
         },
         checks: args.check.clone(),
-        check_loads_pps: Vec::new(),
-        try_suggestions: args.try_suggestions,
-        command: command_line(),
-        started_unix_s: now_unix_s(),
         engines: Elsewhere::default(),
     }
 }

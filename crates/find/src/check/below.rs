@@ -59,7 +59,7 @@ pub(super) fn observed(
     cliff_pps: f64,
     asked: &Asked<'_>,
 ) -> Result<Vec<Observed>, TrialError> {
-    let mut loads_pps = asked.options.check_loads_pps.clone();
+    let mut loads_pps = asked.options.settings.check_loads_pps.clone();
     if loads_pps.is_empty() {
         loads_pps.extend(BELOW_SHARES.map(|share| share * cliff_pps));
     }

@@ -77,7 +77,7 @@ pub(super) fn one(
     }
     one.conclude(&cliffs, &computed, bench, &mut check, &mut reasons);
     check.below = one.below(&computed, calibrated, &observed);
-    check.notes.extend(cliff_pps.and_then(|cliff_pps| below::losing(&check.below, cliff_pps, options.loss)));
+    check.notes.extend(cliff_pps.and_then(|cliff_pps| below::losing(&check.below, cliff_pps, options.settings.loss)));
     if let Some(cliff_pps) = cliff_pps {
         one.past(&computed, bench, cliff_pps, &mut check)?;
     }
@@ -88,7 +88,8 @@ pub(super) fn one(
 fn expected_pps(asked: &Asked<'_>, finding: &Finding, check: &SetupCheck, is_predicted: bool) -> Result<f64, String> {
     let predicted = check.cliff_pps.sim.or(check.cliff_pps.model);
     let near = predicted.or_else(|| found(finding).filter(|_| !is_predicted)).map(|cliff| cliff.value);
-    let near = near.or_else(|| (!asked.options.check_loads_pps.is_empty()).then_some(asked.basis.capacity_pps));
+    let near =
+        near.or_else(|| (!asked.options.settings.check_loads_pps.is_empty()).then_some(asked.basis.capacity_pps));
     near.ok_or_else(|| "neither model nor simulator answers it".to_owned())
 }
 
@@ -122,8 +123,9 @@ impl One<'_> {
     /// The costs at the speed of these trials; known only for the calibrated frame and work.
     fn at_speed(&self, trials: &[Counts]) -> Option<Calibrated> {
         let options = self.asked.options;
-        let tells = (self.spec.frame_bytes, self.spec.work_s) == (options.frame_bytes, options.work_s);
-        self.asked.basis.calibrated.at_speed_of(trials, options.work_s).filter(|_| tells)
+        let tells =
+            (self.spec.frame_bytes, self.spec.work_s) == (options.settings.frame_bytes, options.settings.work_s);
+        self.asked.basis.calibrated.at_speed_of(trials, options.settings.work_s).filter(|_| tells)
     }
 
     fn computed_at_speed(&self, trials: &[Counts]) -> Option<Predictor> {
@@ -158,7 +160,7 @@ impl One<'_> {
         let Asked { options, basis, stop, .. } = *self.asked;
         let near = bench.at_present();
         let trials = if self.is_timed() { bench.near_and_below() } else { near.clone() };
-        let present = basis.calibrated.at_present(&trials, options.work_s, options.seed);
+        let present = basis.calibrated.at_present(&trials, options.settings.work_s, options.settings.seed);
         if !self.is_timed() {
             return (present, timing);
         }

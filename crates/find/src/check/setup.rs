@@ -120,8 +120,8 @@ impl CheckSetup {
         finding: &Finding,
         device: Option<&Device<'_>>,
     ) -> Predicted {
-        let frame_bytes = self.frame_bytes.unwrap_or(options.frame_bytes);
-        let extra_s = self.work_s.map_or(0.0, |work_s| work_s - options.work_s);
+        let frame_bytes = self.frame_bytes.unwrap_or(options.settings.frame_bytes);
+        let extra_s = self.work_s.map_or(0.0, |work_s| work_s - options.settings.work_s);
         let mut host = calibrated.host_for(frame_bytes, extra_s);
         let mut scheme = finding.setup.scheme.clone();
         let (mut notes, mut unpredicted) = (Vec::new(), None);
@@ -145,7 +145,8 @@ impl CheckSetup {
         let unpredicted = unpredicted.or_else(refused);
         let traffic = Traffic { size: FrameSizes::Fixed(frame_bytes), ..finding.setup.traffic.clone() };
         let near_pps = finding.cliff_pps.model.map(|cliff| cliff.value);
-        let (times, loss, seed, packets) = (calibrated.times(), options.loss, options.seed, plan.sim_packets);
+        let (times, loss, seed, packets) =
+            (calibrated.times(), options.settings.loss, options.settings.seed, plan.sim_packets);
         let elsewhere = options.engines.clone();
         let timing = Timing::default();
         let computed = Predictor { host, times, scheme, traffic, loss, seed, packets, near_pps, timing, elsewhere };

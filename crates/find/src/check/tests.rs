@@ -199,7 +199,8 @@ fn loads_below_the_cliff_are_computed_at_their_own_speed() {
 /// A sender that does not reach the cliff: loads are asked nevertheless.
 #[test]
 fn loads_that_are_given_need_no_cliff() {
-    let given = FindOptions { check_loads_pps: vec![20e3, 50e3], ..whole::options() };
+    let mut given = whole::options();
+    given.settings.check_loads_pps = vec![20e3, 50e3];
     let timer = nic("mlx5_core", &[("rx-usecs", 100)]);
     let run = |options: &FindOptions| {
         let mut fake = Fake { ceiling_pps: 60e3, ..Fake::new(200e3, 5) };
@@ -210,7 +211,7 @@ fn loads_that_are_given_need_no_cliff() {
     assert!(why.iter().any(|(engine, _)| *engine == EngineKind::Wire), "{why:?}");
     for engine in [EngineKind::Sim, EngineKind::Wire] {
         let loads = check.below.iter().filter(|point| point.engine == engine).map(|point| point.load_pps);
-        assert_eq!(loads.collect::<Vec<_>>(), given.check_loads_pps, "{engine}");
+        assert_eq!(loads.collect::<Vec<_>>(), given.settings.check_loads_pps, "{engine}");
     }
     assert!(check.delivered_at_2_pps.sim.is_none() && check.delivered_at_2_pps.wire.is_none());
     // Without given loads they are shares of the expected cliff, which this sender does not reach.

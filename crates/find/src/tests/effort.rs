@@ -51,8 +51,8 @@ impl Effort {
 
 /// Number of trials in the plan of [`stages`] after which no search begins.
 fn planned_trials(goal: Goal) -> u32 {
-    let options = super::whole::options();
-    let options = super::super::FindOptions { quick: goal == quick(), ..options };
+    let mut options = super::whole::options();
+    options.settings.quick = goal == quick();
     super::super::plan::Plan::new(&options).most_trials
 }
 

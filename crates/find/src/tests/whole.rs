@@ -11,7 +11,7 @@ use netcliff_host::nic::Nic;
 
 use super::super::plan::{Plan, Progress};
 use super::super::recorder::Recorder;
-use super::super::{FindOptions, Observer, kernel_scheme, scheme, stages};
+use super::super::{FindOptions, Observer, Settings, kernel_scheme, scheme, stages};
 use super::*;
 use crate::calibrate::tests::Exact;
 use netcliff_trial::bench::{Observation, SenderCeiling};
@@ -32,7 +32,7 @@ pub(crate) fn finding() -> Finding {
 }
 
 pub(crate) fn options() -> FindOptions {
-    FindOptions { quick: true, loss: LOSS, ..FindOptions::default() }
+    FindOptions { settings: Settings { quick: true, loss: LOSS, ..Settings::default() }, ..FindOptions::default() }
 }
 
 struct Silent;
@@ -120,7 +120,8 @@ fn a_sender_that_is_too_slow_gives_a_bound_and_no_cliff() {
 #[test]
 fn a_loss_below_a_packet_of_a_trial_is_refused_before_it_is_searched() {
     let mut fake = host(7);
-    let (finding, outcome) = run(&mut fake, &FindOptions { loss: 1e-7, ..options() });
+    let (finding, outcome) =
+        run(&mut fake, &FindOptions { settings: Settings { loss: 1e-7, ..options().settings }, ..options() });
     assert!(outcome.is_err_and(|error| error.to_string().contains("--trial")));
     assert!(finding.searches.is_none() && fake.trials < 30, "{} trials", fake.trials);
 }

@@ -1,7 +1,7 @@
 //! A run of `find` that loads a guest in given settings at given loads.
 
 use netcliff_core::{Arrivals, FrameSizes, Provenance, Traffic};
-use netcliff_find::{CheckSetup, FindOptions, Idle};
+use netcliff_find::{CheckSetup, FindOptions, Idle, Settings};
 use netcliff_packets::schedule;
 use netcliff_trial::rig::{Place, RigOptions};
 
@@ -43,19 +43,22 @@ impl Loaded<'_> {
             other => anyhow::bail!("the sender offers poisson and constant arrivals, not {other}"),
         };
         Ok(FindOptions {
-            quick: true,
-            loss: LOSS,
-            frame_bytes,
-            arrivals,
-            trial_s: Some(TRIAL_S),
-            searches: Some(SEARCHES),
-            seed: self.seed,
+            settings: Settings {
+                quick: true,
+                loss: LOSS,
+                frame_bytes,
+                arrivals,
+                trial_s: Some(TRIAL_S),
+                searches: Some(SEARCHES),
+                seed: self.seed,
+                check_loads_pps: self.loads_pps,
+                command: self.provenance.command.clone(),
+                started_unix_s: self.provenance.started_unix_s,
+                ..Settings::default()
+            },
             idle: Idle::Awake,
             rig: RigOptions { place: Place::Netns, ..RigOptions::default() },
             checks: self.checks,
-            check_loads_pps: self.loads_pps,
-            command: self.provenance.command.clone(),
-            started_unix_s: self.provenance.started_unix_s,
             ..FindOptions::default()
         })
     }
