@@ -126,6 +126,16 @@ pub struct Trend {
     pub notes: Vec<String>,
 }
 
+impl Trend {
+    /// The changes of level that began after this run, each with its figure.
+    pub fn changes_after(&self, run: i64) -> impl Iterator<Item = (&Series, &LevelChange)> {
+        let of = move |series| (series, run);
+        self.series.iter().map(of).flat_map(|(series, run): (&Series, i64)| {
+            series.changes.iter().filter(move |change| change.run > run).map(move |change| (series, change))
+        })
+    }
+}
+
 /// Why there is no trend.
 #[derive(Debug, thiserror::Error)]
 pub enum TrendError {

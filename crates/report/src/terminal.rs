@@ -38,7 +38,7 @@ pub use experiment::experiment;
 pub use forwarding::forwarding;
 pub use headroom::headroom;
 pub use inspection::{inspection, inspection_brief};
-pub use learned::learned;
+pub use learned::{learned, learned_line};
 pub use limits::{limits, limits_brief};
 pub use plot::delivered as plot;
 pub use profile::profile;
@@ -47,7 +47,7 @@ pub use rr::{rr, rr_brief};
 pub use service::service;
 pub use stream::{stream, stream_brief};
 pub use transfers::transfers;
-pub use trend::trend;
+pub use trend::{level_change, trend};
 pub use tuning::plan;
 
 /// A half width of the mean's interval from which the verdicts of `stream` and `rr` doubt it, as a share of the mean.

@@ -15,6 +15,7 @@ use clap::Args;
   netcliff learn --pid 4711 --json | jq '.parts[0].share'
   netcliff headroom --host last-learn  # against what was learnt
   netcliff predict --host last-learn --set application=2us --cliff
+  netcliff learn --port 53 --repeat --name resolver  # from now on
 
 It sends nothing. Time is cut into slices; what a packet costs in softirqs and in the program follows from slices whose
 load differs; the model says at which load each receive CPU, and each thread of the program, gives out if the same
@@ -43,6 +44,15 @@ pub struct LearnArgs {
     /// Keep nothing in the store
     #[arg(long)]
     pub no_save: bool,
+    /// Watch again and again until Ctrl-C: a line for each watch, and one where the cliff changes its level
+    ///
+    /// Each watch is kept under --name [default: learn], so that `watch --metrics 9942 --host last-learn` shows the cliff as it drifts, and
+    /// `results trend NAME` the levels with their changes. A program that starts anew is found again by --port.
+    #[arg(long, conflicts_with = "no_save")]
+    pub repeat: bool,
+    /// Watches to keep, with --repeat: the oldest of that name are removed
+    #[arg(long, value_name = "N", default_value_t = 2016, value_parser = clap::value_parser!(u32).range(8..=1_000_000), requires = "repeat", allow_negative_numbers = true)]
+    pub keep: u32,
 }
 
 /// A time; in addition to the units of all times, `m` is a minute and `d` a day.

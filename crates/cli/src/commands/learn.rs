@@ -1,5 +1,7 @@
 //! `netcliff learn`, and learning for commands that need a cliff where no `find` was made.
 
+mod repeat;
+
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -24,7 +26,6 @@ const SHORT: Duration = Duration::from_secs(15);
 /// Watches and shows what was learnt.
 pub fn run(args: &LearnArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     refuse_name(store, !args.no_save, "leave out --no-save")?;
-    let kept = (!args.no_save).then(|| open_store(store)).transpose()?;
     let options = Options {
         interfaces: args.interfaces.clone(),
         port: args.port,
@@ -35,6 +36,10 @@ pub fn run(args: &LearnArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         command: command_line(),
     };
     let stop = stop_on_signal()?;
+    if args.repeat {
+        return repeat::run(args, store, &options, &stop);
+    }
+    let kept = (!args.no_save).then(|| open_store(store)).transpose()?;
     let mut due = Due::of_a_watch();
     let learned = netcliff_learn::learn(&options, &stop, &mut |progress| {
         if due.is_now() {

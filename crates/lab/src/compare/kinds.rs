@@ -1,6 +1,7 @@
 //! Each kind of run as points with figures.
 
 mod forwarding;
+mod learned;
 mod profile;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use netcliff_transfer::experiments::TransferReport;
 use netcliff_transfer::rr::{Arrivals, Receive, Report, RrRecord, RrRun, RrSample, Settings, Transport};
 
 pub use forwarding::{forwarding, rfc2544};
+pub use learned::learned;
 pub use profile::profile;
 pub use service::service;
 
@@ -227,7 +229,7 @@ pub fn finding(name: String, finding: Finding) -> Measured {
     }
 }
 
-fn calibrated(cost: &Cost) -> Calibrated {
+pub(super) fn calibrated(cost: &Cost) -> Calibrated {
     Calibrated { key: cost.key.clone(), value: cost.figure.value, unit: cost.unit.clone() }
 }
 

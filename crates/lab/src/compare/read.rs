@@ -14,8 +14,6 @@ const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
 /// Name of the content of an empty file.
 const NOTHING: &str = "nothing";
-/// What a run of `learn` holds.
-const LEARNT: &str = "what `learn` found, whose costs `results show` prints (two of them are not compared)";
 
 /// A run as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,6 +196,6 @@ fn of_stored(
         }
         Stored::Rr(run) => kinds::rr(name, run),
         Stored::Profile(profile) => kinds::profile(name, *profile),
-        Stored::Learned(_) => return Err(ReadError::NotOurs { path: name, what: LEARNT.to_owned() }),
+        Stored::Learned(learned) => kinds::learned(name, *learned),
     })
 }

@@ -39,6 +39,18 @@ pub fn learned(learned: &Learned, style: Style) -> String {
     page.finish()
 }
 
+/// A watch as one line of many: `2026-11-28 14:05:00 UTC  at 34 % of 412 kpps (350 kpps to 480 kpps), CPU 1 first`.
+pub fn learned_line(learned: &Learned) -> String {
+    let at = format::date_utc(learned.provenance.started_unix_s);
+    let Some((first, cliff)) = learned.first().zip(learned.cliff_pps()) else {
+        let why = learned.missing.first().map_or("no part has one", |missing| missing.why.as_str());
+        return format!("{at}  no cliff: {why}");
+    };
+    let share = first.share.map_or_else(|| "-".to_owned(), |share| format::share_short(share.value));
+    let lost = if learned.lost.is_empty() { "" } else { ", PACKETS LOST" };
+    format!("{at}  at {share} of {}, {} first{lost}", format::figure(&cliff, Unit::Pps), first.name)
+}
+
 /// `This host is at 34 % of its cliff (27 % to 44 %), and was at 71 % at 2026-11-28 14:05 UTC. CPU 1 gives out first, ...`
 fn answer(learned: &Learned) -> String {
     let Some((first, cliff)) = learned.first().zip(learned.cliff_pps()) else {

@@ -38,6 +38,11 @@ pub fn trend(trend: &Trend, all: bool, style: Style) -> String {
     page.finish()
 }
 
+/// A change of level as one sentence: `cliff of all traffic: -18.2 % (slower) from run 31 on, p 0.003`.
+pub fn level_change(series: &Series, change: &LevelChange) -> String {
+    format!("{}, {}: {}", series.point, words_of(&series.quantity), said(series, change))
+}
+
 fn answer(trend: &Trend, changed: usize) -> String {
     let runs = format::counted(trend.runs.len() as u64, "run");
     let figures = format::counted(trend.series.len() as u64, "figure");
