@@ -55,7 +55,7 @@ pub enum NoNeighbour {
     Silent {
         /// The address.
         address: Ipv4Addr,
-        /// The interface asked.
+        /// Name of the interface.
         interface: String,
     },
     /// The interface cannot be used.

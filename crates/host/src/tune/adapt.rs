@@ -94,7 +94,7 @@ impl Levers {
         &self.levers
     }
 
-    /// Reason, as a sentence, why this process may not change one of them; `None` if it may, as far as can be told
+    /// Reason, as a sentence, why this process may not change one of them; `None` if it may, as far as it is known
     /// before trying.
     pub fn not_permitted(&self) -> Option<String> {
         let refused = |path: &PathBuf| {

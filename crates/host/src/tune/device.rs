@@ -187,7 +187,7 @@ impl Wanted {
 /// would choose the value itself, and a direction of flow control its negotiation.
 ///
 /// # Errors
-/// Why the device cannot have one of them, as far as can be told before trying.
+/// Why the device cannot have one of them, as far as it is known before trying.
 pub fn steps(nic: &Nic, wanted: &[Wanted]) -> Result<Vec<Step>, String> {
     let adaptive = DeviceKey::Coalesce(Coalesce::AdaptiveRx);
     let asked = |key: DeviceKey| wanted.iter().find(|one| one.key == key).copied();

@@ -139,7 +139,7 @@ impl Named {
 /// in force needs no step.
 ///
 /// # Errors
-/// Why the device cannot have one of them, as far as can be told before trying.
+/// Why the device cannot have one of them, as far as it is known before trying.
 pub fn steps(nic: &Nic, wanted: &[Named]) -> Result<Vec<Step>, String> {
     for (at, one) in wanted.iter().enumerate() {
         if wanted[..at].iter().any(|other| other.name() == one.name()) {
