@@ -56,9 +56,9 @@ mod tests {
         assert_eq!(buffer_bytes(&cpu(1 << 30)), 256 << 20);
     }
 
-    /// From a wall of an embedded board to the fastest machine there is, and a cache is not slower than memory: in one
-    /// of eight pairs. A pair is wrong where another program takes the CPU during its second half only; if that is one
-    /// of four, all eight are wrong once in 6e4.
+    /// Plausible bounds: from an embedded board to the fastest machine. A cache is not slower than memory in at least
+    /// one of eight pairs. A pair fails if another program takes the CPU only in its second half; if that happens in
+    /// one of four pairs, all eight fail once in 6e4 runs.
     #[test]
     fn a_rate_that_can_be() {
         let pair = || {

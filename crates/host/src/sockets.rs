@@ -282,7 +282,7 @@ mod tests {
         assert!(Row::of("damaged").is_none());
     }
 
-    /// Our own, found again by inode, and by the process that has it.
+    /// This process's sockets, looked up by inode, and their process.
     #[test]
     fn own_sockets_are_found() {
         let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());

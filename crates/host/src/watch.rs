@@ -315,7 +315,8 @@ mod tests {
     use netcliff_testkit::{Need, has};
     use std::{net::UdpSocket, process::Command};
 
-    /// What a token bucket drops counts once, at its device, although IP counts it, too; and the device has the bucket's rate as its limit.
+    /// Packets dropped by a token bucket count once, at the device, although IP counts them, too. The device's limit is
+    /// the bucket's rate.
     #[test]
     fn a_token_bucket_loses_at_its_device_once() {
         if !has(Need::Netns) {

@@ -408,7 +408,7 @@ mod tests {
         }
     }
 
-    /// Rules that other programs made.
+    /// Rules created by other programs.
     #[test]
     fn other_rules_in_words() {
         let mut rule = Specification::of(&"udp4 dst-port 53 action 2".parse().unwrap(), 0).unwrap();

@@ -355,7 +355,8 @@ mod tests {
         }
     }
 
-    /// A driver whose `rx-usecs` means nothing has no words; a word of one length is one that stays steady for short frames.
+    /// A driver whose `rx-usecs` has no meaning has no adaptive values; an adaptive value with a fixed value for one
+    /// length stays constant for short frames.
     #[test]
     fn rows_agree_with_themselves() {
         for driver in DRIVERS {

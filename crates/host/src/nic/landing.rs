@@ -150,7 +150,7 @@ mod tests {
         // Without counters of queues: the interrupt that rose most.
         let vectors = counts(&[], &[8, 60, 9], &[150, 150]);
         assert_eq!(landing(&vectors, false), Landing { place: Some(Place::Vector(41)), cpu: None });
-        // Spread over queues: nowhere.
+        // If spread over several queues: no place.
         let spread = counts(&[55, 55, 5], &[30, 30, 7], &[150, 150]);
         assert_eq!(landing(&spread, false), Landing::default());
         let one = Nic { rx_queues: Some(1), ..Nic::default() };

@@ -341,7 +341,7 @@ pub mod parameters {
 }
 
 pub mod slot {
-    //! [`slot`]: the PCI Express link that a NIC has, from sysfs.
+    //! [`slot`]: the PCI Express link of a NIC, from sysfs.
 
     use serde::{Deserialize, Serialize};
     use std::path::Path;
@@ -356,8 +356,8 @@ pub mod slot {
         pub lanes: u32,
     }
 
-    /// The link of an interface's device; None for a device without one (veth, virtio, a NIC on another bus). `sys` is where
-    /// sysfs is mounted.
+    /// The link of an interface's device; `None` for a device without such a link (veth, virtio, a NIC on another bus).
+    /// `sys` is where sysfs is mounted.
     pub fn slot(name: &str, sys: &Path) -> Option<Slot> {
         let device = sys.join("class/net").join(name).join("device");
         link(&device, "current")

@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Each driver's choice, step by step, against the figure, for all that a poll may find.
+    /// Each driver's algorithm, step by step, compared with the fixed value, for all that a poll may find.
     #[test]
     fn a_word_comes_to_a_figure_where_frames_have_one_length() {
         let of = |driver: &str, word, speed_mbps, vectors: u32, frame_bytes| {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(nic("igb", &[("rx-usecs", 8)]).under(64).moderation(), Some(Moderation::Fixed(8)));
     }
 
-    /// The latencies among which e1000, e1000e and igb with one vector choose, as they write them.
+    /// The latency classes among which e1000, e1000e and igb with one vector choose, as the drivers define them.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Class {
         Lowest,
@@ -203,7 +203,8 @@ mod tests {
         }
     }
 
-    /// However many packets polls find, in whatever order: below the lengths named the choice never changes, above them it can.
+    /// Whatever polls find, in any order: for frames below these lengths the choice never changes, for longer ones it
+    /// can.
     #[test]
     fn lengths_below_which_no_poll_changes_the_choice() {
         let reached = |word: u32, bytes: u32, leave_bulk: u32| {

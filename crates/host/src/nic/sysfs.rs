@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A device passed through to a guest of QEMU, and the same card outside one, are their makers'.
+    /// A device passed through to a guest of QEMU, and the same card on a real host, have their maker's subsystem.
     #[test]
     fn devices_are_qemus_by_machine_and_subsystem() {
         let root = tempfile::tempdir().unwrap();

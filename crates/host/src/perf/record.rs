@@ -148,7 +148,7 @@ mod tests {
         assert_eq!((sample.pid, sample.tid, sample.time_ns, sample.period), (7, 8, 1234, 99));
         assert_eq!(sample.stack, [0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020]);
         assert_eq!(sample.mode, Mode::Kernel);
-        // A chain that is cut is what there is of it; a head that is cut is no sample.
+        // A truncated call chain gives the addresses present; a truncated header gives no sample.
         let Some(Record::Sample(cut)) = read(SAMPLE, 2, &body[..body.len() - 8], fields) else { panic!("a sample") };
         assert_eq!((cut.stack.len(), cut.mode), (1, Mode::User));
         assert_eq!(read(SAMPLE, 1, &body[..8], fields), None);

@@ -189,7 +189,7 @@ mod tests {
     use nix::sched::{CloneFlags, unshare};
     use std::process::Command;
 
-    /// A view of the whole system from a directory, as a rescue system or a bare root has it.
+    /// Moves into a root directory with all files of the system below it, as in a rescue system or a bare root.
     fn move_into_a_chroot(dir: &Path) {
         let none = None::<&str>;
         unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
@@ -205,7 +205,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        // What is done to the thread's view of files is gone with it.
+        // Changes of the thread's view of files end with the thread.
         let seen = thread::scope(|scope| {
             let in_chroot = scope.spawn(|| {
                 move_into_a_chroot(dir.path());

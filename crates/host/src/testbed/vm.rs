@@ -320,7 +320,7 @@ fn as_kernel_takes(parameters: &str) -> String {
 mod tests {
     use super::*;
 
-    /// `IntMode=1,RxIntDelay=0` would be two values of IntMode, and the kernel refuses the second.
+    /// The kernel would read `IntMode=1,RxIntDelay=0` as two values of IntMode, and refuse the second.
     #[test]
     fn commas_between_parameters_become_blanks() {
         for (given, taken) in [

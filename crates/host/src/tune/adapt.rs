@@ -275,7 +275,7 @@ mod tests {
         levers.all().iter().map(one).collect()
     }
 
-    /// What one part names has the value as found in the other.
+    /// A setting named for one mode only has its present value in the other.
     #[test]
     fn what_differs_between_the_parts() {
         let deferred = named("gro_flush_timeout=50us napi_defer_hard_irqs=2");

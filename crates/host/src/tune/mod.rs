@@ -95,7 +95,7 @@ mod at_risk {
     mod tests {
         use super::*;
 
-        /// What a switch may have moved is written down; what the driver chose before is its own.
+        /// Values that a switch may have changed are recorded; values that the driver chose before are not.
         #[test]
         fn figures_that_a_driver_may_move_are_known() {
             let own = |figures: &[(&str, u32)]| {

@@ -302,7 +302,7 @@ mod tests {
         values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
-    /// A device that has it all, as ice does.
+    /// A device with all of these settings, like ice.
     fn ice() -> Nic {
         Nic {
             name: "eth0".into(),

@@ -119,7 +119,7 @@ mod tests {
             assert!(places(&port, &moved));
             assert_eq!(shares(&port, &[moved]), Some([(0, 0.5), (3, 0.5)].into()));
         }
-        // RPS goes before the interrupt; an empty mask is none.
+        // RPS takes precedence over the interrupt; an empty mask means no RPS.
         let plan = [pinned("eth0-0", "2"), steered(0, "0000000a"), steered(1, "0")];
         assert!(plan.iter().all(|step| places(&port, step)));
         assert_eq!(shares(&port, &plan), Some([(0, 0.5), (1, 0.25), (3, 0.25)].into()));
@@ -128,7 +128,7 @@ mod tests {
         assert!(!places(&port, &steered(2, "1")));
     }
 
-    /// What no interrupt brings is worked on by whoever sends it, unless RPS moves it.
+    /// Packets without an interrupt are processed by the CPU that sends them, unless RPS moves them.
     #[test]
     fn virtual_devices() {
         let mut veth = port(&[], &["0", "0"]);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever takes what, all of it is taken.
+        /// The shares add up to 1.
         #[test]
         fn shares_are_the_whole(cpus in prop::collection::vec(0..16_u32, 1..9), mask in 0..65_536_u32, queue in 0..8_u32) {
             let port = port(&cpus, &vec!["0"; cpus.len()]);

@@ -202,12 +202,12 @@ mod tests {
         let snmp6 = "Ip6InDiscards                   \t4\nUdp6RcvbufErrors                \t7\n";
         let netstat = "TcpExt: ListenOverflows ListenDrops TCPBacklogDrop\nTcpExt: 860 860 3\n";
         assert_eq!(counts(snmp, snmp6, netstat, "entries drop\n01 0a\n01 10\n"), [47, 5, 860, 3, 0, 3, 4, 26]);
-        // A datagram that the full table refused counts at IP, too, and one that a qdisc refused.
+        // A datagram refused by the full table counts at IP, too, like one refused by a qdisc.
         assert_eq!(once_each([47, 5, 860, 3, 0, 20, 9, 26], 1), [47, 5, 860, 3, 0, 0, 2, 26]);
         assert_eq!(counts("", "", "", ""), [0; REASONS.len()]);
     }
 
-    /// A socket that nobody reads loses; the loss has its address and this process.
+    /// A socket that is not read loses packets; the loss names its address and this process.
     #[test]
     fn a_full_receive_buffer_has_a_name() {
         let (reader, sender) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -224,7 +224,8 @@ mod tests {
         assert!(own.pid == Some(std::process::id()) && own.per_s > 1000.0 && at_buffers.per_s >= own.per_s, "{own:?}");
     }
 
-    /// Who watches the host sees what containers lose, with the namespace; the table of sockets is read again only where counters grew.
+    /// On the host, losses of containers are reported with their namespace; the table of sockets is read again only if
+    /// counters increased.
     #[test]
     fn losses_of_another_namespace_have_its_name() {
         let mut spaces = Spaces::default();

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// A thread that never rests has a CPU to itself, and its process is named with its socket.
+    /// A thread that never sleeps has a CPU for itself, and its process is named with its socket.
     #[test]
     fn a_busy_thread_is_named_with_its_socket() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -223,7 +223,7 @@ mod tests {
         let ran = ran_ns(std::process::id(), nix::unistd::gettid().as_raw() as u32).expect("this thread");
         assert!(ran > 10_000_000, "{ran}");
         let programs = before.until(&Threads::now(None), began.elapsed().as_secs_f64());
-        // On a machine where others use every CPU it may have little of one.
+        // On a machine whose CPUs are all in use it may have only a small share of one.
         let Some(own) = programs.iter().find(|program| program.pid == std::process::id() && program.share >= LOOKED_UP)
         else {
             return;

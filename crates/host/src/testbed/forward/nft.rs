@@ -169,7 +169,7 @@ mod tests {
     use netcliff_testkit::{Need, has, has_program};
     use std::process::Command;
 
-    /// What nft lists of a namespace where `loaded` ran.
+    /// Rules that nft lists in a namespace in which `loaded` ran.
     fn listed(name: &str, loaded: impl FnOnce() -> io::Result<()> + Send) -> String {
         let space = Namespace::anonymous(name).unwrap();
         let nft = || Command::new("nft").args(["list", "ruleset"]).output().unwrap();
@@ -178,7 +178,8 @@ mod tests {
         String::from_utf8_lossy(&listed.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// nft reads the rules as they were meant: the most that the command line allows, in their order, and the one that accepts last.
+    /// nft lists the rules as intended: the largest number that the command line allows, in order, with the accepting
+    /// rule last.
     #[test]
     fn nft_lists_what_was_loaded() {
         if !has(Need::Nftables) || !has_program("nft") {
@@ -196,13 +197,13 @@ mod tests {
         assert!(ruleset.ends_with(rules), "{ruleset}");
     }
 
-    /// The port that ends a rule, as nft prints it: 60000, or 0xea60 where it does not know that these bytes are one.
+    /// The port that ends a rule, as nft prints it: 60000, or 0xea60 if it does not know that the bytes are a port.
     fn number(rule: &str) -> u16 {
         let word = rule.split_whitespace().last().unwrap();
         word.strip_prefix("0x").map_or_else(|| word.parse(), |hex| u16::from_str_radix(hex, 16)).unwrap()
     }
 
-    /// The kernel's refusal comes back as its error: nothing is loaded twice.
+    /// A refusal is the kernel's error: the table cannot be created twice.
     #[test]
     fn a_refusal_is_the_kernels_error() {
         if !has(Need::Nftables) {
