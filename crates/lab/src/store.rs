@@ -139,7 +139,7 @@ pub struct Store {
     held: RefCell<Vec<Held>>,
     /// What this process made for it. `None` if the store was there.
     made: Option<Made>,
-    /// The file that was opened. `None` if there was none to read.
+    /// The file that was opened. `None` if it does not exist and was not to be made.
     file: Option<StoreFile>,
 }
 
@@ -217,13 +217,21 @@ impl Store {
         Self::open_as(path, true)
     }
 
-    /// Opens `path` and refuses to change its runs. A store that does not exist is empty and is not made: another process
-    /// that opened the file in between could not begin a run in it once this one had removed it again.
+    /// Opens `path` to change the runs in it. A store that does not exist is empty and is not made: it would be removed
+    /// again, and another process that opened the file in between could not begin a run in it.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
+        Self::open_as(path, false)
+    }
+
+    /// Like [`Store::open_existing`], but refuses to change anything.
     ///
     /// # Errors
     /// As for [`Store::open`].
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
-        let store = Self::open_as(path, false)?;
+        let store = Self::open_existing(path)?;
         store.connection.pragma_update(None, "query_only", true).map_err(|error| store.sql(error))?;
         Ok(store)
     }

@@ -29,7 +29,7 @@ pub struct DeviceCounts {
     /// NET_RX softirqs of all CPUs and all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirqs: Option<u64>,
-    /// Interrupts of the devices; `None` if the devices have none, or if [`Self::and_interrupts`] was not called.
+    /// Interrupts of the devices; `None` if the devices have none, or if they were not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<u64>,
 }

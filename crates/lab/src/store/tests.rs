@@ -248,8 +248,7 @@ fn reading_makes_and_removes_nothing() {
 
     let writer = Store::open(&path).unwrap();
     drop(reader);
-    let reader = Store::open_to_read(&path).unwrap();
-    drop(reader);
+    drop(Store::open_existing(&path).unwrap());
     let run = writer.begin("find", "netcliff find", 1.0).unwrap();
     writer.finish(run, false, None).unwrap();
     let reader = Store::open_to_read(&path).unwrap();
