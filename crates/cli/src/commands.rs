@@ -55,6 +55,11 @@ pub fn open_store(args: &StoreArgs) -> anyhow::Result<Store> {
     Ok(Store::open(&store_path(args)?)?.naming(args.name.clone()))
 }
 
+/// Opens the store that the options name, to read it; it is empty if there is none, and not made.
+pub fn open_store_to_read(args: &StoreArgs) -> anyhow::Result<Store> {
+    Ok(Store::open_to_read(&store_path(args)?)?)
+}
+
 /// Refuses `--name` if nothing is kept.
 pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result<()> {
     match args.name.as_ref().filter(|_| !kept) {

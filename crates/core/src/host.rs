@@ -16,7 +16,7 @@ mod service;
 mod sides;
 
 pub use applications::{Applications, MOST_APPLICATIONS, OneApplication};
-pub use key::{Key, Unit};
+pub use key::{Key, Part, Role, Unit};
 pub use pauses::{PauseTimes, Pauses, Recorded};
 pub use presets::{PRESETS, Preset};
 pub use service::{Empirical, MeasuredTimes, Service};
@@ -38,7 +38,7 @@ pub struct Host {
     /// s = 1/r: mean time of one interrupt, overhead and handler (s).
     #[serde(rename = "interrupt", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub interrupt_s: f64 = 0.0 => Time("interrupt"),
+    pub interrupt_s: f64 = 0.0 => Time("interrupt") as SOFTIRQ,
     /// Mean time of an interrupt that finds NAPI polling already (s). Such interrupts come only from NICs that do not
     /// mask them (those that QEMU emulates). With `interrupt_resume` also the time of an interrupt that comes when NAPI
     /// unmasks. None: equal to `interrupt`.
@@ -50,32 +50,32 @@ pub struct Host {
     /// simulator; elsewhere it is paid before the poll. None: no such part.
     #[serde(rename = "interrupt_resume", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub interrupt_resume_s: Option<f64> = None => Time("interrupt_resume"),
+    pub interrupt_resume_s: Option<f64> = None => Time("interrupt_resume") as RESUME,
     /// Time from the cause of an interrupt to its handler (s); the CPU does other work until then. In a virtual machine
     /// it is the hypervisor's time to deliver the interrupt.
     #[serde(rename = "interrupt_latency", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub interrupt_latency_s: f64 = 0.0 => Time("interrupt_latency"),
+    pub interrupt_latency_s: f64 = 0.0 => Time("interrupt_latency") as WAIT,
     /// Protocol processing per packet, without the part per byte (s).
     #[serde(rename = "protocol", with = "units::time_s")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub protocol_s: f64 = 0.0 => Time("protocol"),
+    pub protocol_s: f64 = 0.0 => Time("protocol") as SOFTIRQ,
     /// Protocol processing per byte of the frame (s).
     #[serde(rename = "per_byte", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub per_byte_s: f64 = 0.0 => Time("per_byte"),
+    pub per_byte_s: f64 = 0.0 => Time("per_byte") as SOFTIRQ,
     /// m: one write to a NIC register, to mask or to unmask (s).
     #[serde(rename = "mask", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub mask_s: f64 = 0.0 => Time("mask"),
+    pub mask_s: f64 = 0.0 => Time("mask") as SOFTIRQ,
     /// o: overhead of one poll (s).
     #[serde(rename = "poll", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub poll_s: f64 = 0.0 => Time("poll"),
+    pub poll_s: f64 = 0.0 => Time("poll") as SOFTIRQ,
     /// t_a: the application's time per packet (s); None: no application is modelled.
     #[serde(rename = "application", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub application_s: Option<f64> = None => Time("application"),
+    pub application_s: Option<f64> = None => Time("application") as APPLICATION,
     /// Several applications that share the CPU, each with its own socket; None: one application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications: Option<Applications> = None => Text("applications"),
@@ -83,21 +83,21 @@ pub struct Host {
     /// application's time.
     #[serde(rename = "context_switch", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub context_switch_s: f64 = 0.0 => Time("context_switch"),
+    pub context_switch_s: f64 = 0.0 => Time("context_switch") as APPLICATION,
     /// Time that protocol processing spends to wake a blocked application (s).
     #[serde(rename = "wakeup", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub wakeup_s: f64 = 0.0 => Time("wakeup"),
+    pub wakeup_s: f64 = 0.0 => Time("wakeup") as SOFTIRQ,
     /// Additional protocol time of a packet when the socket buffer is full, because packets that wait long have left
     /// the caches (s). Proportional to the buffer's filling.
     #[serde(rename = "cold_protocol", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub cold_protocol_s: f64 = 0.0 => Time("cold_protocol"),
+    pub cold_protocol_s: f64 = 0.0 => Time("cold_protocol") as COLD_SOFTIRQ,
     /// Additional application time of a packet when the socket buffer is full (s). Proportional to the buffer's
     /// filling.
     #[serde(rename = "cold_application", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub cold_application_s: f64 = 0.0 => Time("cold_application"),
+    pub cold_application_s: f64 = 0.0 => Time("cold_application") as COLD_APPLICATION,
     /// Protocol time of a packet that is dropped at a full socket buffer, divided by that of a delivered one: 0 to
     /// [`MOST_DROP_COST`]. Above 1 if CPUs contend for the socket's queue while most packets are dropped.
     #[serde(default = "defaults::socket_drop_cost")]
@@ -118,7 +118,7 @@ pub struct Host {
     /// R: mean length of pauses, in which the CPU is taken away (s). None: no pauses, or those of `pause_times`.
     #[serde(rename = "pause", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub pause_s: Option<f64> = None => Period("pause", |host| host.pause_s.or_else(|| Some(host.pauses()?.mean_s))),
+    pub pause_s: Option<f64> = None => Period("pause", |host| host.pause_s.or_else(|| Some(host.pauses()?.mean_s))) as WAIT,
     /// U: mean time from the end of a pause to the start of the next (s), exponentially distributed.
     #[serde(rename = "pause_every", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
@@ -258,6 +258,15 @@ impl Host {
     /// does not have, and for unknown keys.
     pub fn get(&self, key: &str) -> Option<f64> {
         (named(key)?.figure)(self)
+    }
+
+    /// Multiplies each time by the factor that `by` returns for its role; `None` leaves it unchanged.
+    pub fn scale_times(&mut self, by: impl Fn(Role) -> Option<f64>) {
+        for key in TABLE {
+            if let (Some(factor), Some(time_s)) = (by(key.role), key.time_mut(self)) {
+                *time_s *= factor;
+            }
+        }
     }
 
     /// Checks the range of each value, and values that depend on each other.

@@ -65,7 +65,7 @@ pub fn rewrite(observations: &mut [Observation], seams: Seams) {
     }
 }
 
-/// CPU shares at a load that the engines do not have; None without a metered trial.
+/// CPU shares at a load for which the engines have no term; `None` without a metered trial.
 pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBesides> {
     let counts = || observations.iter().filter_map(|observation| observation.counts.as_ref());
     let shares =

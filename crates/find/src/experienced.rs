@@ -1,9 +1,11 @@
-//! The cliff as experienced, by model and simulation: the host's own, lowered by the pauses that its CPU had while it was searched.
+//! Cliffs including disturbances, by model and simulation: the host's own cliff, lowered by the pauses of its CPU
+//! during the search.
 //!
-//! A trial has a highest load at which its pauses lose no more than the target; the cliff is the load that as many trials do not reach
-//! as the definition allows: a quantile over trials. For the model these are the measured trials with their own pauses, as a fluid
-//! through ring and socket; in simulation some of these trials, with the CPU's pauses at their own times. Pauses come in bouts: spread over
-//! all trials they would disturb each of them.
+//! Each trial has a highest load at which its pauses lose no more than the target. The cliff is a quantile of these
+//! loads over the trials, with the share of failing trials that the definition allows. The model takes the measured
+//! trials with their own pauses, as a fluid through ring and socket; the simulator takes some of these trials, with the
+//! CPU's pauses at their own times. Pauses come in bursts: if they were spread over all trials, they would disturb each
+//! of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,29 +23,31 @@ use super::reading;
 use netcliff_mlrsearch::Goal;
 use netcliff_stats::quantile_at;
 
-/// Trials simulated: their median has an interval of 96 %.
+/// Number of simulated trials: the interval of their median has a confidence of 96 %.
 const TRIALS: usize = 15;
-/// Steps of the search for the highest load of a trial by the model.
+/// Number of halvings in the model's search for the highest load of a trial.
 const HALVINGS: u32 = 24;
-/// Resolution of loads in simulation; a trial that passes this little below the host's own cliff is taken to pass there.
+/// Relative resolution of loads in simulation. A trial that passes within this distance below the host's own cliff
+/// counts as passing there.
 const WIDTH: f64 = 0.01;
-/// No load is tried below this share of the host's own cliff.
+/// Lowest load tried, as a share of the host's own cliff.
 const LOWEST: f64 = 0.01;
 /// Shares of the cliff at which the longest pause without loss is reported.
 const BUDGET_SHARES: [f64; 2] = [0.5, 0.9];
 
-/// A trial to simulate.
+/// A measured trial to be simulated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paused {
-    /// Start and length of the pauses of its CPU by their start (s); those that touch are one.
+    /// Pauses of its CPU, in order (start, length; s); adjacent ones are merged.
     spans_s: Vec<(f64, f64)>,
-    /// What it passes without them: the host's own cliff, or what other tasks leave of it (pps).
+    /// Highest load that it can pass without these pauses (pps): the host's own cliff, or less because of other tasks.
     at_most_pps: f64,
 }
 
 impl Paused {
-    /// The simulator has no pause that leaves softirqs running: what other tasks leave of the cliff at `own_pps` is the fluid's answer.
+    /// The trial for simulation. The simulator has no pause during which softirqs run, so the effect of other tasks on
+    /// the cliff at `own_pps` (pps) is computed by the fluid.
     fn of(trial: &[Away], computed: &Predictor, own_pps: f64, goal: &Goal, trial_s: f64) -> Self {
         let (mut spans_s, mut visits) = (Vec::<(f64, f64)>::new(), Vec::new());
         for away in trial {
@@ -59,18 +63,19 @@ impl Paused {
         Self { spans_s, at_most_pps }
     }
 
-    /// A host with these pauses in a trial of this length (s).
+    /// The host with these pauses in a trial of `trial_s` (s).
     fn on(&self, host: &Host, trial_s: f64) -> Result<Host, EngineFailure> {
         let failed = |why: &dyn std::fmt::Display| EngineFailure::Failed(format!("pauses of a trial: {why}").into());
         let times = PauseTimes::recorded(self.spans_s.clone()).map_err(|error| failed(&error))?;
-        // Only for what computes with means; the trial has them at their own times.
+        // For computations with means; the simulated trial has the pauses at their own times.
         let every_s = trial_s / self.spans_s.len() as f64;
         Ok(Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() })
     }
 }
 
-/// The quantile over the highest loads of trials. Two independent errors make its interval: which trials there were, and that of the own cliff, which
-/// moves the figure as it moves the fluid's: `by_fluid` returns the highest loads for an own cliff (pps), `fluid_pps` those at `own`.
+/// Quantile over the highest loads of trials. Its interval combines two independent errors: the choice of trials, and
+/// the error of the own cliff, which moves the quantile as it moves the fluid's. `by_fluid` returns the highest loads
+/// for an own cliff (pps), `fluid_pps` those at `own`.
 fn over_trials(
     highest_pps: &[f64],
     fluid_pps: &[f64],
@@ -88,20 +93,21 @@ fn over_trials(
     Some(Figure::between(found.value, found.value - below, found.value + above, confidence))
 }
 
-/// The highest load that each trial passes as a fluid, of a host whose own cliff is at `own_pps` (pps).
+/// Highest load that each trial passes as a fluid, for a host with its own cliff at `own_pps` (pps).
 fn by_fluid(computed: &Predictor, own_pps: f64, measured: &Measured, goal: &Goal) -> Vec<f64> {
     let highest = |trial: &Vec<Away>| fluid_passes_pps(computed, own_pps, trial, measured.trial_s, goal);
     measured.trials.iter().map(highest).collect()
 }
 
-/// The cliff as experienced by the model, whose own cliff of the host is at `own`; None without a trial.
+/// The model's cliff including disturbances, given the host's own cliff `own` by the model; `None` without a measured
+/// trial.
 pub fn by_model(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
     let fluid = |own_pps: f64| by_fluid(computed, own_pps, measured, goal);
     let highest = fluid(own.value);
     over_trials(&highest, &highest, own, goal.exceed_ratio, fluid)
 }
 
-/// The highest load that a trial passes as a fluid, up to the host's own cliff at `own_pps`.
+/// Highest load (pps) that a trial passes as a fluid, at most the host's own cliff `own_pps`.
 fn fluid_passes_pps(computed: &Predictor, own_pps: f64, trial: &[Away], trial_s: f64, goal: &Goal) -> f64 {
     highest_pps(own_pps, |load_pps| {
         let lost: f64 = Fluid::of(computed, own_pps, load_pps).lost(trial, trial_s).iter().sum();
@@ -109,7 +115,7 @@ fn fluid_passes_pps(computed: &Predictor, own_pps: f64, trial: &[Away], trial_s:
     })
 }
 
-/// The highest load that passes, up to a cliff (pps).
+/// Highest load that passes, at most a cliff (pps).
 fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
     if passes(cliff_pps) {
         return cliff_pps;
@@ -122,9 +128,10 @@ fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// The host's own cliff over that of the same host without any disturbance: the after-effect of disturbances that outlasts the drain
-/// left out by the own reading, such as a full socket whose packets cost more (docs/theory/pauses.md, Two cliffs of one host). By the
-/// fluid, of a host whose undisturbed cliff is at `cliff_pps`, read as the trials of the searches are; None without a usable trial.
+/// The host's own cliff relative to that of the host without any disturbance, by the fluid. It expresses after-effects
+/// of disturbances that last longer than the drain excluded from the own evaluation, such as a full socket whose
+/// packets cost more (docs/theory/pauses.md, Two cliffs of one host). The fluid's host has its undisturbed cliff at
+/// `cliff_pps`, and its trials are evaluated as those of the searches. `None` without a usable trial.
 fn left_behind(
     computed: &Predictor,
     cliff_pps: f64,
@@ -145,7 +152,8 @@ fn left_behind(
     Some(quantile_at(&highest, goal.exceed_ratio)?.value / cliff_pps)
 }
 
-/// Applies the after-effect of disturbances to both engines' own cliffs; returns the undisturbed ones. None without a usable trial.
+/// Applies the after-effect of disturbances to both engines' own cliffs; returns the undisturbed cliffs. `None` without
+/// a usable trial.
 pub fn disturbed(
     computed: &Predictor,
     cliffs: &mut ByEngine<Figure>,
@@ -160,7 +168,8 @@ pub fn disturbed(
     Some(undisturbed)
 }
 
-/// A cliff with that after-effect: the figure moves within its interval, or moves its lower end.
+/// Applies that after-effect to a cliff: moves the value if the result lies within its interval, otherwise lowers the
+/// lower end.
 fn moved(cliff: Figure, share: f64) -> Figure {
     let value = share * cliff.value;
     match cliff.interval {
@@ -169,8 +178,8 @@ fn moved(cliff: Figure, share: f64) -> Figure {
     }
 }
 
-/// A cliff with all pauses, which is at most the host's own: nothing that takes a CPU raises it. Both are quantiles over trials, of which the own
-/// reading leaves some out, so that chance alone may have put it above.
+/// Limits a cliff including disturbances to the host's own: nothing that takes CPU time raises the cliff. Both are
+/// quantiles over trials, of which the own evaluation excludes some, so the former may exceed the latter by chance.
 pub(super) fn at_most(experienced: Figure, own: Option<Figure>) -> Figure {
     let Some(own) = own.filter(|own| experienced.value > own.value) else { return experienced };
     let Some(ends) = experienced.interval else { return Figure::exact(own.value) };
@@ -178,7 +187,8 @@ pub(super) fn at_most(experienced: Figure, own: Option<Figure>) -> Figure {
     Figure::between(own.value, ends.low.min(own.value), ends.high.min(highest).max(own.value), ends.confidence)
 }
 
-/// The cliff as experienced in simulation, whose own cliff of the host is at `own`; None if `stop` was set meanwhile.
+/// The simulated cliff including disturbances, given the host's own cliff `own` by simulation; `None` if `stop` was
+/// set.
 ///
 /// # Errors
 /// The simulator does not support the point.
@@ -199,7 +209,7 @@ pub fn in_simulation(
     Ok(found.and_then(|highest| over_trials(&highest, &fluid(own.value), own, goal.exceed_ratio, fluid)))
 }
 
-/// The highest load that each trial passes in simulation (pps); None if `stop` is set.
+/// Highest load that each trial passes in simulation (pps); `None` if `stop` is set.
 ///
 /// # Errors
 /// The simulator does not support the point.
@@ -225,7 +235,7 @@ pub fn highest_of_trials(
     trials.par_iter().enumerate().map(highest).collect()
 }
 
-/// A simulated trial: one measured trial's pauses, the same at every load.
+/// A simulated trial, with the pauses of a measured trial at every load.
 struct Trial<'a> {
     paused: &'a Predictor,
     goal: &'a Goal,
@@ -240,7 +250,7 @@ impl Trial<'_> {
         Ok(engine.trial_loss(&self.paused.sim_point(load_pps), self.number, packets)? <= self.goal.loss_ratio)
     }
 
-    /// The highest load that it passes, up to `most_pps`; None once `stop` is set.
+    /// Highest load (pps) that it passes, at most `most_pps`; `None` if `stop` is set.
     fn highest(&self, most_pps: f64, stop: &AtomicBool) -> Result<Option<f64>, EngineFailure> {
         let (mut low, mut high) = (LOWEST * most_pps, most_pps);
         if self.passes((1.0 - WIDTH) * most_pps)? {
@@ -257,24 +267,25 @@ impl Trial<'_> {
     }
 }
 
-/// The simulated trials of [`highest_of_trials`], as they are sent to the process that computes.
+/// The simulated trials of [`highest_of_trials`], in the form sent to the computing process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Job {
     /// Trials with pauses.
     Trials {
-        /// Without the pauses.
+        /// The predictor, without the pauses.
         computed: Box<Predictor>,
-        /// The pauses of each trial, which a host that is sent does not hold.
+        /// Pauses of each trial, which the serialised host does not contain.
         paused: Vec<Paused>,
-        /// What a trial passes.
+        /// Goal that a passed trial meets.
         goal: Goal,
         /// Length of a trial (s).
         trial_s: f64,
     },
 }
 
-/// Both engines' cliffs as experienced, if they have an own cliff and `stop` is not set; and why the simulator failed, if it did.
+/// Both engines' cliffs including disturbances, if they have an own cliff and `stop` is not set; also the reason if the
+/// simulator failed.
 pub fn by_engines(
     computed: &Predictor,
     own: &ByEngine<Figure>,
@@ -296,7 +307,7 @@ pub fn by_engines(
     (ByEngine { model, sim, wire: None }, failure)
 }
 
-/// The longest pauses without loss at shares of a cliff, with how many pauses were longer where they were measured.
+/// Longest pauses without loss at shares of a cliff, with the number of longer pauses if pauses were measured.
 pub fn budget(computed: &Predictor, cliff_pps: f64, measured: Option<&Measured>) -> Vec<PauseBudget> {
     let at = |share: f64| {
         let load_pps = share * cliff_pps;

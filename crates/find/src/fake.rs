@@ -1,8 +1,8 @@
-//! A host whose cliff is known, to test `find` on ([`Fake`]), and a bench that has its trials made otherwise ([`Through`]). All randomness
-//! follows from the seed.
+//! A simulated host with a known cliff, for tests of `find` ([`Fake`]), and a bench whose trials a closure makes
+//! ([`Through`]). All randomness follows from the seed.
 //!
-//! A fluid: frames come at the load, wait in a buffer, and are served at the host's capacity unless its CPU is paused; the sender may
-//! be stalled and then sends at once what became due.
+//! The host is a fluid: frames arrive at the load, wait in a buffer, and are served at the host's capacity while its
+//! CPU is not paused. The sender may stall, and then sends all overdue frames at once.
 
 use netcliff_core::verdict::TesterCounts;
 use netcliff_core::{Figure, Loss, Outcome};
@@ -14,16 +14,16 @@ use netcliff_stats::chance::Chance;
 use netcliff_trial::bench::{Bench, Counts, Observation, SenderCeiling, Slot, Slots, Span};
 use netcliff_trial::trial::{Outside, TrialError, TrialSpec};
 
-/// Step of the fluid (s).
+/// Time step of the fluid (s).
 const STEP_S: f64 = 0.25e-3;
 const SLOT_S: f64 = 0.01;
-/// Turns of the loop that keeps it awake, before any drift.
+/// Speed of the loop that keeps the CPU awake, before any drift (iterations/s).
 const TURNS_PER_S: f64 = 3e6;
 
-/// Times at which something happens at random: exponential times between, exponential lengths.
+/// Random events: exponential intervals and exponential lengths.
 #[derive(Debug, Clone, Copy)]
 pub struct Random {
-    /// Mean time between the end of one and the start of the next (s).
+    /// Mean time from the end of one event to the start of the next (s).
     pub every_s: f64,
     /// Mean length (s).
     pub mean_s: f64,
@@ -36,9 +36,9 @@ pub struct Fake {
     pub capacity_pps: f64,
     /// Standard deviation of a trial's capacity over the median.
     pub soft: f64,
-    /// Past its capacity it serves capacity^2 / load.
+    /// Whether it serves capacity^2 / load beyond its capacity.
     pub livelock: bool,
-    /// Packets its buffer holds.
+    /// Size of its buffer (packets).
     pub buffer: f64,
     /// Pauses of its CPU, and whether a meter reports them.
     pub pauses: Option<Random>,
@@ -47,17 +47,17 @@ pub struct Fake {
     pub stalls: Option<Random>,
     /// Change of the capacity from the first trial to the 100th, as a share.
     pub drift: f64,
-    /// In this share of the trials the capacity is lower by that share.
+    /// (share of the trials, relative amount by which the capacity is lower in them).
     pub low_state: Option<(f64, f64)>,
-    /// Initial costs of its packets, as a meter would report them; None: there is no meter.
+    /// Initial costs of its packets, as reported by its meter; `None`: it has no meter.
     pub costs: Option<Costs>,
-    /// What the sender reaches (pps).
+    /// Highest rate of the sender (pps).
     pub ceiling_pps: f64,
-    /// Every trial after so many fails, as if its agent had died.
+    /// Number of trials after which all fail, as if the agent had died.
     pub dies_after: Option<u32>,
-    /// Trials made.
+    /// Number of trials so far.
     pub trials: u32,
-    /// The random numbers.
+    /// The random number generator.
     pub chance: Chance,
 }
 
@@ -82,12 +82,12 @@ impl Fake {
         }
     }
 
-    /// Where a trial of (s) loses more than `loss` in half of the cases, without pauses and drift (pps).
+    /// Load (pps) at which half of the trials of `trial_s` (s) lose more than `loss`, without pauses and drift.
     pub fn cliff_pps(&self, trial_s: f64, loss: f64) -> f64 {
         (self.capacity_pps + self.buffer / trial_s) / (1.0 - loss)
     }
 
-    /// The share of `trials` trials at a load that lose more than `loss`, all counts.
+    /// Share of `trials` trials at a load that lose more than `loss`, counting all frames.
     pub fn exceeding(&self, spec: &TrialSpec, loss: f64, trials: u32) -> f64 {
         let mut fake = self.clone();
         let lost = (0..trials).filter(|_| fake.observe(spec, false).is_ok_and(|o| o.loss() > loss));
@@ -106,12 +106,12 @@ impl Fake {
         self.capacity_pps * drifted * state * soft
     }
 
-    /// Speed of the next trial over that of the first.
+    /// Speed of the next trial relative to the first.
     fn speed(&self) -> f64 {
         1.0 + self.drift * f64::from(self.trials) / 100.0
     }
 
-    /// Spans of random times within so many seconds.
+    /// Random events within `seconds`.
     fn spans(&mut self, random: Option<Random>, seconds: f64) -> Vec<Span> {
         let mut spans = Vec::new();
         let Some(Random { every_s, mean_s }) = random else { return spans };
@@ -131,12 +131,13 @@ struct Fluid {
     served_pps: f64,
     buffer: f64,
     queue: f64,
-    /// Sent, lost and late, by slots.
+    /// (sent, lost, late) by slots.
     slots: Vec<[f64; 3]>,
 }
 
 impl Fluid {
-    /// `arrivals` reach the host in a step that serves `served`; those that overflow the buffer were due in `slot`.
+    /// One step: `arrivals` reach the host, which serves `served`. Frames that overflow the buffer are booked as lost
+    /// in `slot`.
     fn step(&mut self, arrivals: f64, served: f64, slot: usize) {
         let queue = self.queue + arrivals;
         let room = self.buffer + served;
@@ -168,10 +169,10 @@ impl Fluid {
     }
 }
 
-/// By steps of the fluid: whether its middle lies in a span.
+/// For each step, whether its middle lies in a span.
 fn steps_in(spans: &[Span], steps: usize) -> Vec<bool> {
     let mut within = vec![false; steps];
-    // The first step whose middle is not before it.
+    // The first step whose middle is not before the time.
     let first = |at_s: f64| ((at_s / STEP_S - 0.5).ceil().max(0.0) as usize).min(steps);
     for span in spans {
         within[first(span.from_s)..first(span.from_s + span.length_s)].fill(true);
@@ -179,7 +180,7 @@ fn steps_in(spans: &[Span], steps: usize) -> Vec<bool> {
     within
 }
 
-/// Of a trial with two packets a poll, of which every tenth wakes the application.
+/// Counts of a trial with two packets per poll, in which every tenth poll wakes the application.
 fn counts(costs: Costs, speed: f64, elapsed_s: f64, packets: f64) -> Counts {
     let (polls, wakeups) = (packets / 2.0, packets / 20.0);
     Counts {
@@ -208,7 +209,7 @@ impl Bench for Fake {
         let speed = self.speed();
         let turns_per_s = Some(TURNS_PER_S * speed);
         let capacity = self.capacity_now();
-        // Below its capacity it could serve more than comes.
+        // Below its capacity the host could serve more than arrives.
         let served_pps = if load_pps > capacity { delivered_pps(load_pps, capacity, self.livelock) } else { capacity };
         let (pauses, stalls) = (self.spans(self.pauses, spec.seconds), self.spans(self.stalls, spec.seconds));
         let slots = vec![[0.0; 3]; (spec.seconds / SLOT_S).ceil() as usize];
@@ -280,11 +281,11 @@ impl Bench for Fake {
     }
 }
 
-/// A bench whose trials `observe` makes on `host`, which answers all else.
+/// A bench whose trials are made by `observe`; `host` answers all other calls.
 pub struct Through<B, F> {
-    /// What is loaded.
+    /// The host under load.
     pub host: B,
-    /// A trial of it.
+    /// Makes a trial of the host.
     pub observe: F,
 }
 

@@ -1,5 +1,6 @@
-//! A trial as a fluid: packets come at a load, wait in the ring and then in the socket. Protocol processing comes first and hands the socket what
-//! it takes from the ring; the application has the time that it leaves. Both take longer, the fuller the socket is.
+//! A trial as a fluid: packets arrive at a load, wait in the ring and then in the socket. Protocol processing has
+//! priority and moves packets from the ring to the socket; the application has the remaining time. Both take longer per
+//! packet the fuller the socket is.
 
 use netcliff_model::pauses;
 use netcliff_packets::generator::SLOT_NS;
@@ -9,28 +10,28 @@ use netcliff_trial::bench::Span;
 
 /// Length of a slot (s).
 pub const SLOT_S: f64 = SLOT_NS as f64 * 1e-9;
-/// Steps a slot: 0.1 ms, a tenth of what a ring of 1000 packets bridges at 1 Mpps.
+/// Steps per slot: 0.1 ms each, a tenth of the time in which a ring of 1000 packets fills at 1 Mpps.
 const STEPS: usize = 100;
 const STEP_S: f64 = SLOT_S / STEPS as f64;
 
 /// An interval without the CPU, or without the application.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Away {
-    /// The CPU was paused: nothing ran.
+    /// The CPU was paused, so that nothing ran.
     Cpu(Span),
-    /// Another task had the CPU: softirqs ran, the application did not.
+    /// Another task had the CPU: softirqs ran, and the application did not.
     Application(Span),
 }
 
 impl Away {
-    /// When.
+    /// The interval.
     pub fn at(&self) -> &Span {
         match self {
             Self::Cpu(at) | Self::Application(at) => at,
         }
     }
 
-    /// The part from 0 to `trial_s`.
+    /// The part of the interval between 0 and `trial_s`; its length is 0 or negative if there is no overlap.
     pub fn within(self, trial_s: f64) -> Self {
         let clip = |at: Span| {
             let from_s = at.from_s.max(0.0);
@@ -46,7 +47,7 @@ impl Away {
 /// Intervals in which the host's CPU did not work for the application, in trials of one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// The intervals of each trial, by their start.
+    /// Intervals of each trial, by start.
     pub trials: Vec<Vec<Away>>,
     /// Length of a trial (s).
     pub trial_s: f64,
@@ -70,7 +71,7 @@ impl Measured {
         self.trials.iter().flatten().filter_map(paused).collect()
     }
 
-    /// At most `count` of the trials, evenly from the least to the most disturbed one.
+    /// At most `count` of the trials, chosen evenly from the least to the most disturbed.
     pub fn some(&self, count: usize) -> Vec<&Vec<Away>> {
         let away_s = |trial: &[Away]| trial.iter().map(|away| away.at().length_s).sum::<f64>();
         let mut trials: Vec<&Vec<Away>> = self.trials.iter().collect();
@@ -80,13 +81,13 @@ impl Measured {
     }
 }
 
-/// A host at a load.
+/// A host under a load.
 pub struct Fluid {
     pub load_pps: f64,
-    /// Time of a packet in protocol processing, and what a full socket adds (s).
+    /// Protocol time of a packet, and the additional time if the socket is full (s).
     pub service_s: f64,
     pub cold_service_s: f64,
-    /// Time of a packet in the application, if there is one, and what a full socket adds (s).
+    /// Application time of a packet, if an application is modelled, and the additional time if the socket is full (s).
     pub application_s: Option<f64>,
     pub cold_application_s: f64,
     pub ring: f64,
@@ -101,7 +102,8 @@ struct Queues {
 }
 
 impl Fluid {
-    /// A host that serves `served_pps` while its socket is empty: what else it does than protocol and application is spread over both.
+    /// A host that serves `served_pps` while its socket is empty. CPU time for anything except protocol processing and
+    /// application is distributed over both in proportion.
     pub fn of(computed: &Predictor, served_pps: f64, load_pps: f64) -> Self {
         let host = &computed.host;
         let (service_s, application_s) = (host.service_s(computed.frame_bytes()), host.mean_application_s());
@@ -117,7 +119,7 @@ impl Fluid {
         }
     }
 
-    /// Packets that a trial with these times away loses, by slots.
+    /// Packets lost by a trial with these intervals, by slots.
     pub fn lost(&self, trial: &[Away], trial_s: f64) -> Vec<f64> {
         let steps = (trial_s / STEP_S).round() as usize;
         let paused_s = taken_s(trial.iter().filter(|away| matches!(away, Away::Cpu(_))), steps);
@@ -130,7 +132,8 @@ impl Fluid {
         slots
     }
 
-    /// Packets lost in a step in which the CPU runs for `cpu_s`, of which at most `at_most_s` are the application's.
+    /// Packets lost in a step in which the CPU runs for `cpu_s` (s), of which the application may use at most
+    /// `at_most_s`.
     fn step(&self, queues: &mut Queues, cpu_s: f64, at_most_s: f64) -> f64 {
         let full = (queues.socket / self.socket).min(1.0);
         let service_s = self.service_s + full * self.cold_service_s;
@@ -154,7 +157,7 @@ fn overflow(queue: &mut f64, places: f64) -> f64 {
     lost
 }
 
-/// Time of each step that these intervals take (s).
+/// Time that these intervals take from each step (s).
 fn taken_s<'a>(trial: impl Iterator<Item = &'a Away>, steps: usize) -> Vec<f64> {
     let mut taken_s: Vec<f64> = vec![0.0; steps];
     for away in trial {

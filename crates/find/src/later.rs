@@ -1,4 +1,5 @@
-//! What a run measures after its own stages, on testbeds of their own: other set-ups ([`super::check`]) and suggestions ([`super::tried`]).
+//! Measurements after the stages of a run, each on a testbed of its own: other set-ups ([`super::check`]) and
+//! suggestions ([`super::tried`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use netcliff_trial::bench::Highest;
 use netcliff_trial::rig::{Rig, RigOptions};
 use netcliff_trial::wire_bench::WireBench;
 
-/// A link whose settings were changed passes packets after this: copper negotiates 1000 Mbit/s for 2 to 4 s, and this host waits until its
-/// own end is up.
+/// Longest wait until a link passes packets after a change of its settings: copper negotiates 1000 Mbit/s for 2 to 4 s,
+/// and this host waits until its own end is up.
 const LINK_TIME: Duration = Duration::from_secs(5);
 
-/// What the later measurements need from the run.
+/// Inputs of the later measurements.
 pub struct Later<'a, 'p> {
     pub options: &'a FindOptions,
     pub plan: &'a Plan,
@@ -28,12 +29,12 @@ pub struct Later<'a, 'p> {
     pub switch: &'a mut HostIdle,
     pub stop: &'a Arc<AtomicBool>,
     pub progress: &'a RefCell<Progress<'p>>,
-    /// What could not be set back after a measurement, in sentences.
+    /// Sentences on settings that could not be restored after a measurement.
     pub left: Vec<String>,
 }
 
 impl Later<'_, '_> {
-    /// Runs `work` on a testbed built with these options, which ends with it; there is one at a time.
+    /// Runs `work` on a testbed built with these options and then ends the testbed; only one testbed exists at a time.
     pub fn on<T>(
         &mut self,
         rig: &RigOptions,
@@ -59,12 +60,12 @@ impl Later<'_, '_> {
         work(self, &mut Recorder::new(&mut bench).by(&clock), rig)
     }
 
-    /// Reports the next stage.
+    /// Reports the start of a stage.
     pub fn stage(&self, name: &str) {
         self.progress.borrow_mut().stage(name);
     }
 
-    /// True if the user stopped the run, which is then partial.
+    /// Whether the user stopped the run; if so, marks the finding as partial.
     pub fn is_stopped(&self, finding: &mut Finding) -> bool {
         let stopped = self.stop.load(Ordering::Relaxed);
         finding.partial |= stopped;
@@ -72,7 +73,7 @@ impl Later<'_, '_> {
     }
 }
 
-/// The highest load that could be offered.
+/// Highest load that could be offered.
 pub fn highest(finding: &Finding) -> Highest {
     stages::highest(finding).unwrap_or(Highest::of_sender(f64::INFINITY))
 }

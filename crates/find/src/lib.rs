@@ -95,18 +95,18 @@ pub struct FindOptions {
     pub capture: Option<Arc<Capture>>,
     /// Whether the host's CPU may halt.
     pub idle: Idle,
-    /// CPU accounting.
+    /// Method of CPU accounting.
     pub cpu: Preference,
     /// The testbed.
     pub rig: RigOptions,
     /// Set-ups to predict with this calibration and then to measure.
     pub checks: Vec<CheckSetup>,
-    /// Where the engines compute.
+    /// Process in which the engines compute.
     pub engines: Elsewhere,
 }
 
 impl FindOptions {
-    /// The length of every frame, FCS included (bytes); None: a capture's are sent.
+    /// Length of every frame, FCS included (bytes); `None` if a capture is sent.
     fn one_length(&self) -> Option<u32> {
         self.capture.is_none().then_some(self.settings.frame_bytes)
     }
@@ -116,20 +116,20 @@ impl FindOptions {
 pub trait Observer {
     /// A stage began.
     fn stage(&mut self, name: &str);
-    /// A trial is under way: its load (pps), and the share of the planned time that has passed.
+    /// A trial is running: its load (pps), its elapsed and its planned time (s).
     fn trial(&mut self, load_pps: f64, elapsed_s: f64, planned_s: f64);
-    /// A record is finished and can be kept.
+    /// A record is complete and can be stored.
     fn record(&mut self, record: &Record);
 }
 
-/// A number rounded up to two digits, so that it can be given as it is printed.
+/// Rounds up to two digits, so that the printed number can be given as an option.
 fn two_digits_up(value: f64) -> f64 {
     let places = 1 - value.log10().floor() as i32;
     let unit = 10f64.powi(places.abs());
     if places >= 0 { (value * unit).ceil() / unit } else { (value / unit).ceil() * unit }
 }
 
-/// A trial that is too short to resolve the loss that defines the cliff.
+/// A trial is too short to resolve the loss that defines the cliff.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "--loss {}: a trial of {} at {}, about the most this host delivers, sends {packets:.0} packets, one of which is {} of them; give \
@@ -146,7 +146,7 @@ pub struct Unresolved {
 }
 
 impl Unresolved {
-    /// Refuses a goal whose loss is below one packet of a trial at this load (pps).
+    /// Refuses a goal whose loss is less than one packet of a trial at this load (pps).
     fn check(goal: &Goal, load_pps: f64) -> Result<(), Self> {
         let (loss, trial_s) = (goal.loss_ratio, goal.final_trial_s);
         let packets = load_pps * trial_s;
@@ -169,24 +169,24 @@ pub enum FindError {
     /// The search goal is invalid.
     #[error(transparent)]
     Goal(#[from] Invalid),
-    /// A check changes a device where there is none.
+    /// A check changes a device's settings on a testbed that has no changeable device.
     #[error(
         "--check {setup}: {key} is a setting of an interface, and the testbed's own are not changed: measure in a guest, \
          --testbed vm:e1000e, or between two hosts, --if IF --from HOST"
     )]
     NoDevice {
-        /// The check.
+        /// Name of the check.
         setup: String,
-        /// The setting.
+        /// Name of the setting.
         key: &'static str,
     },
 }
 
-/// Refuses options before anything is made: an invalid goal, CPUs that do not exist, a testbed that is not permitted, checks that change
-/// a device where none may be changed.
+/// Checks options before anything is changed: an invalid goal, CPUs that do not exist, a testbed that is not permitted,
+/// checks that change a device whose settings may not be changed.
 ///
 /// # Errors
-/// The first of these.
+/// The first of these that applies.
 pub fn check(options: &FindOptions) -> Result<(), FindError> {
     Plan::new(options).goal.check()?;
     for setup in &options.checks {
@@ -242,7 +242,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     drop(run);
     add_account(&mut finding, &rig, bench.account());
     drop(bench);
-    // The checks build testbeds of their own, and there is one at a time.
+    // The checks build testbeds of their own, and only one testbed may exist at a time.
     drop(rig);
     let later = basis.as_ref().map(|basis| Later {
         options,
@@ -259,7 +259,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     Ok(finding)
 }
 
-/// Runs everything requested; what was not reached is in `missing` with the reason.
+/// Makes all requested later measurements; those not reached are in `missing` with the reason.
 fn measure_later(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
     let stopped = finding.partial;
     let Some(mut later) = later.filter(|_| !stopped) else {
@@ -281,12 +281,12 @@ fn missing_try(tries: bool, finding: &mut Finding, why: &str) {
     }
 }
 
-/// How latency is taken between two hosts, whose clocks are not compared.
+/// Method of latency measurements between two hosts; their clocks are not compared.
 const LATENCY_METHOD: &str = "one-way within the host under test: kernel receive timestamp to the application's read, one clock; the wire and \
                               the sender are not in it; round trips: a frame's intended send time to the arrival of the application's answer \
                               at the host that sends, its clock";
 
-/// What generators on other hosts and the device under test did.
+/// Adds the counters of generators on other hosts and of the device under test.
 fn add_account(finding: &mut Finding, rig: &Rig, account: &Account) {
     let Some(between) = rig.between() else { return };
     finding.generator.each = account.generators();
@@ -294,7 +294,7 @@ fn add_account(finding: &mut Finding, rig: &Rig, account: &Account) {
     finding.host.limits.extend(account.allowance());
 }
 
-/// A finding without figures: the host and the configuration.
+/// A finding with host and configuration, and without results.
 fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let inventory = Inventory::of_this_host();
     let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
@@ -346,12 +346,12 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     }
 }
 
-/// A host's CPUs, as its findings name them: `2 x AMD EPYC`.
+/// Describes a host's CPUs for its findings: `2 x AMD EPYC`.
 pub fn cpu_name(inventory: &Inventory) -> String {
     format!("{} x {}", inventory.cpu.online.len(), inventory.cpu.model.as_deref().unwrap_or("unknown CPU"))
 }
 
-/// A host's kernel, likewise: `Linux 6.18.44`.
+/// Describes a host's kernel for its findings: `Linux 6.18.44`.
 pub fn kernel_name(inventory: &Inventory) -> String {
     format!("Linux {}", inventory.kernel.release.as_deref().unwrap_or("of unknown release"))
 }
@@ -391,7 +391,7 @@ fn traffic(options: &FindOptions) -> Traffic {
     }
 }
 
-/// The trial all others vary.
+/// The trial of which all others are variations.
 fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
     TrialSpec {
         rate_pps: 1.0,
@@ -429,14 +429,14 @@ impl From<TrialError> for Halt {
 
 fn missing(finding: &mut Finding, figure: FigurePath, why: impl Into<String>) {
     let missing = Missing { figure, why: why.into() };
-    // Each load of a sweep says the same.
+    // Every load of a sweep would add the same reason.
     if !finding.missing.contains(&missing) {
         finding.missing.push(missing);
     }
 }
 
 mod rough {
-    //! A rough estimate of where the host loses much and of what it serves: start of calibration and search.
+    //! A rough estimate of the load with heavy loss and of the host's capacity: start of calibration and search.
 
     use netcliff_core::verdict::Void;
 
@@ -446,7 +446,7 @@ mod rough {
     use netcliff_trial::bench::{Bench, Observation};
     use netcliff_trial::trial::{TrialError, TrialSpec};
 
-    /// One short trial judges a load, and what it loses is far past any noise.
+    /// One short trial decides on a load; its loss must far exceed any noise.
     const GOAL: Goal = Goal {
         final_trial_s: 0.15,
         initial_trial_s: 0.15,
@@ -455,22 +455,22 @@ mod rough {
         exceed_ratio: 0.5,
         width: 0.2,
     };
-    /// Load before the first trial (s): a host that did nothing is slow at first, by its clock and caches, or by an emulator that translates code when
-    /// it runs for the first time.
+    /// Duration of load before the first trial (s): an idle host is slow at first, because of its clock and caches, or
+    /// because an emulator translates code at its first execution.
     pub const WARM_UP_S: f64 = 2.0;
-    /// Trial time after which the search ends with what it has (s).
+    /// Total time of trials after which the search ends with its present bounds (s).
     const AT_MOST_S: f64 = 4.0;
 
     /// Estimates from a few short trials.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub struct Rough {
-        /// Where loss becomes gross (pps), to a fifth.
+        /// Load at which loss becomes heavy (pps), within a fifth.
         pub cliff_pps: f64,
-        /// Most that was delivered (pps).
+        /// Highest delivered rate (pps).
         pub capacity_pps: f64,
     }
 
-    /// Searches these loads.
+    /// Searches the loads in `range`.
     pub fn search(bench: &mut dyn Bench, base: &TrialSpec, range: Range) -> Result<Rough, TrialError> {
         let warm_up = TrialSpec { seconds: WARM_UP_S, rate_pps: range.max_pps, ..base.clone() };
         let start_pps = carried_pps(&bench.observe(&warm_up, false)?);
@@ -479,7 +479,8 @@ mod rough {
             number += 1;
             let spec = TrialSpec { seconds, rate_pps, seed: base.seed + number, ..base.clone() };
             let observation = bench.observe(&spec, false)?;
-            // Only a starting point: a delayed sender does not void it, one that did not reach the load does.
+            // Only a starting point: a delayed sender does not void the trial; a sender that did not reach the load
+            // does.
             let trial =
                 Trial { load_pps: rate_pps, duration_s: seconds, sent: observation.sent, lost: observation.sides.lost };
             let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));
@@ -497,8 +498,8 @@ mod rough {
         Ok(Rough { cliff_pps, capacity_pps: served.fold(cliff_pps, f64::max) })
     }
 
-    /// What a host carries that lost in a trial far above it: between what it delivered and the load that came, as in a
-    /// livelock. None if nothing came.
+    /// Estimated capacity of a host after a trial far above it: between the delivered rate and the offered load, as in
+    /// a livelock. `None` if nothing was delivered.
     fn carried_pps(seen: &Observation) -> Option<f64> {
         let (sent_pps, share) = (seen.sent as f64 / seen.spec.seconds, 1.0 - seen.loss());
         Some(sent_pps * share.sqrt()).filter(|pps| *pps > 0.0)
@@ -506,7 +507,7 @@ mod rough {
 }
 
 mod round_trips {
-    //! Round trips between two hosts, in trials of their own, because an answer costs the host under test time.
+    //! Round trips between two hosts, in separate trials, because an answer takes CPU time of the host under test.
 
     use netcliff_core::finding::RoundTripsAt;
 
@@ -519,7 +520,8 @@ mod round_trips {
     use netcliff_trial::trial::{TrialError, TrialSpec};
 
     impl Run<'_, '_> {
-        /// Measures them around this cliff (pps), at loads up to the highest (pps), where the load comes from another host.
+        /// Measures round trips at shares of this cliff (pps), up to the highest load (pps), if the load comes from
+        /// another host.
         pub(super) fn round_trips(&mut self, centre_pps: f64, highest_pps: f64) -> Result<(), Halt> {
             if self.options.rig.between.is_none() {
                 return Ok(());
@@ -568,7 +570,7 @@ mod round_trips {
 }
 
 mod scheme {
-    //! The scheme of what is under test, as its kernel and its device are set.
+    //! The scheme of the host under test, from the settings of its kernel and device.
 
     use netcliff_core::Scheme;
     use netcliff_host::inventory::Inventory;
@@ -578,13 +580,14 @@ mod scheme {
 
     use netcliff_trial::rig::Between;
 
-    /// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.
+    /// The scheme of process_backlog if `backlog`, else of a device's NAPI, with this kernel's weight and budget.
     pub fn of_kernel(inventory: &Inventory, backlog: bool) -> Scheme {
         Scheme::Napi(inventory.napi(backlog))
     }
 
-    /// The scheme of reception by a device, its moderation included, and what is to be known of it, a sentence each. `frame_bytes`: of all frames, where they have
-    /// one length, to which a word of `rx-usecs` may come.
+    /// The scheme of reception by a device, with its moderation, and sentences on parts that the scheme lacks.
+    /// `frame_bytes`: length of all frames, if they have one length; an adaptive `rx-usecs` may then reach a fixed
+    /// value.
     pub(super) fn of_device(
         inventory: &Inventory,
         device: &Nic,
@@ -598,17 +601,18 @@ mod scheme {
         (Scheme::Napi(napi), word.into_iter().chain(lacks).chain(beside).collect())
     }
 
-    /// Whether the scheme has all that the device does before it interrupts.
+    /// Whether the scheme includes all of the device's interrupt moderation.
     pub(super) fn has_known_moderation(between: &Between, frame_bytes: Option<u32>) -> bool {
         !between.is_backlog() && under(between.nic(), frame_bytes).napi_moderation().is_ok()
     }
 
-    /// The device with the figure to which a word of `rx-usecs` comes under these frames.
+    /// The device with the fixed value that an adaptive `rx-usecs` reaches under these frames.
     pub(super) fn under(nic: &Nic, frame_bytes: Option<u32>) -> Nic {
         frame_bytes.map_or_else(|| nic.clone(), |bytes| nic.under(bytes))
     }
 
-    /// What a word of `rx-usecs` comes to under frames of this length.
+    /// Describes the fixed value that an adaptive `rx-usecs` reaches under frames of this length; `None` if it reaches
+    /// none.
     fn word_of(device: &Nic, frame_bytes: u32) -> Option<String> {
         let Word { word, usecs } = device.word_under(frame_bytes)?;
         let driver = device.driver.as_deref().unwrap_or("its driver");

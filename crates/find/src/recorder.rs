@@ -1,4 +1,4 @@
-//! A [`Bench`] that records of each trial of a run what disturbed it and how fast the machine was.
+//! A [`Bench`] that records the disturbances and the machine's speed in each trial of a run.
 
 mod summary;
 
@@ -12,21 +12,22 @@ use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, RoundTrips, SenderCeiling, Span, Visit};
 use netcliff_trial::trial::{Outside, TrialError, TrialSpec};
 
-/// Loss up to which a trial's packets are taken to have cost what undisturbed ones do.
+/// Loss up to which a trial's packets count as having undisturbed costs.
 const LITTLE_LOSS: f64 = 0.01;
-/// Share of the highest such load from which on costs are those of the cliff: a packet costs less, the more a poll finds.
+/// Share of the highest such load above which costs count as those at the cliff: a packet costs less, the more packets
+/// a poll finds.
 const HIGH_LOADS: f64 = 0.7;
 
-/// What the trials are for.
+/// Purpose of trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     Rough,
     Calibration,
-    /// Loads of a check that its cliff is not among.
+    /// Trials of a check below its cliff.
     Below,
     Search,
     Sweep,
-    /// A trial with the CPU idling the other way.
+    /// A trial in the other idle mode.
     Idle,
 }
 
@@ -49,7 +50,7 @@ pub struct Recorder<'a> {
     began: Instant,
     clock: Clock,
     stage: Stage,
-    /// Costs, with the trial that they were calibrated for.
+    /// Calibrated costs, and the trial that they apply to.
     calibrated: Option<(Costs, TrialSpec)>,
     seen: Vec<Seen>,
 }
@@ -67,7 +68,7 @@ struct Seen {
     /// Lengths of the pauses of the sender's CPU and of its stalls (s).
     sender: Option<Vec<f64>>,
     stalls: Vec<f64>,
-    /// Other tasks on the host's CPU.
+    /// Visits of other tasks to the host's CPU.
     visits: Option<Vec<Visit>>,
     steal_share: f64,
     packet_s: Option<f64>,
@@ -80,7 +81,7 @@ impl<'a> Recorder<'a> {
         Self { bench, began, clock, stage: Stage::Rough, calibrated: None, seen: Vec::new() }
     }
 
-    /// Books the seconds of its trials by this clock.
+    /// Counts the time of its trials with this clock.
     #[must_use]
     pub fn by(self, clock: &Clock) -> Self {
         Self { clock: clock.clone(), ..self }
@@ -91,14 +92,14 @@ impl<'a> Recorder<'a> {
         self.calibrated = Some((costs, base));
     }
 
-    /// See [`Speed::slowness`].
+    /// CPU time of a trial relative to its expected costs, see [`Speed::slowness`]; `None` if no costs apply.
     fn slowness_of(&self, seen: &Seen) -> Option<f64> {
         let (costs, base) = self.calibrated.as_ref()?;
-        // Trials that lost much count, too: of loads near the cliff they are the slow ones.
+        // Trials with much loss count, too: near the cliff they are the slow ones.
         costs.slowness(seen.counts.as_ref().filter(|_| is_like(&seen.spec, base))?, seen.loss)
     }
 
-    /// Trials from now on belong to this stage.
+    /// Assigns trials from now on to this stage.
     pub fn enter(&mut self, stage: Stage) {
         self.stage = stage;
     }
@@ -110,7 +111,7 @@ impl<'a> Recorder<'a> {
         self.seen.push(seen);
     }
 
-    /// Logs a trial, for `NETCLIFF_LOG=debug`: where in it packets were lost, and how its CPU time was split.
+    /// Logs a trial, for `NETCLIFF_LOG=debug`: the time of its losses, and its CPU shares.
     fn log(&self, observation: &Observation, seen: &Seen) {
         let counts = seen.counts.clone().unwrap_or_default();
         let Counts { elapsed_s, protocol_s, interrupt_s, application_s, idle_s, other_s, .. } = counts;
@@ -153,20 +154,22 @@ impl<'a> Recorder<'a> {
         );
     }
 
-    /// Pauses of the host's CPU and visits of other tasks in the searches' trials of this length (s); None if not measured.
+    /// Pauses of the host's CPU and visits of other tasks in the searches' trials of this length (s); `None` if they
+    /// were not measured.
     pub fn in_searches(&self, trial_s: f64) -> Option<Measured> {
         let asked = |seen: &&Seen| seen.stage == Stage::Search && seen.spec.seconds == trial_s;
         let trials: Vec<Vec<Away>> = self.seen.iter().filter(asked).filter_map(Seen::away).collect();
         (!trials.is_empty()).then(|| Measured::of(trials, trial_s))
     }
 
-    /// The searches' trials of the calibrated set-up that show the costs near the cliff: those that lost next to nothing, at the
-    /// higher ones of their loads or, where these are too few, at all of them, and those that kept the socket full. Behind a NIC packets of the former are warm.
+    /// Trials of the searches with the calibrated set-up that show costs near the cliff: those with almost no loss, at
+    /// the higher of their loads or, if those are too few, at all of them, and those that kept the socket full. With a
+    /// NIC, only trials with warm packets are among the former.
     pub fn at_present(&self) -> Trials {
         self.of_stages(&[Stage::Search])
     }
 
-    /// The same with a check's trials below its cliff.
+    /// Like [`Self::at_present`], with a check's trials below its cliff added.
     pub fn near_and_below(&self) -> Trials {
         self.of_stages(&[Stage::Search, Stage::Below])
     }
@@ -211,18 +214,18 @@ impl Seen {
     }
 }
 
-/// The same frames and the same work.
+/// Whether frames and work are equal.
 fn is_like(spec: &TrialSpec, base: &TrialSpec) -> bool {
     (spec.work_s, spec.frame_bytes) == (base.work_s, base.frame_bytes)
 }
 
 impl Seen {
-    /// Its counts; None if no packet was taken or read.
+    /// Its counts; `None` if no packet was processed or read.
     fn told(&self) -> Option<Counts> {
         self.counts.clone().filter(|c| c.packets > 0.0 && c.delivered > 0.0)
     }
 
-    /// When the application had no CPU; None if pauses were not measured.
+    /// Intervals in which the application had no CPU; `None` if pauses were not measured.
     fn away(&self) -> Option<Vec<Away>> {
         let visits = self.visits.iter().flatten().map(|visit| Away::Application(visit.at));
         Some(self.host.as_ref()?.iter().copied().map(Away::Cpu).chain(visits).collect())
@@ -241,7 +244,7 @@ impl Bench for Recorder<'_> {
     }
 
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        // Flat out it measures the whole time.
+        // A trial at the sender's maximum measures during its whole time.
         self.clock.trial(f64::INFINITY, || self.bench.ceiling(frame_bytes))
     }
 

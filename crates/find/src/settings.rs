@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Settings of a `find`, as the command line gives them and as a client sends them to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// About a minute on two cores.
+    /// Whether to take about a minute on two cores, with fewer and shorter trials.
     pub quick: bool,
     /// Loss fraction that defines the cliff.
     pub loss: f64,
@@ -14,25 +14,25 @@ pub struct Settings {
     pub frame_bytes: u32,
     /// Arrival process.
     pub arrivals: Arrivals,
-    /// CPU time the application spends a packet beyond reading it (s).
+    /// Configured CPU time of the application per packet, in addition to reading it (s).
     pub work_s: f64,
-    /// Receive buffer to ask for (bytes).
+    /// Requested receive buffer (bytes).
     pub receive_buffer_bytes: u64,
-    /// Repeats of each load; `None`: as [`super::Plan::new`] says.
+    /// Repeats of each load; `None`: the default of [`super::Plan::new`].
     pub repeats: Option<u32>,
-    /// Length of one measurement (s); `None`: as [`super::Plan::new`] says.
+    /// Length of one measurement (s); `None`: the default of [`super::Plan::new`].
     pub trial_s: Option<f64>,
-    /// Length of the trials that judge a load in a search (s); `None`: as [`super::Plan::new`] says.
+    /// Length of the trials that decide on a load in a search (s); `None`: the default of [`super::Plan::new`].
     pub duration_sum_s: Option<f64>,
     /// Share of the trials at the cliff that may lose more than `loss`; `None`: half of them.
     pub exceed: Option<f64>,
-    /// Relative width at which a search ends; `None`: as [`super::Plan::new`] says.
+    /// Relative width at which a search ends; `None`: the default of [`super::Plan::new`].
     pub width: Option<f64>,
-    /// Searches for the cliff; `None`: as [`super::Plan::new`] says.
+    /// Number of searches for the cliff; `None`: the default of [`super::Plan::new`].
     pub searches: Option<u32>,
     /// Seed of everything random.
     pub seed: u64,
-    /// Loads at which a check of the device's settings is measured besides (pps); empty: three shares of its cliff.
+    /// Loads below the cliff at which a check of the device's settings is measured (pps); empty: three shares of its cliff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check_loads_pps: Vec<f64>,
     /// Whether the most promising suggestion is measured, too.
@@ -43,7 +43,7 @@ pub struct Settings {
     pub started_unix_s: f64,
 }
 
-/// As `netcliff find` without options.
+/// The settings of `netcliff find` without arguments.
 impl Default for Settings {
     fn default() -> Self {
         Self {

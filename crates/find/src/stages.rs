@@ -32,49 +32,51 @@ const UNCALIBRATED: [FigurePath; 3] = [
     FigurePath::Of(EngineFigure::Cliff, Some(EngineKind::Sim), None),
 ];
 
-/// The computed cliff says where to search if it is within this factor of the rough one.
+/// The computed cliff determines the loads of the search if it is within this factor of the rough one.
 const NEAR: f64 = 1.5;
-/// Load of the trials of both ways of idling, as a share of the cliff: the CPU still halts often, and a queue of pauses shows.
+/// Load of the trials in both idle modes, as a share of the cliff: the CPU still halts often, and queues caused by
+/// pauses are visible.
 const IDLE_SHARE: f64 = 0.75;
-/// Loads computed at once: an answer of the model takes one CPU and 100 MB.
+/// Number of loads computed in parallel: an evaluation by the model takes one CPU and 100 MB.
 const AT_ONCE: usize = 4;
 /// Shares of the cliff at which latency is reported.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
 
-/// What the checks are based on.
+/// Results that the checks use.
 #[derive(Debug, Clone)]
 pub struct Basis {
     /// The costs.
     pub calibrated: Calibrated,
-    /// What the calibrated host serves (pps).
+    /// Capacity of the calibrated host (pps).
     pub capacity_pps: f64,
-    /// What its trials told of when interrupts come.
+    /// Interrupt timing, estimated from its trials.
     pub timing: Timing,
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Run<'a, 'p> {
     pub options: &'a FindOptions,
     pub plan: &'a Plan,
     pub bench: Recorder<'a>,
     pub progress: &'a RefCell<Progress<'p>>,
-    /// Set by the user to stop; computing looks at it between loads, measuring all the time.
+    /// Set by the user to stop. Computations check it between loads, measurements continually.
     pub stop: &'a AtomicBool,
     pub finding: &'a mut Finding,
-    /// Share of the searches' slots that the host's own cliff leaves out.
+    /// Share of the searches' time slots that the host's own cliff excludes.
     pub left_out: f64,
-    /// Packets come from a NIC's own NAPI.
+    /// Whether packets come from a NIC's own NAPI.
     pub behind_nic: bool,
-    /// They come from a NIC whose moderation the scheme holds: what its interrupts take to arrive can be told.
+    /// Whether packets come from a NIC whose moderation the scheme expresses, so that the latency of its interrupts can
+    /// be estimated.
     pub behind_known_moderation: bool,
-    /// What trials told so far of when interrupts come, where moderation is known.
+    /// Interrupt timing estimated so far; empty if the moderation is unknown.
     pub timing: Timing,
-    /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
+    /// Idle mode of the host's CPU in this run, and the switch that changes it; `None` if it cannot be changed.
     pub idle: Option<(&'a mut dyn Switch, Idle)>,
 }
 
 impl Run<'_, '_> {
-    /// Runs all stages; returns what the checks that follow are based on, if there is a calibration.
+    /// Runs all stages; returns the results that the checks use, `None` without a calibration.
     ///
     /// # Errors
     /// A trial cannot resolve the loss that defines the cliff.
@@ -85,7 +87,7 @@ impl Run<'_, '_> {
             Ok(calibrated) => Ok(calibrated),
             Err(Halt::Unresolved(unresolved)) => Err(unresolved),
             Err(halt) => {
-                // Whatever ended it, its stages are not all there.
+                // Whatever ended the run, some of its stages are missing.
                 self.finding.partial = true;
                 if let Halt::Failed(why) | Halt::Changed(why) = halt {
                     missing(self.finding, FigurePath::Engine(EngineKind::Wire), why);
@@ -172,7 +174,7 @@ impl Run<'_, '_> {
         }))
     }
 
-    /// The cliff that simulation, or else the model, expects.
+    /// Expected cliff (pps) by simulation, or else by the model; `None` if neither has one.
     fn expected(&self) -> Option<f64> {
         let cliff = &self.finding.cliff_pps;
         cliff.sim.or(cliff.model).map(|figure| figure.value)
@@ -268,7 +270,8 @@ impl Run<'_, '_> {
         if cliffs.stopped { Err(Halt::Stopped) } else { Ok(cliffs) }
     }
 
-    /// Predicts both engines' cliffs as experienced from the pauses of the searches' trials; missing if pauses were not measured.
+    /// Predicts both engines' cliffs including disturbances from the pauses in the searches' trials; reports them as
+    /// missing if pauses were not measured.
     fn as_experienced(
         &mut self,
         computed: &Predictor,
@@ -298,7 +301,8 @@ impl Run<'_, '_> {
         if self.stop.load(Ordering::Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
     }
 
-    /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike; all of them, by load.
+    /// Makes metered trials at multiples of the cliff, interleaved so that drift affects all loads equally; returns all
+    /// trials, by load.
     fn sweep(&mut self, centre_pps: f64, highest: Highest, seams: Option<Seams>) -> Result<Vec<Observation>, Halt> {
         let base = TrialSpec { seconds: self.plan.sweep_s, ..base(self.options, self.plan) };
         let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
@@ -341,7 +345,8 @@ impl Run<'_, '_> {
         outcome.map(|()| seen.into_iter().flatten().collect())
     }
 
-    /// A trial past the cliff of which every packet is accounted for. It is apart from the others, because to be told of each drop costs time.
+    /// Makes a trial beyond the cliff in which every packet is accounted for. It is separate from the others because
+    /// tracing drops takes CPU time.
     fn ledger(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<(), Halt> {
         self.stage("accounting for the packets of a trial");
         let rate_pps = (2.0 * centre_pps).min(ceiling_pps);
@@ -354,7 +359,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// A short trial each way of idling.
+    /// Makes a short trial in each idle mode.
     fn other_idle(&mut self, rate_pps: f64) -> Result<(), Halt> {
         let Some((switch, idle)) = &mut self.idle else { return Ok(()) };
         let spec = TrialSpec { rate_pps, seed: self.options.settings.seed + 70_000, ..base(self.options, self.plan) };
@@ -362,7 +367,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// A trial that is not void, or the last of a few that were.
+    /// Returns the first trial that is not void, or the last of a few void ones.
     fn valid(&mut self, spec: &TrialSpec) -> Result<Observation, TrialError> {
         let mut observation = self.bench.observe(spec, true)?;
         for repeat in 1..=verdict::REPEATS {
@@ -382,7 +387,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// A record at a load; None without a calibrated host, which a point must name.
+    /// A record at a load; `None` without a calibrated host, which a point needs.
     fn record(&self, engine: EngineKind, load_pps: f64, outcome: Outcome) -> Option<Record> {
         let host =
             self.finding.searched_host.clone().or_else(|| Some(self.finding.calibration.as_ref()?.host.clone()))?;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::finding::{ByEngine, CliffSensitivity};
 use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::{EngineFailure, Figure, Host};
-use netcliff_model::sensitivity::{COSTS, Cost, cliff_slopes};
+use netcliff_model::sensitivity::{Cost, cliff_slopes, costs};
 
 use super::engines::Predictor;
 use super::stages::Run;
@@ -52,7 +52,7 @@ impl Sureness {
         resampled: &[Resampled],
     ) -> Result<Self, EngineFailure> {
         let hosts = Hosts { calibrated, resampled };
-        let keys: Vec<&str> = COSTS.iter().filter(|cost| hosts.have(cost)).map(|cost| cost.key).collect();
+        let keys: Vec<&str> = costs().filter(|cost| hosts.have(cost)).map(|cost| cost.key()).collect();
         let slopes = cliff_slopes(&computed.point(cliff_pps), &keys, |points| computed.losses(points))?;
         let parts: Vec<Part> = slopes.iter().filter_map(|slope| Part::of(*slope, &hosts)).collect();
         let mut ratios: Vec<f64> =
@@ -154,7 +154,7 @@ struct Part {
 impl Part {
     /// None if one of the hosts lacks the cost.
     fn of((key, slope): (&'static str, f64), hosts: &Hosts<'_>) -> Option<Self> {
-        let cost = COSTS.iter().find(|cost| cost.key == key)?;
+        let cost = costs().find(|cost| cost.key() == key)?;
         let own = cost.of(hosts.calibrated)?;
         let changes: Option<Vec<f64>> =
             hosts.resampled.iter().map(|drawn| Some(slope * (cost.of(&drawn.host)? - own))).collect();

@@ -152,7 +152,7 @@ mod tests {
         Quotas::now(root, [(7, 1), (8, 1)].into_iter(), before)
     }
 
-    /// A pod's quota limits its container; groups without a quota, and groups that did not run, are left out.
+    /// A pod's quota limits its container. Groups without a quota, and groups that did not run, are omitted.
     #[test]
     fn the_limit_of_a_group_above_counts() {
         let dir = tempfile::tempdir().expect("room");
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(throttled(root, "7"), Some(19));
     }
 
-    /// Version 1 counts in another hierarchy; in a container the path is that of the host, and the mount begins at the
+    /// Version 1 counts in another hierarchy. In a container the path is the host's, and the mount starts at the
     /// container.
     #[test]
     fn version_1_and_containers() {

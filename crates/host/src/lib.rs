@@ -1,4 +1,4 @@
-//! This machine: what it is, what it counts, and how it is changed without leaving a trace.
+//! This machine: its hardware and settings, its counters, and how it is changed and restored.
 //!
 //! Where to start:
 //!
@@ -15,52 +15,52 @@
 //! - [`system`]: the calls that differ between Linux and BSD.
 //! - [`serving`]: the programs that read the packets of a port: their threads, and how full their sockets are.
 //! - [`setting`]: one thing that can be set, read, written and set back.
-//! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
+//! - [`device`]: a device's offloads, coalescing and MTU, changed for the time of a measurement.
 //! - [`files`]: files that others may have written, read up to a limit.
 //! - [`tune`]: which settings serve an objective, applied through the journal.
 //! - [`ground`]: changes of devices, addresses and CPUs during a measurement.
-//! - [`mod@watch`]: the host between two readings.
+//! - [`mod@watch`]: what the host did between two snapshots of its counters.
 //! - [`testbed`]: sender and host under test as two network namespaces joined by a veth pair.
 //! - [`xdp`]: programs on a port that hand its frames to sockets.
-//! - [`journal`]: every change to the machine is written down before it is made, so that it can be
-//!   undone by the next start even after `kill -9`.
+//! - [`journal`]: a record of every change to the machine, written before the change, so that the next start can undo
+//!   it even after `kill -9`.
 //!
 //! # The testbeds
 //!
 //! `host::testbed::netns` makes two network namespaces joined by veth. The sender's packets enter the kernel by
-//! AF_PACKET; RPS steers reception to the CPU under test: interrupt (IPI) > softirq (`process_backlog`) >
-//! application, the three priorities of the theory. Every change to the host is journalled and synced before it is
-//! made; the next start undoes what a killed run left. `host::cpu` accounts for CPU time by eBPF, procfs or a soaker
-//! thread and always says which.
+//! AF_PACKET; RPS steers reception to the CPU under test: interrupt (IPI) > softirq (`process_backlog`) > application,
+//! the three priorities of the theory. Every change to the host is journalled and synced before it is made; the next
+//! start undoes what a killed run left. `host::cpu` accounts for CPU time by eBPF, procfs or a soaker thread, and
+//! always names the method.
 //!
-//! `host::testbed::vm` boots a guest of QEMU with a NIC that a real driver drives; this program is its only one and
-//! serves as `netcliff agent --stdio` by a virtio port (`cli::commands::guest`), and `find::of` drives it as
-//! any other host. The NIC's wire is a tap in an anonymous namespace. QEMU gets its initramfs, tap and sockets as
-//! descriptors and dies with the thread that started it, so that no name stays. Experiments with `[[device]]`
-//! (`cli::commands::run::device`) and `advise --try` ask such a guest for settings and loads as checks of one `find`
-//! (`FindOptions::check_loads_pps`). What QEMU's NICs do otherwise than Intel's is `scheme::Gap`
-//! (`sim::schemes::linux::gaps`; the naive referee has no part in it); which of it a guest's NIC has,
-//! `host::nic::scheme` decides by the version in the name of QEMU's machine.
+//! `host::testbed::vm` boots a guest of QEMU with a NIC that a real driver drives. netcliff is the guest's only program
+//! and serves as `netcliff agent --stdio` by a virtio port (`cli::commands::guest`); `find::of` drives it as any other
+//! host. The NIC's wire is a tap in an anonymous namespace. QEMU gets its initramfs, tap and sockets as descriptors and
+//! dies with the thread that started it, so that no name stays. Experiments with `[[device]]`
+//! (`cli::commands::run::device`) and `advise --try` send such a guest settings and loads as checks of one `find`
+//! (`FindOptions::check_loads_pps`). `scheme::Gap` describes where QEMU's NICs differ from Intel's
+//! (`sim::schemes::linux::gaps`; the naive referee does not model it); `host::nic::scheme` decides which of it a
+//! guest's NIC has, by the version in the name of QEMU's machine.
 //!
 //! # Drops
 //!
-//! `host::drops` counts at the kernel's tracepoint skb:kfree_skb (`bpf/drops.bpf.c`), names reasons from the
-//! kernel's BTF and places from its symbols, and has the rules of what to do. A filter (`core::filter`, tcpdump's
-//! language, pure) is compiled to steps that the programs walk over the words of a header (`bpf/skb.h`; `core` has
-//! the same walk for tests). `host::drops::ledger` puts reasons, counters and what the ends know together as a
+//! `host::drops` counts at the kernel's tracepoint skb:kfree_skb (`bpf/drops.bpf.c`), names reasons from the kernel's
+//! BTF and places from its symbols, and has the rules of what to do. A filter (`core::filter`, tcpdump's language,
+//! pure) is compiled to steps that the programs walk over the words of a header (`bpf/skb.h`; `core` has the same walk
+//! for tests). `host::drops::ledger` combines reasons, counters and the counts of sender and receiver into a
 //! `core::ledger::Ledger`; `trial::ledger` makes the trial that has it, for `find` (`wire_bench::ledger`), `rfc2544`
-//! (`rfc2544::kernel::ledger`; the tester's namespaces count as far as the tap of a device, where the sink takes
-//! frames) and datagrams of `stream` (`stream::ledger`). In addition a ledger reads perf's count of the same
-//! tracepoint (`drops::witness`, `perf`): what a kernel does not show to programs is named.
+//! (`rfc2544::kernel::ledger`; the tester's namespaces count up to the tap of a device, where the sink takes frames)
+//! and datagrams of `stream` (`stream::ledger`). A ledger also reads perf's count of the same tracepoint
+//! (`drops::witness`, `perf`) and names drops that a kernel does not show to programs.
 //!
 //! # Changes during a measurement
 //!
-//! `host::ground` hears from the kernel (rtnetlink, device events) when a device, an address or a CPU changes;
-//! `trial::stand` asks it after each transfer, test and trial, together with the threads that were moved off their CPU
-//! (`packets::thread::astray`). A change makes the result partial and is named. In the end the devices and addresses
-//! are also read as they are, under the kernel's lock of all devices, so that a change is not missed because the
-//! kernel had not reported it yet. An agent watches its own host for its client (`remote::ground`, a service that an
-//! older one does not offer: the report then says that the far end was not watched).
+//! `host::ground` receives the kernel's notices (rtnetlink, device events) of changes of a device, an address or a CPU;
+//! `trial::stand` reads it after each transfer, test and trial, together with the threads that were moved off their CPU
+//! (`packets::thread::astray`). A change makes the result partial and is named. At the end the devices and addresses
+//! are also read directly, under the kernel's lock of all devices, so that a change is not missed because the kernel
+//! had not reported it yet. An agent watches its own host for its client (`remote::ground`; older agents do not offer
+//! this service, and the report then says that the far end was not watched).
 
 #[cfg(have_bpf)]
 mod bpf;

@@ -19,9 +19,9 @@ use crate::rtnl::Rtnl;
 
 /// Most frames of a trial: each has a bit in the kernel.
 pub const MOST_FRAMES: u64 = 1 << 27;
-/// Longest frame without FCS (bytes): a page has room for it, its headroom and what the kernel keeps next to it.
+/// Longest frame without FCS (bytes). The frame, its headroom and the kernel's own data fit one page.
 pub const LONGEST: usize = 3_300;
-/// Room for the headers of a stream (bytes): Ethernet, a tag, IPv4, UDP.
+/// Largest total size of a stream's headers (bytes): Ethernet, a tag, IPv4, UDP.
 pub const PREFIX_BYTES: usize = 48;
 
 /// The frames that the programs make and count.
@@ -37,7 +37,7 @@ pub struct Frames {
     pub prefixes: Vec<Vec<u8>>,
 }
 
-/// A trial.
+/// A trial to be sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trial {
     /// Marks the trial's frames.
@@ -48,32 +48,33 @@ pub struct Trial {
     pub gap_ns: f64,
     /// Frames that leave together.
     pub batch: u32,
-    /// Time after the first frame's after which no batch begins \[ns\]. The first frame's time is that of the program's first run.
+    /// Time after the first frame's at which no further batch begins \[ns\]. The first frame's time is that of the
+    /// program's first run.
     pub most_ns: u64,
     /// Index of the port that sends, in the network namespace of the thread that sends.
     pub port: u32,
     /// Whether the counting program takes the latency of each frame, which costs a reading of the clock.
     pub measures: bool,
-    /// The frame whose latency is kept.
+    /// Number of the frame whose latency is recorded; `None`: no frame's.
     pub tagged: Option<u64>,
 }
 
-/// How far a trial is, and how its batches left.
+/// Progress of a trial, and how its batches left.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Frames handed to the port.
     pub frames: u64,
-    /// Whether the time was over before all frames had left.
+    /// Whether the time ended before all frames had left.
     pub over: bool,
-    /// When the first and the last batch left [ns of `CLOCK_MONOTONIC`]; 0: none did.
+    /// Times at which the first and the last batch left [ns of `CLOCK_MONOTONIC`]; 0: no batch left.
     pub span_ns: [u64; 2],
-    /// Batches by how long after the time of their last frame they left: ns, and their number.
+    /// Batches by their delay beyond the time of their last frame: (ns, number).
     pub beyond: Vec<(u64, u64)>,
-    /// Batches by how much the gap before them differed from that between two frames.
+    /// Batches by the difference between the gap before them and that between two frames: (ns, number).
     pub apart: Vec<(u64, u64)>,
 }
 
-/// What arrived.
+/// What the counting program received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Different frames of the trial, intact.
@@ -84,11 +85,11 @@ pub struct Counted {
     pub reordered: u64,
     /// Frames of the trial that were modified on the path.
     pub corrupt: u64,
-    /// Frames of others, which the kernel gets.
+    /// Frames of others, which the program passes on to the kernel.
     pub foreign: u64,
-    /// Frames by latency: ns, and their number. Empty unless it is measured.
+    /// Frames by latency: (ns, number). Empty unless it is measured.
     pub latency: Vec<(u64, u64)>,
-    /// Latency of the tagged frame \[ns\].
+    /// Latency of the tagged frame \[ns\]; `None` if it did not arrive or no frame was tagged.
     pub tagged_ns: Option<u64>,
 }
 
@@ -102,7 +103,7 @@ pub struct PortCounts {
 }
 
 impl PortCounts {
-    /// Of an interface in the thread's network namespace.
+    /// Reads the counters of an interface in the thread's network namespace.
     ///
     /// # Errors
     /// There is no such interface, or the kernel does not report them.
@@ -112,13 +113,13 @@ impl PortCounts {
         Ok(Self { left: stats.tx_packets, refused: stats.tx_dropped })
     }
 
-    /// What happened since `before`.
+    /// Returns the increase since `before`.
     pub fn since(self, before: Self) -> Self {
         Self { left: self.left.saturating_sub(before.left), refused: self.refused.saturating_sub(before.refused) }
     }
 }
 
-/// Middle of a cell of the programs' tables \[ns\]: eight to each power of two.
+/// Middle of a cell of the programs' tables \[ns\]: eight cells to each power of two.
 #[cfg_attr(not(have_bpf), allow(dead_code, reason = "the tables are the programs'"))]
 fn middle_ns(cell: usize) -> u64 {
     if cell < 16 {

@@ -6,25 +6,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Least and most for one of the two buffers (bytes): past every cache of a desktop, and no burden for a small host.
+/// Smallest and largest size of one of the two buffers (bytes): larger than every cache of a desktop, and affordable on
+/// a small host.
 const BUFFER_BYTES: (u64, u64) = (32 << 20, 256 << 20);
 
-/// A buffer that the last cache cannot hold: four times its size, within limits (bytes).
+/// Size of a buffer that the last-level cache cannot hold: four times the cache, at least 32 MiB and at most 256 MiB
+/// (bytes).
 pub fn buffer_bytes(cpu: &Cpu) -> usize {
     let last = cpu.caches.iter().filter_map(|cache| cache.size_bytes).max().unwrap_or(0);
     (4 * last).clamp(BUFFER_BYTES.0, BUFFER_BYTES.1) as usize
 }
 
-/// Bytes that one CPU, the calling thread's, moves through memory a second while it copies: each byte is read and written,
-/// so counts twice. The best pass of `time`: whatever disturbs only slows. Other CPUs may add to it, so that the host's
-/// memory can do more, never less.
+/// Measures the bytes per second that one CPU, the calling thread's, moves through memory while it copies. Each byte is
+/// read and written and so counts twice. Returns the best pass within `time`, because disturbances only slow a pass.
+/// The host's memory can do more if other CPUs use it, too; never less.
 ///
-/// None: memory for the two buffers is not available.
+/// `None`: memory for the two buffers is not available.
 pub fn copy_bytes_per_s(buffer_bytes: usize, time: Duration) -> Option<f64> {
     let zeroed = || -> Option<Vec<u8>> {
         let mut buffer = Vec::new();
         buffer.try_reserve_exact(buffer_bytes).ok()?;
-        // Not zero, or all pages would be the kernel's one page of zeros.
+        // A value other than zero: all zero pages would be the kernel's one shared page.
         buffer.resize(buffer_bytes, 1);
         Some(buffer)
     };
@@ -54,9 +56,9 @@ mod tests {
         assert_eq!(buffer_bytes(&cpu(1 << 30)), 256 << 20);
     }
 
-    /// From a wall of an embedded board to the fastest machine there is, and a cache is not slower than memory: in one
-    /// of eight pairs. A pair is wrong where another program takes the CPU during its second half only; if that is one
-    /// of four, all eight are wrong once in 6e4.
+    /// Plausible bounds: from an embedded board to the fastest machine. A cache is not slower than memory in at least
+    /// one of eight pairs. A pair fails if another program takes the CPU only in its second half; if that happens in
+    /// one of four pairs, all eight fail once in 6e4 runs.
     #[test]
     fn a_rate_that_can_be() {
         let pair = || {

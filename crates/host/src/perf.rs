@@ -14,12 +14,12 @@ pub fn now_ns() -> u64 {
 }
 
 pub mod tracepoint {
-    //! Tracepoints by name: their numbers for perf_event_open(2), from tracefs, mounted or not.
+    //! Looks up tracepoints by name: their numbers for perf_event_open(2), from tracefs, mounted or not.
 
     use std::os::fd::AsRawFd as _;
     use std::{fs, io};
 
-    /// Where tracefs may be mounted. Sources: Documentation/trace/ftrace.rst.
+    /// Usual mount points of tracefs. Sources: Documentation/trace/ftrace.rst.
     const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
     /// The number of a tracepoint, named `group/event`.

@@ -5,35 +5,35 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 use serde::{Deserialize, Serialize};
 use std::{io, os::unix::fs::MetadataExt as _, path::PathBuf};
 
-/// The numbers of a directory: of processes in /proc, of threads in /proc/PID/task.
+/// Entries of a directory that are numbers: processes in /proc, threads in /proc/PID/task.
 pub fn numbers(directory: &str) -> Vec<u32> {
     procfs::names(directory).into_iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// What the scheduler has counted of a thread since it began.
+/// Scheduler times of a thread since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduled {
     /// Time on a CPU (ns).
     pub ran_ns: u64,
-    /// Time in which it could have run and waited for a CPU (ns).
+    /// Time in which it was runnable and waited for a CPU (ns).
     pub waited_ns: u64,
 }
 
-/// Of a thread, as of its last tick or switch; `None`: it is gone, or the kernel does not count (CONFIG_SCHED_INFO).
-/// Source: Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`.
+/// Scheduler times of a thread, as of its last tick or switch. `None` if it has ended, or the kernel does not count
+/// (CONFIG_SCHED_INFO). Source: Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`.
 pub fn scheduled(pid: u32, tid: u32) -> Option<Scheduled> {
     let text = procfs::small(format!("/proc/{pid}/task/{tid}/schedstat"))?;
     let mut columns = text.split_ascii_whitespace().map(str::parse);
     Some(Scheduled { ran_ns: columns.next()?.ok()?, waited_ns: columns.next()?.ok()? })
 }
 
-/// The name of a process without control characters; `?` if it is gone.
+/// Name of a process without control characters; `?` if it has ended.
 pub(crate) fn name(pid: u32) -> String {
     let name = procfs::text(format!("/proc/{pid}/comm")).unwrap_or_else(|| "?".to_owned());
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// A process that cannot be confused with a later one of the same pid.
+/// Identity of a process, distinct from a later process with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessId {
@@ -44,7 +44,7 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// The running process `pid`, or `None` if there is none (a zombie counts as gone).
+    /// The running process `pid`; `None` if no process has that pid, or it is a zombie.
     pub fn of(pid: u32) -> Option<ProcessId> {
         let stat = procfs::text(format!("/proc/{pid}/stat"))?;
         let (state, start_time) = parse_stat(&stat)?;
@@ -61,23 +61,23 @@ impl ProcessId {
             .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat cannot be read: is /proc mounted?")))
     }
 
-    /// Whether this very process still runs.
+    /// Whether this process still runs.
     pub fn is_alive(&self) -> bool {
         ProcessId::of(self.pid) == Some(*self)
     }
 
-    /// Asks it to end (SIGTERM). One that has ended already is no error.
+    /// Requests its end (SIGTERM). A process that has already ended is no error.
     ///
     /// # Errors
-    /// When this process may not.
+    /// This process lacks the right.
     pub fn ask_to_end(&self) -> io::Result<()> {
         self.signal(libc::SIGTERM)
     }
 
-    /// Ends it (SIGKILL). One that has ended already is no error.
+    /// Kills it (SIGKILL). A process that has already ended is no error.
     ///
     /// # Errors
-    /// When this process may not.
+    /// This process lacks the right.
     pub fn end(&self) -> io::Result<()> {
         self.signal(libc::SIGKILL)
     }
@@ -87,15 +87,15 @@ impl ProcessId {
     }
 }
 
-/// The inode of this process's PID namespace where that is not the kernel's first one: ids here are then others than the kernel's.
-/// Source: include/linux/proc_ns.h, PROC_PID_INIT_INO.
+/// Inode of this process's PID namespace, if it is not the kernel's first one: pids here then differ from the kernel's.
+/// `None` in the first one. Source: include/linux/proc_ns.h, PROC_PID_INIT_INO.
 pub(crate) fn other_pid_namespace() -> Option<u64> {
     const FIRST: u64 = 0xEFFF_FFFC;
     let inode = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();
     (inode != FIRST).then_some(inode)
 }
 
-/// A process and those that it and its children started, as far as they run and still belong to it; itself first.
+/// A process and all running descendants that are still linked to it by their parents; itself first.
 pub fn tree(root: u32) -> Vec<ProcessId> {
     let pids = procfs::names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
     let parents: Vec<(u32, u32)> = pids.filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
@@ -110,7 +110,8 @@ pub fn tree(root: u32) -> Vec<ProcessId> {
     found.into_iter().filter_map(ProcessId::of).collect()
 }
 
-/// proc(5): the parent is the second field behind the name, which stands in brackets and may hold anything.
+/// Parent of a process; `None` if it has ended. proc(5): the parent is the second field after the name, which is in
+/// brackets and may contain anything.
 pub(crate) fn parent_of(pid: u32) -> Option<u32> {
     let stat = procfs::text(format!("/proc/{pid}/stat"))?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
@@ -126,19 +127,19 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
     Some((state, start_time))
 }
 
-/// Has a program that is about to be started end as by Ctrl-C when the thread that starts it does.
+/// Makes a program that is about to be started receive SIGINT when the thread that starts it ends.
 pub fn end_with_this(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt as _;
     // SAFETY: the call is async-signal-safe.
     unsafe { command.pre_exec(|| system::end_with_parent(Signal::SIGINT)) };
 }
 
-/// The home of the user that runs this process by /etc/passwd, also from within a user namespace where it is seen as root.
+/// Home directory of this process's user by /etc/passwd, even in a user namespace in which the process is root.
 pub fn home_directory() -> Option<PathBuf> {
     let map = procfs::text("/proc/self/uid_map").unwrap_or_default();
     let words: Vec<u32> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let uid = match words[..] {
-        // Of one user only: who that is outside.
+        // A namespace of one user: the user outside it.
         [_, outside, 1] => outside,
         _ => nix::unistd::geteuid().as_raw(),
     };
@@ -146,10 +147,11 @@ pub fn home_directory() -> Option<PathBuf> {
     home.is_absolute().then_some(home)
 }
 
-/// From now on SIGQUIT (Ctrl-\) is handled as SIGINT is, instead of ending the process before it could set anything back.
+/// Handles SIGQUIT (Ctrl-\) like SIGINT from now on. By default it would end the process before the process could
+/// restore settings.
 ///
 /// # Errors
-/// When the system refuses the handler.
+/// The system refuses the handler.
 pub fn quit_as_interrupt() -> io::Result<()> {
     extern "C" fn interrupt(_: libc::c_int) {
         // SAFETY: kill and getpid are async-signal-safe and take no pointers.
@@ -161,7 +163,7 @@ pub fn quit_as_interrupt() -> io::Result<()> {
     Ok(())
 }
 
-/// The identity of this boot (`/proc/sys/kernel/random/boot_id`); `None` where it is not shown.
+/// Identity of this boot (`/proc/sys/kernel/random/boot_id`); `None` if the file cannot be read.
 pub fn boot_id() -> Option<String> {
     procfs::text("/proc/sys/kernel/random/boot_id")
 }

@@ -1,5 +1,5 @@
-//! Reading small files of procfs and sysfs, and their tables. A file that is absent or unreadable is `None`: on these
-//! file systems that means "this kernel does not offer the figure".
+//! Reads small files of procfs and sysfs, and their tables. A file that is absent or unreadable gives `None`: on these
+//! file systems that means that this kernel does not offer the value.
 
 use crate::files;
 use std::{
@@ -15,31 +15,31 @@ pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The text of a file that fits into a kilobyte, by one read.
+/// Text of a file of at most a kilobyte, by one read; `None` if it cannot be read.
 pub(crate) fn small(path: impl AsRef<Path>) -> Option<String> {
     let mut bytes = [0; 1024];
     let length = File::open(path).ok()?.read(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
 }
 
-/// The file's text parsed as `T`.
+/// The file's text parsed as `T`; `None` if it cannot be read or parsed.
 pub(crate) fn number<T: std::str::FromStr>(path: impl AsRef<Path>) -> Option<T> {
     text(path)?.parse().ok()
 }
 
-/// The file's text as it stands; empty if it cannot be read.
+/// The file's text unchanged; empty if it cannot be read.
 pub(crate) fn whole(path: impl AsRef<Path>) -> String {
     lossy(path).unwrap_or_default()
 }
 
-/// The same, with the reason why it cannot be read. What is not UTF-8 becomes U+FFFD: names of interfaces and of programs are bytes, and
-/// one of them does not hide the rest of a table.
+/// The file's text unchanged, or the reason why it cannot be read. Bytes that are not UTF-8 become U+FFFD: names of
+/// interfaces and programs are bytes, and one of them must not hide the rest of a table.
 pub(crate) fn lossy(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = files::bytes(path.as_ref(), files::MOST_BYTES)?;
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// The directory of sysfs of an interface, whose name may be one that [`lossy`] changed.
+/// The sysfs directory of an interface. Its name may be one that [`lossy`] changed.
 pub(crate) fn interface(class_net: &Path, name: &str) -> PathBuf {
     let entries = || fs::read_dir(class_net).into_iter().flatten().flatten();
     let changed = name.contains(char::REPLACEMENT_CHARACTER);
@@ -59,7 +59,7 @@ pub(crate) fn names(path: impl AsRef<Path>) -> Vec<String> {
     names
 }
 
-/// Entries of a directory named `prefix` and a number, by number: `rx-2` before `rx-10`.
+/// Entries of a directory named `prefix` plus a number, in order of the numbers: `rx-2` before `rx-10`.
 pub(crate) fn numbered(path: impl AsRef<Path>, prefix: &str) -> Vec<(u32, PathBuf)> {
     let path = path.as_ref();
     let mut entries: Vec<(u32, PathBuf)> = names(path)
@@ -89,7 +89,7 @@ pub(crate) fn cpu_list(list: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// The kernel's hexadecimal CPU mask form (`3`, `ff,00000000`) for a set of CPUs.
+/// Formats a set of CPUs as the kernel's hexadecimal mask (`3`, `ff,00000000`).
 pub(crate) fn cpu_mask(cpus: &[u32]) -> String {
     let words = cpus.iter().max().map_or(1, |max| *max as usize / 32 + 1);
     let mut mask = vec![0u32; words];
@@ -111,7 +111,7 @@ pub(crate) fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// The kernel's CPU list form (`0-3,8`) of a sorted set of CPUs.
+/// Formats a sorted set of CPUs as the kernel's list (`0-3,8`).
 pub(crate) fn list_of_cpus(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b);
     let run = |run: &[u32]| match run {
@@ -122,7 +122,8 @@ pub(crate) fn list_of_cpus(cpus: &[u32]) -> String {
     runs.map(run).collect::<Vec<_>>().join(",")
 }
 
-/// Counters of /proc/net/stat/nf_conntrack: names, then a line of hexadecimal numbers a CPU; each name once a CPU.
+/// Counters of /proc/net/stat/nf_conntrack: a line of names, then a line of hexadecimal numbers per CPU. Returns each
+/// name once per CPU.
 pub(crate) fn by_cpu(text: &str) -> impl Iterator<Item = (&str, u64)> {
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
@@ -132,7 +133,8 @@ pub(crate) fn by_cpu(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// A figure of a table whose columns are named in the line above, such as /proc/net/snmp.
+/// A value of a table whose columns are named in the line above, such as /proc/net/snmp; `None` if row or column is
+/// missing.
 pub(crate) fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
     let mut lines = table.lines().filter(|line| line.starts_with(row));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -140,7 +142,7 @@ pub(crate) fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
     values.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
-/// Writes a file of a tree like procfs and sysfs that a test reads.
+/// Writes a file of a fake procfs or sysfs tree for a test.
 #[cfg(test)]
 pub(crate) fn lay(root: &Path, path: &str, text: &str) {
     let path = root.join(path);

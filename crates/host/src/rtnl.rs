@@ -79,9 +79,9 @@ pub(crate) struct RawLink {
     pub gro_max_bytes: Option<u32>,
     pub gso_max_bytes: Option<u32>,
     pub lower: Option<u32>,
-    /// The number of what it is linked to, in whichever namespace that is.
+    /// Index of the link that it is linked to, in that link's namespace.
     pub linked: Option<u32>,
-    /// The number that this namespace has for the one of that; `None`: it is here.
+    /// This namespace's number for the namespace of `linked`; `None` if that is this namespace.
     pub linked_space: Option<i32>,
     pub master: Option<u32>,
     pub stats: Option<rt_link::RtnlLinkStats64>,
@@ -89,18 +89,18 @@ pub(crate) struct RawLink {
 }
 
 impl RawLink {
-    /// True where it was set up.
+    /// Whether it is administratively up.
     pub(crate) fn is_up(&self) -> bool {
         self.flags & libc::IFF_UP as u32 != 0
     }
 
-    /// True where there is a carrier. The operational state follows it by up to a second.
+    /// Whether it has a carrier. The operational state follows the carrier with a delay of up to a second.
     pub(crate) fn has_carrier(&self) -> bool {
         self.flags & IFF_LOWER_UP != 0
     }
 }
 
-/// One end of a veth pair to be made.
+/// One end of a veth pair to be created.
 pub(crate) struct VethEnd<'a> {
     pub name: &'a str,
     pub mac: [u8; 6],
@@ -133,7 +133,8 @@ impl Rtnl {
         Ok(raw_link(&header, &attrs))
     }
 
-    /// The link of a number. The kernel answers under the lock of all devices: what is changed under it meanwhile is done by then.
+    /// The link with this index. The kernel answers under the lock of all devices, so changes under way at the request
+    /// are complete in the answer.
     pub(crate) fn link_at(&mut self, index: u32) -> io::Result<RawLink> {
         let header = Ifinfomsg { ifi_index: index as i32, ..Default::default() };
         let request = rt_link::Request::new().op_getlink_do(&header);
@@ -142,20 +143,20 @@ impl Rtnl {
         Ok(raw_link(&header, &attrs))
     }
 
-    /// All addresses, each with the number of its link.
+    /// All addresses, each with the index of its link.
     pub(crate) fn addresses(&mut self) -> io::Result<Vec<(u32, IpAddr)>> {
         let request = rt_addr::Request::new().op_getaddr_dump(&Ifaddrmsg::new());
         let mut replies = self.socket.request(&request)?;
         let mut addresses = Vec::new();
         while let Some(reply) = replies.recv() {
             let (header, attrs) = reply.map_err(explained)?;
-            // The other end's is reported beside this one where they differ.
+            // The address of the other end is reported separately if it differs.
             addresses.extend(attrs.get_local().or_else(|_| attrs.get_address()).ok().map(|ip| (header.ifa_index, ip)));
         }
         Ok(addresses)
     }
 
-    /// Deletes a link; one that is not there counts as deleted.
+    /// Deletes a link; succeeds if the link does not exist.
     pub(crate) fn delete_link(&mut self, name: &str) -> io::Result<()> {
         let mut request = rt_link::Request::new().op_dellink_do(&Ifinfomsg::new());
         request.encode().push_ifname_bytes(name.as_bytes());
@@ -165,8 +166,8 @@ impl Rtnl {
         }
     }
 
-    /// Makes a veth pair: `here` in this namespace, `there` in the one that `there_ns` is open on, so
-    /// that neither end ever appears elsewhere.
+    /// Creates a veth pair: `here` in this namespace, `there` in the namespace of the descriptor `there_ns`. Neither
+    /// end is ever visible in another namespace.
     pub(crate) fn add_veth(&mut self, here: &VethEnd<'_>, there: &VethEnd<'_>, there_ns: u32) -> io::Result<()> {
         let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Ifinfomsg::new());
         let attrs = push_end(request.encode(), here);
@@ -228,7 +229,7 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// A permanent neighbour: no ARP is sent while a measurement runs.
+    /// Adds a permanent neighbour, so that no ARP is sent during a measurement.
     pub(crate) fn add_neighbour(&mut self, index: u32, ip: impl Into<IpAddr>, mac: [u8; 6]) -> io::Result<()> {
         let ip = ip.into();
         let header =
@@ -238,7 +239,7 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// A bridge's static entry: frames to `mac` leave by the port `index`.
+    /// Adds a static entry to a bridge: frames to `mac` leave by the port `index`.
     pub(crate) fn add_bridge_entry(&mut self, index: u32, mac: [u8; 6]) -> io::Result<()> {
         let header = Ndmsg {
             ndm_family: AF_BRIDGE,
@@ -252,7 +253,7 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// A route to `net`/`prefix` by way of `gateway` on the link `index`.
+    /// Adds a route to `net`/`prefix` through `gateway` on the link `index`.
     pub(crate) fn add_route(&mut self, index: u32, net: IpAddr, prefix: u8, gateway: IpAddr) -> io::Result<()> {
         let header = Rtmsg {
             rtm_family: family(net),
@@ -275,14 +276,14 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// Makes an interface for the frames of a VLAN at the link `lower`.
+    /// Creates a VLAN interface on the link `lower`.
     pub(crate) fn add_vlan(&mut self, name: &str, lower: u32, id: u16) -> io::Result<()> {
         let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Ifinfomsg::new());
         let attrs = request.encode().push_ifname_bytes(name.as_bytes()).push_link(lower);
         let mut info = attrs.nested_linkinfo().push_kind(c"vlan");
         let buffer = info.as_vec_mut();
         let data = push_nested_header(buffer, IFLA_INFO_DATA);
-        // An attribute of a header and two bytes, padded to eight.
+        // An attribute header and two bytes, padded to eight.
         [6, IFLA_VLAN_ID, id, 0].iter().for_each(|word| buffer.extend(word.to_ne_bytes()));
         finalize_nested_header(buffer, data);
         drop(info);
@@ -296,12 +297,12 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// Attaches an XDP program in the mode of this flag, unless there is one; it stays until it is taken away.
+    /// Attaches an XDP program in the mode of this flag, unless another is attached; it stays until it is detached.
     pub(crate) fn attach_xdp(&mut self, index: u32, program: i32, mode_flag: u32) -> io::Result<()> {
         self.set_xdp(index, program, XDP_UNLESS_THERE_IS_ONE | mode_flag)
     }
 
-    /// Takes away what was attached in the mode of this flag.
+    /// Detaches the XDP program in the mode of this flag.
     pub(crate) fn detach_xdp(&mut self, index: u32, mode_flag: u32) -> io::Result<()> {
         self.set_xdp(index, -1, mode_flag)
     }
@@ -321,7 +322,7 @@ impl Rtnl {
         let mut qdiscs = Vec::new();
         while let Some(reply) = replies.recv() {
             let (header, attrs) = reply.map_err(explained)?;
-            // The kernel answers with every link's qdiscs whatever the request names.
+            // The kernel returns every link's qdiscs, whatever link the request names.
             if header.ifindex == index as i32
                 && let Ok(kind) = attrs.get_kind()
             {
@@ -331,7 +332,7 @@ impl Rtnl {
         Ok(qdiscs)
     }
 
-    /// Kind and drops of each qdisc of a link since it was made.
+    /// Kind and drops (packets since its creation) of each qdisc of a link.
     pub(crate) fn qdisc_drops(&mut self, index: u32) -> io::Result<Vec<(String, u64)>> {
         let header = Tcmsg { ifindex: index as i32, ..Default::default() };
         let request = tc::Request::new().op_getqdisc_dump(&header);
@@ -350,10 +351,11 @@ impl Rtnl {
     }
 }
 
-/// Names under which drivers count what came and had no room at the ring, one loss under one or several: the largest counts.
+/// Counters in which drivers count packets that found no space in the ring. A driver may count one loss in several of
+/// them; the largest counts.
 pub(crate) const RING_COUNTERS: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
-/// Packets that a device lost so, since it was made.
+/// Packets that a device lost for lack of space in the ring, since its creation.
 pub(crate) fn missed(stats: &rt_link::RtnlLinkStats64) -> u64 {
     stats.rx_missed_errors.max(stats.rx_fifo_errors).max(stats.rx_over_errors)
 }
@@ -398,7 +400,7 @@ fn raw_link(header: &Ifinfomsg, attrs: &rt_link::IterableLinkAttrs<'_>) -> RawLi
 }
 
 mod routes {
-    //! Routes that know of an MTU: one they were given, or one that the kernel has learned of a destination.
+    //! Routes with an MTU: configured, or learned by the kernel for a destination.
 
     use super::{Rtnl, explained};
     use netlink_bindings::rt_route::{self, Rtmsg};
@@ -409,7 +411,7 @@ mod routes {
 
     /// A route with an MTU of its own.
     pub(crate) struct RouteMtu {
-        /// Destination; None: the default route.
+        /// Destination; `None` for the default route.
         pub destination: Option<IpAddr>,
         pub prefix: u8,
         pub index: Option<u32>,
@@ -418,8 +420,8 @@ mod routes {
     }
 
     impl Rtnl {
-        /// Unicast routes and exceptions with an MTU. A kernel that heeds flags returns exceptions only on request, others always,
-        /// so both are requested.
+        /// Unicast routes and exceptions with an MTU. Kernels that support the flag return exceptions only on request,
+        /// older ones always, so both are requested.
         pub(crate) fn routes_with_mtu(&mut self) -> io::Result<Vec<RouteMtu>> {
             let mut found: Vec<RouteMtu> = Vec::new();
             for family in [libc::AF_INET, libc::AF_INET6] {

@@ -1,4 +1,4 @@
-//! Scheduling policies of threads. BSD has none of a single thread.
+//! Scheduling policies of threads. BSD has no policies for single threads.
 
 use std::io;
 
@@ -6,9 +6,10 @@ use nix::unistd::Pid;
 
 use crate::system;
 
-/// The policy that yields to all others (SCHED_IDLE, linux/sched.h).
+/// The policy with the lowest priority (SCHED_IDLE, linux/sched.h).
 pub const IDLE: libc::c_int = 5;
-/// With a policy: threads that the thread starts are ordinary ones (SCHED_RESET_ON_FORK, linux/sched.h).
+/// Flag in addition to a policy: threads started by the thread have the default policy (SCHED_RESET_ON_FORK,
+/// linux/sched.h).
 pub const RESET_ON_FORK: libc::c_int = 0x4000_0000;
 
 /// Gives a thread (0: the calling one) a policy and a real-time priority (0 for policies without).

@@ -1,4 +1,5 @@
-//! The programs that read the packets of a port: who they are, what CPU time their threads had, and how full their sockets are.
+//! The programs that read the packets of a port: their names, CPU time of their threads, and occupancy of their
+//! sockets.
 
 use crate::{
     cpu::util::clock_ns,
@@ -16,9 +17,9 @@ use std::{
 /// Time of a tick of /proc/PID/stat (ns): USER_HZ is 100 on all architectures that netcliff runs on.
 const TICK_NS: u64 = 10_000_000;
 
-/// Memory that a small datagram takes of a socket's buffer (bytes): an sk_buff and its data.
+/// Space that a small datagram occupies in a socket's buffer (bytes): an sk_buff and its data.
 pub const SMALL_DATAGRAM_BYTES: u64 = 768;
-/// The kernel's own net.core.rmem_default (bytes).
+/// Default of net.core.rmem_default in the kernel's source (bytes).
 pub const DEFAULT_RECEIVE_BUFFER_BYTES: u64 = 212_992;
 
 /// A program.
@@ -26,7 +27,7 @@ pub const DEFAULT_RECEIVE_BUFFER_BYTES: u64 = 212_992;
 pub struct Program {
     /// Number of the process.
     pub pid: u32,
-    /// Its name, as the kernel has it.
+    /// Its name in the kernel.
     pub name: String,
 }
 
@@ -36,12 +37,12 @@ impl Program {
         is_there(pid).then(|| Self { pid, name: process::name(pid) })
     }
 
-    /// False when it has ended.
+    /// Whether it still runs.
     pub fn is_there(&self) -> bool {
         is_there(self.pid)
     }
 
-    /// `nsd (pid 12)`.
+    /// Formats as `nsd (pid 12)`.
     pub fn title(&self) -> String {
         format!("{} (pid {})", self.name, self.pid)
     }
@@ -51,7 +52,7 @@ fn is_there(pid: u32) -> bool {
     pid != 0 && Path::new(&format!("/proc/{pid}/task/{pid}")).exists()
 }
 
-/// Sockets of UDP and TCP of the calling thread's network namespace that take what comes for a port: each name with its inode.
+/// UDP and TCP sockets of the calling thread's network namespace that receive what is sent to a port: name by inode.
 fn open_at(port: u16) -> BTreeMap<u64, String> {
     let ends = format!(":{port}");
     let all = sockets::of_namespace("thread-self").into_iter();
@@ -63,7 +64,7 @@ fn open_at(port: u16) -> BTreeMap<u64, String> {
 /// The programs with an open socket at a port of the calling thread's network namespace.
 ///
 /// # Errors
-/// No socket is open there, or its process is not visible: a sentence.
+/// No socket is open there, or its process is not visible. The error is a sentence.
 pub fn of_port(port: u16) -> Result<Vec<Program>, String> {
     let open = open_at(port);
     if open.is_empty() {
@@ -93,13 +94,13 @@ pub struct ThreadTime {
     pub tid: u32,
     /// The CPU that it ran on last.
     pub cpu: u32,
-    /// Since it began (ns), by the scheduler's own clock where the kernel shows it, else by ticks.
+    /// CPU time since it started (ns), by the scheduler's clock if the kernel shows it, else by ticks.
     pub ran_ns: u64,
-    /// True: it has a real-time policy, SCHED_FIFO, SCHED_RR or SCHED_DEADLINE, so that other programs give way to it.
+    /// Whether it has a real-time policy, SCHED_FIFO, SCHED_RR or SCHED_DEADLINE, and so runs before other programs.
     pub is_realtime: bool,
 }
 
-/// The threads of a process; empty when it has ended.
+/// The threads of a process; empty if it has ended.
 pub fn threads(pid: u32) -> Vec<ThreadTime> {
     process::numbers(&format!("/proc/{pid}/task")).into_iter().filter_map(|tid| thread(pid, tid)).collect()
 }
@@ -107,7 +108,7 @@ pub fn threads(pid: u32) -> Vec<ThreadTime> {
 fn thread(pid: u32, tid: u32) -> Option<ThreadTime> {
     let stat = procfs::small(format!("/proc/{pid}/task/{tid}/stat"))?;
     let columns: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    // Counted from 1 as in proc(5); the name before is the second.
+    // Column by its number in proc(5), from 1; the name is the second.
     let column = |number: usize| columns.get(number - 3)?.parse::<u64>().ok();
     let by_scheduler = process::scheduled(pid, tid).map(|scheduled| scheduled.ran_ns);
     let ran_ns = by_scheduler.or_else(|| Some((column(14)? + column(15)?) * TICK_NS))?;
@@ -116,25 +117,25 @@ fn thread(pid: u32, tid: u32) -> Option<ThreadTime> {
     Some(ThreadTime { tid, cpu: u32::try_from(column(39)?).ok()?, ran_ns, is_realtime })
 }
 
-/// A socket of UDP and how full it is.
+/// Occupancy of a UDP socket.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fill {
     /// `udp 0.0.0.0:53`.
     pub socket: String,
-    /// What waits to be read over the room for it.
+    /// Unread data divided by the buffer's size.
     pub share: f64,
-    /// Room for it (bytes, with what the kernel adds to a packet).
+    /// Size of the buffer (bytes, including the kernel's overhead per packet).
     pub room_bytes: u32,
-    /// Lost since it was made.
+    /// Datagrams lost since the socket was created.
     pub drops: u32,
 }
 
-/// Sockets of UDP to be looked at again and again.
+/// UDP sockets whose occupancy is sampled.
 #[derive(Debug, Clone, Default)]
 pub struct Sockets(BTreeSet<u64>);
 
 impl Sockets {
-    /// Those of these programs, at one port if one is named.
+    /// The UDP sockets of these programs; only those at `port` if given.
     pub fn of(programs: &[Program], port: Option<u16>) -> Self {
         let mut inodes: BTreeSet<u64> =
             programs.iter().filter_map(|program| sockets::inodes(program.pid)).flatten().collect();
@@ -145,7 +146,7 @@ impl Sockets {
         Self(inodes)
     }
 
-    /// How full each is now.
+    /// Present occupancy of each socket.
     pub fn look(&self) -> Vec<Fill> {
         if self.0.is_empty() {
             return Vec::new();
@@ -160,38 +161,39 @@ impl Sockets {
     }
 }
 
-/// CPU time of this process since it began (s).
+/// CPU time of this process since it started (s).
 pub fn own_cpu_s() -> f64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).map_or(0.0, |ns| ns as f64 * 1e-9)
 }
 
-/// CPU time of the calling thread since it began (s).
+/// CPU time of the calling thread since it started (s).
 pub fn own_thread_cpu_s() -> f64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |ns| ns as f64 * 1e-9)
 }
 
-/// The counters of some devices, to be read many times a second: one file that stays open, of the network namespace of the thread that opened it.
+/// Counters of some devices, for frequent reading: one file that stays open, in the network namespace of the thread
+/// that opened it.
 #[derive(Debug)]
 pub struct Devices {
     table: File,
     names: Vec<String>,
 }
 
-/// What devices have counted, summed.
+/// Sums of the devices' counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     /// Packets received.
     pub rx_packets: u64,
     /// Bytes of these.
     pub rx_bytes: u64,
-    /// Received and dropped, for want of room or of somebody who takes them.
+    /// Packets received and dropped, for lack of space or of a receiver.
     pub rx_dropped: u64,
     /// Packets sent.
     pub tx_packets: u64,
 }
 
 impl Counted {
-    /// What was counted since an earlier reading; a counter that went back did not grow.
+    /// Increase since an earlier snapshot; 0 for a counter that decreased.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -202,14 +204,14 @@ impl Counted {
         }
     }
 
-    /// Packets received since an earlier reading.
+    /// Packets received since an earlier snapshot.
     pub fn packets_since(&self, earlier: &Self) -> f64 {
         self.since(earlier).rx_packets as f64
     }
 }
 
 impl Devices {
-    /// Of these names, in the calling thread's network namespace.
+    /// The devices with these names, in the calling thread's network namespace.
     ///
     /// # Errors
     /// /proc/net/dev cannot be opened.
@@ -217,7 +219,7 @@ impl Devices {
         Ok(Self { table: File::open("/proc/thread-self/net/dev")?, names: names.to_vec() })
     }
 
-    /// The counters now.
+    /// Present values of the counters.
     ///
     /// # Errors
     /// The table cannot be read, or one of the devices is gone.

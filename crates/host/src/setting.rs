@@ -1,4 +1,5 @@
-//! Settings of the host that can be read, written and set back: [`Setting`]. All values are text, as they stand in files.
+//! Settings of the host that can be read, written and restored: [`Setting`]. All values are text, as in the kernel's
+//! files.
 
 mod command;
 mod permitted;
@@ -30,16 +31,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Those of network devices.
+/// Directory of network devices in sysfs.
 const DEVICES: &str = "/sys/class/net";
 
-/// A link that is set anew is up again after this: copper negotiates 1000 Mbit/s for 2 to 4 s. One that is not is set twice more
-/// (by hand, then back), and the control channel over it must not be given up meanwhile (20 s).
+/// Longest wait for a link after a change of its setting: copper negotiates 1000 Mbit/s for 2 to 4 s. A link that stays
+/// down is set twice more (by hand, then back), and the control channel over it must survive that (20 s).
 pub(crate) const LINK_TIME: Duration = Duration::from_secs(5);
 /// Interval between two checks of a link.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Something about the host that can be set.
+/// A setting of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -49,16 +50,16 @@ pub enum Setting {
         /// The file.
         path: PathBuf,
     },
-    /// A figure of interrupt coalescing, ring, channels or offloads, by the kernel's name.
+    /// A value of interrupt coalescing, ring, channels or offloads, by the kernel's name.
     Ethtool {
         /// Interface.
         interface: String,
-        /// Which group.
+        /// Group of the value.
         group: Group,
         /// Name within the group, such as `rx-usecs`.
         key: String,
     },
-    /// A figure of interrupt coalescing of one queue, by the kernel's name.
+    /// A value of interrupt coalescing of one queue, by the kernel's name.
     QueueCoalesce {
         /// Interface.
         interface: String,
@@ -67,7 +68,7 @@ pub enum Setting {
         /// Name such as `rx-usecs`.
         key: String,
     },
-    /// Header fields that RSS hashes of a kind of packets, as [`HashFields`] writes them.
+    /// Header fields that RSS hashes of a kind of packets, as [`HashFields`] formats them.
     HashFields {
         /// Interface.
         interface: String,
@@ -79,20 +80,20 @@ pub enum Setting {
         /// Interface.
         interface: String,
     },
-    /// The flow rule at a place of the device's table, as [`PortRule`] writes it; `none`: the place is free.
+    /// The flow rule at a location of the device's table, as [`PortRule`] formats it; `none`: the location is free.
     FlowRule {
         /// Interface.
         interface: String,
-        /// Its place.
+        /// Location in the table.
         location: u32,
     },
-    /// The RSS table: queue numbers with commas; `default` lets the driver deal.
+    /// The RSS table: queue numbers separated by commas; `default` lets the driver choose.
     RssTable {
         /// Interface.
         interface: String,
     },
-    /// CPUs that may take an interrupt, as a list. Its number changes with the channels and at each boot, so it is named as its
-    /// driver does.
+    /// CPUs that may handle an interrupt, as a list. The interrupt's number changes with the channels and at each boot,
+    /// so it is identified by the name that its driver gives it.
     Interrupt {
         /// Interface.
         interface: String,
@@ -104,21 +105,22 @@ pub enum Setting {
         /// Interface.
         interface: String,
     },
-    /// Speed and duplex, as [`link::LinkSetting`] writes them.
+    /// Speed and duplex, as [`link::LinkSetting`] formats them.
     Link {
         /// Interface.
         interface: String,
     },
-    /// Which frames the device stamps, as [`Stamping`] writes it.
+    /// Which frames the device stamps, as [`Stamping`] formats it.
     HardwareStamps {
         /// Interface.
         interface: String,
     },
-    /// A setting of one NAPI instance. Ids count up whenever a device is opened, so it is named by its place among them.
+    /// A setting of one NAPI instance. Ids increase whenever a device is opened, so the instance is identified by its
+    /// position.
     Napi {
         /// Interface.
         interface: String,
-        /// Place in the order of ids, from 0.
+        /// Position in the order of ids, from 0.
         place: usize,
         /// Which setting.
         key: NapiKey,
@@ -140,11 +142,11 @@ pub enum Group {
     Features,
     /// Flow control: `rx`, `tx`, `autoneg`, `on` or `off`.
     Pause,
-    /// Headers in buffers of their own (`tcp-data-split`), `on` or `off`.
+    /// Header split (`tcp-data-split`), `on` or `off`.
     HeaderSplit,
 }
 
-/// A flow rule that is not there.
+/// Value of a flow rule that does not exist.
 pub(crate) const NO_RULE: &str = "none";
 
 impl fmt::Display for Setting {
@@ -190,7 +192,7 @@ impl Setting {
         Setting::File { path: path.into() }
     }
 
-    /// The interface it belongs to.
+    /// Name of the interface that it belongs to; `None` for other settings.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Setting::File { path } => path.strip_prefix(DEVICES).ok()?.iter().next()?.to_str(),
@@ -208,7 +210,7 @@ impl Setting {
         }
     }
 
-    /// The same of an interface by another name. An interrupt keeps the name that it was given.
+    /// The corresponding setting of another interface. An interrupt keeps its name.
     pub(crate) fn of_interface(&self, name: &str) -> Setting {
         let mut other = self.clone();
         match &mut other {
@@ -232,7 +234,7 @@ impl Setting {
         other
     }
 
-    /// The interface whose queues are made anew by it.
+    /// Name of the interface whose queues are recreated when it is written; `None` if it recreates no queues.
     pub(crate) fn renews_queues_of(&self) -> Option<&str> {
         match self {
             Setting::Ethtool { interface, group: Group::Channels | Group::Rings, .. } => Some(interface),
@@ -240,15 +242,15 @@ impl Setting {
         }
     }
 
-    /// Whether it belongs to a network namespace rather than to the whole host.
+    /// Whether it belongs to a network namespace and not to the whole host.
     pub fn is_of_namespace(&self) -> bool {
         self.interface().is_some() || matches!(self, Setting::File { path } if path.starts_with("/proc/sys/net"))
     }
 
-    /// The value in force, seen from the network namespace of the calling thread.
+    /// Reads the value in force, seen from the network namespace of the calling thread.
     ///
     /// # Errors
-    /// When the interface or file is not there, may not be read, or the driver does not report.
+    /// The interface or file does not exist or may not be read, or the driver does not report the value.
     pub fn read(&self) -> io::Result<String> {
         match self {
             Setting::File { path } => Ok(fs::read_to_string(checked(path)?)?.trim().to_owned()),
@@ -296,10 +298,10 @@ impl Setting {
         }
     }
 
-    /// Writes a value. [`Setting::read`] returns what the driver made of it.
+    /// Writes a value. [`Setting::read`] then returns the value that the driver chose.
     ///
     /// # Errors
-    /// When the kernel or the driver refuses it.
+    /// The kernel or the driver refuses it.
     pub fn write(&self, value: &str) -> io::Result<()> {
         match self {
             Setting::File { path } => fs::write(checked(path)?, value),
@@ -307,8 +309,8 @@ impl Setting {
                 let name = CString::new(key.as_str()).map_err(io::Error::other)?;
                 let on = parse_switch(value)?;
                 ethtool::set_feature(interface, &name, on)?;
-                // A driver that switched it by itself (vmxnet3 LRO for an XDP program) left what is wanted as it was, and to ask
-                // for what is wanted already does nothing.
+                // A driver may switch an offload by itself (vmxnet3 LRO for an XDP program) without changing the wanted
+                // value; writing the wanted value again then has no effect.
                 if nic::read(interface, Path::new("/sys"))?.feature(key) == Some(!on) {
                     ethtool::set_feature(interface, &name, !on)?;
                     ethtool::set_feature(interface, &name, on)?;
@@ -359,8 +361,8 @@ impl Setting {
     }
 }
 
-/// Speed and duplex, once a link that was just set by hand is up again: until then the driver does not report them, and it is
-/// only known that it is set by hand.
+/// Speed and duplex after a link that was just set by hand is up again. Until then the driver does not report them, and
+/// all that is known is that the link is set by hand. `None` if it is not set by hand.
 fn settled_link(interface: &str) -> io::Result<Option<String>> {
     let deadline = Instant::now() + LINK_TIME;
     loop {
@@ -376,7 +378,7 @@ fn settled_link(interface: &str) -> io::Result<Option<String>> {
     }
 }
 
-/// A NAPI instance of an interface by its place.
+/// A NAPI instance of an interface, by its position.
 fn napi(interface: &str, place: usize) -> io::Result<netdev::Napi> {
     let napis = netdev::napis(Rtnl::new().link(interface)?.index)?;
     let count = napis.len();
@@ -386,7 +388,7 @@ fn napi(interface: &str, place: usize) -> io::Result<netdev::Napi> {
     })
 }
 
-/// The value among an interface's answers.
+/// The value in an interface's description; `None` if the driver does not report it.
 pub(crate) fn figure(nic: &Nic, group: Group, key: &str) -> Option<String> {
     let map = match group {
         Group::Coalesce => &nic.coalesce,
@@ -407,28 +409,28 @@ fn coalesce_keys() -> String {
     Coalesce::in_order().map(Coalesce::kernel_name).collect::<Vec<_>>().join(", ")
 }
 
-/// The RSS table as [`Setting::RssTable`] writes it; None: the driver shows none.
+/// The RSS table in the format of [`Setting::RssTable`]; `None` if the driver does not report a table.
 pub(crate) fn rss_table(nic: &Nic) -> Option<String> {
     let table = nic.rss.as_ref().map(|rss| &rss.indirection).filter(|table| !table.is_empty())?;
     Some(table.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
 }
 
-/// The network namespace of the calling thread, by the number of its file.
+/// Network namespace of the calling thread, by the inode number of its file.
 pub(crate) fn namespace() -> Option<u64> {
     fs::metadata("/proc/thread-self/ns/net").ok().map(|file| file.ino())
 }
 
-/// What keeps a namespace.
+/// What keeps a network namespace alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Keeper {
-    /// A name, as `ip netns` gives them.
+    /// A name given by `ip netns`.
     Name(String),
-    /// A process by its number.
+    /// A process, by its pid.
     Process(String),
 }
 
 impl Keeper {
-    /// The same command in the namespace.
+    /// The command, run in that namespace.
     pub(crate) fn inside(&self, command: &str) -> String {
         match self {
             Self::Name(name) => format!("ip netns exec {} {command}", quote::shell(name)),
@@ -437,18 +439,18 @@ impl Keeper {
     }
 }
 
-/// What keeps a namespace: its name, else some process; None: it is gone.
+/// What keeps a namespace alive: its name, else a process in it; `None` if the namespace is gone.
 pub(crate) fn namespace_keeper(number: u64) -> Option<Keeper> {
     let is = |path: &Path| fs::metadata(path).is_ok_and(|file| file.ino() == number);
     let named = procfs::names("/run/netns").into_iter().find(|name| is(&Path::new("/run/netns").join(name)));
     let mut pids: Vec<u32> = procfs::names("/proc").iter().filter_map(|name| name.parse().ok()).collect();
-    // The oldest, which is the likeliest to stay.
+    // The oldest process, which is the most likely to stay.
     pids.sort_unstable();
     let of = || pids.into_iter().find(|pid| is(&Path::new("/proc").join(pid.to_string()).join("ns/net")));
     named.map(Keeper::Name).or_else(|| Some(Keeper::Process(of()?.to_string())))
 }
 
-/// Refuses any file that netcliff does not set, whoever names it (a plan, a journal).
+/// Refuses files that netcliff does not set, whether a plan or a journal names them.
 fn checked(path: &Path) -> io::Result<&Path> {
     if permitted::is_known_file(path) {
         return Ok(path);
@@ -484,16 +486,17 @@ fn table(value: &str) -> io::Result<Vec<u32>> {
 mod tests;
 
 mod same {
-    //! When two values of a setting are one.
+    //! Compares two values of a setting.
 
-    /// Equal as the kernel sees it: spaces and tabs, leading zeros of CPU masks and the empty mask do not matter.
+    /// Whether the kernel treats both as equal: spaces and tabs, leading zeros of CPU masks and the empty mask do not
+    /// matter.
     pub fn same(a: &str, b: &str) -> bool {
         let plain = |text: &str| -> Vec<String> { text.split_whitespace().map(without_zeros).collect() };
         plain(a) == plain(b)
     }
 
-    /// Without what stands before the first digit that counts. The commas of a mask part groups of eight digits; those of a list
-    /// part CPUs or queues, of which 0 is one.
+    /// Removes what precedes the first significant digit. The commas of a mask separate groups of eight digits; those
+    /// of a list separate CPUs or queues, of which 0 is one.
     fn without_zeros(word: &str) -> String {
         let is_list = word.split(',').skip(1).any(|group| group.len() != 8);
         let bare = if is_list { word } else { word.trim_start_matches(['0', ',']) };

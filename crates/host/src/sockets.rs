@@ -1,4 +1,5 @@
-//! Sockets: what those that receive have lost ([`receivers`]), their names by process, and the processes that have them.
+//! Sockets: losses of those that receive ([`receivers`]), their names by process, and the processes that have them
+//! open.
 
 use crate::system::NetlinkSocket;
 use crate::{process, rtnl::explained};
@@ -11,30 +12,32 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-/// Most that is read of a table (bytes): its listening sockets are in front. A host with a million connections is not read through.
+/// Most bytes read of a table. Its listening sockets are first; a host with a million connections is not read
+/// completely.
 const MOST_BYTES: u64 = 1 << 20;
-/// Most files of a process that are looked at: programs open their listening sockets early.
+/// Most files examined per process: programs open their listening sockets early.
 const MOST_FILES: usize = 1024;
-/// State of a socket of TCP that listens, in procfs.
+/// State of a listening TCP socket in procfs.
 const LISTENS: &str = "0A";
-/// Ask for `struct sk_meminfo`: 1 << (INET_DIAG_SKMEMINFO - 1), linux/inet_diag.h; the places in it of drops, of what waits to be read and of the room for it, linux/sock_diag.h.
+/// Requests `struct sk_meminfo`: 1 << (INET_DIAG_SKMEMINFO - 1), linux/inet_diag.h. The indices in it are of drops,
+/// unread bytes and buffer size, linux/sock_diag.h.
 const MEMINFO: u8 = 1 << 6;
 const MEMINFO_DROPS: usize = 8;
 const MEMINFO_WAITING: usize = 0;
 const MEMINFO_ROOM: usize = 1;
 
-/// A socket that receives: one of UDP, one of TCP that listens, a raw one.
+/// A socket that receives: a UDP, listening TCP or raw socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Receiver {
-    /// Without its process.
+    /// The socket, with an unknown process.
     pub(crate) socket: Socket,
     /// Which kind.
     pub(crate) kind: Kind,
-    /// Lost since it was made.
+    /// Packets lost since it was created.
     pub(crate) drops: u32,
 }
 
-/// What receives.
+/// Kind of a receiving socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Udp,
@@ -42,7 +45,7 @@ pub(crate) enum Kind {
     Raw,
 }
 
-/// Of the calling thread's network namespace; those that the kernel does not list are left out.
+/// Receiving sockets of the calling thread's network namespace; those that the kernel does not list are omitted.
 pub(crate) fn receivers() -> Vec<Receiver> {
     let mut found = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
@@ -53,7 +56,8 @@ pub(crate) fn receivers() -> Vec<Receiver> {
     found
 }
 
-/// Raw sockets of the calling thread's network namespace. They are few, and no counter of the kernel tells that one lost.
+/// Raw sockets of the calling thread's network namespace. They are few, and no kernel counter shows that one of them
+/// lost packets.
 pub(crate) fn raw() -> Vec<Receiver> {
     let receiver = |line: &str| {
         let row = Row::of(line)?;
@@ -69,11 +73,11 @@ pub(crate) fn raw() -> Vec<Receiver> {
     table("thread-self", "raw").iter().filter_map(|line| receiver(line)).collect()
 }
 
-/// What each has lost between two readings.
+/// Packets that each socket lost between two snapshots.
 pub(crate) fn lost<'a>(before: &[Receiver], after: &'a [Receiver]) -> impl Iterator<Item = (&'a Receiver, u64)> {
     let before: BTreeMap<u64, &Receiver> = before.iter().map(|one| (one.socket.inode, one)).collect();
     after.iter().filter_map(move |one| {
-        // One that was not there is new.
+        // A socket absent from the first snapshot is new.
         let then = before.get(&one.socket.inode).filter(|then| then.socket == one.socket).map_or(0, |then| then.drops);
         let grown = u64::from(one.drops.wrapping_sub(then));
         (grown > 0).then_some((one, grown))
@@ -93,20 +97,20 @@ fn list(family: u8, kind: Kind) -> io::Result<Vec<Receiver>> {
     each(family, kind, |socket, memory| Some(Receiver { socket, kind, drops: memory.word(MEMINFO_DROPS)? }))
 }
 
-/// How full the receive buffer of a socket of UDP is.
+/// Occupancy of the receive buffer of a UDP socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Filled {
-    /// Without its process.
+    /// The socket, with an unknown process.
     pub(crate) socket: Socket,
-    /// What waits (bytes, with what the kernel adds to a packet).
+    /// Unread data (bytes, including the kernel's overhead per packet).
     pub(crate) bytes: u32,
-    /// The most that may.
+    /// Size of the buffer (bytes).
     pub(crate) room_bytes: u32,
-    /// Lost since it was made.
+    /// Datagrams lost since it was created.
     pub(crate) drops: u32,
 }
 
-/// Sockets of UDP of the calling thread's network namespace.
+/// Occupancy of the UDP sockets of the calling thread's network namespace.
 pub(crate) fn filled() -> Vec<Filled> {
     let of = |family: i32| {
         let filled = |socket, memory: &Memory<'_>| {
@@ -118,7 +122,7 @@ pub(crate) fn filled() -> Vec<Filled> {
     [libc::AF_INET, libc::AF_INET6].into_iter().flat_map(of).collect()
 }
 
-/// What `of` makes of each socket; those of which it makes nothing are left out.
+/// Applies `of` to each socket and collects the results that are not `None`.
 fn each<T>(family: u8, kind: Kind, of: impl Fn(Socket, &Memory<'_>) -> Option<T>) -> io::Result<Vec<T>> {
     let (protocol, states) = match kind {
         Kind::Listening => (libc::IPPROTO_TCP, 1 << TcpState::Listen as u32),
@@ -149,14 +153,14 @@ fn each<T>(family: u8, kind: Kind, of: impl Fn(Socket, &Memory<'_>) -> Option<T>
 pub(crate) struct Named {
     /// Protocol and address: `udp 0.0.0.0:53`, `tcp 10.0.0.1:80 > 10.0.0.2:4711`.
     pub(crate) name: String,
-    /// Takes packets of anyone: it listens, or is of UDP and not connected.
+    /// Whether it receives packets from any sender: it listens, or is an unconnected UDP socket.
     pub(crate) open: bool,
 }
 
 /// Names by inode.
 pub(crate) type Names = BTreeMap<u64, Named>;
 
-/// The sockets of UDP and TCP of the network namespace that a process is in; `thread-self` is the caller's.
+/// UDP and TCP sockets of the network namespace of a process; `thread-self` is the caller.
 pub(crate) fn of_namespace(process: &str) -> Names {
     let of = |protocol: &'static str| {
         table(process, protocol).into_iter().filter_map(move |line| Row::of(&line)?.named(protocol))
@@ -164,7 +168,7 @@ pub(crate) fn of_namespace(process: &str) -> Names {
     of("udp").chain(of("tcp")).collect()
 }
 
-/// The lines of the tables of both families.
+/// Lines of the tables of both address families.
 fn table(process: &str, protocol: &str) -> Vec<String> {
     let read = |name: String| {
         let mut bytes = Vec::new();
@@ -178,7 +182,7 @@ fn table(process: &str, protocol: &str) -> Vec<String> {
     both.iter().flat_map(|text| text.lines().skip(1)).map(str::to_owned).collect()
 }
 
-/// `sl local remote state tx:rx tr:when retransmits uid timeout inode ..`, of UDP and raw sockets with drops in the end.
+/// `sl local remote state tx:rx tr:when retransmits uid timeout inode ..`; UDP and raw sockets have drops at the end.
 struct Row {
     local: SocketAddr,
     remote: SocketAddr,
@@ -207,7 +211,7 @@ impl Row {
     }
 }
 
-/// `0100007F:0035`: words of 32 bits as this machine holds them, and the port.
+/// Parses `0100007F:0035`: words of 32 bits in this machine's byte order, and the port; `None` if it is malformed.
 fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let word = |at: usize| Some(u32::from_str_radix(address.get(8 * at..8 * at + 8)?, 16).ok()?.to_ne_bytes());
@@ -225,12 +229,13 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Inodes of the sockets that a process has open, of its first files; `None` if it is gone or may not be looked into.
+/// Inodes of the sockets among a process's first open files; `None` if it has ended or may not be inspected.
 pub(crate) fn inodes(pid: u32) -> Option<BTreeSet<u64>> {
     Some(files(pid)?.take(MOST_FILES).flatten().collect())
 }
 
-/// The files of a process: the inode of each that is a socket.
+/// Open files of a process: the inode of each that is a socket, `None` for others. `None` as a whole if it has ended or
+/// may not be inspected.
 fn files(pid: u32) -> Option<impl Iterator<Item = Option<u64>>> {
     let inode = |entry: io::Result<fs::DirEntry>| {
         let link = fs::read_link(entry.ok()?.path()).ok()?;
@@ -239,7 +244,7 @@ fn files(pid: u32) -> Option<impl Iterator<Item = Option<u64>>> {
     Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.map(inode))
 }
 
-/// The process that has each of these sockets open, the oldest of several.
+/// The process that has each of these sockets open; the oldest if several have it.
 pub(crate) fn holders(wanted: &BTreeSet<u64>) -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
     let mut pids = process::numbers("/proc");
@@ -277,7 +282,7 @@ mod tests {
         assert!(Row::of("damaged").is_none());
     }
 
-    /// Our own, found again by inode, and by the process that has it.
+    /// This process's sockets, looked up by inode, and their process.
     #[test]
     fn own_sockets_are_found() {
         let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());

@@ -1,4 +1,4 @@
-//! Network namespaces: their names ([`Spaces`]), their devices (`Spaces::devices`), work inside of one (`inside`).
+//! Network namespaces: their names ([`Spaces`]), their devices (`Spaces::devices`), and work done in one (`inside`).
 
 use crate::{
     process, procfs,
@@ -16,20 +16,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where `ip netns` keeps names.
+/// Directory of the names given by `ip netns`.
 const NAMED: &str = "/run/netns";
 const OWN: &str = "/proc/thread-self/ns/net";
 /// Inode number of the first network namespace since Linux 6.18. Source: include/uapi/linux/nsfs.h, NET_NS_INIT_INO.
 const FIRST: u64 = 0xEFFF_FFF9;
-/// Least time between two looks at all processes.
+/// Least time between two scans of all processes.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Least time between two looks where a namespace is unknown.
+/// Least time between two scans while a namespace is unknown.
 const LOOK_FOR_ONE: Duration = Duration::from_millis(500);
 /// The name of this program's processes: their threads are in namespaces of their own.
 const OWN_PROGRAM: &str = "netcliff";
-/// Namespaces whose counters are read; more are named in the limits.
+/// Largest number of namespaces whose counters are read; the limits name a larger number.
 pub const MOST_SPACES: usize = 64;
-/// Ethernet's header and a VLAN tag (bytes): what a device takes beyond its MTU. Source: include/linux/netdevice.h, __is_skb_forwardable.
+/// Ethernet header and VLAN tag (bytes): a device's longest frame beyond its MTU. Source: include/linux/netdevice.h,
+/// __is_skb_forwardable.
 const BEYOND_MTU: u64 = 14 + 4;
 
 /// A network namespace.
@@ -37,21 +38,21 @@ const BEYOND_MTU: u64 = 14 + 4;
 pub struct Space {
     /// Its name below /run/netns, `host`, or a process in it.
     pub name: String,
-    /// A file that stands for it.
+    /// A file that refers to it.
     pub path: PathBuf,
     /// A process in it.
     pub(crate) process: Option<u32>,
-    /// Its tables in procfs, by a task in it.
+    /// Directory of its tables in procfs, by a task in it; `None` if no task is known.
     tables: Option<PathBuf>,
 }
 
 impl Space {
-    /// Whether it is still there.
+    /// Whether its file still refers to this namespace.
     pub(crate) fn is(&self, number: u64) -> bool {
         inode(&self.path) == Some(number)
     }
 
-    /// A table of /proc/net, by a task of this namespace; else from within.
+    /// A table of /proc/net, read by a task in this namespace, else by a thread that enters it.
     pub(crate) fn table(&self, name: &str) -> io::Result<String> {
         let by_task = self.tables.as_ref().map(|tables| procfs::lossy(tables.join(name)));
         if let Some(Ok(table)) = by_task {
@@ -62,7 +63,7 @@ impl Space {
     }
 }
 
-/// Network namespaces, by inode number; looked for again every few seconds.
+/// Network namespaces by inode number, rescanned every few seconds.
 #[derive(Debug, Clone)]
 pub struct Spaces {
     /// The caller's namespace.
@@ -79,17 +80,17 @@ impl Default for Spaces {
 }
 
 impl Spaces {
-    /// A namespace by inode number, if a look has found it.
+    /// A namespace by inode number; `None` if no scan has found it.
     pub(crate) fn known(&self, inode: u64) -> Option<&Space> {
         self.spaces.get(&inode)
     }
 
-    /// True where the caller is in the host's own network namespace: the one of its kernel threads.
+    /// Whether the caller is in the host's network namespace: that of the kernel threads.
     pub fn in_host(&self) -> bool {
         host_space() == Some(self.own)
     }
 
-    /// A namespace by its name below /run/netns, a process or a file; its inode number.
+    /// Inode number of a namespace, by its name below /run/netns, a process or a file.
     ///
     /// # Errors
     /// No namespace has that name.
@@ -152,7 +153,7 @@ impl Spaces {
         self.spaces = found;
     }
 
-    /// A namespace's name; its number where nobody is in it any more.
+    /// A namespace's name; its inode number if nothing is left in it.
     pub fn name(&mut self, inode: u64) -> String {
         let may_look = self.looked.is_none_or(|at| at.elapsed() >= LOOK_FOR_ONE);
         if !self.spaces.contains_key(&inode) && may_look {
@@ -161,7 +162,7 @@ impl Spaces {
         self.spaces.get(&inode).map_or_else(|| format!("netns {inode}"), |space| space.name.clone())
     }
 
-    /// Those whose counters are read: these, or all; at most [`MOST_SPACES`], and how many are left out.
+    /// The namespaces whose counters are read: these, or all; at most [`MOST_SPACES`]. Also returns the number omitted.
     pub(crate) fn read_of(&mut self, wanted: &[u64]) -> (Vec<(u64, Space)>, usize) {
         let wanted = |inode: &u64| wanted.is_empty() || wanted.contains(inode);
         let mut all: Vec<(u64, Space)> = self
@@ -175,14 +176,14 @@ impl Spaces {
         (all, left_out)
     }
 
-    /// Whether one of these namespaces (or of all) has a device of that name; true where one cannot be asked.
+    /// Whether one of these namespaces (or of all) has a device of that name; true if one cannot be read.
     pub fn have_device(&mut self, wanted: &[u64], name: &str) -> bool {
         let (spaces, left_out) = self.read_of(wanted);
         let has = |table: String| table.lines().any(|line| line.split(':').next().is_some_and(|of| of.trim() == name));
         left_out > 0 || spaces.iter().any(|(_, space)| space.table("dev").map_or(true, has))
     }
 
-    /// The devices of all namespaces but the caller's that this process may look into, each with the namespace's name.
+    /// Devices of all namespaces except the caller's that this process may read, each with the namespace's name.
     pub(crate) fn devices(&mut self) -> Vec<(String, Counted)> {
         let own = self.own;
         let others = self.all().iter().filter(|(inode, _)| **inode != own);
@@ -190,7 +191,8 @@ impl Spaces {
         others.flat_map(|(_, space)| read(space).into_iter().map(|one| (space.name.clone(), one))).collect()
     }
 
-    /// The other end of a veth pair, in whichever namespace it is. `None` where the namespace has neither name nor process.
+    /// The other end of a veth pair, in any namespace. `None` if it is no veth, or its namespace has neither name nor
+    /// process.
     pub fn far_end(&mut self, space: u64, device: &str) -> Option<FarEnd> {
         let spaces: Vec<(u64, Space)> = self.all().iter().map(|(inode, space)| (*inode, space.clone())).collect();
         let links = |space: &Space| inside(&space.path, || Rtnl::new().links()).ok()?.ok();
@@ -205,7 +207,7 @@ impl Spaces {
             linked && link.kind.as_deref() == Some("veth")
         };
         let number = |other: PathBuf| inside(&here, move || system::namespace_number(&other)).ok()?;
-        // Devices are numbered in each namespace anew: the pair's namespace has a number, too.
+        // Device indices are unique per namespace only, so the peer's namespace number is compared, too.
         let is_there = |(inode, other): &&(u64, Space)| match near.linked_space {
             None => *inode == space,
             Some(there) => *inode != space && number(other.path.clone()) == Some(there),
@@ -217,7 +219,7 @@ impl Spaces {
     }
 }
 
-/// What a device has counted, by /proc/net/dev.
+/// Counters of a device in /proc/net/dev.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Counted {
     pub(crate) name: String,
@@ -247,12 +249,12 @@ pub struct FarEnd {
     pub name: String,
     /// Its MTU (bytes).
     pub mtu_bytes: u32,
-    /// True where it was set up.
+    /// Whether it is administratively up.
     pub is_up: bool,
 }
 
 impl FarEnd {
-    /// The longest frame that it takes (bytes).
+    /// Longest frame that it accepts (bytes).
     pub(crate) fn longest_bytes(&self) -> u64 {
         u64::from(self.mtu_bytes) + BEYOND_MTU
     }
@@ -262,14 +264,14 @@ fn inode(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().map(|about| about.ino())
 }
 
-/// The namespace of the host's devices: the one of its kernel threads. `None` in a container, which does not see them.
+/// Network namespace of the host's devices: that of the kernel threads. `None` in a container, which cannot see them.
 pub(crate) fn host_space() -> Option<u64> {
     let threads = procfs::text("/proc/2/comm").is_some_and(|name| name == "kthreadd");
     let of_threads = threads.then(|| inode(Path::new("/proc/2/ns/net"))).flatten();
     of_threads.or_else(|| inode(Path::new(OWN)).filter(|own| *own == FIRST))
 }
 
-/// Runs in a network namespace. A namespace is entered for good: a thread is spent on it.
+/// Runs `work` in a network namespace, in a thread of its own, because a thread cannot return from a namespace.
 ///
 /// # Errors
 /// The namespace cannot be entered, or the thread cannot be started.
@@ -283,7 +285,7 @@ pub(crate) fn inside<T: Send + 'static>(path: &Path, work: impl FnOnce() -> T + 
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that entered it ended early")))
 }
 
-/// The devices of a table of /proc/net/dev, without a loopback device that carried nothing.
+/// Devices of a table of /proc/net/dev, without an unused loopback device.
 fn parsed(table: &str) -> Vec<Counted> {
     let device = |line: &str| {
         let (name, columns) = line.split_once(':')?;

@@ -1,6 +1,6 @@
-//! The calls that Linux, FreeBSD and OpenBSD do not share: `system/linux.rs` makes them, `system/bsd.rs` makes those that BSD has by
-//! another name and answers the others with an error that names what is missing ([`unsupported`]). All other code of netcliff is of all three
-//! systems, or left out as a module outside Linux.
+//! Calls that differ between Linux, FreeBSD and OpenBSD: `system/linux.rs` has Linux's, `system/bsd.rs` has those that
+//! BSD has under another name, and returns an error that names what is missing for the others ([`unsupported`]). All
+//! other code of netcliff compiles for all three systems, or is a module of Linux only.
 
 use std::io;
 
@@ -25,10 +25,10 @@ mod shared {
     use nix::sys::memfd::{MFdFlags, memfd_create};
     use nix::unistd::Pid;
 
-    /// The CPUs that a thread (0: the calling one) may run on, ascending.
+    /// CPUs that a thread (0: the calling one) may run on, ascending.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the call.
     pub fn cpus_of_thread(thread: libc::pid_t) -> nix::Result<Vec<usize>> {
         let set = sched_getaffinity(Pid::from_raw(thread))?;
         Ok((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
@@ -37,30 +37,30 @@ mod shared {
     /// Binds a thread (0: the calling one) to CPUs. Allocates nothing.
     ///
     /// # Errors
-    /// The kernel's; EINVAL if no such CPU is online and allowed.
+    /// The kernel refuses the call; EINVAL if no such CPU is online and allowed.
     pub fn bind_thread(thread: libc::pid_t, cpus: &[usize]) -> nix::Result<()> {
         let mut set = CpuSet::new();
         cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
         sched_setaffinity(Pid::from_raw(thread), &set)
     }
 
-    /// A file without a name, in memory.
+    /// Creates an unnamed file in memory.
     pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
         Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?)
     }
 }
 
-/// A socket option: level and name.
+/// Level and name of a socket option; `None` if this system lacks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketOption(Option<(c_int, c_int)>);
 
 impl SocketOption {
-    /// An option of Linux. No number of it means the same on BSD, where it is not used.
+    /// An option of Linux. Its numbers mean other options on BSD, so it is `None` there.
     pub const fn of_linux(level: c_int, name: c_int) -> Self {
         Self(if cfg!(target_os = "linux") { Some((level, name)) } else { None })
     }
 
-    /// True for the option of this level and name.
+    /// Whether it is the option of this level and name.
     #[inline]
     pub fn is(self, level: c_int, name: c_int) -> bool {
         self.0 == Some((level, name))
@@ -81,7 +81,7 @@ impl From<(c_int, c_int)> for SocketOption {
     }
 }
 
-/// The error of a call that only Linux has.
+/// Error for a call that only Linux has.
 pub fn unsupported(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("{what} needs Linux"))
 }

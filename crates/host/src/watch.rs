@@ -1,4 +1,4 @@
-//! The host between two readings, for `netcliff watch`: [`Look`].
+//! Changes of the host's counters between two snapshots, for `netcliff watch`: [`Look`].
 
 mod losses;
 mod programs;
@@ -22,7 +22,7 @@ use std::{
 
 pub use crate::spaces::refusal as namespaces_refused;
 
-/// All counters at one time, in the network namespace of the calling thread.
+/// Snapshot of all counters, in the network namespace of the calling thread.
 #[derive(Debug, Clone)]
 pub struct Look {
     at: Instant,
@@ -34,22 +34,22 @@ pub struct Look {
     threads: programs::Threads,
     losses: losses::Losses,
     spaces: Spaces,
-    /// Root qdiscs of the own namespace, and the number of each port's link.
+    /// Root qdiscs of the caller's namespace, and the link index of each port.
     qdiscs: Vec<RawBacklog>,
     indices: BTreeMap<String, u32>,
     quotas: Quotas,
     conntrack: Option<ConntrackMoment>,
-    /// Devices of other namespaces, with these.
+    /// Devices of other namespaces, if [`Look::and_elsewhere`] read them.
     elsewhere: Vec<(String, Counted)>,
 }
 
-/// By the kernel's own family, else by the driver's names; empty if neither reports them.
+/// Counters of the port's queues, by netdev, else by the driver's names; empty if neither reports them.
 fn queue_counts(port: &Port) -> Vec<netdev::QueueCounts> {
     let known = netdev::queue_counts(port.nic.index).ok().filter(|queues| !queues.is_empty());
     known.or_else(|| own_counts::queue_counts(&port.nic.name).ok()).unwrap_or_default()
 }
 
-/// Of the network namespace of the calling thread.
+/// Connection tracking of the network namespace of the calling thread; `None` if it is not in use.
 fn conntrack() -> Option<ConntrackMoment> {
     let number = |name| procfs::number(format!("/proc/sys/net/netfilter/nf_conntrack_{name}"));
     Some(ConntrackMoment { entries: number("count")?, most: number("max")? })
@@ -59,15 +59,15 @@ impl Look {
     /// Reads the counters of these ports and of all CPUs.
     ///
     /// # Errors
-    /// When /proc/stat cannot be read or has another form; other counters that are not there are omitted.
+    /// /proc/stat cannot be read or has another form. Other missing counters are omitted.
     pub fn now(ports: &[&Port]) -> Result<Look, MeterError> {
         Self::read(ports, None)
     }
 
-    /// A later look, which reads only what has changed of tables of threads and sockets.
+    /// Takes a later snapshot; of the tables of threads and sockets it reads only what has changed.
     ///
     /// # Errors
-    /// As [`Look::now`].
+    /// See [`Look::now`].
     pub fn next(&self, ports: &[&Port]) -> Result<Look, MeterError> {
         Self::read(ports, Some(self))
     }
@@ -98,20 +98,20 @@ impl Look {
         })
     }
 
-    /// With the devices of all other network namespaces that this process may look into.
+    /// Adds the devices of all other network namespaces that this process may read.
     #[must_use]
     pub fn and_elsewhere(mut self) -> Look {
         Look { elsewhere: self.spaces.devices(), ..self }
     }
 
-    /// Ports that had counters at this look and have none at a later one: removed, renamed or moved away.
+    /// Ports that have counters in this snapshot and none in a later one: removed, renamed or moved away.
     pub fn gone<'a>(&self, later: &Look, ports: &[&'a Port]) -> Vec<&'a str> {
         let had = |look: &Look, name: &str| look.reading.interfaces.contains_key(name);
         let names = ports.iter().map(|port| port.nic.name.as_str());
         names.filter(|name| had(self, name) && !had(later, name)).collect()
     }
 
-    /// What happened until a later look.
+    /// What happened between this snapshot and a later one.
     pub fn until(&self, later: &Look, ports: &[&Port]) -> Moment {
         let seconds = later.at.duration_since(self.at).as_secs_f64().max(1e-9);
         let here = ports.iter().map(|port| self.interface(later, port, seconds));
@@ -131,12 +131,12 @@ impl Look {
         self.qdiscs.iter().filter(move |qdisc| qdisc.index == index)
     }
 
-    /// Dropped at the root qdiscs of a link since these were made (packets).
+    /// Packets dropped at the root qdiscs of a link since their creation.
     fn qdisc_drops(&self, index: u32) -> u64 {
         self.qdiscs_of(index).map(|qdisc| u64::from(qdisc.drops)).sum()
     }
 
-    /// Lost at the qdiscs of one link (packets), of those that were there at both looks.
+    /// Packets dropped at the qdiscs of one link that exist in both snapshots.
     fn qdisc_lost(&self, later: &Look, index: u32) -> u64 {
         let kinds = |look: &Look| look.qdiscs_of(index).map(|qdisc| qdisc.kind.clone()).collect::<Vec<_>>();
         let are_the_same = kinds(self) == kinds(later);
@@ -221,7 +221,7 @@ impl Look {
         }
     }
 
-    /// Devices that were in another namespace at both readings.
+    /// Rates of devices of other namespaces that are in both snapshots.
     fn elsewhere(&self, later: &Look, seconds: f64) -> impl Iterator<Item = InterfaceMoment> {
         later.elsewhere.iter().filter_map(move |(space, now)| {
             let (_, then) = self.elsewhere.iter().find(|(of, then)| of == space && then.name == now.name)?;
@@ -259,14 +259,14 @@ impl Look {
 }
 
 mod counters {
-    //! What monitoring reads of a [`Look`]: counters since boot, not rates.
+    //! Values of a [`Look`] for monitoring: counters since boot, not rates.
 
     use super::Look;
     use crate::{rtnl::RING_COUNTERS, softnet::UdpCounters};
     use netcliff_core::metrics::{Counters, CpuCounters, InterfaceCounters};
 
     impl Look {
-        /// The counters of this moment.
+        /// The counters of this snapshot.
         pub fn counters(&self) -> Counters {
             let cpus = self.system.seconds().into_iter().map(|(cpu, seconds)| {
                 let softnet = self.reading.softnet.iter().find(|stat| stat.cpu == cpu).copied().unwrap_or_default();
@@ -315,7 +315,8 @@ mod tests {
     use netcliff_testkit::{Need, has};
     use std::{net::UdpSocket, process::Command};
 
-    /// What a token bucket drops counts once, at its device, although IP counts it, too; and the device has the bucket's rate as its limit.
+    /// Packets dropped by a token bucket count once, at the device, although IP counts them, too. The device's limit is
+    /// the bucket's rate.
     #[test]
     fn a_token_bucket_loses_at_its_device_once() {
         if !has(Need::Netns) {

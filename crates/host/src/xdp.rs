@@ -1,8 +1,8 @@
-//! XDP without a loader: programs of a few instructions assembled by hand, which need no compiler and no object file, and
-//! the calls of bpf(2) that load and attach them.
+//! XDP without a loader: programs of a few instructions assembled by hand, which need no compiler and no object file,
+//! and the calls of bpf(2) that load and attach them.
 //!
-//! A program is attached by a link that a descriptor owns: it goes with the descriptor, also when the process is killed,
-//! and the kernel refuses it where another program is attached instead of replacing that.
+//! A program is attached by a link that a descriptor owns. It is detached with the descriptor, also when the process is
+//! killed. If another program is attached, the kernel refuses and does not replace it.
 
 mod assembler;
 mod calls;
@@ -27,14 +27,14 @@ pub(crate) use program::redirect_to;
 /// Where a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// In the driver, before the kernel makes a packet of the frame.
+    /// In the driver, before the kernel makes a packet from the frame.
     Native,
     /// In the kernel's own receive path, for any driver.
     Generic,
 }
 
 impl Mode {
-    /// Flag that asks the kernel for it: XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE, linux/if_link.h.
+    /// Flag that requests the mode from the kernel: XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE, linux/if_link.h.
     pub(crate) fn flag(self) -> u32 {
         match self {
             Self::Native => 1 << 2,
@@ -43,9 +43,8 @@ impl Mode {
     }
 }
 
-/// Takes the UDP frames that arrive at an interface away from the kernel and hands them to AF_XDP sockets, until it is
-/// dropped. The program writes the time (ns of `CLOCK_MONOTONIC`, u64) into the 8 bytes before each frame, where the
-/// driver lets it.
+/// Diverts the UDP frames that arrive at an interface from the kernel to AF_XDP sockets, until it is dropped. The
+/// program writes the time (ns of `CLOCK_MONOTONIC`, u64) into the 8 bytes before each frame, if the driver allows it.
 #[derive(Debug)]
 pub struct ToSockets {
     sockets: OwnedFd,
@@ -55,11 +54,11 @@ pub struct ToSockets {
 }
 
 impl ToSockets {
-    /// Attaches the program for so many queues of the interface with this index, in the thread's network namespace.
+    /// Attaches the program for `queues` queues of the interface with this index, in the thread's network namespace.
     ///
     /// # Errors
-    /// Another program is attached (EBUSY, EEXIST), the driver has no XDP ([`Mode::Native`]: EOPNOTSUPP, or EINVAL for an
-    /// MTU that does not fit a page), or the right is missing (EPERM: it takes CAP_BPF and CAP_NET_ADMIN).
+    /// Another program is attached (EBUSY, EEXIST), the driver has no XDP ([`Mode::Native`]: EOPNOTSUPP, or EINVAL for
+    /// an MTU that does not fit a page), or the right is missing (EPERM: CAP_BPF and CAP_NET_ADMIN are needed).
     pub fn attach(index: u32, queues: u32, mode: Mode) -> io::Result<Self> {
         let sockets = calls::make_socket_map(queues)?;
         let program = calls::load(&program::to_sockets(sockets.as_raw_fd()), "netcliff_sink")?;
@@ -67,10 +66,10 @@ impl ToSockets {
         Ok(Self { sockets, mode, _link: link })
     }
 
-    /// Hands the frames of a queue to a socket, which may be bound later.
+    /// Passes the frames of a queue to a socket, which may be bound later.
     ///
     /// # Errors
-    /// The queue is beyond those it was attached for, or the socket has no receive ring.
+    /// The queue number is too large for the program, or the socket has no receive ring.
     pub fn serve(&self, queue: u32, socket: RawFd) -> io::Result<()> {
         calls::put_socket(&self.sockets, queue, socket)
     }
@@ -81,24 +80,24 @@ impl ToSockets {
     }
 }
 
-/// The facts of a port that a receiver of its frames needs.
+/// Properties of a port that a receiver of its frames needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Index in its namespace.
     pub index: u32,
-    /// Kind of a link made of software (`veth`), None for a device.
+    /// Kind of a software link (`veth`); `None` for a device.
     pub kind: Option<String>,
-    /// Queues that receive, or more.
+    /// Number of receive queues, or a larger number.
     pub receive_queues: u32,
-    /// Identifier of an XDP program that is attached.
+    /// Identifier of an attached XDP program; `None` if no program is attached.
     pub program: Option<u32>,
 }
 
 impl Facts {
-    /// Of an interface in the thread's network namespace.
+    /// Reads them for an interface in the thread's network namespace.
     ///
     /// # Errors
-    /// There is no such interface, or the kernel does not say.
+    /// There is no such interface, or the kernel does not report them.
     pub fn of(interface: &str) -> io::Result<Self> {
         let link = Rtnl::new().link(interface)?;
         let queues = ethtool::receive_channels(interface).ok().flatten().or(link.rx_queues);

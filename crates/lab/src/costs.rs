@@ -233,7 +233,7 @@ fn newest_of(store: &Path, cpu: Option<&str>) -> Result<Found, String> {
         return Err("there is no store yet".to_owned());
     }
     let search = || -> Result<Option<Found>, StoreError> {
-        let store = Store::open(store)?;
+        let store = Store::open_to_read(store)?;
         for run in store.runs()?.iter().filter(|run| run.kind == "find") {
             let finding = store.finding(run.id)?.filter(|finding| cpu.is_none_or(|cpu| is_of(finding, cpu)));
             if let Some(found) = finding.and_then(|finding| Found::of_run(run.id, &finding)) {
@@ -252,7 +252,7 @@ fn newest_learned(store: &Path, cpu: &str) -> Result<Found, String> {
         return Err("there is no store yet".to_owned());
     }
     let search = || -> Result<Option<Found>, StoreError> {
-        let store = Store::open(store)?;
+        let store = Store::open_to_read(store)?;
         for run in store.runs()?.iter().filter(|run| run.kind == "learn") {
             let found = Found::of_stored(&store, run.id)?;
             if let Some(found) = found.filter(|found| is_of(&found.finding, cpu)) {
@@ -273,7 +273,7 @@ fn run(store: &Path, number: &str) -> Result<Found, String> {
     if !store.exists() {
         return Err("there is no store yet; `netcliff find` and `netcliff learn` keep their runs in one".to_owned());
     }
-    let store = Store::open(store).map_err(|error| error.to_string())?;
+    let store = Store::open_to_read(store).map_err(|error| error.to_string())?;
     let run = store.run(id).map_err(|error| error.to_string())?;
     let run = run.ok_or_else(|| format!("there is no run {id}; {listed}"))?;
     if !matches!(run.kind.as_str(), "find" | "learn") {

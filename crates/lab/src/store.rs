@@ -139,8 +139,8 @@ pub struct Store {
     held: RefCell<Vec<Held>>,
     /// What this process made for it. `None` if the store was there.
     made: Option<Made>,
-    /// The file that was opened.
-    file: StoreFile,
+    /// The file that was opened. `None` if it does not exist and was not to be made.
+    file: Option<StoreFile>,
 }
 
 /// A file by its absolute path, device and inode.
@@ -204,8 +204,8 @@ impl Drop for Store {
             let empty = "SELECT NOT EXISTS (SELECT 1 FROM run) AND NOT EXISTS (SELECT 1 FROM setting)";
             self.connection.query_row(empty, [], |row| row.get(0))
         };
-        if is_empty().unwrap_or(false) && self.file.is_there() {
-            let _ = std::fs::remove_file(&self.file.path);
+        if let Some(file) = self.file.as_ref().filter(|file| is_empty().unwrap_or(false) && file.is_there()) {
+            let _ = std::fs::remove_file(&file.path);
             made.directories.iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
         }
     }
@@ -214,6 +214,30 @@ impl Drop for Store {
 impl Store {
     /// Opens `path`, making it and its directory where missing, for this user alone, and brings its schema up to date.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_as(path, true)
+    }
+
+    /// Opens `path` to change the runs in it. A store that does not exist is empty and is not made: it would be removed
+    /// again, and another process that opened the file in between could not begin a run in it.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
+        Self::open_as(path, false)
+    }
+
+    /// Like [`Store::open_existing`], but refuses to change anything.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
+        let store = Self::open_existing(path)?;
+        store.connection.pragma_update(None, "query_only", true).map_err(|error| store.sql(error))?;
+        Ok(store)
+    }
+
+    /// Opens `path`. `makes`: whether a store that does not exist is made, or else is empty, in memory.
+    fn open_as(path: &Path, makes: bool) -> Result<Self, StoreError> {
         let fail = |reason: String| StoreError::Open { path: path.to_owned(), reason };
         // SQLite would write a journal beside a device, and wait for a pipe.
         files::refuse_other_than_file(path).map_err(|error| match error.kind() {
@@ -225,28 +249,27 @@ impl Store {
         }
         let missing = path.ancestors().skip(1).take_while(|parent| !parent.as_os_str().is_empty() && !parent.exists());
         let directories: Vec<PathBuf> = missing.map(Path::to_owned).collect();
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        if let Some(parent) = path.parent().filter(|parent| makes && !parent.as_os_str().is_empty()) {
             files::private_directory(parent).map_err(|error| fail(format!("{}: {error}", parent.display())))?;
         }
         // By its absolute path it is a file: not `:memory:`, nor `file:x?mode=memory`.
         let file = std::path::absolute(path).map_err(|error| fail(error.to_string()))?;
-        let made = make(&file).map_err(|error| fail(error.to_string()))?;
+        let made = makes && make(&file).map_err(|error| fail(error.to_string()))?;
         let made = made.then(|| Made { process: std::process::id(), directories });
-        let opened = StoreFile::at(&file).map_err(|error| fail(error.to_string()))?;
+        let opened = match StoreFile::at(&file) {
+            Err(error) if !makes && error.kind() == std::io::ErrorKind::NotFound => None,
+            found => Some(found.map_err(|error| fail(error.to_string()))?),
+        };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(&file, flags).map_err(|error| fail(error.to_string()))?;
+        let flags = if makes { flags } else { flags.difference(OpenFlags::SQLITE_OPEN_CREATE) };
+        let connection = match &opened {
+            Some(_) => Connection::open_with_flags(&file, flags),
+            None => Connection::open_in_memory(),
+        };
+        let mut connection = connection.map_err(|error| fail(error.to_string()))?;
         connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(|error| fail(error.to_string()))?;
         schema::migrate(&mut connection, path)?;
         Ok(Self { path: path.to_owned(), connection, name: None, held: RefCell::default(), made, file: opened })
-    }
-
-    /// Refuses from now on to change what is kept.
-    ///
-    /// # Errors
-    /// SQLite refuses.
-    pub fn only_reading(self) -> Result<Self, StoreError> {
-        self.connection.pragma_update(None, "query_only", true).map_err(|error| self.sql(error))?;
-        Ok(self)
     }
 
     /// Gives the runs that begin from now on a name, unless they have one already.
@@ -263,7 +286,7 @@ impl Store {
 
     /// Refuses to begin a run in a file that nobody finds again.
     fn refuse_removed(&self) -> Result<(), StoreError> {
-        if self.file.is_there() {
+        if self.file.as_ref().is_some_and(StoreFile::is_there) {
             return Ok(());
         }
         let reason = "its file was removed or replaced since it was opened: repeat the command".to_owned();

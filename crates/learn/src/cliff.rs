@@ -1,7 +1,7 @@
 //! The load at which a part of the host overloads, and its uncertainty.
 
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Load, Point, Scheme, Service, Traffic};
-use netcliff_model::sensitivity::{COSTS, cliff_slopes};
+use netcliff_model::sensitivity::{cliff_slopes, costs};
 use netcliff_model::{CliffSearch, ModelEngine};
 
 use crate::arrivals::bursts_overflow_pps;
@@ -136,7 +136,7 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
         .map_err(|error| format!("the model has no cliff of it: {error}"))?;
     let traffic = Traffic { rate: Load::Pps(cliff.pps), ..traffic };
     let point = Point { host: own.clone(), scheme: scheme.clone(), traffic };
-    let keys: Vec<&str> = COSTS.iter().filter(|cost| cost.of(own).is_some()).map(|cost| cost.key).collect();
+    let keys: Vec<&str> = costs().filter(|cost| cost.of(own).is_some()).map(|cost| cost.key()).collect();
     let losses = |points: &[Point]| -> Result<Vec<f64>, EngineFailure> {
         let loss = |point: &Point| Ok(engine.evaluate(point)?.loss_fraction.map_or(0.0, |figure| figure.value));
         points.iter().map(loss).collect()
@@ -149,7 +149,7 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
         let drawn = host(draw, room);
         let by_slopes = slopes.as_ref().map(|slopes| {
             let moved = slopes.iter().filter_map(|(key, slope)| {
-                let cost = COSTS.iter().find(|cost| cost.key == *key)?;
+                let cost = costs().find(|cost| cost.key() == *key)?;
                 Some(slope * (cost.of(&drawn).unwrap_or(0.0) - cost.of(own)?))
             });
             moved.sum::<f64>()

@@ -6,6 +6,7 @@
 //! is of the order h^2 in both cases. If the loss jumps over its bound, a cliff is searched for each cost instead, with
 //! h = 1 %; the width of these searches (1e-5) adds an error of 1e-3.
 
+use netcliff_core::host::{Key, TABLE};
 use netcliff_core::math;
 use netcliff_core::{Engine, EngineFailure, Host, Point};
 
@@ -14,32 +15,25 @@ pub const STEP: f64 = 0.01;
 
 /// A cost of a host that can be varied.
 #[derive(Debug, Clone, Copy)]
-pub struct Cost {
-    /// Its key in `--set`.
-    pub key: &'static str,
-    get: fn(&mut Host) -> Option<&mut f64>,
+pub struct Cost(&'static Key);
+
+/// All costs that can be varied: first the CPU times that all packets pay, then the others.
+pub fn costs() -> impl Iterator<Item = Cost> {
+    let of = |is_cpu: bool| {
+        TABLE.iter().filter(move |key| key.role.varied && key.role.grows_on_shared_core == is_cpu).map(Cost)
+    };
+    of(true).chain(of(false))
 }
 
-/// All costs that can be varied.
-pub const COSTS: &[Cost] = &[
-    Cost { key: "interrupt", get: |host| Some(&mut host.interrupt_s) },
-    Cost { key: "protocol", get: |host| Some(&mut host.protocol_s) },
-    Cost { key: "per_byte", get: |host| Some(&mut host.per_byte_s) },
-    Cost { key: "mask", get: |host| Some(&mut host.mask_s) },
-    Cost { key: "poll", get: |host| Some(&mut host.poll_s) },
-    Cost { key: "application", get: |host| host.application_s.as_mut() },
-    Cost { key: "context_switch", get: |host| Some(&mut host.context_switch_s) },
-    Cost { key: "wakeup", get: |host| Some(&mut host.wakeup_s) },
-    Cost { key: "interrupt_latency", get: |host| Some(&mut host.interrupt_latency_s) },
-    Cost { key: "cold_protocol", get: |host| Some(&mut host.cold_protocol_s) },
-    Cost { key: "cold_application", get: |host| Some(&mut host.cold_application_s) },
-    Cost { key: "pause", get: |host| host.pause_s.as_mut() },
-];
-
 impl Cost {
-    /// Its value on a host; None if the host does not have it.
+    /// Its key in `--set`.
+    pub fn key(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// Its value on a host; `None` if the host does not have it.
     pub fn of(&self, host: &Host) -> Option<f64> {
-        (self.get)(&mut host.clone()).map(|value| *value)
+        self.0.time_mut(&mut host.clone()).map(|value| *value)
     }
 }
 
@@ -67,15 +61,15 @@ pub fn cliff_slopes(
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
     let mut points = vec![point.clone(), more];
     let mut steps = Vec::new();
-    for cost in COSTS.iter().filter(|cost| keys.contains(&cost.key)) {
+    for cost in costs().filter(|cost| keys.contains(&cost.key())) {
         let mut host = point.host.clone();
         let service_s = host.service_s(bytes);
-        let Some(value) = (cost.get)(&mut host) else { continue };
+        let Some(value) = cost.0.time_mut(&mut host) else { continue };
         // A cost of zero is changed by a share of a packet's whole cost.
-        let whole = if *value > 0.0 { *value } else { service_s / if cost.key == "per_byte" { bytes } else { 1.0 } };
+        let whole = if *value > 0.0 { *value } else { service_s / if cost.key() == "per_byte" { bytes } else { 1.0 } };
         let step = SMALL_STEP * whole;
         *value += step;
-        steps.push((cost.key, step));
+        steps.push((cost.key(), step));
         points.push(Point { host, ..point.clone() });
     }
     let ln_losses: Vec<f64> = losses(&points)?.into_iter().map(math::ln).collect();
@@ -118,13 +112,13 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
     let by_load = ln_loss(&point.host, math::exp(step))? - ln_loss(&point.host, math::exp(-step))?;
     let off = (here - math::ln(loss)).abs();
     let is_smooth = by_load.is_finite() && by_load > 0.0 && off <= math::ln(AT_BOUND).max(2.0 * LEAST_STEP * steepness);
-    for cost in COSTS {
-        if (cost.get)(&mut point.host.clone()).is_none_or(|value| *value <= 0.0) {
+    for cost in costs() {
+        if cost.of(&point.host).is_none_or(|value| value <= 0.0) {
             continue;
         }
         let scaled = |factor: f64| {
             let mut host = point.host.clone();
-            if let Some(value) = (cost.get)(&mut host) {
+            if let Some(value) = cost.0.time_mut(&mut host) {
                 *value *= factor;
             }
             Point { host, ..point.clone() }
@@ -146,7 +140,7 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
         };
         let slope = |low: Option<f64>, high: Option<f64>| Some((high? - low?) / (2.0 * STEP));
         found.push(Sensitivity {
-            key: cost.key,
+            key: cost.key(),
             cliff: elasticity,
             latency: slope(low.0, high.0),
             available: slope(low.1, high.1),
@@ -190,7 +184,7 @@ mod tests {
             points.iter().map(|point| Ok(engine.evaluate(point)?.loss_fraction.unwrap().value)).collect()
         };
         for (key, slope) in cliff_slopes(&point, &keys, losses).unwrap() {
-            let cost = COSTS.iter().find(|cost| cost.key == key).unwrap().of(&point.host).unwrap();
+            let cost = costs().find(|cost| cost.key() == key).unwrap().of(&point.host).unwrap();
             let elasticity = searched.iter().find(|cost| cost.key == key).unwrap().cliff;
             assert!((slope * cost - elasticity).abs() < 0.01, "{key}: {} and {elasticity}", slope * cost);
         }

@@ -1,8 +1,8 @@
-//! Frames on the wire: Ethernet II + IPv4 + UDP + an 18-byte header of our own.
+//! Frames on the wire: Ethernet II + IPv4 + UDP + netcliff's 18-byte header.
 //!
-//! Sizes are *frame bytes including the 4-byte FCS*, as RFC 2544 counts them (64 to 1518, jumbo up
-//! to 9018). The kernel hands over frames without FCS, so a 64-byte frame is 60 bytes in memory:
-//! 14 Ethernet + 20 IPv4 + 8 UDP + 18 payload, which our header fills exactly:
+//! Sizes are *frame bytes including the 4-byte FCS*, as RFC 2544 counts them (64 to 1518, jumbo up to 9018). The kernel
+//! passes frames without FCS, so a 64-byte frame is 60 bytes in memory: 14 Ethernet + 20 IPv4 + 8 UDP + 18 payload,
+//! which netcliff's header fills exactly:
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | 4..10 | sequence number (u48, big endian), from 0 |
 //! | 10..18 | intended send time, ns of `CLOCK_MONOTONIC` (u64, big endian) |
 //!
-//! The header has no room for flags: the intended send time tells warm-up and drain from the window.
+//! The header has no space for flags: the intended send time shows whether a frame belongs to warm-up, window or drain.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;

@@ -1,22 +1,22 @@
 //! Real packets: the two ends of an open-loop packet-load measurement.
 //!
-//! Start at [`run`](run::run): it drives one [`generator`] against one [`sink`] over a measured
-//! window and accounts for every packet. Underneath, from the wire upwards:
+//! Start at [`run`](run::run): it drives one [`generator`] against one [`sink`] over a measured window and accounts for
+//! every packet. Its modules, from the wire upwards:
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
-//! | [`frame`] | Ethernet + IPv4 + UDP frames whose 18-byte payload header names run, sequence and intended send time |
-//! | [`schedule`] | when each packet should leave, as offsets; no clock inside |
-//! | [`interface`] | address and carrier of an interface, packet sockets at it |
-//! | [`transmit`] | four ways of handing frames to the kernel, behind one trait |
+//! | [`frame`] | Ethernet + IPv4 + UDP frames whose 18-byte payload header has run, sequence number and intended send time |
+//! | [`schedule`] | when each packet should leave, as offsets; reads no clock |
+//! | [`interface`] | address and carrier of an interface, packet sockets on it |
+//! | [`transmit`] | four methods of passing frames to the kernel, behind one trait |
 //! | [`port`] | AF_PACKET and AF_XDP rings for frames of several flows and sizes, behind two traits |
-//! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its ceiling |
-//! | [`source`] | where frames come from: a generator in this process, or one elsewhere |
+//! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its highest rate |
+//! | [`source`] | sources of frames: a generator in this process, or one on another host |
 //! | [`tracker`] | loss, duplication and reordering by sequence number |
 //! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
 //! | [`replay`] | times, sizes and flows of a capture |
 //! | [`clock`], [`thread`] | clocks that both ends share; CPU pinning, namespaces, CPU accounting |
-//! | [`mod@error`] | what can fail here and on the channel to another host |
+//! | [`mod@error`] | errors here and on the channel to another host |
 //!
 //! Intended send times are nanoseconds of the sender's `CLOCK_MONOTONIC`. Times from one end to the other are measured
 //! only if both ends share that clock.

@@ -10,7 +10,7 @@ use netcliff_core::units::print_pps;
 const MOST_KINDS: usize = 4096;
 /// Largest number of flows, distinguished by source port: twice the number of entries in any NIC's indirection table.
 const MOST_FLOWS: u32 = 256;
-/// The longest frame of a capture that is sent as it is: one of Ethernet's MTU of 1500, FCS included (bytes).
+/// Longest frame of a capture that is sent unchanged (bytes, FCS included): that of Ethernet's MTU of 1500.
 const LONGEST_REPLAYED_BYTES: u32 = 1518;
 
 /// A kind of frame in a capture.
@@ -22,7 +22,8 @@ pub struct Kind {
     pub flow: u16,
 }
 
-/// A capture as it can be sent, and a sentence on how it is sent. Longer frames are cut to 1518 bytes.
+/// Returns a capture in the form in which it can be sent, and a sentence on how it is sent. Longer frames are cut to
+/// 1518 bytes.
 pub fn replayable(mut capture: Capture) -> (Capture, String) {
     let long = capture.packets.iter().filter(|packet| packet.bytes > LONGEST_REPLAYED_BYTES).count();
     capture.packets.iter_mut().for_each(|packet| packet.bytes = packet.bytes.min(LONGEST_REPLAYED_BYTES));

@@ -41,7 +41,7 @@ pub struct Schedule {
 enum Gaps {
     Constant,
     Poisson(Xoshiro256PlusPlus),
-    /// Gaps in units of their mean, around and around, and the place of the next one.
+    /// Gaps in units of their mean, repeated without end, and the index of the next one.
     Recorded(Arc<[f64]>, usize),
 }
 
@@ -63,14 +63,14 @@ impl Schedule {
         Self::of(gaps, rate_pps)
     }
 
-    /// A schedule of `rate_pps` packets/s with the gaps of a recording, in units of their mean, around and around. The packet at `first` is
-    /// sent at 0.
+    /// A schedule of `rate_pps` packets/s with the gaps of a recording, in units of their mean, repeated without end.
+    /// The packet at `first` is sent at 0.
     ///
     /// # Errors
     /// `rate_pps` is not a positive, finite number.
     ///
     /// # Panics
-    /// There is no gap.
+    /// `gaps` is empty.
     pub fn recorded(gaps: Arc<[f64]>, first: usize, rate_pps: f64) -> Result<Self, WireError> {
         let next = (first + 1) % gaps.len();
         Self::of(Gaps::Recorded(gaps, next), rate_pps)

@@ -91,8 +91,9 @@ impl SinkConfig {
 
 /// Time without a packet after which none is on the path from another host \[ns\].
 pub(crate) const QUIET_NS: u64 = 50_000_000;
-/// Time without a packet after which none is on the path from a sender on this host \[ns\]: its packets wait nowhere but in the backlog of the sink's own CPU: where that
-/// CPU was taken away, the sink did not run either, and looks once more.
+/// Time without a packet after which none is on the path from a sender on this host \[ns\]. Its packets wait only in
+/// the backlog of the sink's own CPU. If that CPU was taken away, the sink did not run either, and reads once more
+/// before it ends.
 pub(crate) const QUIET_HERE_NS: u64 = 20_000_000;
 
 /// Counters and controls shared with a running sink.

@@ -92,7 +92,7 @@ pub trait Transmit: Send {
     /// The interface or socket is unusable (down, removed); staged frames are lost.
     fn kick(&mut self) -> Result<SendOutcome, WireError>;
 
-    /// The method in effect, given the one requested. They differ where the kernel decides, as on zero-copy.
+    /// The method in effect for a requested one. They differ if the kernel decides, as on zero-copy.
     fn method(&self, asked: Method) -> Method {
         asked
     }

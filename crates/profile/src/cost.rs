@@ -39,7 +39,7 @@ impl Timers {
     /// Ends it: mean length (s) of the interrupts in which one of `samples` was taken, each a CPU and a time (ns); `None`: too few.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the call.
     pub fn finish(mut self, samples: &[(usize, u64)]) -> io::Result<Option<f64>> {
         self.entries.stop()?;
         self.exits.stop()?;

@@ -84,7 +84,7 @@ impl Waits {
     /// Ends it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the call.
     pub fn stop(&self) -> io::Result<()> {
         self.begins.stop()?;
         self.ends.stop()

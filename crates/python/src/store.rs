@@ -49,10 +49,12 @@ impl StoreFile {
         if keeps.is_none() && !path.exists() {
             return Err(Fault::Store(format!("there is no record store at {}", path.display())).into());
         }
-        let inner = store::Store::open(&path).map_err(Fault::from)?;
         let inner = match keeps {
-            Some(plan) => inner.naming(inputs::experiment_name(Path::new(&plan.path))),
-            None => inner.only_reading().map_err(Fault::from)?,
+            Some(plan) => {
+                let store = store::Store::open(&path).map_err(Fault::from)?;
+                store.naming(inputs::experiment_name(Path::new(&plan.path)))
+            }
+            None => store::Store::open_to_read(&path).map_err(Fault::from)?,
         };
         Ok(Self { inner: Mutex::new(inner), path })
     }

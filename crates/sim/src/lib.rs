@@ -3,16 +3,16 @@
 //! Start with [`SimEngine`]: it turns a [`netcliff_core::Point`] into an [`netcliff_core::Outcome`] with intervals from
 //! independent replications; [`cliff_sim`] searches the highest load within a loss target.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `clock`, `random`, `draw` | time in whole ticks, streams of random numbers, service times |
 //! | `source` | the packets: gaps, sizes and CPU times, the same under every scheme |
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `recursion` | packets computed one by one without events, where scheme and host allow it |
-//! | `offered` | what a traffic brings in each slice of time, without a host |
+//! | `offered` | bytes that arrive in each slice of time, without a host |
 //! | `trace` | a short run in detail, for display |
-//! | `engine` | what a point asks for; several queues, each with a core of its own or several on one |
+//! | `engine` | evaluates a point; several queues, each with a core of its own or several on one |
 //! | `shared` | one core that serves several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |

@@ -1,4 +1,4 @@
-//! [`offered_bytes`]: what a traffic brings in each slice of time, without a host.
+//! [`offered_bytes`]: bytes that arrive in each slice of time, without a host.
 
 use netcliff_core::{Point, Unsupported};
 

@@ -1,4 +1,5 @@
-//! What the generators and the device under test did over all trials of a run, where the load comes from other hosts.
+//! Counters of the generators and of the device under test over all trials of a run, if the load comes from other
+//! hosts.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,9 @@ use netcliff_stats as stats;
 /// Sums over trials.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
-    /// Of each generator.
+    /// Counters of each generator.
     generators: Vec<GeneratorPart>,
-    /// Flat out (pps), one list a generator.
+    /// Highest rates of the generators (pps), one list per generator.
     ceilings_pps: Vec<Vec<f64>>,
     received: u64,
     losses: Losses,
@@ -45,13 +46,13 @@ impl Account {
         }
     }
 
-    /// Adds a run flat out of all generators.
+    /// Adds a measurement of the highest rate of each generator.
     pub fn add_ceilings(&mut self, each: &[Ceiling]) {
         self.ceilings_pps.resize(self.ceilings_pps.len().max(each.len()), Vec::new());
         self.ceilings_pps.iter_mut().zip(each).for_each(|(own, ceiling)| own.push(ceiling.offered_pps));
     }
 
-    /// Each generator on another host.
+    /// Counters of each generator on another host.
     pub fn generators(&self) -> Vec<GeneratorPart> {
         let mut all = self.generators.clone();
         for (part, pps) in all.iter_mut().zip(&self.ceilings_pps) {
@@ -60,7 +61,7 @@ impl Account {
         all
     }
 
-    /// The device.
+    /// Counters of the device.
     pub fn device(&self, interface: &str) -> DeviceAccount {
         let loss = |(name, cause, packets): (&str, Cause, u64)| DeviceLoss {
             counter: name.to_owned(),
@@ -76,7 +77,7 @@ impl Account {
         }
     }
 
-    /// A sentence where a cloud's limit, and not the host, lost packets.
+    /// Sentence on packets dropped by a cloud's limit and not by the host; `None` if there were none.
     pub fn allowance(&self) -> Option<String> {
         let mut exceeded = self.losses.each().filter(|(_, cause, _)| *cause == Cause::Allowance);
         exceeded.next().map(|(name, _, packets)| {

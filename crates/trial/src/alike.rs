@@ -1,4 +1,4 @@
-//! [`folded`]: sentences that are alike but for their numbers, as one.
+//! [`folded`]: merges sentences that differ only in their numbers.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,8 @@ use netcliff_core::units;
 /// Characters that separate words and numbers.
 const AROUND: [char; 6] = [' ', ',', ':', ';', '(', ')'];
 
-/// Merges sentences that differ only in their numbers, at the place of the first: each number that differs becomes its range, and the
-/// sentence gives the number of sentences merged.
+/// Merges sentences that differ only in their numbers, at the position of the first: each number that differs becomes
+/// its range, and the sentence states the number of sentences merged.
 pub fn folded(sentences: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
     for sentence in sentences {

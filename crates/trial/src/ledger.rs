@@ -1,4 +1,4 @@
-//! The ledger of a trial with real packets, the same for every command that has one: [`of_trial`].
+//! The ledger of a trial with real packets, for all commands that show one: [`of_trial`].
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,24 +8,24 @@ use netcliff_host::drops::counters::Counters;
 use netcliff_host::drops::ledger::{Collector, Ends, Spaces};
 use netcliff_packets::thread::in_netns;
 
-/// How long what is left unexplained may still come: packets in a backlog, counters that are brought up to date by timers.
+/// Longest wait for unexplained packets to be counted: packets in a backlog, counters that timers update.
 const SETTLES: Duration = Duration::from_millis(500);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The way of a trial's packets through this host.
+/// Path of a trial's packets through this host.
 #[derive(Debug, Clone)]
 pub struct Way {
-    /// Which packets, in the language of tcpdump.
+    /// Filter that selects the packets, in tcpdump's language.
     pub filter: String,
-    /// Where they are looked at: groups of network namespaces.
+    /// Where packets are counted: groups of network namespaces.
     pub groups: Vec<Spaces>,
 }
 
-/// Makes a trial and accounts for all its packets, warm-up included. `trial` is told whether drops are traced, and returns what its ends
-/// know; its sockets are closed by then.
+/// Makes a trial and accounts for all its packets, warm-up included. `trial` is called with whether drops are traced,
+/// and returns the counts of sender and receiver; its sockets are closed by then.
 ///
 /// # Errors
-/// The trial's.
+/// The error of the trial.
 pub fn of_trial<E>(way: &Way, trial: impl FnOnce(bool) -> Result<Ends, E>) -> Result<Ledger, E> {
     let collector = match way.filter.parse() {
         Ok(filter) => Collector::of(&filter, &way.groups),
@@ -36,7 +36,7 @@ pub fn of_trial<E>(way: &Way, trial: impl FnOnce(bool) -> Result<Ends, E>) -> Re
     let until = Instant::now() + SETTLES;
     loop {
         let ledger = collector.close(&opened, &counters(&way.groups), ends.clone());
-        // What is taken to be lost unseen may still be under way.
+        // Packets that seem to be lost without a trace may still be on their way.
         let is_sure = ledger.unexplained == 0 && ledger.not_shown_packets() == 0;
         if is_sure || Instant::now() > until {
             return Ok(ledger);
@@ -45,7 +45,8 @@ pub fn of_trial<E>(way: &Way, trial: impl FnOnce(bool) -> Result<Ends, E>) -> Re
     }
 }
 
-/// The counters of each namespace on the way; of this thread's where none is named. Of one that cannot be entered there are none.
+/// Counters of each namespace on the path, or of this thread's if none is named. A namespace that cannot be entered has
+/// no counters.
 fn counters(groups: &[Spaces]) -> Vec<Counters> {
     let read = |group: &Spaces, netns: Option<&Path>| {
         let now = in_netns(netns, Counters::now).unwrap_or_default();
@@ -59,7 +60,7 @@ fn counters(groups: &[Spaces]) -> Vec<Counters> {
     all.collect()
 }
 
-/// Packets that an end knows to be lost.
+/// A row of packets whose loss the sender or receiver counted.
 pub fn row(place: Place, reason: &str, packets: u64, source: &str) -> LedgerRow {
     LedgerRow { place, reason: reason.to_owned(), packets, source: source.to_owned() }
 }

@@ -1,15 +1,15 @@
 //! One measurement at one load: real packets joined with CPU time, on a testbed, a device or a link to another host.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`rig`] | the testbed with the CPUs it uses |
 //! | [`trial`] | one measurement at one load |
 //! | [`mod@bench`] | the measurements that calibration and search need; [`wire_bench`] makes them with real packets |
-//! | [`account`] | the counters of generators and device, summed up |
-//! | [`ledger`] | what became of each packet of a trial |
-//! | [`repeats`] | when the repeats of a test are enough; the CPUs of both ends' hosts over them |
-//! | [`stand`] | the devices, addresses and CPUs that a measurement depends on: what changed meanwhile |
-//! | [`alike`] | sentences that differ in their numbers only, as one |
+//! | [`account`] | sums of the counters of generators and device |
+//! | [`ledger`] | what happened to each packet of a trial |
+//! | [`repeats`] | when a test has enough repeats; the CPUs of both ends' hosts over the repeats |
+//! | [`stand`] | the devices, addresses and CPUs that a measurement depends on, and their changes during it |
+//! | [`alike`] | merges sentences that differ only in their numbers |
 
 pub mod account;
 pub mod alike;

@@ -1,4 +1,5 @@
-//! The repeats of a test: when they are enough (the statistics behind [`Repeats`]), and the CPUs of both ends' hosts over them.
+//! The repeats of a test: when they are enough (the statistics behind [`Repeats`]), and the CPUs of both ends' hosts
+//! over them.
 
 use netcliff_core::cpus::{CpuRow, ExactRow};
 use netcliff_core::repeats::{Known, Repeats};
@@ -7,14 +8,15 @@ use netcliff_host::cpu::system::SystemShares;
 
 use netcliff_stats::{CONFIDENCE, mean};
 
-/// Half width of the interval of the mean over the mean; None for fewer than two values, or where nothing bounds it.
+/// Half width of the mean's confidence interval, relative to the mean; `None` for fewer than two values, or if the
+/// interval is unbounded.
 pub fn half_width(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let ends = mean.interval?;
     Some((ends.high - ends.low) / 2.0 / mean.value.abs()).filter(|width| width.is_finite())
 }
 
-/// How well `figure` is known by the values of the repeats.
+/// Precision of `figure`, known from the values of the repeats.
 pub fn known(figure: &str, values: &[f64], repeats: &Repeats) -> Known {
     Known {
         figure: figure.to_owned(),
@@ -25,29 +27,29 @@ pub fn known(figure: &str, values: &[f64], repeats: &Repeats) -> Known {
     }
 }
 
-/// How a figure was measured, under the name of its figures in JSON.
+/// Name of a group of figures in JSON, and how they were measured.
 type Method = (&'static str, &'static str);
 
-/// The near end's host by ticks.
+/// CPU of the near end's host by ticks.
 pub const SYSTEM: Method = ("system", "/proc/stat: sampled by the timer tick");
-/// The far end's.
+/// CPU of the far end's host by ticks.
 pub const FAR_SYSTEM: Method = ("far system", "the far host's /proc/stat over its own windows, a round trip apart");
-/// The near end's host exactly.
+/// CPU of the near end's host by the exact meter.
 pub const EXACT: Method = ("exact", "eBPF at the kernel's transitions: exclusive of each other");
-/// The far end's.
+/// CPU of the far end's host by the exact meter.
 pub const FAR_EXACT: Method = ("far exact", "eBPF on the far host, over its own windows; the application is the agent");
 
-/// A method as a report has it.
+/// A method in the form used by reports.
 pub fn method((name, method): Method) -> (String, String) {
     (name.to_owned(), method.to_owned())
 }
 
-/// The CPUs of one host: medians over its repeats, whose shares these are.
+/// Medians of these CPU shares of one host over its repeats.
 pub fn by_ticks<'a>(shares: impl Iterator<Item = &'a SystemShares>) -> Vec<CpuRow> {
     CpuRow::medians(shares.map(SystemShares::row))
 }
 
-/// The same by the exact meter.
+/// Medians of these shares by the exact meter over the repeats of one host.
 pub fn exactly<'a>(splits: impl Iterator<Item = &'a CpuSplit>) -> Vec<ExactRow> {
     ExactRow::medians(splits.map(exact))
 }

@@ -1,4 +1,4 @@
-//! The rig: a testbed with its meters, ready for one trial after the other.
+//! The rig: a testbed with its meters, ready for trials one after another.
 
 mod between;
 
@@ -29,12 +29,12 @@ pub use between::{
 
 /// UDP port of the application.
 const PORT: u16 = 9000;
-/// UDP port packets seem to come from.
+/// Source UDP port of the packets.
 const SOURCE_PORT: u16 = 9001;
-/// Interval between two attempts to use a link that comes up.
+/// Interval between two attempts to send over a link that is coming up.
 const LINK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Why there is no rig.
+/// Why a rig cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum RigError {
     /// The undo journal cannot be used, or another netcliff measures on this host.
@@ -46,9 +46,9 @@ pub enum RigError {
     /// A requested CPU does not exist.
     #[error("CPU {cpu} cannot be used: online are {online}; choose one of these")]
     NoSuchCpu {
-        /// The CPU requested.
+        /// Number of the CPU.
         cpu: u32,
-        /// The CPUs there are.
+        /// List of the online CPUs.
         online: String,
     },
     /// Packets cannot be sent or received in the testbed.
@@ -57,18 +57,18 @@ pub enum RigError {
     /// The link to another host cannot be used.
     #[error(transparent)]
     Between(#[from] BetweenError),
-    /// The device's settings cannot be changed at all.
+    /// The device's settings cannot be changed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The device does not take them.
+    /// The device refuses the settings.
     #[error(transparent)]
     Settings(#[from] HeldError),
 }
 
-/// Which testbed.
+/// Kind of testbed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Place {
-    /// Namespaces where permitted, else loopback.
+    /// Namespaces if permitted, otherwise loopback.
     #[default]
     Best,
     /// Two network namespaces joined by veth.
@@ -85,29 +85,30 @@ impl netcliff_core::Choice for Place {
     ];
 }
 
-/// What to build.
+/// Options of a rig.
 #[derive(Debug, Clone, Default)]
 pub struct RigOptions {
-    /// Which testbed.
+    /// Kind of testbed.
     pub place: Place,
-    /// CPU of the sender; None: the first online.
+    /// CPU of the sender; `None`: the first online.
     pub sender_cpu: Option<u32>,
-    /// CPU of the host under test's packet work and application; None: the last online.
+    /// CPU of the packet work and application of the host under test; `None`: the last online.
     pub host_cpu: Option<u32>,
-    /// Host-wide values for the length of the run.
+    /// Host-wide sysctls for the time of the run.
     pub sysctls: SysctlOverrides,
-    /// What the interfaces are set to.
+    /// Settings of the testbed's interfaces.
     pub link: LinkOptions,
-    /// The load comes from another host, by this link, whatever `place` says; its sender's CPU is one there.
+    /// Link by which the load comes from another host, whatever `place` is; the sender's CPU is then one of that host.
+    /// `None`: the load comes from this host.
     pub between: Option<BetweenOptions>,
-    /// Settings of that link's interface for the length of the run.
+    /// Settings of that link's interface for the time of the run.
     pub settings: Vec<Wanted>,
-    /// That link may not pass packets yet, as its settings were just changed: it is tried for so long.
+    /// Longest wait until that link passes packets, as its settings may just have been changed.
     pub link_time: Duration,
 }
 
 impl RigOptions {
-    /// Refuses what can be seen to be impossible before anything is made.
+    /// Checks the options before anything is changed.
     ///
     /// # Errors
     /// A CPU does not exist, a device may not be changed, or (with [`Place::Netns`]) namespaces are not permitted.
@@ -120,22 +121,22 @@ impl RigOptions {
     }
 }
 
-/// The interfaces of a namespace testbed. The default is what `netcliff find` measures on.
+/// Settings of the interfaces of a namespace testbed. The default is that of `netcliff find`.
 #[derive(Debug, Clone, Default)]
 pub struct LinkOptions {
     /// MTU of both ends (bytes); None: 9000.
     pub mtu_bytes: Option<u32>,
-    /// Use IPv6 where no address decides.
+    /// Whether to use IPv6 if no address determines the version.
     pub ipv6: bool,
-    /// All transmit offloads of both ends on or off; None: as the kernel makes them.
+    /// Whether all transmit offloads of both ends are on or off; `None`: the kernel's defaults.
     pub offloads: Option<bool>,
     /// How the host under test receives.
     pub reception: Reception,
-    /// The sender's reception is steered to its own CPU too, as on a host of its own.
+    /// Whether RPS moves the sender's reception to the sender's CPU, as on a separate host.
     pub steer_sender: bool,
 }
 
-/// Where packets travel.
+/// The network through which packets travel.
 #[derive(Debug)]
 enum Bed {
     Netns(Box<Testbed>),
@@ -143,7 +144,7 @@ enum Bed {
     Between(Box<Between>),
 }
 
-/// A testbed with the CPUs it uses. Dropping it leaves the host as it was found.
+/// A testbed with the CPUs it uses. Dropping it restores the host.
 #[derive(Debug)]
 pub struct Rig {
     bed: Bed,
@@ -152,33 +153,33 @@ pub struct Rig {
     pub sender_cpu: u32,
     /// CPU of the host under test.
     pub host_cpu: u32,
-    /// Whether that was asked for.
+    /// Whether the option named that CPU.
     pub host_cpu_named: bool,
-    /// CPU of a sender on another host; None: as its agent chooses.
+    /// CPU of a sender on another host; `None`: its agent chooses.
     pub far_sender_cpu: Option<u32>,
-    /// What an earlier, killed run had left and what became of it.
+    /// What an earlier, killed run left, and the result of undoing it.
     pub replayed: ReplayReport,
-    /// What limits this rig, a sentence each.
+    /// Sentences on how this rig limits results.
     pub limits: Vec<String>,
-    /// Those of the host, whatever is measured on it.
+    /// Sentences on how the host limits results, whatever is measured on it.
     pub host_limits: Vec<String>,
-    /// Set to stop what runs.
+    /// Set to stop a running measurement.
     pub stop: Arc<AtomicBool>,
-    /// None before it is built.
+    /// Watch for changes during a measurement; `None` before the rig is built.
     stand: Option<Mutex<Stand>>,
-    /// Settings of the link's interface. Set back before the lock goes.
+    /// Settings of the link's interface. Restored before the lock is released.
     settings: Option<Settings>,
-    /// Those of this host, where no testbed holds them. Set back before the lock goes.
+    /// Sysctls of this host if no testbed holds them. Restored before the lock is released.
     _sysctls: Option<Held>,
     lock: HostLock,
 }
 
 impl Rig {
-    /// Builds the testbed, after undoing what a killed run left behind.
+    /// Builds the testbed, after undoing what a killed run left.
     ///
     /// # Errors
-    /// Another netcliff measures on this host, a CPU does not exist, or (with [`Place::Netns`]) namespaces
-    /// are not permitted.
+    /// Another netcliff measures on this host, a CPU does not exist, or (with [`Place::Netns`]) namespaces are not
+    /// permitted.
     pub fn build(options: &RigOptions, stop: Arc<AtomicBool>) -> Result<Self, RigError> {
         let inventory = Inventory::of_this_host();
         let (sender_cpu, mut host_cpu) = cpus(&inventory, options)?;
@@ -247,31 +248,31 @@ impl Rig {
         Ok(rig)
     }
 
-    /// What became of the settings of the link's interface.
+    /// Results of the settings of the link's interface.
     pub fn settings(&self) -> &[Made] {
         self.settings.as_ref().map_or(&[], Settings::settings)
     }
 
-    /// Sets values of the whole host, through the journal, until what is returned is dropped.
+    /// Sets values of the whole host through the journal, until the returned value is dropped.
     ///
     /// # Errors
-    /// A value cannot be written; what was set before is set back.
+    /// A value cannot be written; values set before are restored.
     pub fn hold_sysctls(&self, overrides: &SysctlOverrides) -> Result<Held, RigError> {
         Ok(Held::take(&self.lock, overrides)?)
     }
 
-    /// Ends the testbed; returns what of the link's interface could not be set back, in sentences.
+    /// Ends the testbed; returns a sentence for each setting of the link's interface that could not be restored.
     pub fn end(mut self) -> Vec<String> {
         self.settings.as_mut().map(Settings::set_back).unwrap_or_default()
     }
 
-    /// A CPU beside the one under test, where there is one: that of the sender in a testbed.
+    /// A CPU other than the one under test, if there is one: that of the sender in a testbed.
     pub fn watching_cpu(&self) -> u32 {
         let others = || allowed_cpus().into_iter().map(|cpu| cpu as u32).find(|cpu| *cpu != self.host_cpu);
         if self.between().is_some() { others().unwrap_or(self.host_cpu) } else { self.sender_cpu }
     }
 
-    /// Where a measurement on it has to be watched: the namespaces of the testbed, the link to another host, or loopback.
+    /// Namespaces to be watched during a measurement: those of the testbed, or this host's with the link or loopback.
     pub fn places(&self) -> Vec<stand::Place> {
         if let Some(between) = self.between() {
             return vec![stand::Place::devices(None, [between.interface().to_owned()])];
@@ -282,22 +283,22 @@ impl Rig {
         if spaces.is_empty() { vec![stand::Place::towards(self.host_address())] } else { spaces }
     }
 
-    /// What changed in the testbed or the CPUs since the last call, in a sentence; None if nothing did.
+    /// Sentence on what changed in the testbed or the CPUs since the last call; `None` if nothing changed.
     pub fn changed(&self) -> Option<String> {
         self.stand.as_ref().and_then(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).changed())
     }
 
-    /// True where packets travel between namespaces.
+    /// Whether packets travel between namespaces.
     pub fn is_netns(&self) -> bool {
         matches!(self.bed, Bed::Netns(_))
     }
 
-    /// True where sender and receiver share a network stack.
+    /// Whether sender and receiver share a network stack.
     pub fn is_loopback(&self) -> bool {
         matches!(self.bed, Bed::Loopback)
     }
 
-    /// The link to the host that sends, where that is another.
+    /// The link to the sending host; `None` if the sender is on this host.
     pub fn between(&self) -> Option<&Between> {
         match &self.bed {
             Bed::Between(between) => Some(between),
@@ -305,7 +306,7 @@ impl Rig {
         }
     }
 
-    /// The namespaces and their link, where there are some.
+    /// The namespaces and their link; `None` on other testbeds.
     pub fn testbed(&self) -> Option<&Testbed> {
         match &self.bed {
             Bed::Netns(testbed) => Some(testbed),
@@ -313,12 +314,12 @@ impl Rig {
         }
     }
 
-    /// One line on where packets travel.
+    /// Describes the packets' path in one line.
     pub fn describe(&self) -> String {
         self.describe_as("sender", "host under test")
     }
 
-    /// One line on where packets travel between ends with these names.
+    /// Describes the packets' path in one line, with these names of the ends.
     pub fn describe_as(&self, sender: &str, host: &str) -> String {
         let (sender_cpu, host_cpu) = (self.sender_cpu, self.host_cpu);
         match &self.bed {
@@ -330,7 +331,7 @@ impl Rig {
         }
     }
 
-    /// One line on driver and reception.
+    /// Describes driver and reception in one line.
     pub fn driver(&self) -> String {
         match &self.bed {
             Bed::Netns(testbed) => match testbed.options().reception {
@@ -344,12 +345,12 @@ impl Rig {
         }
     }
 
-    /// The network namespace of an end; None where there are none.
+    /// Path of the network namespace of an end; `None` if the testbed has no namespaces.
     pub fn netns(&self, side: Side) -> Option<PathBuf> {
         self.testbed().map(|testbed| testbed.netns_path(side))
     }
 
-    /// The interface the sender sends into.
+    /// Name of the interface by which the sender sends.
     pub fn sender_interface(&self) -> String {
         match &self.bed {
             Bed::Netns(testbed) => testbed.endpoint(Side::Sender).interface.clone(),
@@ -371,7 +372,7 @@ impl Rig {
         self.ipv6
     }
 
-    /// Addresses of sender and host under test, of either version of IP; None where namespaces were made without IPv6.
+    /// Addresses of sender and host under test, of either IP version; `None` if the namespaces have no IPv6.
     pub fn ends(&self, ipv6: bool) -> Option<(IpAddr, IpAddr)> {
         match (&self.bed, ipv6) {
             (Bed::Loopback, true) => Some((Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into())),
@@ -387,12 +388,12 @@ impl Rig {
         }
     }
 
-    /// Where the host under test is reached, by the requested version of IP.
+    /// Address of the host under test, of the requested IP version.
     pub fn host_address(&self) -> IpAddr {
         self.ends(self.ipv6).map_or_else(|| IpAddr::V4(*self.addresses().1.ip()), |(_, host)| host)
     }
 
-    /// IPv4 addresses and ports packets go from and to.
+    /// Source and destination of the packets: IPv4 addresses and ports.
     pub fn addresses(&self) -> (SocketAddrV4, SocketAddrV4) {
         let (from, to) = match &self.bed {
             Bed::Netns(testbed) => (testbed.endpoint(Side::Sender).ip, testbed.endpoint(Side::HostUnderTest).ip),
@@ -402,8 +403,8 @@ impl Rig {
         (SocketAddrV4::new(from, SOURCE_PORT), SocketAddrV4::new(to, PORT))
     }
 
-    /// Switches offloads of both ends' interfaces, by the kernel's names; returns a sentence for each that is otherwise
-    /// afterwards. They are gone with the testbed.
+    /// Switches offloads of both ends' interfaces, by the kernel's names, until the testbed ends; returns a sentence
+    /// for each offload whose state then differs from the wanted one.
     ///
     /// # Errors
     /// The testbed has no interfaces of its own, or they cannot be read.
@@ -415,7 +416,8 @@ impl Rig {
         }
     }
 
-    /// Everything that explains a measured difference: of the host, and of the interfaces between the namespaces.
+    /// Properties of the host, and of the interfaces between the namespaces, that explain differences between
+    /// measurements.
     ///
     /// # Errors
     /// A namespace cannot be entered or its links cannot be listed.
@@ -427,7 +429,7 @@ impl Rig {
         }
     }
 
-    /// One line on the interfaces of a testbed; None where there are none.
+    /// Describes the interfaces of a testbed in one line; `None` if it has none.
     pub fn link(&self) -> Option<String> {
         let Bed::Netns(testbed) = &self.bed else { return None };
         let on = |side| {
@@ -444,7 +446,7 @@ impl Rig {
         Some(format!("MTU {}, transmit offloads {offloads}, reception {}", options.mtu_bytes, options.reception))
     }
 
-    /// Runs a closure on a thread inside the host under test.
+    /// Runs a closure in a thread inside the host under test.
     ///
     /// # Errors
     /// The namespace cannot be entered or the closure panics.
@@ -456,7 +458,7 @@ impl Rig {
     }
 }
 
-/// A link, once it passes packets.
+/// Opens a link as soon as it passes packets.
 fn opened(
     between: &BetweenOptions,
     options: &RigOptions,
@@ -474,7 +476,7 @@ fn opened(
     }
 }
 
-/// Switches offloads of both ends; returns a sentence for each that is otherwise afterwards.
+/// Switches offloads of both ends; returns a sentence for each whose state then differs from the wanted one.
 fn switch(testbed: &Testbed, wanted: &[(&str, bool)]) -> Result<Vec<String>, TestbedError> {
     let mut refused = Vec::new();
     for (side, name) in [(Side::Sender, "sender"), (Side::HostUnderTest, "host under test")] {
@@ -498,7 +500,7 @@ fn testbed(lock: &HostLock, (sender, host): (u32, u32), options: &RigOptions) ->
     Testbed::create(lock, options)
 }
 
-/// The CPUs requested, or the first and the last online one.
+/// The requested CPUs, or the first and the last online one.
 fn cpus(inventory: &Inventory, options: &RigOptions) -> Result<(u32, u32), RigError> {
     let online = &inventory.cpu.online;
     let list = || online.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -1,5 +1,5 @@
-//! What a measurement depends on while it runs: the devices and addresses that its data goes through, and the CPUs of its threads. A
-//! change is reported, and the result is partial: what was measured until then is not what was requested.
+//! What a measurement depends on while it runs: the devices and addresses on its data's path, and the CPUs of its
+//! threads. A change is reported and makes the result partial: what was measured is not what was requested.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use netcliff_host::ground::{self, Cpus, Ground, Scope};
 use netcliff_host::nic::path::{is_own, source_towards, with_address};
 use netcliff_packets::thread::{self, in_netns};
 
-/// A network namespace, and what of it is watched.
+/// A network namespace, and what is watched in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Its path; None: this process's.
+    /// Path of the namespace; `None`: this process's.
     pub netns: Option<PathBuf>,
-    /// Its devices and addresses.
+    /// Devices and addresses that are watched.
     pub scope: Scope,
 }
 
 impl Place {
-    /// A namespace of a testbed: all that is up in it.
+    /// Watches everything that is up in a namespace of a testbed.
     pub fn whole(netns: PathBuf) -> Self {
         Self { netns: Some(netns), scope: Scope::default() }
     }
 
-    /// The devices of a namespace by name.
+    /// Watches the named devices of a namespace.
     pub fn devices(netns: Option<PathBuf>, names: impl IntoIterator<Item = String>) -> Self {
         let interfaces = Some(names.into_iter().collect());
         Self { netns, scope: Scope { interfaces, addresses: Some(Vec::new()) } }
     }
 
-    /// The devices and addresses on this host that data to an address goes through.
+    /// Watches the devices and addresses of this host on the path to an address.
     pub fn towards(address: IpAddr) -> Self {
         let source = source_towards(address);
         let interfaces = if is_own(address) {
@@ -44,7 +44,7 @@ impl Place {
 
     fn watch(&self) -> Option<Ground> {
         let scope = self.scope.clone();
-        // A socket stays in the namespace that it was made in.
+        // A socket stays in the namespace in which it was created.
         let watch = || Ground::watch(scope).map_err(|error| tracing::debug!(%error, "devices are not watched")).ok();
         in_netns(self.netns.as_deref(), watch).ok().flatten()
     }
@@ -58,12 +58,12 @@ pub struct Stand {
 }
 
 impl Stand {
-    /// Watches these places, each once, and all CPUs of this host.
+    /// Watches these namespaces, each once, and all CPUs of this host.
     pub fn on(places: &[Place]) -> Self {
         Self::on_host(places, Path::new("/"))
     }
 
-    /// Watches a host whose files are below `root`.
+    /// Watches a host whose procfs and sysfs are below `root`.
     fn on_host(places: &[Place], root: &Path) -> Self {
         let mut different: Vec<&Place> = Vec::new();
         for place in places {
@@ -71,12 +71,13 @@ impl Stand {
                 different.push(place);
             }
         }
-        // Discards what went astray before: it belongs to another measurement.
+        // Discards earlier reports of moved threads: they belong to another measurement.
         thread::astray();
         Self { places: different.into_iter().filter_map(Place::watch).collect(), cpus: Cpus::watch(root) }
     }
 
-    /// What changed since the last call, in a sentence; None if nothing did. Call it after the measuring threads have ended.
+    /// Sentence on what changed since the last call; `None` if nothing changed. To be called after the measuring
+    /// threads have ended.
     pub fn changed(&mut self) -> Option<String> {
         let mut said: Vec<String> = self.places.iter_mut().flat_map(Ground::changes).collect();
         said.extend(self.cpus.changes());
@@ -85,7 +86,7 @@ impl Stand {
     }
 }
 
-/// What changed here and at the far end, in one sentence.
+/// Combines the changes here and at the far end into one sentence; `None` if nothing changed.
 pub fn both(here: Option<String>, far: Option<String>) -> Option<String> {
     match (here, far) {
         (Some(here), Some(far)) => Some(format!("{here}; {far}")),

@@ -41,20 +41,21 @@ pub struct TrialSpec {
     pub arrivals: Arrivals,
     /// Frame size, FCS included (bytes).
     pub frame_bytes: u32,
-    /// CPU time the application spends a packet beyond reading it (s).
+    /// CPU time that the application spends per packet in addition to reading it (s).
     pub work_s: f64,
-    /// Receive buffer to ask for (bytes).
+    /// Requested receive buffer (bytes).
     pub receive_buffer_bytes: u64,
     /// Length of the measured window (s).
     pub seconds: f64,
     /// Seed of the schedule.
     pub seed: u64,
-    /// Times, sizes and flows of a capture, at the load, instead of `arrivals` and `frame_bytes`; not by a generator elsewhere.
+    /// Capture whose times, sizes and flows are sent, scaled to the load, instead of `arrivals` and `frame_bytes`;
+    /// generators on other hosts ignore it.
     pub replay: Option<Arc<Replay>>,
 }
 
 impl TrialSpec {
-    /// The capture to send; None for frames of another size, by which the cost of a byte is measured.
+    /// The capture to send; `None` for frames of another size, with which the cost per byte is measured.
     fn replayed(&self) -> Option<&Arc<Replay>> {
         self.replay.as_ref().filter(|replay| replay.mean_bytes() == self.frame_bytes as usize)
     }
@@ -66,7 +67,7 @@ pub enum TrialError {
     /// Stopped by the user.
     #[error("stopped")]
     Stopped,
-    /// Sender or sink failed; what was measured until then is inside.
+    /// Sender or sink failed; the error contains what was measured before.
     #[error("at {rate_pps:.0} pps: {source}")]
     Wire {
         /// The load of the trial.
@@ -74,12 +75,12 @@ pub enum TrialError {
         /// The failure.
         source: Box<WireFailure>,
     },
-    /// What it depends on changed meanwhile: it measured something else.
+    /// Something that the trial depends on changed during it, so that it measured something else.
     #[error("at {rate_pps:.0} pps: {what}")]
     Changed {
         /// The load of the trial.
         rate_pps: f64,
-        /// A sentence.
+        /// Sentence on the change.
         what: String,
     },
     /// The testbed failed.
@@ -97,23 +98,24 @@ pub struct Trial {
     pub spec: TrialSpec,
     /// Both ends' reports and the accounting of every packet.
     pub wire: WireRun,
-    /// The host under test's CPU, where a meter ran.
+    /// CPU shares of the host under test; `None` without a meter.
     pub cpu: Option<CpuSplit>,
-    /// Packets the application read while the meter ran.
+    /// Packets read by the application while the meter ran.
     pub metered_delivered: u64,
     /// Share of the host's CPU that the hypervisor took during the trial.
     pub steal_share: f64,
-    /// Intervals in the window in which the host's CPU was taken away from outside; None: not measured.
+    /// Intervals of the window in which the host's CPU was taken away from outside; `None` if not measured.
     pub host_pauses: Option<Vec<Pause>>,
-    /// The same of the sender's CPU.
+    /// Intervals of the window in which the sender's CPU was taken away from outside; `None` if not measured.
     pub sender_pauses: Option<Vec<Pause>>,
-    /// Intervals in the window in which other tasks had the host's CPU; None: not measured.
+    /// Intervals of the window in which other tasks had the host's CPU; `None` if not measured.
     pub visits: Option<Vec<Visit>>,
-    /// Packets that the interface received, and that it had no room for; None in a testbed, where the sender is told.
+    /// Packets that the interface received, and those that it dropped for lack of space; `None` in a testbed, where the
+    /// sender's calls report drops.
     pub received: Option<Received>,
-    /// What its driver counted as lost.
+    /// Losses counted by its driver.
     pub losses: Losses,
-    /// Its interrupts by number.
+    /// Interrupts of the device by number.
     pub vectors: BTreeMap<u32, u64>,
     /// Other external influences.
     pub outside: Outside,
@@ -122,43 +124,44 @@ pub struct Trial {
 /// External influences on a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Outside {
-    /// Shortest detectable pause of a CPU (s); None: pauses are not measured.
+    /// Shortest detectable pause of a CPU (s); `None` if pauses are not measured.
     pub shortest_pause_s: Option<f64>,
     /// Share of the sender's CPU that the hypervisor took.
     pub sender_steal_share: f64,
-    /// Iterations of fixed work that the host's CPU did a second of undisturbed time; None: not kept awake, or no time for it.
+    /// Speed of the host's CPU: iterations of fixed work per second of undisturbed time; `None` if the CPU was not kept
+    /// awake, or had no time for enough iterations.
     pub turns_per_s: Option<f64>,
     /// Time in which the machine was suspended (s).
     pub suspended_s: f64,
-    /// Nanoseconds of the kernel's clock a tick of the CPU's counter; None: the counter is not used.
+    /// Nanoseconds of the kernel's clock per tick of the CPU's counter; `None` if the counter is not used.
     pub ns_per_tick: Option<f64>,
 }
 
 /// Heartbeats of the threads of a trial, by which pauses of the CPUs are detected.
 #[derive(Debug, Clone, Default)]
 pub struct Heartbeats {
-    /// Of the CPU under test: the sink, and the loop that keeps it awake.
+    /// Of the CPU under test: the sink, and the loop that keeps the CPU awake.
     pub host: Heartbeat,
     /// Of the sender's CPU.
     pub sender: Heartbeat,
 }
 
 impl Heartbeats {
-    /// Heartbeats of this meter, or of the loop alone if the meter does not measure pauses.
+    /// The meter's heartbeats, or those of the loop alone if the meter does not measure pauses.
     pub fn new(rig: &Rig, meter: Option<&Meter>) -> Self {
         let of = |cpu: u32| meter.and_then(|meter| meter.heartbeat(cpu as usize));
         let (host, sender) =
             (of(rig.host_cpu).unwrap_or_else(Heartbeat::plain), of(rig.sender_cpu).unwrap_or_default());
-        // It spins.
+        // The sender spins.
         sender.set_kept_awake(true);
         Self { host, sender }
     }
 }
 
-/// Meters live across trials: attaching costs more than a short trial.
+/// A meter is shared by successive trials: attaching it takes longer than a short trial.
 pub type Meter = Box<dyn CpuMeter>;
 
-/// Starts the preferred meter for the host under test's CPU; the application is this process's thread there.
+/// Starts the preferred meter for the CPU of the host under test; the application is this process's thread there.
 ///
 /// # Errors
 /// No method works.
@@ -167,18 +170,19 @@ pub fn meter(rig: &Rig, preference: Preference) -> Result<cpu::Choice, MeterErro
     cpu::choose(preference, &spec)
 }
 
-/// Fewest turns of the loop for a measure of the CPU's speed: a millisecond or so of them.
+/// Fewest iterations of the loop from which the CPU's speed is estimated: about a millisecond of them.
 const LEAST_TURNS: u64 = 3000;
 
-/// Most starts of a trial whose sender had no CPU when it was to start.
+/// Largest number of starts of a trial whose sender had no CPU at its start time.
 const STARTS: u32 = 4;
-/// Time from the order to send to the first frame at the first start \[ns\]. A sender that had no CPU by then is given more.
+/// Time from the order to send to the first frame at the first start \[ns\]. It is increased if the sender had no CPU
+/// by then.
 const FIRST_LEAD_NS: u64 = 15_000_000;
 
-/// Offers the load and measures. `watch` gets the packets offered and delivered so far.
+/// Offers the load and measures. `watch` receives the numbers of packets offered and delivered so far.
 ///
 /// # Errors
-/// See [`TrialError`]; a trial stopped by the rig's flag is an error too, since its window is incomplete.
+/// See [`TrialError`]. A trial stopped by the rig's flag is an error, too, because its window is incomplete.
 pub fn trial(
     rig: &Rig,
     spec: &TrialSpec,
@@ -190,10 +194,11 @@ pub fn trial(
     until_started(|| once(rig, spec, meter.as_deref_mut(), heartbeats, lead_ns.take(), &mut watch))
 }
 
-/// Result of `attempt`. A sender that was kept from starting has measured nothing: it begins anew, a few times.
+/// Result of `attempt`. If the sender could not start in time, nothing was measured, and the attempt is repeated a few
+/// times.
 ///
 /// # Errors
-/// The last attempt's.
+/// The error of the last attempt.
 pub(crate) fn until_started<T>(mut attempt: impl FnMut() -> Result<T, TrialError>) -> Result<T, TrialError> {
     let missed = |outcome: &Result<T, TrialError>| {
         let Err(TrialError::Wire { source, .. }) = outcome else { return false };
@@ -222,7 +227,7 @@ fn once(
     let (sending, sinks) = ends(rig, spec, timing);
     let mut with: Vec<SinkWith> = Vec::new();
     for (place, mut sink) in sinks.into_iter().enumerate() {
-        // Pauses are looked for on the CPU of the first.
+        // Pauses are measured on the CPU of the first queue.
         if place == 0 {
             sink.heartbeat = heartbeats.host.clone();
         }
@@ -234,13 +239,14 @@ fn once(
     let mut metered = Metered::default();
     let counted = rig.between().map(|between| (between.received(), between.losses(), vectors(&between.nic().name)));
     let before = SystemStamp::now()?;
-    // This thread watches every few milliseconds: beside the sender, never on the CPU under test.
+    // This thread checks the trial every few milliseconds: it shares the sender's CPU and never runs on the CPU under
+    // test.
     let _pinned = Pinned::to(rig.watching_cpu());
     let run = |source: &mut dyn Source| {
         run_to(source, with, timing, &rig.stop, |sent, delivered| {
             watch(sent, delivered);
             if let Some(meter) = meter.as_deref_mut() {
-                // How far a generator elsewhere is comes late.
+                // Progress of a generator on another host arrives late.
                 metered.follow(gate.pass(sent.max(delivered)), meter, delivered);
             }
         })
@@ -269,7 +275,7 @@ fn once(
     let steal_of = |cpu: u32| shares.iter().find(|own| own.cpu == cpu as usize).map_or(0.0, |own| own.steal);
     let cpu = metered.result.transpose()?;
     let clocks = clocks.until(&ClockStamp::now());
-    // The window is by the sender's clock, and so is all that is kept of the trial.
+    // The window and all results of the trial are in the sender's clock.
     let ahead_ns = if rig.between().is_some() { wire.sink.clock_ahead_ns.unwrap_or(0) } else { 0 };
     let window = wire.sink.window.map(|window| (window.from_ns, window.to_ns));
     let here = window.map(|(from, to)| (from.saturating_add_signed(ahead_ns), to.saturating_add_signed(ahead_ns)));
@@ -307,7 +313,8 @@ fn once(
     })
 }
 
-/// Makes sure that a trial at this load (pps), which has just ended, was not stopped and measured what it was to measure.
+/// Checks that a trial at this load (pps), which has just ended, was not stopped and that nothing it depends on
+/// changed.
 ///
 /// # Errors
 /// [`TrialError::Stopped`], [`TrialError::Changed`].
@@ -318,10 +325,10 @@ pub(crate) fn undisturbed(rig: &Rig, rate_pps: f64) -> Result<(), TrialError> {
     rig.changed().map_or(Ok(()), |what| Err(TrialError::Changed { rate_pps, what }))
 }
 
-/// What a device counted: packets, what was lost, interrupts by number.
+/// Counters of a device: packets, losses, interrupts by number.
 type Counted = (Option<Received>, Losses, BTreeMap<u32, u64>);
 
-/// What the device under test has counted since an earlier reading.
+/// Increase of the device's counters since an earlier snapshot.
 fn counted_since(rig: &Rig, earlier: Option<Counted>) -> Counted {
     let Some((between, (packets, lost, interrupts))) = rig.between().zip(earlier) else { return Counted::default() };
     let received = packets.zip(between.received()).map(|(before, after)| Received {
@@ -333,24 +340,24 @@ fn counted_since(rig: &Rig, earlier: Option<Counted>) -> Counted {
     (received, between.losses().since(&lost), vectors)
 }
 
-/// None below [`LEAST_TURNS`].
+/// Iterations per second of undisturbed time; `None` below [`LEAST_TURNS`].
 fn turns_per_s(from: Turns, to: Turns) -> Option<f64> {
     let (count, ns) = (to.count - from.count, to.ns - from.ns);
     (count >= LEAST_TURNS).then(|| count as f64 * 1e9 / ns.max(1) as f64)
 }
 
-/// Who sends the frames of a trial.
+/// Senders of a trial.
 pub(crate) enum Sending<'a> {
     /// A generator in this process.
     Here(Box<GeneratorConfig>),
-    /// Some in agents.
+    /// Generators in agents.
     There(&'a Between, Vec<LoadRequest>),
 }
 
-/// Sender and sinks of a trial: one application for each queue that the load reaches.
+/// Sender and sinks of a trial: one application per queue that the load reaches.
 pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sending<'a>, Vec<SinkConfig>) {
     let (source, destination) = rig.addresses();
-    // Different runs must not take each other's late packets for their own.
+    // Runs need different ids, so that none counts another's late packets as its own.
     let run_id = (spec.seed as u32) ^ (spec.rate_pps as u32).rotate_left(7);
     let frame_bytes = spec.frame_bytes as usize;
     let mut sink = SinkConfig::new(destination, run_id);
@@ -364,7 +371,7 @@ pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sendi
         let sinks = between.queues().iter().map(|queue| {
             let mut sink = sink.clone();
             sink.bind.set_port(queue.port);
-            // Where a CPU was named, all applications are on it.
+            // If the option named a CPU, all applications run on it.
             if between.queues().len() > 1 && !rig.host_cpu_named {
                 sink.placement.cpu = queue.cpu.or(Some(rig.host_cpu)).map(|cpu| cpu as usize);
             }

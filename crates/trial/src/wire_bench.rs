@@ -1,4 +1,4 @@
-//! [`WireBench`]: the [`Bench`] of real packets.
+//! [`WireBench`]: the [`Bench`] with real packets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,13 +22,14 @@ use crate::trial::{self, Heartbeats, Meter, Sending, TrialError, TrialSpec};
 /// Called every few milliseconds of a trial: load (pps), packets offered, packets delivered.
 pub type Watch<'a> = Box<dyn FnMut(f64, u64, u64) + 'a>;
 
-/// Flat-out runs of the sender and their length (s).
+/// Number of measurements of the sender's highest rate; the next: their length (s).
 const CEILING_REPEATS: u32 = 3;
 const CEILING_S: f64 = 0.4;
-/// Load and length of the count of a socket's capacity: more packets than any default socket holds.
+/// Load of the measurement of a socket's capacity; the next: its length. Together they send more packets than any
+/// default socket holds.
 const CAPACITY_PPS: f64 = 100e3;
 const CAPACITY_S: f64 = 0.5;
-/// Work a packet that keeps the application from reading (s).
+/// Work per packet that keeps the application from reading (s).
 const NOT_READING_S: f64 = 0.05;
 
 /// A rig with its meter.
@@ -36,7 +37,7 @@ pub struct WireBench<'a> {
     rig: &'a Rig,
     meter: Option<Meter>,
     heartbeats: Heartbeats,
-    /// Why better meters are not used, a sentence each.
+    /// Sentences on why better meters are not used.
     pub passed_over: Vec<String>,
     watch: Watch<'a>,
     account: Account,
@@ -49,7 +50,7 @@ impl std::fmt::Debug for WireBench<'_> {
 }
 
 impl<'a> WireBench<'a> {
-    /// A bench on `rig` with the preferred meter, or none where none works.
+    /// A bench on `rig` with the preferred meter, or without a meter if no method works.
     pub fn new(rig: &'a Rig, preference: Preference, watch: Watch<'a>) -> Self {
         let (meter, passed_over) = match trial::meter(rig, preference) {
             Ok(choice) => (Some(choice.meter), choice.passed_over.iter().map(ToString::to_string).collect()),
@@ -59,12 +60,12 @@ impl<'a> WireBench<'a> {
         Self { rig, meter, heartbeats, passed_over, watch, account: Account::default() }
     }
 
-    /// What generators and device under test did over all trials so far.
+    /// Counters of generators and device under test over all trials so far.
     pub fn account(&self) -> &Account {
         &self.account
     }
 
-    /// Highest load allowed (pps).
+    /// Highest load allowed (pps); `None` if there is no limit.
     fn most_pps(&self) -> Option<f64> {
         self.rig.between().and_then(Between::most_pps)
     }
@@ -74,13 +75,13 @@ impl<'a> WireBench<'a> {
         self.heartbeats.host.clone()
     }
 
-    /// The method of the meter, if there is one.
+    /// Method of the meter; `None` without a meter.
     pub fn method(&self) -> Option<Method> {
         self.meter.as_ref().map(|meter| meter.method())
     }
 
     fn once(&mut self, spec: &TrialSpec, metered: bool) -> Result<trial::Trial, TrialError> {
-        // No trial is above the limit, whatever it is for.
+        // No trial exceeds the limit, whatever its purpose.
         let rate_pps = self.most_pps().map_or(spec.rate_pps, |most_pps| spec.rate_pps.min(most_pps));
         let spec = &TrialSpec { rate_pps, ..spec.clone() };
         let Self { rig, meter, heartbeats, watch, .. } = self;
@@ -93,7 +94,7 @@ impl<'a> WireBench<'a> {
 }
 
 impl WireBench<'_> {
-    /// One flat-out run of the sender: of each generator where there are several.
+    /// Measures the highest rate of the sender, or of each generator if there are several.
     fn flat_out(&self, sending: &Sending<'_>) -> Result<Vec<Ceiling>, TrialError> {
         let stop = || self.rig.stop.load(Ordering::Relaxed);
         let failed = |reason: WireError| {
@@ -124,7 +125,7 @@ impl WireBench<'_> {
 impl Bench for WireBench<'_> {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
         let observation = self.once(spec, metered)?.observation();
-        // A host that takes nothing at a load takes some at a low one, a cable that was pulled does not.
+        // An overloaded host delivers something at a low load; one with an unplugged cable does not.
         let nothing = observation.sent > 0 && observation.loss() >= 1.0;
         if let Some(between) = self.rig.between().filter(|_| nothing)
             && let Some(why) = between.lost(self.rig.far_sender_cpu, &self.rig.stop)
@@ -169,8 +170,8 @@ impl Bench for WireBench<'_> {
         let trial = self.once(&spec, false)?;
         let Ok(after) = self.rig.in_host(UdpCounters::read)? else { return Ok(None) };
         let dropped = after.since(&before).rcvbuf_errors as f64;
-        // What was accepted and not dropped was read or stays; while the load lasted only one packet in 50 ms
-        // was read, which is the error of this count.
+        // Packets that were accepted and not dropped were read or remain. During the load only one packet in 50 ms was
+        // read, which is the error of this count.
         let read_meanwhile = (CAPACITY_S / NOT_READING_S).ceil();
         let held = trial.wire.sender.frames.accepted as f64 - dropped - read_meanwhile;
         Ok((dropped > 0.0 && held >= 1.0).then_some(held))
@@ -223,10 +224,10 @@ mod ledger {
     /// Makes a trial and accounts for all its packets, warm-up included.
     ///
     /// # Errors
-    /// The trial's.
+    /// The error of the trial.
     pub(super) fn of_trial(rig: &Rig, trial: impl FnOnce() -> Result<Trial, TrialError>) -> Result<Ledger, TrialError> {
         let (_, host) = rig.addresses();
-        // An address that is not set yet, as with a generator elsewhere, would match nothing.
+        // An unset address, as with a generator on another host, would match nothing.
         let to = if host.ip().is_unspecified() { String::new() } else { format!(" and dst host {}", host.ip()) };
         let paths = [Side::Sender, Side::HostUnderTest].into_iter().filter_map(|side| rig.netns(side)).collect();
         let way = Way {
@@ -236,7 +237,7 @@ mod ledger {
         ledger::of_trial(&way, |traced| Ok(ends(&trial()?.wire, traced)))
     }
 
-    /// What sender and sink know.
+    /// Counts of sender and sink.
     fn ends(run: &WireRun, traced: bool) -> Ends {
         let frames = &run.sender.frames;
         let sent = |reason: &str, packets: u64| row(Place::Sender, reason, packets, "the sender's send()");
@@ -254,7 +255,7 @@ mod ledger {
 }
 
 mod round_trips {
-    //! A trial of whose frames the application answers some.
+    //! A trial some frames of which the application answers.
 
     use std::num::NonZeroU64;
 
@@ -267,10 +268,10 @@ mod round_trips {
     use crate::rig::{Between, Rig};
     use crate::trial::{Sending, TrialError, TrialSpec, ends, undisturbed, until_started};
 
-    /// Answers a second: each is work for the host under test, some microseconds of a second's.
+    /// Answers per second: each costs CPU time of the host under test, some microseconds.
     const ANSWERS_PER_S: f64 = 200.0;
 
-    /// Round trips at this load; None where the sender is on this host.
+    /// Measures round trips at this load; `None` if the sender is on this host.
     ///
     /// # Errors
     /// See [`TrialError`].
@@ -285,7 +286,8 @@ mod round_trips {
         let requests = requests.into_iter().map(|request| LoadRequest { round_trips: true, ..request }).collect();
         let mut with: Vec<SinkWith> = Vec::new();
         for mut sink in sinks {
-            // By number, not by time: the first packet after a pause of the answers has waited longer than others.
+            // Every n-th packet, not by time: the first packet after a gap in the answers would have waited longer than
+            // others.
             sink.answer_each = NonZeroU64::new((spec.rate_pps / ANSWERS_PER_S).ceil() as u64);
             let application = sink.work.application(&sink.heartbeat).map_err(|reason| failed(reason.into()))?;
             with.push((sink, application));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use netcliff_lab::compare::{Better, Measured, Outcome, ReadError, Source, compare};
 use netcliff_report as report;
 
-use super::{open_store, refuse_unwritable_files, store_path, write};
+use super::{open_store_to_read, refuse_unwritable_files, store_path, write};
 use crate::args::{CompareArgs, StoreArgs};
 use crate::output;
 
@@ -50,7 +50,7 @@ fn named(text: &str, store_args: &StoreArgs) -> Option<Result<Measured, ReadErro
     if Path::new(text).exists() || !store_path(store_args).is_ok_and(|path| path.exists()) {
         return None;
     }
-    let store = open_store(store_args).ok()?;
+    let store = open_store_to_read(store_args).ok()?;
     match Measured::of_store(&store, &Source::named(text)) {
         Err(ReadError::NoSuchRun { .. }) => None,
         found => Some(found),
@@ -60,7 +60,7 @@ fn named(text: &str, store_args: &StoreArgs) -> Option<Result<Measured, ReadErro
 fn read(source: &Source, store_args: &StoreArgs) -> anyhow::Result<Measured> {
     let found = match source {
         Source::File(path) => named(path, store_args).unwrap_or_else(|| Measured::of_file(path)),
-        stored => Measured::of_store(&open_store(store_args)?, stored),
+        stored => Measured::of_store(&open_store_to_read(store_args)?, stored),
     };
     found.map_err(|error| match error {
         ReadError::Store(error) => error.into(),

@@ -11,7 +11,7 @@ use netcliff_lab::store::{RunSummary, Store};
 use netcliff_lab::stored::{Stored, StoredError};
 use netcliff_report::{self as report, csv};
 
-use super::{open_store, refuse_name, refuse_unwritable_files, write_told};
+use super::{open_store, open_store_to_read, refuse_name, refuse_unwritable_files, store_path, write_told};
 use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
 use crate::output;
 
@@ -26,7 +26,13 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     // Runs that begin have a name, and the list has those of one; the others take a RUN.
     let takes_name = matches!(args.action, ResultsAction::List { .. } | ResultsAction::Import { .. });
     refuse_name(store_args, takes_name, "a RUN may be a name, such as `netcliff results show new-kernel`")?;
-    let store = open_store(store_args)?;
+    let store = match &args.action {
+        ResultsAction::List { .. } | ResultsAction::Show { .. } | ResultsAction::Export { .. } => {
+            open_store_to_read(store_args)?
+        }
+        ResultsAction::Import { .. } => open_store(store_args)?,
+        _ => Store::open_existing(&store_path(store_args)?)?,
+    };
     match &args.action {
         ResultsAction::List { json, .. } => list::list(&store, &args.action, store_args.name.as_ref(), *json)?,
         ResultsAction::Show { run, verbose, json, csv, html, svg } => {
@@ -175,14 +181,16 @@ mod trend {
     use netcliff_report::drawing::Drawing;
 
     use crate::args::{StoreArgs, TrendArgs};
-    use crate::commands::{command_line, now_unix_s, open_store, refuse_name, refuse_unwritable_files, write_told};
+    use crate::commands::{
+        command_line, now_unix_s, open_store_to_read, refuse_name, refuse_unwritable_files, write_told,
+    };
     use crate::output;
 
     /// Prints the trend of a name, and draws one of its figures.
     pub fn run(args: &TrendArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         refuse_unwritable_files([args.html.as_deref(), args.svg.as_deref()])?;
         refuse_name(store_args, false, "the NAME of a trend is an argument: `netcliff results trend nightly`")?;
-        let store = open_store(store_args)?;
+        let store = open_store_to_read(store_args)?;
         let usage = |error: TrendError| match error {
             TrendError::Store(error) => error.into(),
             other => output::usage(other),

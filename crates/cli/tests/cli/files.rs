@@ -128,20 +128,19 @@ fn stores_that_cannot_be() {
     let home = Home::new();
     let prose = home.file("prose.db", "this is no database, but long enough to be looked at: ".repeat(40));
     let dir = home.text("");
-    for (db, why) in
-        [("/proc/netcliff/records.db", "/proc/netcliff"), (dir.as_str(), "directory"), (&prose, "not a database")]
-    {
-        for command in [
-            &["results", "list"][..],
-            &["results", "show"],
-            &["predict", "--rate", "1kpps", "--host", "pentium4-2530mhz"],
-            &["find"],
-        ] {
+    let nowhere = "/proc/netcliff/records.db";
+    for (db, why) in [(nowhere, "/proc/netcliff"), (dir.as_str(), "directory"), (&prose, "not a database")] {
+        let reading = [&["results", "list"][..], &["results", "show"]];
+        let writing = [&["predict", "--rate", "1kpps", "--host", "pentium4-2530mhz"][..], &["find"]];
+        // Whoever reads makes no store, and finds no runs where there is none.
+        for command in reading.into_iter().filter(|_| db != nowhere).chain(writing) {
             let args: Vec<&str> = command.iter().copied().chain(["--db", db]).collect();
             let said = refusal(&home, &args, 1, &[db, why, "--db FILE"]).unwrap_or_else(|wrong| panic!("{wrong}"));
             assert_eq!(said.lines().count(), 1, "one sentence: {said}");
         }
     }
+    let listed = home.netcliff(["results", "list", "--db", nowhere]).assert().success().get_output().clone();
+    assert!(String::from_utf8_lossy(&listed.stderr).contains("no runs in /proc/netcliff/records.db"));
     assert!(std::fs::read_to_string(&prose).unwrap().starts_with("this is no database"), "it is left as it was");
 }
 

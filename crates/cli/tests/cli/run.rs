@@ -121,7 +121,8 @@ fn long() -> String {
 
 fn records_in(db: &Path) -> usize {
     let count = |store: Store| store.runs().ok().and_then(|runs| runs.first().map(|run| run.records as usize));
-    Store::open(db).ok().and_then(count).unwrap_or(0)
+    // `open` would make the store, and remove it again under the run that has just opened it.
+    Store::open_to_read(db).ok().and_then(count).unwrap_or(0)
 }
 
 fn wait_for_records(db: &Path, wanted: usize) {

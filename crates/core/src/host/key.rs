@@ -22,6 +22,43 @@ pub enum Unit {
     Text,
 }
 
+/// A part of a machine whose speed can change by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Interrupts and softirqs.
+    Softirq,
+    /// The application.
+    Application,
+}
+
+/// How a time of the host changes with the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Role {
+    /// The part whose speed the time follows. `None`: no part; it is set by its key, or measured by itself.
+    pub part: Option<Part>,
+    /// Whether the time is longer on a core that is shared with another vector or a hyper-thread (`queues`).
+    pub grows_on_shared_core: bool,
+    /// Whether sensitivities vary the time.
+    pub varied: bool,
+}
+
+impl Role {
+    /// Does not change, or is no time.
+    pub(super) const FIXED: Self = Self { part: None, grows_on_shared_core: false, varied: false };
+    /// CPU time of interrupts and softirqs.
+    pub(super) const SOFTIRQ: Self = Self { part: Some(Part::Softirq), grows_on_shared_core: true, varied: true };
+    /// CPU time of the application.
+    pub(super) const APPLICATION: Self = Self { part: Some(Part::Application), ..Self::SOFTIRQ };
+    /// Additional CPU time of softirqs if the socket is full.
+    pub(super) const COLD_SOFTIRQ: Self = Self { grows_on_shared_core: false, ..Self::SOFTIRQ };
+    /// Additional CPU time of the application if the socket is full.
+    pub(super) const COLD_APPLICATION: Self = Self { grows_on_shared_core: false, ..Self::APPLICATION };
+    /// Part of an interrupt that the application pays.
+    pub(super) const RESUME: Self = Self { varied: false, ..Self::COLD_APPLICATION };
+    /// A time in which the CPU does not work for packets.
+    pub(super) const WAIT: Self = Self { varied: true, ..Self::FIXED };
+}
+
 /// A key of `--set` and of a host file.
 #[derive(Debug)]
 pub struct Key {
@@ -31,6 +68,8 @@ pub struct Key {
     pub unit: Unit,
     /// True if the value `none` removes it.
     pub takes_none: bool,
+    /// How the value changes with the machine, if it is a time.
+    pub role: Role,
     /// Lines of its documentation.
     pub(super) help: &'static [&'static str],
     /// Parses and sets the value; the error names the value and the accepted form, but not the key.
@@ -39,9 +78,16 @@ pub struct Key {
     pub(super) figure: fn(&Host) -> Option<f64>,
     /// Checks the range of the value.
     pub(super) check: fn(&Host) -> Result<(), Invalid>,
+    /// See [`Key::time_mut`].
+    pub(super) time: fn(&mut Host) -> Option<&mut f64>,
 }
 
 impl Key {
+    /// The time (s) in the host, to be changed. `None` if the value is no time, or the host does not have it.
+    pub fn time_mut<'a>(&self, host: &'a mut Host) -> Option<&'a mut f64> {
+        (self.time)(host)
+    }
+
     /// Its documentation as one paragraph, with links replaced by their texts.
     pub fn help(&self) -> String {
         let lines: Vec<&str> = self.help.iter().map(|line| line.trim()).collect();
@@ -62,6 +108,9 @@ pub(super) trait Kind<T> {
     fn read(key: &str, text: &str) -> Result<T, ParseError>;
     fn figure(value: &T) -> Option<f64>;
     fn check(key: &str, value: &T) -> Result<(), Invalid>;
+    fn time(_: &mut T) -> Option<&mut f64> {
+        None
+    }
 }
 
 /// 0, or a time (s).
@@ -97,6 +146,9 @@ macro_rules! times {
             fn check(key: &str, seconds: &f64) -> Result<(), Invalid> {
                 $check(key, *seconds)
             }
+            fn time(seconds: &mut f64) -> Option<&mut f64> {
+                Some(seconds)
+            }
         }
 
         impl Kind<Option<f64>> for $kind {
@@ -109,6 +161,9 @@ macro_rules! times {
             }
             fn check(key: &str, seconds: &Option<f64>) -> Result<(), Invalid> {
                 seconds.map_or(Ok(()), |seconds| $check(key, seconds))
+            }
+            fn time(seconds: &mut Option<f64>) -> Option<&mut f64> {
+                seconds.as_mut()
             }
         }
     };
@@ -199,7 +254,8 @@ impl Kind<super::Service> for Text {
 }
 
 /// Makes the struct of a host's fields, its `Default`, and the table of its keys. A row is a field with its default
-/// value, its [`Kind`] and its key; if the engines use another number than the field, also that number.
+/// value, its [`Kind`] and its key; if the engines use another number than the field, also that number; and after `as` the
+/// [`Role`] of a time that changes with the machine.
 macro_rules! keys {
     (
         $(#[$attribute:meta])*
@@ -211,7 +267,7 @@ macro_rules! keys {
                 $(#[doc = $help:literal])+
                 #[serde($($serde:tt)*)]
                 $(#[cfg_attr($($schema:tt)*)])?
-                pub $field:ident: $type:ty = $default:expr => $kind:ident($key:literal $(, $figure:expr)?),
+                pub $field:ident: $type:ty = $default:expr => $kind:ident($key:literal $(, $figure:expr)?) $(as $role:ident)?,
             )+
         }
     ) => {
@@ -251,6 +307,7 @@ macro_rules! keys {
                 name: $key,
                 unit: <$kind as Kind<$type>>::FORM.0,
                 takes_none: <$kind as Kind<$type>>::FORM.1,
+                role: key::keys!(@role $($role)?),
                 help: &[$($help),+],
                 set: |host, text| {
                     host.$field = <$kind as Kind<$type>>::read($key, text)?;
@@ -258,9 +315,12 @@ macro_rules! keys {
                 },
                 figure: key::keys!(@figure $kind, $type, $field $(, $figure)?),
                 check: |host| <$kind as Kind<$type>>::check($key, &host.$field),
+                time: |host| <$kind as Kind<$type>>::time(&mut host.$field),
             },
         )+];
     };
+    (@role) => { Role::FIXED };
+    (@role $role:ident) => { Role::$role };
     (@figure $kind:ident, $type:ty, $field:ident) => { |host| <$kind as Kind<$type>>::figure(&host.$field) };
     (@figure $kind:ident, $type:ty, $field:ident, $figure:expr) => { $figure };
 }

@@ -272,21 +272,9 @@ fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slow
 }
 
 /// The host with all CPU times multiplied by `factor`.
-fn slower(host: Host, factor: f64) -> Host {
-    if factor == 1.0 {
-        return host;
-    }
-    Host {
-        interrupt_s: host.interrupt_s * factor,
-        protocol_s: host.protocol_s * factor,
-        per_byte_s: host.per_byte_s * factor,
-        mask_s: host.mask_s * factor,
-        poll_s: host.poll_s * factor,
-        application_s: host.application_s.map(|seconds| seconds * factor),
-        context_switch_s: host.context_switch_s * factor,
-        wakeup_s: host.wakeup_s * factor,
-        ..host
-    }
+fn slower(mut host: Host, factor: f64) -> Host {
+    host.scale_times(|role| role.grows_on_shared_core.then_some(factor));
+    host
 }
 
 /// Share of the offered packets for each queue of `point`: as given, or else by its flows, or else equal. Empty for a

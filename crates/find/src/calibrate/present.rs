@@ -9,6 +9,7 @@
 //! measures, is scaled with the application.
 
 use netcliff_core::Host;
+use netcliff_core::host::Part;
 
 use super::{Calibrated, Costs, latency_s};
 use netcliff_stats as stats;
@@ -158,27 +159,28 @@ impl Present {
         Some(((protocol_s - softirq * costs.protocol_s).max(0.0), (reading_s - empty_s).max(0.0)))
     }
 
+    /// The calibrated host at this speed: each time follows its part, except those that trials measure or that are known
+    /// in parts.
     fn host(&self, calibrated: &Host, work_s: f64) -> Host {
         let (softirq, application) = (self.softirq, self.application);
-        let host = calibrated.clone();
-        let calibrated_s = (softirq * host.cold_protocol_s, application * host.cold_application_s);
-        let (cold_protocol_s, cold_application_s) = self.cold_s.unwrap_or(calibrated_s);
+        let mut host = calibrated.clone();
+        host.scale_times(|role| match role.part? {
+            Part::Softirq => Some(softirq),
+            Part::Application => Some(application),
+        });
+        let (cold_protocol_s, cold_application_s) =
+            self.cold_s.unwrap_or((host.cold_protocol_s, host.cold_application_s));
         // Masking is part of polls and of interrupts, and scales with polls.
-        let interrupt_s = self.interrupt_s.unwrap_or(host.interrupt_s + host.mask_s);
-        let mask_s = (softirq * host.mask_s).min(interrupt_s);
+        let interrupt_s = self.interrupt_s.unwrap_or(calibrated.interrupt_s + calibrated.mask_s);
+        let mask_s = host.mask_s.min(interrupt_s);
         Host {
             interrupt_s: interrupt_s - mask_s,
             mask_s,
-            interrupt_resume_s: host.interrupt_resume_s.map(|own_s| application * own_s),
             interrupt_polling_s: host.interrupt_polling_s.map(|own_s| self.interrupt_polling_s.unwrap_or(own_s)),
             interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
-            protocol_s: softirq * host.protocol_s,
-            per_byte_s: softirq * host.per_byte_s,
-            poll_s: softirq * (host.poll_s + host.mask_s) - mask_s,
-            wakeup_s: softirq * host.wakeup_s,
+            poll_s: softirq * (calibrated.poll_s + calibrated.mask_s) - mask_s,
             cold_protocol_s,
-            application_s: host.application_s.map(|own_s| application * (own_s - work_s) + work_s),
-            context_switch_s: application * host.context_switch_s,
+            application_s: calibrated.application_s.map(|own_s| application * (own_s - work_s) + work_s),
             cold_application_s,
             ..host
         }

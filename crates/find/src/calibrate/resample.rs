@@ -2,7 +2,7 @@
 
 use netcliff_core::Host;
 use netcliff_core::finding::Correlated;
-use netcliff_model::sensitivity::COSTS;
+use netcliff_model::sensitivity::costs;
 
 use super::fit::Fits;
 use super::{Resampled, Seen, describe};
@@ -51,10 +51,9 @@ pub fn drawn<T: Clone>(all: &[T], chance: &mut Chance) -> Vec<T> {
 
 /// Pairs of costs whose replicates are strongly correlated.
 pub fn correlated(hosts: &[Resampled]) -> Vec<Correlated> {
-    let values: Vec<(&str, Vec<f64>)> = COSTS
-        .iter()
+    let values: Vec<(&str, Vec<f64>)> = costs()
         .filter_map(|cost| {
-            Some((cost.key, hosts.iter().map(|drawn| cost.of(&drawn.host)).collect::<Option<Vec<f64>>>()?))
+            Some((cost.key(), hosts.iter().map(|drawn| cost.of(&drawn.host)).collect::<Option<Vec<f64>>>()?))
         })
         .collect();
     let mut found = Vec::new();

@@ -8,20 +8,22 @@ use netcliff_trial::trial::Outside;
 /// A host whose costs are known exactly: counts follow from the load without noise.
 pub struct Exact {
     pub metered: bool,
-    /// Times as long as the constants say.
+    /// Durations of softirqs and handlers, interrupt latency, and time of the application, relative to the constants.
     pub softirq: f64,
     pub handler: f64,
     pub latency: f64,
     pub application: f64,
-    /// How many times as long as a packet takes a poll's time rises with its packets: those of many are those that were held up.
+    /// Increase of a poll's time per packet, as a multiple of a packet's time: polls of many packets are the delayed
+    /// ones.
     pub held_up: f64,
-    /// Time from the start of a poll to its first packet (s), where the meter tells it.
+    /// Time from the start of a poll to its first packet (s), if the meter reports it.
     pub look_s: Option<f64>,
-    /// Interrupts that find NAPI polling, a poll.
+    /// Interrupts per poll that find NAPI polling.
     pub echoes: f64,
-    /// Share of the time that the timer's interrupts take, where the meter tells them from the device's.
+    /// Share of the time in the timer's interrupts, if the meter distinguishes them from the device's.
     pub ticks: Option<f64>,
-    /// From this load on (pps) ksoftirqd polls, all that it may at a time, and packets wait in the socket, whose caches they have left: each takes three times as long.
+    /// Load (pps) from which ksoftirqd polls with full polls, and packets wait in the socket until they have left the
+    /// caches: each then takes three times as long.
     pub cold_from_pps: f64,
     /// Loads of the trials so far (pps).
     pub asked_pps: Vec<f64>,
@@ -54,7 +56,7 @@ const APPLICATION_PER_BYTE_S: f64 = 0.05e-9;
 const SWITCH_S: f64 = 2.0e-6;
 const HANDLER_S: f64 = 0.4e-6;
 const HIDDEN_S: f64 = 0.3e-6;
-/// From a poll by an interrupt that finds it.
+/// Time that an interrupt takes from the poll that it interrupts.
 const TAKEN_S: f64 = 0.2e-6;
 const LATENCY_S: f64 = 3.5e-6;
 const TAIL_S: f64 = 0.1e-6;
@@ -62,7 +64,7 @@ const DROP_SHARE: f64 = 0.6;
 const COLD_PROTOCOL_S: f64 = 0.1e-6;
 const COLD_APPLICATION_S: f64 = 0.4e-6;
 
-/// What is fitted to it.
+/// The costs that calibration has to return.
 pub const COSTS: Costs = Costs {
     protocol_s: PROTOCOL_S + 64.0 * PER_BYTE_S,
     poll_s: POLL_S,
@@ -92,7 +94,7 @@ impl Bench for Exact {
         let hidden_s = self.application * HIDDEN_S;
         let set_up = self.latency * LATENCY_S + handler_s + hidden_s + poll_s;
         let idle_share = if blocked || full { 0.0 } else { (1.0 - lambda / 500e3) / (1.0 + spec.work_s * 1e5) };
-        // The waking itself lengthens the service of those who wake.
+        // The wake-up itself lengthens the service that follows it.
         let woken = |polls: f64| polls * idle_share;
         let mut polls = packets;
         for _ in 0..100 {
@@ -109,7 +111,7 @@ impl Bench for Exact {
             _ => (packets, service_s, 0.0),
         };
         let busy = polls - wakeups;
-        // Where the work's own time is told, reading counts beside it.
+        // If the work's own time is reported, reading is counted in addition to it.
         let own_s = if blocked && self.ticks.is_none() { 0.0 } else { APPLICATION_S };
         let each_s = own_s + spec.work_s + cold_s + APPLICATION_PER_BYTE_S * (bytes - 64.0);
         let cell = |packets: f64, from_idle: bool| PollTime {
@@ -196,10 +198,10 @@ pub fn base() -> TrialSpec {
     }
 }
 
-/// A cost as it was found, and as it is [s].
+/// A cost as estimated, and its true value [s].
 type Known = (&'static str, f64, f64);
 
-/// Those of a host whose packets are warm.
+/// Costs of a host whose packets are warm.
 fn warm_costs(host: &Host) -> [Known; 5] {
     [
         ("protocol", host.protocol_s, PROTOCOL_S),
@@ -243,8 +245,8 @@ fn known_costs_are_found_again() {
     assert!(host.validate().is_ok());
 }
 
-/// Where a poll that is held up takes the packets that come meanwhile, its time rises by far more than a packet takes; the trials' whole
-/// softirq time tells. Interrupts that find NAPI polling take their part of that.
+/// If a delayed poll takes the packets that arrive during the delay, its time rises by far more than a packet takes;
+/// then the trials' total softirq time is used. Interrupts that find NAPI polling take their part of it.
 #[test]
 fn polls_that_were_held_up_do_not_decide() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
@@ -265,10 +267,10 @@ fn polls_that_were_held_up_do_not_decide() {
     assert!(how("ring").contains("receive ring"), "{}", how("ring"));
 }
 
-/// How many times as slow a host is that is at another speed in each trial.
+/// Relative slowness of the host in each trial.
 const SLOW: [f64; 7] = [1.0, 1.6, 0.8, 1.2, 1.0, 2.0, 0.9];
 
-/// Such a host.
+/// A host with a different speed in each trial.
 fn unsteady(host: Exact) -> impl Bench {
     let mut speeds = SLOW.into_iter().cycle();
     let observe = move |host: &mut Exact, spec: &TrialSpec, metered| {
@@ -283,8 +285,9 @@ fn unsteady(host: Exact) -> impl Bench {
     Through { host, observe }
 }
 
-/// The handler of an interrupt tells the speed of each trial: all costs are those at one, but for what an interrupt adds beyond its handler. That is told by trials of long
-/// work, in whose caches a handler takes another time than in the others.
+/// An interrupt's handler shows the speed of each trial, and all costs are scaled to one speed. The exception is the
+/// cost of an interrupt beyond its handler: it follows from trials of long work, in whose caches a handler takes
+/// another time.
 #[test]
 fn behind_a_nic_costs_are_at_one_speed() {
     let plan = Plan { rounds: 4, rough_pps: 400e3, backlog: false };
@@ -302,12 +305,12 @@ fn behind_a_nic_costs_are_at_one_speed() {
 #[test]
 fn a_packet_that_is_little_of_a_poll_does_not_decide_how_polls_vary() {
     let varies = |packet, protocol_s, poll_s| variation::of_polls(packet, protocol_s, poll_s);
-    // Eight packets of a deviation of 10 us each in a poll of 40 us beside them.
+    // Eight packets with a deviation of 10 us each in a poll with an overhead of 40 us.
     assert!((varies(5.0, 2e-6, 40e-6) - 8.0_f64.sqrt() * 10.0 / 40.4).abs() < 0.01);
     assert!((varies(0.7, 2e-6, 0.0) - 0.7).abs() < 1e-12, "of packets alone it is theirs");
 }
 
-/// The highest load of each round is one at which packets are cold, though none is lost.
+/// At the highest load of each round packets are cold, although none is lost.
 #[test]
 fn behind_a_nic_the_costs_are_those_of_warm_packets() {
     let plan = Plan { rounds: 3, rough_pps: 400e3, backlog: false };
@@ -320,7 +323,7 @@ fn behind_a_nic_the_costs_are_those_of_warm_packets() {
     assert!(is_warm(&counts(280e3)) && !is_warm(&counts(290e3)) && !is_warm(&counts(560e3)));
 }
 
-/// The timer's interrupts are no handlers of the device's; what they take lengthens all else. At a slower time, too.
+/// Interrupts of the timer are not handlers of the device; their time lengthens everything else. Also at a lower speed.
 #[test]
 fn the_timer_lengthens_what_it_interrupts() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
@@ -341,8 +344,8 @@ fn the_timer_lengthens_what_it_interrupts() {
     near(&calibrated.at_speed_of(&[by_one], 0.0).unwrap().calibration.host, 1.5 / (1.0 - 0.08));
 }
 
-/// Of the sums nothing changes: what a poll takes after its first packet is the NIC's masking, and so is as much of an interrupt, whatever the
-/// speed of each.
+/// The sums do not change: the time of a poll after its first packet is the NIC's masking, and an equal part of an
+/// interrupt is, too, whatever the speed of each.
 #[test]
 fn what_follows_the_first_packet_of_a_poll_is_masking() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
@@ -365,7 +368,7 @@ fn what_follows_the_first_packet_of_a_poll_is_masking() {
     near(present.mask_s + present.poll_s, 2.0 * POLL_S);
     near(present.mask_s, 0.6e-6);
     near(present.interrupt_s + present.mask_s, HANDLER_S + HIDDEN_S);
-    // Masking takes no longer than an interrupt does.
+    // Masking takes at most as long as an interrupt.
     let short = Exact { look_s: Some(0.0), handler: 0.1, ..Exact::default() };
     let host = calibrate(&mut { short }, &base(), plan).unwrap().calibration.host;
     near(host.mask_s, 0.1 * HANDLER_S + HIDDEN_S);
@@ -373,7 +376,8 @@ fn what_follows_the_first_packet_of_a_poll_is_masking() {
     near(host.poll_s, POLL_S - host.mask_s);
 }
 
-/// A rough cliff of half the cliff: the trial that should keep the socket full loses nothing, and the next round is twice as high.
+/// If the rough cliff is half the cliff, the trial that should keep the socket full loses nothing, and the next round
+/// uses twice the loads.
 #[test]
 fn loads_rise_where_the_rough_cliff_was_too_low() {
     let mut exact = Exact::default();

@@ -17,7 +17,7 @@ fn setup(text: &str) -> CheckSetup {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// An interface of a driver with these figures of coalescing and a ring of 512 slots.
+/// An interface of this driver with these values of coalescing and a ring of 512 slots.
 fn nic(driver: &str, coalesce: &[(&str, u32)]) -> Nic {
     let owned = |values: &[(&str, u32)]| -> BTreeMap<String, u32> {
         values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
@@ -39,7 +39,7 @@ fn finding(backlog: bool) -> Finding {
     finding
 }
 
-/// A NAPI without the keys that are always printed.
+/// The NAPI scheme without the keys that are always printed.
 fn beside_the_usual(scheme: &Scheme) -> String {
     scheme
         .to_string()
@@ -47,7 +47,7 @@ fn beside_the_usual(scheme: &Scheme) -> String {
         .replace(":weight=64,budget=300,budget_time=2ms", "")
 }
 
-/// What is predicted with: the scheme and the ring; the notes; why nothing is.
+/// Inputs of the prediction: scheme and ring; notes; reason if nothing is predicted.
 fn predicted(text: &str, nic: &Nic, backlog: bool) -> (String, Vec<String>, Option<String>) {
     let (options, basis) = (whole::options(), basis());
     let device = Device { nic, backlog, ring: Some(if backlog { 1000 } else { 512 }) };
@@ -60,7 +60,7 @@ fn predicted(text: &str, nic: &Nic, backlog: bool) -> (String, Vec<String>, Opti
     )
 }
 
-/// A check of this device on a fake host, and why an engine has no cliff.
+/// A check of this device on a fake host, and the reasons why engines have no cliff.
 fn checked(
     text: &str,
     (options, searches): (&FindOptions, u32),
@@ -97,7 +97,7 @@ fn settings_are_read_and_refused_with_the_accepted_form() {
     }
 }
 
-/// The value in force counts, not the one requested: here the driver made 102 of 100.
+/// The value in force counts, not the requested one: here the driver chose 102 instead of 100.
 #[test]
 fn moderation_is_what_the_driver_made_of_it() {
     let timer = nic("mlx5_core", &[("rx-usecs", 102), ("rx-frames", 32)]);
@@ -146,7 +146,7 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     };
     let (check, why) = run("rx-usecs=100", &timer);
     assert!(why.is_empty(), "{why:?}");
-    // In a simulation of a million packets it is 532 kpps; of so few as here they do not fill a socket of 5041.
+    // A simulation of a million packets gives 532 kpps; the few packets here do not fill a socket of 5041.
     let model = check.cliff_pps.model.expect("a cliff").value;
     assert!((0.85..1.15).contains(&(model / 532e3)), "{model}");
     assert!(check.cliff_pps.sim.is_some_and(|cliff| cliff.value > 50e3), "{:?}", check.cliff_pps);
@@ -160,14 +160,15 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     let interrupts = |point: &SweepPoint| point.outcome.interrupts_per_s.map_or(0.0, |figure| figure.value);
     let simulated = check.below.iter().filter(|point| point.engine == EngineKind::Sim);
     assert!(simulated.clone().all(|point| interrupts(point) > 100.0), "{:?}", check.below);
-    // As the driver sees fit: measured only, and why nothing is predicted.
+    // Adaptive moderation: measured only, with the reason why nothing is predicted.
     let adaptive = nic("mlx5_core", &[("rx-usecs", 8), ("adaptive-rx", 1)]);
     let (check, why) = run("adaptive-rx=on", &adaptive);
     assert_eq!((check.cliff_pps.model, check.cliff_pps.sim, check.delivered_at_2_pps.sim), (None, None, None));
     assert!(check.cliff_pps.wire.is_some() && why.len() == 2);
 }
 
-/// The host becomes slower from trial to trial: each load is computed at the speed that its own trials show, and says so.
+/// The host becomes slower from trial to trial: each load is computed at the speed of its own trials, and a note says
+/// so.
 #[test]
 fn loads_below_the_cliff_are_computed_at_their_own_speed() {
     let timer = nic("mlx5_core", &[("rx-usecs", 100)]);
@@ -196,7 +197,7 @@ fn loads_below_the_cliff_are_computed_at_their_own_speed() {
     assert!(slower.len() == 3 && slower[0] > 1.01 && slower.is_sorted(), "{slower:?}");
 }
 
-/// A sender that does not reach the cliff: loads are asked nevertheless.
+/// The sender does not reach the cliff: the requested loads are measured nevertheless.
 #[test]
 fn loads_that_are_given_need_no_cliff() {
     let mut given = whole::options();
@@ -214,7 +215,7 @@ fn loads_that_are_given_need_no_cliff() {
         assert_eq!(loads.collect::<Vec<_>>(), given.settings.check_loads_pps, "{engine}");
     }
     assert!(check.delivered_at_2_pps.sim.is_none() && check.delivered_at_2_pps.wire.is_none());
-    // Without given loads they are shares of the expected cliff, which this sender does not reach.
+    // Without requested loads, shares of the expected cliff are used, which this sender does not reach.
     let (check, why) = run(&whole::options()).expect("it is computed");
     assert!(why.iter().any(|(engine, _)| *engine == EngineKind::Wire), "{why:?}");
     let of = |engine| check.below.iter().filter(|point| point.engine == engine).count();
@@ -239,7 +240,7 @@ fn a_loss_below_the_cliff_is_told() {
     assert_eq!(below::losing(&points[3..], 45e3, 1e-3), None, "above the cliff, or of an engine");
 }
 
-/// A host that takes no more than half in a band of loads, and all above it up to its capacity.
+/// A host that delivers at most half in a band of loads, and everything above the band up to its capacity.
 fn passes_over(host: Fake, band_pps: std::ops::Range<f64>) -> impl Bench {
     let observe = move |host: &mut Fake, spec: &TrialSpec, metered| {
         let capacity_pps = host.capacity_pps;
@@ -253,7 +254,7 @@ fn passes_over(host: Fake, band_pps: std::ops::Range<f64>) -> impl Bench {
     Through { host, observe }
 }
 
-/// The cliff is where loss begins: a search that began near the higher one would not see the band.
+/// The cliff is the lowest load with loss: a search that started near the higher one would not find the band.
 #[test]
 fn of_a_device_with_two_cliffs_the_lower_one_counts() {
     let gap = nic("ice", &[("rx-usecs", 100)]);
@@ -272,7 +273,8 @@ fn of_a_device_with_two_cliffs_the_lower_one_counts() {
     assert!(usual.notes.is_empty() && lower.notes.is_empty(), "{:?} {:?}", usual.notes, lower.notes);
 }
 
-/// A CPU that is away in most slots: there is a cliff as experienced only, and why there is no other.
+/// A CPU that is paused in most slots: there is only a cliff including disturbances, and a reason for the missing own
+/// cliff.
 #[test]
 fn a_check_without_a_cliff_of_its_own_has_the_one_as_experienced() {
     let gap = nic("ice", &[("rx-usecs", 100)]);

@@ -26,7 +26,7 @@ impl Recorder<'_> {
         if self.seen.is_empty() {
             return None;
         }
-        // In the other idle mode other pauses are visible.
+        // The other idle mode makes other pauses visible.
         let trials: Vec<&Seen> = self.seen.iter().filter(|seen| seen.stage != Stage::Idle).collect();
         let shortest_s = trials.iter().find_map(|seen| seen.outside.shortest_pause_s).unwrap_or(0.0);
         let host = pauses(&trials, shortest_s, |seen| Some((lengths_s(seen.host.as_ref()?.iter()), seen.steal_share)));

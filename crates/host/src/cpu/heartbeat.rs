@@ -337,7 +337,7 @@ mod tests {
         );
     }
 
-    /// Its polls were observed to take up to 1 ms.
+    /// On a host whose polls were observed to take up to 1 ms, gaps of that length are not pauses.
     #[test]
     fn a_slow_host_s_polls_are_none() {
         let noted = vec![Pause { from_ns: 2 * MS, to_ns: 3 * MS }, Pause { from_ns: 5 * MS, to_ns: 8 * MS }];

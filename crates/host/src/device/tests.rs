@@ -27,7 +27,8 @@ fn what_a_device_does_not_have_is_told() {
             "a link of 100 Mbit/s half duplex; its driver names no speeds",
         ),
         (DeviceState { features, ..DeviceState::default() }, "warp-drive"),
-        // The kernel has these, but who may change offloads may not cut the host off, nor have it take others' frames.
+        // The kernel has these offloads. The right to change offloads must not allow cutting the host off, or receiving
+        // frames of others.
         (feature("loopback"), "feature loopback; one of these is set: rx-checksum"),
         (feature("rx-all"), "feature rx-all"),
         (DeviceState { coalesce, ..DeviceState::default() }, "rx-usecs"),
@@ -43,7 +44,7 @@ fn what_a_device_does_not_have_is_told() {
     assert_eq!(hold.set_back(), Vec::<String>::new(), "nothing was changed");
 }
 
-/// What runs that died left is told to whoever takes the device, not only to a log.
+/// Remains of dead runs that cannot be undone are reported to the caller who takes the device, not only logged.
 #[test]
 fn what_could_not_be_undone_is_told() {
     if !Permission::probe().allows_testbed() {
@@ -58,7 +59,7 @@ fn what_could_not_be_undone_is_told() {
     assert!(told.contains("whose.jsonl") && told.contains("damaged"), "{told}");
 }
 
-/// What QEMU's igb is like with its link set by hand: a carrier, no speed, and nothing comes in.
+/// The state of QEMU's igb after its link was set by hand: a carrier, no speed, and no received packets.
 #[test]
 fn a_link_that_is_not_there_is_told() {
     let down = || Err(DeviceError::LinkDown { interface: "eth0".to_owned() });

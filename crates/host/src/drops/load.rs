@@ -110,7 +110,7 @@ impl Tracer {
         };
         if let Some(bss) = &self.skel.maps.bss_data {
             for cpu in &bss.cpus {
-                // SAFETY: a shared reference to mapped memory; the kernel writes to it meanwhile, so it is read as volatile.
+                // SAFETY: a shared reference to mapped memory; the kernel writes to it, so it is read as volatile.
                 let cpu = unsafe { std::ptr::from_ref(cpu).read_volatile() };
                 reading.seen += cpu.seen;
                 reading.looked_at += cpu.looked_at;

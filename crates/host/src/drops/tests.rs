@@ -1,4 +1,4 @@
-//! Names, symbols, counters and advice; and drops that are provoked in namespaces (`provoked`).
+//! Names, symbols, counters and advice; drops provoked in namespaces are in `provoked`.
 
 #[cfg(have_bpf)]
 mod bounds;
@@ -15,12 +15,12 @@ fn an_address_is_named_by_the_function_it_is_in() {
     let symbols = Symbols::parse(text);
     assert_eq!(symbols.at(0xffff_ffff_8100_0142), "ip_rcv+0x42");
     assert_eq!(symbols.function(0xffff_ffff_8100_0001), Some("helper"));
-    // Data is no place where a packet is dropped; before the first and far behind the last there is nothing.
+    // Data symbols are not places where packets are dropped; nothing is before the first or far after the last symbol.
     assert_eq!(symbols.at(0xffff_ffff_8100_0210), "ip_rcv+0x110");
     assert_eq!(symbols.at(0x1000), "0x1000");
     assert_eq!(symbols.at(0xffff_ffff_ff00_0010), "0xffffffffff000010");
     assert_eq!(symbols.limit(), None);
-    // What a kernel shows to those who may not see.
+    // The symbols that a kernel shows without the right to see addresses.
     let hidden = Symbols::parse("0000000000000000 T ip_rcv\n");
     assert_eq!(hidden.at(0x42), "0x42");
     assert!(hidden.limit().is_some_and(|limit| limit.contains("kptr_restrict")));
@@ -83,7 +83,8 @@ fn the_rules_speak_of_reasons_that_kernels_have() {
         let known =
             all_rules().iter().filter(|rule| rule.reasons.iter().any(|reason| of_kernel.contains(*reason))).count();
         assert!(known >= 20, "{known} rules are of reasons of this kernel");
-        // Of Linux 6.18; a later kernel may have a few more. Those of subsystems (Wi-Fi, Open vSwitch) are their own.
+        // Reasons of Linux 6.18; a later kernel may have a few more. Reasons of subsystems (Wi-Fi, Open vSwitch) have
+        // no rules.
         let with_rule = |reason: &&String| all_rules().iter().any(|rule| rule.reasons.contains(&reason.as_str()));
         let is_core = |reason: &&String| {
             !reason.starts_with("reason ")
@@ -99,7 +100,7 @@ fn the_rules_speak_of_reasons_that_kernels_have() {
 #[test]
 fn counters_are_read_and_grow() {
     let before = Counters::now();
-    // Port 1 of loopback: nobody listens, unless somebody does; the sentence about what counters cannot tell stays.
+    // Port 1 of loopback normally has no listener; the sentence about what counters cannot show stays in any case.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..5 {
         let _ = socket.send_to(b"x", "127.0.0.1:1");

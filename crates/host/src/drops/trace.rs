@@ -219,7 +219,7 @@ impl Follower {
             limits.push(format!("this kernel does not let these be traced: {}", self.missing.join(", ")));
         }
         if let Some(bss) = self.skel.maps.bss_data.as_deref() {
-            // SAFETY: words of mapped memory; the programs may write meanwhile.
+            // SAFETY: words of mapped memory; the programs may write at the same time.
             let (events, packets) = unsafe {
                 ((&raw const bss.lost_events).read_volatile(), (&raw const bss.lost_packets).read_volatile())
             };

@@ -11,7 +11,8 @@ use std::{
 
 const ADDRESS: &str = "192.0.2.1";
 
-/// What is done in a network namespace of its own, by a thread that ends with it; not without the right to make one.
+/// Runs a test in a network namespace of its own, in a thread that ends with it; skips the test without the right to
+/// create one.
 fn apart(test: impl FnOnce(&mut Rtnl) + Send) {
     if !has(Need::Netns) {
         return;
@@ -24,7 +25,7 @@ fn apart(test: impl FnOnce(&mut Rtnl) + Send) {
     });
 }
 
-/// A veth pair, `a` with [`ADDRESS`] and `b`, both up.
+/// Creates a veth pair, `a` with [`ADDRESS`] and `b`, both up.
 fn pair(rtnl: &mut Rtnl) {
     let own = File::open("/proc/thread-self/ns/net").unwrap();
     let end = |name, last| VethEnd { name, mac: [2, 0, 0, 0, 0, last], mtu_bytes: 1500, rx_queues: 1, tx_queues: 1 };
@@ -41,7 +42,7 @@ fn scope() -> Scope {
     Scope { interfaces: Some(vec!["a".to_owned()]), addresses: Some(vec![ADDRESS.parse().unwrap()]) }
 }
 
-/// Watches, but is told nothing from then on.
+/// A watch that receives no notices from then on.
 fn deaf() -> Ground {
     let socket = system::reports(SockProtocol::NetlinkRoute, 0).unwrap();
     Ground { socket, ..Ground::watch(scope()).unwrap() }
@@ -71,7 +72,7 @@ fn what_lasts_is_seen_though_it_is_not_told() {
     });
 }
 
-/// A change that was taken back is told, one that is told and seen is said once.
+/// A change that was undone is reported; a change that is both noticed and seen at the end is reported once.
 #[test]
 fn what_is_told_and_seen_is_said_once() {
     apart(|rtnl| {
@@ -90,7 +91,7 @@ fn what_is_told_and_seen_is_said_once() {
     });
 }
 
-/// The kernel sets a device down before it removes it, and tells both; whoever asks in between waits.
+/// The kernel takes a device down before it removes it, and reports both; a request in between waits.
 #[test]
 fn a_device_that_is_being_removed_is_said_to_be() {
     apart(|rtnl| {

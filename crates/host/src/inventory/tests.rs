@@ -1,7 +1,7 @@
 use super::*;
 use std::{fs, path::Path};
 
-/// Lays a fixture out as a directory tree: `== path` starts a file.
+/// Creates a directory tree from a fixture: `== path` starts a file.
 fn tree(fixture: &str) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for section in fixture.split("== ").skip(1) {
@@ -122,7 +122,7 @@ fn what_lasts_is_said_in_a_few_words() {
     }
 }
 
-/// A bare root (chroot) has /proc at most.
+/// A bare root (chroot) has at most /proc.
 #[test]
 fn without_sysfs_procfs_names_the_cpus() {
     let root = tempfile::tempdir().unwrap();

@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(user_of(own), Some(geteuid().as_raw()));
     }
 
-    /// A process of another user that announces itself for a minute, or until it is ended.
+    /// A process of another user that announces itself for a minute, or until it is killed.
     fn theirs() -> Child {
         let mut command = Command::new("sleep");
         command.arg("60").uid(NOBODY);
@@ -174,7 +174,7 @@ mod tests {
         drop(standing);
     }
 
-    /// A lock on another file, at a byte that announces nothing.
+    /// A lock on another file, at a byte that is no announcement.
     fn elsewhere() -> File {
         let file = tempfile::tempfile().unwrap();
         file.lock().unwrap();

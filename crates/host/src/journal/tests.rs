@@ -140,7 +140,7 @@ fn what_cannot_be_undone_stays_in_the_journal() {
     assert!(error.contains("/etc/hostname"), "{error}");
 }
 
-/// Neither the failed undo nor the journal's own end forget it.
+/// A failed undo is remembered until the next start, even if the journal's end fails, too.
 #[test]
 fn what_an_end_cannot_undo_is_left_for_the_next_start() {
     let (dir, state) = state();
@@ -194,7 +194,8 @@ fn an_unwritable_state_directory_is_a_clear_error() {
     assert!(error.contains("NETCLIFF_STATE_DIR"), "{error}");
 }
 
-/// Only the last line can be torn by a crash. Damage before it may have hidden a change: all else is undone, and it is told.
+/// Only the last line can be torn by a crash. Damage before it may have hidden a change: the rest is undone, and the
+/// damage is reported.
 #[test]
 fn damage_before_the_last_line_is_told_and_the_rest_undone() {
     let (dir, state) = state();
@@ -211,7 +212,7 @@ fn damage_before_the_last_line_is_told_and_the_rest_undone() {
     assert_eq!(replay(&state).unwrap(), ReplayReport::default(), "told once");
 }
 
-/// Whatever is damaged in a kept journal, what can be read is undone, it is told, and the file is put aside.
+/// Of a damaged kept journal everything readable is undone, the damage is reported, and the file is set aside.
 #[test]
 fn a_damaged_kept_journal_is_undone_as_far_as_it_can_be_read() {
     let (dir, state) = state();
@@ -251,7 +252,7 @@ fn an_open_journal_without_its_first_line_is_undone_once_the_process_of_its_name
     assert_eq!(report.alive, [me]);
 }
 
-/// What an earlier boot had set this one has not.
+/// Settings of an earlier boot are not in force in this one.
 #[test]
 fn a_journal_without_its_first_line_from_before_the_boot_is_void() {
     let (dir, state) = state();
@@ -263,7 +264,7 @@ fn a_journal_without_its_first_line_from_before_the_boot_is_void() {
     assert!(made_in.exists() && !path.exists());
 }
 
-/// What root's start must not do at another's word: remove a file, write a setting, end a process.
+/// Root's start must not remove a file, write a setting or end a process on another user's request.
 #[test]
 fn a_journal_of_another_users_is_not_obeyed() {
     let (dir, state) = state();
@@ -309,7 +310,7 @@ fn what_a_journal_names_beside_netcliffs_own_is_left_alone() {
     assert!(file.exists() && fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap() == before, "{report:?}");
 }
 
-/// Whatever the umask of whoever made it.
+/// Whatever the umask of the process that creates it.
 #[test]
 fn nobody_else_can_open_the_lock() {
     let (dir, state) = state();

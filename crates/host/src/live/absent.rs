@@ -9,7 +9,7 @@ use crate::xdp::Mode;
 #[derive(Debug)]
 pub struct Live(Infallible);
 
-/// Ends a trial early; in this build there is none.
+/// Ends a trial early; in this build there is no trial to end.
 #[derive(Debug)]
 pub struct Stopper(Infallible);
 

@@ -1,4 +1,4 @@
-//! The programs, loaded.
+//! The sending and the counting program, loaded into the kernel.
 
 use std::{
     fmt, io,
@@ -48,7 +48,7 @@ impl Live {
     /// Loads the programs for frames.
     ///
     /// # Errors
-    /// The frames do not fit the programs, or the kernel refuses those: a sentence.
+    /// The frames do not fit the programs, or the kernel refuses the programs. The error is a sentence.
     pub fn load(frames: &Frames) -> Result<Self, String> {
         let Frames { template, prefix_bytes, tag_bytes, prefixes } = frames;
         let (length, streams) = (template.len(), prefixes.len());
@@ -81,8 +81,8 @@ impl Live {
         Ok(Self { skel, state, arrived, template: template.clone(), batch: 1, link: None })
     }
 
-    /// Counts and drops what arrives at the interface with this index in the thread's network namespace: in the driver, or
-    /// in the kernel's receive path where the driver refuses.
+    /// Counts and drops what arrives at the interface with this index in the thread's network namespace: in the driver,
+    /// or in the kernel's receive path if the driver refuses.
     ///
     /// # Errors
     /// The kernel refuses both, or another program is attached.
@@ -119,10 +119,10 @@ impl Live {
         self.send(1)
     }
 
-    /// What ends a trial from another thread.
+    /// Returns a handle that ends a trial from another thread.
     ///
     /// # Errors
-    /// The programs' memory cannot be mapped once more.
+    /// The programs' memory cannot be mapped a second time.
     pub fn stopper(&self) -> io::Result<Stopper> {
         let map = self.skel.object().maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
         let map = map.ok_or_else(|| io::Error::other("the programs have no memory"))?;
@@ -156,8 +156,8 @@ impl Live {
         }
     }
 
-    /// Runs the program this often: each time it sends a frame when its batch is due, or nothing: when the batch is not due within
-    /// 0.1 ms, or the trial's frames or its time are over.
+    /// Runs the program `runs` times. Each run sends a frame if its batch is due. It sends nothing if the batch is not
+    /// due within 0.1 ms, or if the trial's frames or its time have ended.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -169,7 +169,7 @@ impl Live {
         }
     }
 
-    /// Frames handed to the port so far, and whether the time is over.
+    /// Frames handed to the port so far, and whether the trial's time has ended.
     pub fn progress(&self) -> (u64, bool) {
         let state = self.state.as_ptr();
         // SAFETY: words of the mapped memory.
@@ -197,7 +197,7 @@ impl Live {
         }
     }
 
-    /// What arrived so far.
+    /// Counts of what arrived so far.
     pub fn counted(&self) -> Counted {
         // SAFETY: plain integers in mapped memory, each changed by the program in one access.
         let counter = unsafe { (&raw const (*self.state.as_ptr()).counter).read_volatile() };
@@ -213,7 +213,7 @@ impl Live {
     }
 }
 
-/// A mapping of its own of the programs' memory, which ends a trial.
+/// A second mapping of the programs' memory, through which a trial is ended.
 #[derive(Debug)]
 pub struct Stopper(Mapped<types::bss>);
 

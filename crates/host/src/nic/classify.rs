@@ -1,8 +1,8 @@
-//! Which queue a packet comes to: header fields that RSS hashes ([`HashFields`]) and flow rules ([`FlowRule`]), by the
-//! ethtool ioctls that drivers answer on every kernel (`struct ethtool_rxnfc`, linux/ethtool.h).
+//! Which receive queue a packet goes to: header fields that RSS hashes ([`HashFields`]) and flow rules ([`FlowRule`]),
+//! by the ethtool ioctls, which drivers support on every kernel (`struct ethtool_rxnfc`, linux/ethtool.h).
 //!
-//! Both are written in ethtool's words: `sdfn` of `ethtool -N DEVICE rx-flow-hash udp4 sdfn`, `udp4 dst-port 53 action 2` of
-//! `ethtool -N DEVICE flow-type udp4 dst-port 53 action 2`.
+//! Both have the text forms of ethtool: `sdfn` of `ethtool -N DEVICE rx-flow-hash udp4 sdfn`, `udp4 dst-port 53 action
+//! 2` of `ethtool -N DEVICE flow-type udp4 dst-port 53 action 2`.
 
 use super::{Nic, ioctl::call};
 use serde::{Deserialize, Serialize};
@@ -26,9 +26,9 @@ const RING: u64 = 0xffff_ffff;
 /// Most rules that are read; tables have up to 8192.
 const MOST_RULES: usize = 8192;
 
-/// Kinds of packets that are hashed by fields of their own, as ethtool names them, with `*_FLOW` of linux/ethtool.h.
+/// Kinds of packets that have hash fields of their own: ethtool's name, and `*_FLOW` of linux/ethtool.h.
 pub const FLOWS: [(&str, u32); 6] = [("tcp4", 1), ("udp4", 2), ("sctp4", 3), ("tcp6", 5), ("udp6", 6), ("sctp6", 7)];
-/// Letters of ethtool and `RXH_*` of linux/ethtool.h, in the order in which they are written.
+/// Hash fields in the order in which they are printed: ethtool's letter, and `RXH_*` of linux/ethtool.h.
 const FIELDS: [(char, u64); 9] = [
     ('m', 1 << 1),
     ('v', 1 << 2),
@@ -43,7 +43,7 @@ const FIELDS: [(char, u64); 9] = [
 const PORTS: u64 = 1 << 6 | 1 << 7;
 const ADDRESSES: u64 = 1 << 4 | 1 << 5;
 
-/// `struct ethtool_rxnfc` with room for the places of rules.
+/// `struct ethtool_rxnfc` with space for the locations of rules.
 #[repr(C, align(8))]
 struct Classification {
     cmd: u32,
@@ -82,27 +82,27 @@ fn asked(cmd: u32) -> Box<Classification> {
     Box::new(Classification { cmd, flow_type: 0, data: 0, rule: EMPTY, rule_count: 0, places: [0; MOST_RULES] })
 }
 
-/// Header fields that RSS hashes of a kind of packets; written as ethtool's letters, `-` for none.
+/// Header fields that RSS hashes of a kind of packets; printed as ethtool's letters, `-` for no field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HashFields(u64);
 
 impl HashFields {
-    /// Both ports are hashed, so that the flows between two hosts come to several queues.
+    /// Whether both ports are hashed, so that the flows between two hosts are spread over several queues.
     pub fn has_ports(self) -> bool {
         self.0 & PORTS == PORTS
     }
 
-    /// Both addresses are hashed.
+    /// Whether both addresses are hashed.
     pub fn has_addresses(self) -> bool {
         self.0 & ADDRESSES == ADDRESSES
     }
 
-    /// These, and both addresses and both ports.
+    /// Returns these fields with both addresses and both ports added.
     pub fn with_ports(self) -> Self {
         Self(self.0 | ADDRESSES | PORTS)
     }
 
-    /// What they are in words: `addresses only`.
+    /// Describes the fields: `addresses only`.
     pub fn in_words(self) -> &'static str {
         match (self.has_addresses(), self.has_ports(), self.0) {
             (true, true, _) => "addresses and ports",
@@ -140,7 +140,7 @@ impl FromStr for HashFields {
     }
 }
 
-/// The kinds of [`FLOWS`], for messages.
+/// Lists the names of [`FLOWS`] for messages.
 pub fn flows() -> String {
     FLOWS.map(|(name, _)| name).join(", ")
 }
@@ -153,10 +153,10 @@ fn flow_type(flow: &str) -> io::Result<u32> {
     })
 }
 
-/// The fields that a device hashes of a kind of packets.
+/// Reads the fields that a device hashes of a kind of packets.
 ///
 /// # Errors
-/// When the driver does not report.
+/// The driver does not report them.
 pub fn hash_fields(interface: &str, flow: &str) -> io::Result<HashFields> {
     let mut ask = asked(ETHTOOL_GRXFH);
     ask.flow_type = flow_type(flow)?;
@@ -167,7 +167,7 @@ pub fn hash_fields(interface: &str, flow: &str) -> io::Result<HashFields> {
 /// Sets the fields that a device hashes of a kind of packets.
 ///
 /// # Errors
-/// When the driver does not take them.
+/// The driver refuses them.
 pub(crate) fn set_hash_fields(interface: &str, flow: &str, fields: HashFields) -> io::Result<()> {
     let mut ask = asked(ETHTOOL_SRXFH);
     ask.flow_type = flow_type(flow)?;
@@ -175,17 +175,18 @@ pub(crate) fn set_hash_fields(interface: &str, flow: &str, fields: HashFields) -
     call(interface, ask.as_mut())
 }
 
-/// A rule by which a device puts packets into a queue, or drops them.
+/// A rule by which a device steers packets into a queue, or drops them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowRule {
-    /// Its place in the device's table; lower ones are looked at first.
+    /// Its location in the device's table; rules at lower locations are matched first.
     pub location: u32,
-    /// In ethtool's words: `udp4 dst-port 53 action 2`. What those have no word for here ends it with `...`.
+    /// The rule in ethtool's syntax: `udp4 dst-port 53 action 2`. It ends with `...` if part of it has no text form
+    /// here.
     pub rule: String,
 }
 
-/// A rule of the kind that is set: packets of a flow to a port, into a queue.
+/// A rule that netcliff sets: packets of a flow type to a destination port, into a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortRule {
     /// One of [`FLOWS`].
@@ -215,7 +216,7 @@ impl FromStr for PortRule {
     }
 }
 
-/// Where source and destination port begin in the values of a kind of packets: after two addresses.
+/// Offset of the source and destination ports in the values of a flow type: after two addresses.
 fn ports_at(flow_type: u32) -> Option<usize> {
     match flow_type {
         1..=3 => Some(8),
@@ -238,7 +239,7 @@ impl Specification {
         let kind = self.flow_type & 0xff;
         let name = FLOWS.iter().find(|(_, number)| *number == kind).map(|(name, _)| *name);
         let mut words = vec![name.map_or_else(|| other_flow(kind), str::to_owned)];
-        // What of the mask has been put into words; the rest makes the words an ellipsis.
+        // Mask bits without text so far; if any remain, the text ends with an ellipsis.
         let mut left = self.mask;
         let mut take = |at: usize, length: usize| -> Option<Vec<u8>> {
             let whole = left[at..at + length].iter().all(|byte| *byte == 0xff);
@@ -269,7 +270,7 @@ impl Specification {
     }
 }
 
-/// Kinds without ports, by their numbers in linux/ethtool.h.
+/// Name of a flow type without ports, by its number in linux/ethtool.h.
 fn other_flow(kind: u32) -> String {
     match kind {
         4 => "ah4/esp4".to_owned(),
@@ -281,7 +282,7 @@ fn other_flow(kind: u32) -> String {
     }
 }
 
-/// Two bytes are a port, four and sixteen an address.
+/// Formats two bytes as a port, four and sixteen as an address.
 fn number_or_address(bytes: &[u8]) -> String {
     if let Ok(port) = <[u8; 2]>::try_from(bytes) {
         return u16::from_be_bytes(port).to_string();
@@ -292,14 +293,14 @@ fn number_or_address(bytes: &[u8]) -> String {
     }
 }
 
-/// How many rules a device has, by one call.
+/// Number of rules that a device has, read by one call.
 fn count(interface: &str) -> io::Result<u32> {
     let mut ask = asked(ETHTOOL_GRXCLSRLCNT);
     call(interface, ask.as_mut())?;
     Ok(ask.rule_count)
 }
 
-/// Places of the rules, and how many the table has.
+/// Locations of the rules, and size of the table.
 fn places(interface: &str) -> io::Result<(Vec<u32>, u32)> {
     let mut ask = asked(ETHTOOL_GRXCLSRLALL);
     ask.rule_count = MOST_RULES as u32;
@@ -308,10 +309,10 @@ fn places(interface: &str) -> io::Result<(Vec<u32>, u32)> {
     Ok((ask.places[..count].to_vec(), u32::try_from(ask.data & RING).unwrap_or(0)))
 }
 
-/// The rule at a place; None: the place is free.
+/// The rule at a location; `None` if the location is free.
 ///
 /// # Errors
-/// When the driver has no rules.
+/// The driver does not support rules.
 pub(crate) fn rule_at(interface: &str, location: u32) -> io::Result<Option<FlowRule>> {
     let mut ask = asked(ETHTOOL_GRXCLSRULE);
     ask.rule.location = location;
@@ -322,10 +323,10 @@ pub(crate) fn rule_at(interface: &str, location: u32) -> io::Result<Option<FlowR
     }
 }
 
-/// Sets the rule at a place, or takes it away.
+/// Sets the rule at a location; `None` removes it.
 ///
 /// # Errors
-/// When the driver refuses it.
+/// The driver refuses it.
 pub(crate) fn set_rule(interface: &str, location: u32, rule: Option<&PortRule>) -> io::Result<()> {
     let mut ask = asked(if rule.is_some() { ETHTOOL_SRXCLSRLINS } else { ETHTOOL_SRXCLSRLDEL });
     ask.rule = match rule {
@@ -335,7 +336,8 @@ pub(crate) fn set_rule(interface: &str, location: u32, rule: Option<&PortRule>) 
     call(interface, ask.as_mut())
 }
 
-/// A place that is free, the last of the table first, since rules there come after all others.
+/// Returns a free location, the highest first, because rules there are matched after all others; `None` if the table is
+/// full.
 pub(crate) fn free_place(taken: &[FlowRule], places: u32) -> Option<u32> {
     (0..places).rev().find(|place| taken.iter().all(|rule| rule.location != *place))
 }
@@ -348,7 +350,7 @@ pub(super) fn fill(nic: &mut Nic) {
             Err(error) => drop(nic.missing.insert("hash-fields".into(), super::ioctl::reason(&error))),
         }
     }
-    // A kind that the device does not know is no reason where it knows others.
+    // An unknown kind of packets is not reported as missing if the device knows other kinds.
     if !nic.hash_fields.is_empty() {
         nic.missing.remove("hash-fields");
     }
@@ -406,7 +408,7 @@ mod tests {
         }
     }
 
-    /// Rules that other programs made.
+    /// Rules created by other programs.
     #[test]
     fn other_rules_in_words() {
         let mut rule = Specification::of(&"udp4 dst-port 53 action 2".parse().unwrap(), 0).unwrap();

@@ -1,4 +1,4 @@
-//! What the devices and the IP layer of a network namespace have counted.
+//! Counters of the devices and of the IP layer of a network namespace.
 
 use super::message_interrupts;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fs, io, path::Path};
 
-/// The devices of a network namespace added up, what its IP layer was handed, and how often the host was told of packets.
+/// Sums over the devices of a network namespace, counts of its IP layer, and interrupts and softirqs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceCounts {
@@ -20,22 +20,22 @@ pub struct DeviceCounts {
     pub rx_packets: u64,
     /// Bytes received.
     pub rx_bytes: u64,
-    /// Packets dropped on the way in or out.
+    /// Packets dropped on receive or transmit.
     pub dropped: u64,
-    /// Packets IP received (v4 and v6), after GRO put some together.
+    /// Packets that IP received (v4 and v6), after GRO merged some.
     pub ip_packets: u64,
-    /// Their bytes.
+    /// Bytes of the packets that IP received.
     pub ip_bytes: u64,
-    /// NET_RX softirqs of all CPUs, whatever namespace they were for.
+    /// NET_RX softirqs of all CPUs and all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirqs: Option<u64>,
-    /// Interrupts of the devices; None where they have none, or it was not asked for.
+    /// Interrupts of the devices; `None` if the devices have none, or if they were not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<u64>,
 }
 
 impl DeviceCounts {
-    /// Reads those of the loopback device of the calling thread's network namespace, or of all others.
+    /// Reads the counters of the loopback device of the calling thread's network namespace, or of all other devices.
     ///
     /// # Errors
     /// procfs cannot be read.
@@ -49,7 +49,8 @@ impl DeviceCounts {
         Ok(Self { softirqs: net_rx, ..counts })
     }
 
-    /// With the interrupts of the devices that `sys` (`/sys`) shows, which are those of the namespace it was mounted in.
+    /// Adds the interrupts of the devices that `sys` (`/sys`) shows; these are the devices of the namespace in which
+    /// `sys` was mounted.
     #[must_use]
     pub fn and_interrupts(self, sys: &Path) -> Self {
         let own = interrupts_of(sys);
@@ -58,7 +59,7 @@ impl DeviceCounts {
         Self { interrupts: counts.reduce(|sum, count| sum + count), ..self }
     }
 
-    /// The increase since `earlier`.
+    /// Returns the increase since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let of = |count: fn(&Self) -> u64| count(self).saturating_sub(count(earlier));
@@ -96,7 +97,7 @@ impl DeviceCounts {
         }
     }
 
-    /// Adds IPv4's counts of /proc/net/snmp and /proc/net/netstat, and IPv6's of /proc/net/snmp6 where there are any.
+    /// Adds IPv4's counts of /proc/net/snmp and /proc/net/netstat, and IPv6's of /proc/net/snmp6, which may be empty.
     fn add_ip(&mut self, snmp: &str, netstat: &str, snmp6: &str) {
         let v6 = |name: &str| {
             let line = snmp6.lines().find_map(|line| line.strip_prefix(name));
@@ -113,7 +114,7 @@ fn interrupts_of(sys: &Path) -> BTreeSet<u32> {
     let of = |device: &Path| -> Vec<u32> {
         let messages: Vec<u32> =
             procfs::numbered(message_interrupts(device), "").into_iter().map(|(irq, _)| irq).collect();
-        // A device without messages pulls a line; 0 is none.
+        // A device without message-signalled interrupts has one line; 0 is no line.
         let line = || procfs::number(device.join("irq")).filter(|irq| *irq > 0).into_iter().collect();
         if messages.is_empty() { line() } else { messages }
     };

@@ -5,22 +5,22 @@
 
 use super::Nic;
 
-/// What `rx-usecs` is to a driver.
+/// Meaning of `rx-usecs` for a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The shortest time between two interrupts (ITR, EITR).
     Gap,
     /// A gap; `rx-usecs-high` is one more, of both directions together (INTRL), also while `adaptive-rx` is off.
     TwoGaps,
-    /// 1,000,000 over a rate of interrupts a second that the hypervisor keeps; `rx-frames` takes its place.
+    /// 1,000,000 divided by an interrupt rate (1/s) that the hypervisor enforces; `rx-frames` overrides it.
     Rate,
-    /// A delay from the first frame that is not announced, with a count: as ethtool defines it, and as the driver's source has it.
+    /// A delay from the first unannounced frame, with a count, as ethtool defines it; checked in the driver's source.
     Timer,
-    /// Taken as a timer: nobody read the driver's source.
+    /// Assumed to be a timer: the driver's source was not checked.
     Unread,
 }
 
-/// A value of `rx-usecs` that is a word: the driver then follows the traffic.
+/// A value of `rx-usecs` that selects adaptive coalescing.
 #[derive(Debug)]
 pub(super) struct AdaptiveWord {
     /// The value.
@@ -29,20 +29,20 @@ pub(super) struct AdaptiveWord {
     pub most_us: u32,
     /// Longest wait under the smallest frames (us), which the drivers distinguish from bulk traffic.
     pub small_frames_us: u32,
-    /// What it comes to while all frames have one length; None: it follows what a poll finds, too.
+    /// The fixed value that it reaches while all frames have one length. `None`: it also depends on what a poll finds.
     pub one_length: Option<OneLength>,
 }
 
-/// The figures to which a word comes while all frames have one length.
+/// Values of `rx-usecs` that adaptive coalescing reaches while all frames have one length.
 #[derive(Debug)]
 pub(super) struct OneLength {
-    /// Whether a link of this speed (Mbit/s) is a slow one: 4000 interrupts/s, whatever comes.
+    /// Whether a link of this speed (Mbit/s) counts as slow: it stays at 4000 interrupts/s under all traffic.
     pub is_slow: fn(u32) -> bool,
     /// `rx-usecs` for a slow link (us): 4000 interrupts/s in the units of the driver.
     pub slow_us: u32,
     /// `rx-usecs` for frames of up to [`STEADY_BYTES`] (us).
     pub short_us: u32,
-    /// Devices with more than one vector choose by the frame's length.
+    /// Whether devices with more than one vector choose by the frame's length.
     pub by_length: bool,
 }
 
@@ -56,20 +56,21 @@ pub(super) const STEADY_BYTES: [(u32, u32); 2] = [(3, 1111), (1, 128)];
 pub enum Cause {
     /// No descriptor or buffer was free, or its FIFO was full: the host was too slow.
     NoRoom,
-    /// No buffer was free when they came: they waited in the FIFO, and are lost only where [`Cause::NoRoom`] has them, too (Intel's RNBC).
+    /// No buffer was free when they came: they waited in the FIFO, and are lost only if [`Cause::NoRoom`] counts them,
+    /// too (Intel's RNBC).
     Waited,
     /// An XDP program dropped them.
     Xdp,
-    /// A cloud's limit for this virtual machine, whatever the host does.
+    /// A cloud's limit for this virtual machine, independent of the host's speed.
     Allowance,
     /// They were broken, or the device or driver dropped them for another reason.
     Other,
 }
 
-/// Where QEMU's device works otherwise than its driver says.
+/// Differences between QEMU's device and the hardware that the driver expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Emulation {
-    /// Nowhere that is known.
+    /// No known difference.
     Faithful,
     /// hw/net/e1000.c: a least gap, and RADV for a second ITR.
     E1000,
@@ -81,35 +82,36 @@ pub(super) enum Emulation {
     Vmxnet3,
 }
 
-/// Where the packets of a device come from.
+/// Type of the medium that a device's packets come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
     /// A cable, whose speed the device reports.
     Cable,
-    /// A hypervisor, which makes speed and slot up.
+    /// A hypervisor, which reports an invented speed and slot.
     Hypervisor,
-    /// This host: the speed is made up.
+    /// This host, which reports an invented speed.
     Software,
 }
 
-/// One driver, or several that are alike.
+/// One driver, or several drivers with equal properties.
 #[derive(Debug)]
 pub(super) struct Driver {
-    /// Names, as the kernel gives them.
+    /// Names as reported by the kernel.
     pub names: &'static [&'static str],
     /// What `rx-usecs` is.
     pub rx_usecs: Meaning,
-    /// Values of `rx-usecs` that follow the traffic.
+    /// Values of `rx-usecs` that select adaptive coalescing.
     pub words: &'static [AdaptiveWord],
-    /// Values of `rx-usecs` that follow the traffic within times that nobody read: they have no scheme.
+    /// Values of `rx-usecs` that select adaptive coalescing with unknown times: they have no scheme.
     pub untimed_words: &'static [u32],
-    /// Shortest delay that it takes besides none (us).
+    /// Shortest delay above zero that the driver accepts (us).
     pub least_us: u32,
-    /// `adaptive-rx` follows the load with the profiles of lib/dim.
+    /// Whether `adaptive-rx` follows the load with the profiles of lib/dim.
     pub dim: bool,
-    /// Why it may report no coalescing, a sentence.
+    /// Sentence on why the driver may report no coalescing.
     pub unreported: &'static str,
-    /// Timers that it keeps and does not report, a sentence; shown while its module's parameters are not known.
+    /// Sentence on timers that the device has and the driver does not report; shown if the parameters of its module are
+    /// unknown.
     pub unreported_timers: Option<&'static str>,
     /// QEMU's device.
     pub emulation: Emulation,
@@ -117,11 +119,11 @@ pub(super) struct Driver {
     pub line: Line,
     /// Counters of its own (`ethtool -S`) whose whole name says a loss. Counters of one queue: by pattern, in `losses`.
     pub losses: &'static [(&'static str, Cause)],
-    /// How it names a queue's counters: `WAY` is rx or tx, `ID` the queue, `WHAT` what is counted.
+    /// Patterns of the names of queue counters: `WAY` is rx or tx, `ID` the queue, `WHAT` what is counted.
     pub queue_counters: &'static [&'static str],
 }
 
-/// A driver of which nothing is known.
+/// The row for a driver of which nothing is known.
 pub(super) const UNREAD: Driver = Driver {
     names: &[],
     rx_usecs: Meaning::Unread,
@@ -137,17 +139,17 @@ pub(super) const UNREAD: Driver = Driver {
     queue_counters: &[],
 };
 
-/// A word's times (us): the longest, under the smallest frames.
+/// An adaptive value with its longest wait, and its longest wait under the smallest frames (us).
 const fn word(value: u32, most_us: u32, small_frames_us: u32, one_length: Option<OneLength>) -> AdaptiveWord {
     AdaptiveWord { value, most_us, small_frames_us, one_length }
 }
 
-/// Of e1000 and e1000e at one speed, whatever its vectors.
+/// Value of e1000 and e1000e for equal frames: the same at each speed and number of vectors.
 const fn e1000_short(short_us: u32) -> Option<OneLength> {
     Some(OneLength { is_slow: |mbps| mbps != 1000, slow_us: 250, short_us, by_length: false })
 }
 
-/// Of igb and igc.
+/// Value of igb and igc for equal frames.
 const fn igb_short(is_slow: fn(u32) -> bool, short_us: u32) -> Option<OneLength> {
     Some(OneLength { is_slow, slow_us: 245, short_us, by_length: true })
 }
@@ -316,7 +318,7 @@ pub(super) const DRIVERS: &[Driver] = &[
     Driver { names: &["hv_netvsc"], line: Line::Hypervisor, queue_counters: &["WAY_queue_ID_WHAT"], ..UNREAD },
     Driver { names: &["xen_netfront"], line: Line::Hypervisor, ..UNREAD },
     Driver { names: &["veth", "tun", "dummy"], line: Line::Software, ..UNREAD },
-    // Names that drivers without a row have: r8169's, fm10k's, and queues' in the ways in which the rest put the words together.
+    // Counter names used by drivers without a row: r8169's, fm10k's, and the usual patterns of queue counters.
     Driver {
         losses: &[("rx_missed", Cause::NoRoom), ("xdp_drop", Cause::Xdp), ("rx_alloc_failed", Cause::Other)],
         queue_counters: &["WAY_queue_ID.WHAT", "WAY-ID_WHAT", "WAY_ID_WHAT", "WAY_ID.WHAT", "WAYID.WHAT"],
@@ -324,13 +326,13 @@ pub(super) const DRIVERS: &[Driver] = &[
     },
 ];
 
-/// What is known of a driver of this name.
+/// Returns the row of the driver with this name; [`UNREAD`] if no row has it.
 pub(super) fn named(name: &str) -> &'static Driver {
     DRIVERS.iter().find(|driver| driver.names.contains(&name)).unwrap_or(&UNREAD)
 }
 
 impl Nic {
-    /// What is known of its driver.
+    /// Returns the row of this device's driver.
     pub(super) fn known_driver(&self) -> &'static Driver {
         self.driver.as_deref().map_or(&UNREAD, named)
     }
@@ -353,7 +355,8 @@ mod tests {
         }
     }
 
-    /// A driver whose `rx-usecs` means nothing has no words; a word of one length is one that stays steady for short frames.
+    /// A driver whose `rx-usecs` has no meaning has no adaptive values; an adaptive value with a fixed value for one
+    /// length stays constant for short frames.
     #[test]
     fn rows_agree_with_themselves() {
         for driver in DRIVERS {

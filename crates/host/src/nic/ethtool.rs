@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, ffi::CStr, io};
 /// SPEED_UNKNOWN, linux/ethtool.h.
 const SPEED_UNKNOWN: u32 = u32::MAX;
 
-/// Sends a GET for one interface and gives the first reply to a closure.
+/// Sends a GET for one interface and passes the first reply to a closure.
 macro_rules! ask {
     ($socket:expr, $name:expr, $op:ident, $command:expr, |$attrs:ident| $read:expr) => {{
         let mut request = Request::new().$op();
@@ -78,7 +78,7 @@ pub(super) fn fill(nic: &mut Nic) {
         reply.get_ours().map(|set| bits(&set)).unwrap_or_default()
     )) {
         Ok((speed, duplex, autoneg, modes)) => {
-            // All are supported; those whose bit is set are offered to the far end.
+            // All listed modes are supported; those whose bit is set are offered to the far end.
             nic.link_offered = modes.iter().filter(|(_, offered)| *offered).map(|(name, _)| name.clone()).collect();
             nic.link_supported = modes.into_iter().map(|(name, _)| name).collect();
             nic.speed_supported_mbps = highest_speed(&nic.link_supported);
@@ -95,28 +95,28 @@ pub(super) fn fill(nic: &mut Nic) {
     nic.missing.extend(missing);
 }
 
-/// Who can put a time on frames.
+/// Which time stamps the device, its driver and the kernel can put on frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeStamps {
-    /// The device, on frames that arrive.
+    /// The device stamps received frames.
     pub hardware_receive: bool,
-    /// The device, on frames that leave.
+    /// The device stamps transmitted frames.
     pub hardware_transmit: bool,
-    /// The kernel, on frames that arrive.
+    /// The kernel stamps received frames.
     pub software_receive: bool,
-    /// The driver, on frames that leave.
+    /// The driver stamps transmitted frames.
     pub software_transmit: bool,
     /// The device can be set to stamp every frame that arrives, not only those of some protocols.
     #[serde(default)]
     pub hardware_receive_all: bool,
-    /// Number of the device's clock (`/dev/ptpN`).
+    /// Number of the device's clock (`/dev/ptpN`); `None` if it has no clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<u32>,
 }
 
 impl std::fmt::Display for TimeStamps {
-    /// Such as `kernel stamps of what arrives and leaves, no hardware stamps`.
+    /// Formats as `kernel stamps of what arrives and leaves, no hardware stamps`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let of = |who: &str, arrives: bool, leaves: bool| match (arrives, leaves) {
             (true, true) => format!("{who} stamps of what arrives and leaves"),
@@ -134,10 +134,10 @@ impl std::fmt::Display for TimeStamps {
     }
 }
 
-/// The time stamps that an interface in the thread's namespace offers.
+/// Reads the time stamps that an interface in the thread's namespace offers.
 ///
 /// # Errors
-/// There is no such interface, or the kernel is too old to say.
+/// There is no such interface, or the kernel is too old to report them.
 pub fn time_stamps(interface: &str) -> io::Result<TimeStamps> {
     let socket = &mut NetlinkSocket::new();
     let read = ask!(socket, interface, op_tsinfo_get_do, TSINFO_GET, |reply| {
@@ -156,10 +156,10 @@ pub fn time_stamps(interface: &str) -> io::Result<TimeStamps> {
     read.map_err(explained)
 }
 
-/// Queues that receive, in use; None if the driver reports none.
+/// Number of receive queues in use; `None` if the driver reports none.
 ///
 /// # Errors
-/// The driver does not report.
+/// The driver does not report channels.
 pub(crate) fn receive_channels(interface: &str) -> io::Result<Option<u32>> {
     let socket = &mut NetlinkSocket::new();
     let read = ask!(socket, interface, op_channels_get_do, CHANNELS_GET, |reply| channels(&reply));
@@ -171,7 +171,7 @@ pub(crate) fn receive_channels(interface: &str) -> io::Result<Option<u32>> {
 /// Switches one offload of an interface in the thread's namespace, by the kernel's name for it.
 ///
 /// # Errors
-/// When the interface or the feature does not exist, or the right to change it is missing.
+/// The interface or the feature does not exist, or the right to change it is missing.
 pub fn set_feature(interface: &str, feature: &CStr, on: bool) -> io::Result<()> {
     let mut request = Request::new().op_features_set_do();
     {
@@ -218,10 +218,10 @@ macro_rules! set {
     }};
 }
 
-/// Sets one figure of interrupt coalescing, by the kernel's name (`rx-usecs`; switches are 0 or 1).
+/// Sets one value of interrupt coalescing, by the kernel's name (`rx-usecs`; switches are 0 or 1).
 ///
 /// # Errors
-/// When the driver does not have it or refuses the value.
+/// The driver does not have it or refuses the value.
 pub fn set_coalesce(interface: &str, key: &str, value: u32) -> io::Result<()> {
     set!(interface, key, value, op_coalesce_set_do, COALESCE_SET,
         "rx-usecs" => push_rx_usecs, "rx-frames" => push_rx_max_frames,
@@ -238,10 +238,10 @@ pub fn set_ring(interface: &str, key: &str, value: u32) -> io::Result<()> {
     set!(interface, key, value, op_rings_set_do, RINGS_SET, "rx" => push_rx, "tx" => push_tx)
 }
 
-/// Sets whether headers are put into buffers of their own.
+/// Sets whether headers are received into separate buffers (header split).
 ///
 /// # Errors
-/// When the driver does not do that.
+/// The driver does not support it.
 pub fn set_header_split(interface: &str, on: bool) -> io::Result<()> {
     let value = if on { 2_u32 } else { 1 };
     set!(interface, "tcp-data-split", value, op_rings_set_do, RINGS_SET, "tcp-data-split" => push_tcp_data_split)
@@ -321,8 +321,8 @@ fn rss(reply: &ethtool::IterableRss<'_>) -> Rss {
     }
 }
 
-/// What the device can switch, on or off, and what is on although it cannot be switched. `hw` lists
-/// every feature with a value for "can"; `active`, a set without a mask, lists those that are on.
+/// Offloads that the device can switch, on or off, and those that are on and cannot be switched. `hw` lists every
+/// feature with a value for "can"; `active`, a set without a mask, lists those that are on.
 fn features(reply: &ethtool::IterableFeatures<'_>) -> BTreeMap<String, bool> {
     let hw = reply.get_hw().map(|set| bits(&set)).unwrap_or_default();
     let active = reply.get_active().map(|set| bits(&set)).unwrap_or_default();
@@ -342,12 +342,12 @@ fn bits(set: &IterableBitset<'_>) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// All names of a set, whether their bit is set or not.
+/// Returns all names of a set, with and without their bit set.
 fn names(set: &IterableBitset<'_>) -> Vec<String> {
     bits(set).into_iter().map(|(name, _)| name).collect()
 }
 
-/// Of link modes such as `10000baseT/Full` (Mbit/s).
+/// Returns the highest speed of link modes such as `10000baseT/Full` (Mbit/s); `None` if no mode has a speed.
 fn highest_speed(modes: &[String]) -> Option<u32> {
     modes.iter().filter_map(|mode| mode.split_once("base")?.0.parse().ok()).max()
 }

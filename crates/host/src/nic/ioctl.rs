@@ -1,5 +1,5 @@
-//! What only the old ethtool ioctl reports (driver, firmware), and what only it sets on every kernel (RSS table and key).
-//! `classify` and `per_queue` ask by it, too.
+//! Values that only the old ethtool ioctl reports (driver, firmware), and settings that only it changes on every kernel
+//! (RSS table and key). `classify` and `per_queue` use it, too.
 
 use super::{Nic, Rss};
 use crate::system;
@@ -20,10 +20,10 @@ const ETHTOOL_SRSSH: u32 = 0x47;
 const TABLE_AS_IT_IS: u32 = u32::MAX;
 /// The longest hash key (bytes); drivers have 40 or 52.
 const MOST_KEY_BYTES: usize = 256;
-/// The most entries that [`set_rss_table`] passes; tables have 64 to 2048.
+/// Most entries that [`set_rss_table`] passes; tables have 64 to 2048.
 const MOST_ENTRIES: usize = 4096;
 
-/// `struct ethtool_rxfh_indir` with room for its table.
+/// `struct ethtool_rxfh_indir` with space for its table.
 #[repr(C)]
 struct Indirection {
     cmd: u32,
@@ -44,14 +44,14 @@ struct DriverInfo {
     counts: [u32; 5],
 }
 
-/// `struct ethtool_rxfh` with room for a table and a key, one behind the other.
+/// `struct ethtool_rxfh` with space for a table followed by a key.
 #[repr(C)]
 struct Hash {
     cmd: u32,
     context: u32,
     table_size: u32,
     key_size: u32,
-    /// Hash function, input transformation and two bytes that are kept.
+    /// Hash function, input transformation and two reserved bytes.
     function: [u8; 4],
     reserved: u32,
     table_and_key: [u8; 4 * MOST_ENTRIES + MOST_KEY_BYTES],
@@ -64,14 +64,14 @@ impl Hash {
     }
 }
 
-/// Of `ETHTOOL_GSSET_INFO`, ETHTOOL_GSTRINGS and ETHTOOL_GSTATS, linux/ethtool.h.
+/// For `ETHTOOL_GSSET_INFO`, ETHTOOL_GSTRINGS and ETHTOOL_GSTATS, linux/ethtool.h.
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETH_SS_STATS: u32 = 1;
 /// ETH_GSTRING_LEN.
 const NAME_BYTES: usize = 32;
-/// Room for counters: the largest drivers have some thousand.
+/// Largest number of counters read; the largest drivers have some thousand.
 const MOST_COUNTERS: usize = 8192;
 
 /// `struct ethtool_sset_info` for one set.
@@ -111,7 +111,7 @@ pub(super) fn fill(nic: &mut Nic) {
         }
         Err(error) => drop(nic.missing.insert("driver-info".into(), error.to_string())),
     }
-    // Netlink has it from Linux 6.2 on.
+    // Netlink reports RSS from Linux 6.2 on.
     if nic.rss.is_none()
         && let Ok(rss) = rss(&nic.name)
     {
@@ -120,7 +120,7 @@ pub(super) fn fill(nic: &mut Nic) {
     }
 }
 
-/// Why a driver does not answer.
+/// Describes why a driver does not answer.
 pub(super) fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EOPNOTSUPP) => "the driver does not offer it".to_owned(),
@@ -136,10 +136,10 @@ fn driver_info(name: &str) -> io::Result<DriverInfo> {
     Ok(info)
 }
 
-/// Sets the queue of each hash bucket; an empty table gives the choice back to the driver.
+/// Sets the queue of each hash bucket; an empty table restores the driver's default.
 ///
 /// # Errors
-/// When the driver has no table of that length, or a queue is not there.
+/// The driver has no table of that length, or a queue does not exist.
 pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
     if table.len() > MOST_ENTRIES {
         return Err(io::Error::other(format!("an RSS table of {} entries; at most {MOST_ENTRIES}", table.len())));
@@ -150,19 +150,19 @@ pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
     call(name, &mut Indirection { cmd: ETHTOOL_SRXFHINDIR, size: table.len() as u32, queues })
 }
 
-/// Sets the hash key, hexadecimal, and leaves the table as it is.
+/// Sets the hash key from hexadecimal text, and leaves the table unchanged.
 ///
 /// # Errors
-/// When the text is no key, or the driver takes none of its length.
+/// The text is no key, or the driver accepts no key of its length.
 pub(crate) fn set_rss_key(name: &str, text: &str) -> io::Result<()> {
     let bytes = key_bytes(text).map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
     let mut hash = Hash::of(ETHTOOL_SRSSH, TABLE_AS_IT_IS, bytes.len() as u32);
-    // Without a table the key comes first.
+    // Without a table the key is first.
     hash.table_and_key[..bytes.len()].copy_from_slice(&bytes);
     call(name, hash.as_mut())
 }
 
-/// RSS as the driver reports it.
+/// RSS settings as reported by the driver.
 fn rss(name: &str) -> io::Result<Rss> {
     let mut sizes = Hash::of(ETHTOOL_GRSSH, 0, 0);
     call(name, sizes.as_mut())?;
@@ -206,7 +206,7 @@ pub(crate) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
     let mut asked = CounterCount { cmd: ETHTOOL_GSSET_INFO, reserved: 0, sets: 1 << ETH_SS_STATS, count: 0 };
     call(name, &mut asked)?;
     let count = asked.count as usize;
-    // The kernel writes as many as there are by then, which may be more.
+    // The kernel writes the current number of counters, which may have grown: hence twice the space.
     if asked.sets == 0 || count == 0 || count > MOST_COUNTERS / 2 {
         return Err(io::Error::other(format!(
             "the driver has {count} counters of its own; at most {}",
@@ -240,11 +240,11 @@ pub(super) fn request<T>(name: &str, number: u16, data: &mut T) -> io::Result<()
     }
     // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: the structure is of the size that the kernel uses for its command, as the callers in this module see to.
+    // SAFETY: callers in this module pass a structure of the size that the kernel uses for its command.
     unsafe { system::interface_ioctl(&socket, name, number, data) }
 }
 
-/// A NUL-terminated field; `None` if empty or the "N/A" that some drivers write.
+/// Text of a NUL-terminated field; `None` if it is empty or the "N/A" that some drivers write.
 fn string(field: &[u8]) -> Option<String> {
     let text: Vec<u8> = field.iter().copied().take_while(|byte| *byte != 0).collect();
     let text = String::from_utf8_lossy(&text).trim().to_owned();

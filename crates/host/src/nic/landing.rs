@@ -1,6 +1,7 @@
-//! Where packets of a flow land: on which receive queue of a device, by which of its interrupts, on which CPU.
+//! Where the packets of a flow arrive: the receive queue of a device, the queue's interrupt, and the CPU.
 //!
-//! By what was counted while the flow alone was sent, not by a hash computed here: drivers hash as they like, and RPS with a secret key.
+//! The place is determined from counters that rise while the flow alone is sent. It is not computed from a hash,
+//! because the drivers' hash functions differ and RPS has a secret key.
 
 use super::netdev::{self, QueueCounts};
 use super::{Nic, message_interrupts, own_counts};
@@ -10,15 +11,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// A flow whose packets make up this share of what a counter rose by, and of what was sent, landed there.
+/// Smallest share of a counter's increase, and of the packets sent, for which the flow is attributed to that counter.
 const SHARE: f64 = 0.6;
 
-/// A place that packets land at.
+/// A place where packets arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// A receive queue, by its number.
     Queue(u32),
-    /// The interrupt of a queue that is not counted, by its number.
+    /// The interrupt, by its number, of a queue without packet counter.
     Vector(u32),
     /// The backlog of a CPU.
     Backlog(u32),
@@ -34,7 +35,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Counts of a device and of the CPUs.
+/// Snapshot of a device's and the CPUs' counters.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     queues: Vec<QueueCounts>,
@@ -42,7 +43,7 @@ pub struct Counts {
     cpus: Vec<SoftnetStat>,
 }
 
-/// Where a flow landed; what is None could not be told.
+/// Where a flow arrived. A field is `None` if no counter rose clearly enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Landing {
     /// The queue.
@@ -52,14 +53,15 @@ pub struct Landing {
 }
 
 impl Counts {
-    /// Reads them.
+    /// Reads the counters.
     pub fn read(device: &Nic) -> Self {
         let known = netdev::queue_counts(device.index).ok().filter(|queues| !queues.is_empty());
         let queues = known.or_else(|| own_counts::queue_counts(&device.name).ok()).unwrap_or_default();
         Self { queues, vectors: vectors(&device.name), cpus: softnet::softnet_stats().unwrap_or_default() }
     }
 
-    /// Where a flow of so many packets landed that was sent since `earlier`; with `backlog` packets go through the backlog of a CPU.
+    /// Where a flow of `packets` packets arrived that was sent since `earlier`. `backlog`: packets go through the
+    /// backlog of a CPU.
     pub fn landing(&self, earlier: &Self, packets: u64, backlog: bool, device: &Nic) -> Landing {
         let cpus = self.cpus.iter().filter_map(|now| {
             let then = earlier.cpus.iter().find(|then| then.cpu == now.cpu)?;
@@ -73,7 +75,7 @@ impl Counts {
             let then = earlier.queues.iter().find(|then| then.receive && then.id == now.id)?;
             Some((now.id, now.packets.saturating_sub(then.packets)))
         });
-        // Interrupts are held back and shared with transmission: they tell which, not how many packets.
+        // Interrupts are delayed and also serve transmission: they show the vector, not the number of packets.
         let vectors: Vec<(u32, u64)> = self
             .vectors
             .iter()
@@ -88,13 +90,14 @@ impl Counts {
     }
 }
 
-/// What rose by most of `of`.
+/// Returns the counter with the largest increase; `None` if that is below [`SHARE`] of `of`.
 fn most(rose: impl Iterator<Item = (u32, u64)>, of: u64) -> Option<u32> {
     let (name, most) = rose.max_by_key(|(_, rose)| *rose)?;
     (of > 0 && most as f64 >= SHARE * of as f64).then_some(name)
 }
 
-/// Counts of a device's interrupts, all CPUs together, by number: its message-signalled ones, or the wire's, where no other device shares it.
+/// Interrupts of a device by number, summed over all CPUs: its message-signalled ones, or its line's if no other device
+/// shares the line.
 pub fn vectors(interface: &str) -> BTreeMap<u32, u64> {
     let device = Path::new("/sys/class/net").join(interface).join("device");
     let table = softnet::interrupts().unwrap_or_default();
@@ -109,7 +112,7 @@ pub fn vectors(interface: &str) -> BTreeMap<u32, u64> {
     alone.and_then(count).into_iter().collect()
 }
 
-/// Of a row of /proc/interrupts, which ends with its handlers' names, parted by commas.
+/// Whether a row of /proc/interrupts has one handler. The row ends with the handlers' names, separated by commas.
 fn is_alone(description: &str) -> bool {
     !description.contains(',')
 }
@@ -147,7 +150,7 @@ mod tests {
         // Without counters of queues: the interrupt that rose most.
         let vectors = counts(&[], &[8, 60, 9], &[150, 150]);
         assert_eq!(landing(&vectors, false), Landing { place: Some(Place::Vector(41)), cpu: None });
-        // Spread over queues: nowhere.
+        // If spread over several queues: no place.
         let spread = counts(&[55, 55, 5], &[30, 30, 7], &[150, 150]);
         assert_eq!(landing(&spread, false), Landing::default());
         let one = Nic { rx_queues: Some(1), ..Nic::default() };

@@ -1,4 +1,4 @@
-//! Speed and duplex of a device's link: what it can be, what it offers the far end, and setting it.
+//! Speed and duplex of a device's link: supported and offered modes, and setting them.
 
 use super::{
     Nic,
@@ -20,12 +20,13 @@ const DUPLEX: [&str; 2] = ["half", "full"];
 pub struct LinkMode {
     /// Speed (Mbit/s).
     pub speed_mbps: u32,
-    /// One direction at a time.
+    /// Whether the link is half duplex.
     pub half_duplex: bool,
 }
 
 impl LinkMode {
-    /// Of a mode by the kernel's name, such as `100baseT/Half`; None for what is no speed (`Autoneg`, `TP`, `Pause`).
+    /// Parses the kernel's name of a mode, such as `100baseT/Half`; `None` for a name without speed (`Autoneg`, `TP`,
+    /// `Pause`).
     pub fn of(name: &str) -> Option<Self> {
         let (speed, rest) = name.split_once("base")?;
         let half_duplex = match rest.rsplit_once('/')?.1 {
@@ -43,17 +44,18 @@ impl fmt::Display for LinkMode {
     }
 }
 
-/// How speed and duplex of a link are determined. As text, `auto` with the kernel's names of what is offered, or `100 half`.
+/// How speed and duplex of a link are determined. As text: `auto` followed by the kernel's names of the offered modes,
+/// or `100 half`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkSetting {
-    /// Agreed with the far end, from what is offered to it: the kernel's names, which are also those of ports and pause.
+    /// Negotiated with the far end, from the offered modes: the kernel's names, including those of ports and pause.
     Negotiated(Vec<String>),
     /// Set by hand.
     Forced(LinkMode),
 }
 
 impl LinkSetting {
-    /// Offers of the modes with a speed this one only.
+    /// Offers only the modes with this speed and duplex, and everything offered that is no speed.
     pub fn offering_only(mode: LinkMode, supported: &[String], offered: &[String]) -> Self {
         let others = offered.iter().filter(|name| LinkMode::of(name).is_none());
         let this = supported.iter().filter(|name| LinkMode::of(name) == Some(mode));
@@ -93,13 +95,14 @@ impl FromStr for LinkSetting {
 }
 
 impl Nic {
-    /// Speed and duplex that the link has; None while it is down.
+    /// Speed and duplex in use; `None` while the link is down.
     pub fn link_mode(&self) -> Option<LinkMode> {
         let half_duplex = self.duplex.as_deref()? == DUPLEX[0];
         Some(LinkMode { speed_mbps: self.speed_mbps?, half_duplex })
     }
 
-    /// How they are determined; None where the driver does not report, or the link is set by hand and down.
+    /// How speed and duplex are determined; `None` if the driver does not report it, or the link is set by hand and
+    /// down.
     pub fn link_setting(&self) -> Option<LinkSetting> {
         if self.autoneg? {
             return Some(LinkSetting::Negotiated(self.link_offered.clone()));
@@ -108,10 +111,11 @@ impl Nic {
     }
 }
 
-/// Sets speed and duplex of an interface's link in the thread's namespace, negotiated or by hand. It goes down for a while.
+/// Sets speed and duplex of an interface's link in the thread's namespace, negotiated or by hand. The link goes down
+/// for some seconds.
 ///
 /// # Errors
-/// The driver does not let it be set, or not to this.
+/// The driver does not support setting it, or refuses this value.
 pub fn set_link(interface: &str, setting: &LinkSetting) -> io::Result<()> {
     let mut request = Request::new().op_linkmodes_set_do();
     {
@@ -121,7 +125,7 @@ pub fn set_link(interface: &str, setting: &LinkSetting) -> io::Result<()> {
                 drop(attributes.push_autoneg(0).push_speed(mode.speed_mbps).push_duplex(u8::from(!mode.half_duplex)))
             }
             LinkSetting::Negotiated(offers) => {
-                // Without a mask the list is the whole of what is offered.
+                // Without a mask the list replaces all offered modes.
                 let mut bits = attributes.push_autoneg(1).nested_ours().push_nomask(()).nested_bits();
                 for name in offers {
                     bits = bits.nested_bit().push_name_bytes(name.as_bytes()).end_nested();

@@ -1,6 +1,7 @@
-//! What a device says that it lost, by the names that ethtool gives the counters.
+//! Losses that a device reports, by the names of its counters in ethtool.
 //!
-//! Whole names are the drivers', each in its row of `driver`; counters of one queue and a cloud's limits are known by their pattern.
+//! Whole names are in the row of each driver in `driver`. Counters of one queue and a cloud's limits are recognised by
+//! a pattern.
 
 use super::{driver::DRIVERS, ioctl};
 use std::collections::BTreeMap;
@@ -8,12 +9,12 @@ use std::io;
 
 pub use super::driver::Cause;
 
-/// The cause that a driver's row gives a counter of this whole name; any driver's, since names mean the same to all.
+/// Cause of the counter with this name in any driver's row: a name means the same in all drivers.
 fn named(name: &str) -> Option<Cause> {
     DRIVERS.iter().flat_map(|driver| driver.losses).find(|(known, _)| *known == name).map(|(_, cause)| *cause)
 }
 
-/// What is lost by a counter of this name; None: it counts something else.
+/// Cause of the losses that a counter of this name counts; `None` if it counts something else.
 fn cause(name: &str) -> Option<Cause> {
     if let Some(cause) = named(name) {
         return Some(cause);
@@ -21,7 +22,8 @@ fn cause(name: &str) -> Option<Cause> {
     if name.ends_with("_allowance_exceeded") {
         return Some(Cause::Allowance);
     }
-    // Of one queue: rx_queue_0_xdp_drops (veth, virtio_net), rx0_xdp_drop (mlx5), rx_queue_0_drops (igb), queue_0_rx_xdp_drop (ena).
+    // Counters of one queue: rx_queue_0_xdp_drops (veth, virtio_net), rx0_xdp_drop (mlx5), rx_queue_0_drops (igb),
+    // queue_0_rx_xdp_drop (ena).
     let receive = name.starts_with("rx") || name.contains("_rx_");
     if receive && (name.ends_with("xdp_drops") || name.ends_with("xdp_drop")) {
         return Some(Cause::Xdp);
@@ -34,7 +36,7 @@ fn cause(name: &str) -> Option<Cause> {
 pub struct Losses(BTreeMap<String, u64>);
 
 impl Losses {
-    /// Reads them.
+    /// Reads the counters.
     ///
     /// # Errors
     /// The driver has no counters of its own.
@@ -47,7 +49,7 @@ impl Losses {
         Self(counters.filter(|(name, _)| cause(name).is_some()).collect())
     }
 
-    /// What rose since `earlier`, by name.
+    /// Counters that increased since `earlier`, with their increase, by name.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let rose = |(name, now): (&String, &u64)| {
@@ -57,7 +59,7 @@ impl Losses {
         Self(self.0.iter().filter_map(rose).collect())
     }
 
-    /// Adds what was lost another time.
+    /// Adds the losses of another interval.
     pub fn add(&mut self, other: &Self) {
         other.0.iter().for_each(|(name, lost)| *self.0.entry(name.clone()).or_default() += lost);
     }
@@ -67,8 +69,8 @@ impl Losses {
         self.0.iter().filter_map(|(name, lost)| Some((name.as_str(), cause(name)?, *lost)))
     }
 
-    /// Packets lost for this cause. A driver counts a packet by several names, and a queue's beside the device's: the largest of the
-    /// device's counts, or the sum over its queues where that is more.
+    /// Packets lost for this cause. A driver may count a packet under several names, and per queue as well as per
+    /// device: returns the largest of the device's counters, or the sum over its queues if that is larger.
     pub fn packets(&self, of: Cause) -> u64 {
         let (mut device, mut queues) = (0, 0);
         for (name, _, lost) in self.each().filter(|(_, cause, _)| *cause == of) {

@@ -1,7 +1,7 @@
-//! Network interfaces as the kernel describes them, read by netlink (never by running a tool).
+//! Network interfaces as the kernel describes them, read by netlink (no tool is run).
 //!
-//! [`read_all`] answers for the network namespace of the calling thread. Each figure that the kernel or
-//! the driver does not offer is `None`; [`Nic::missing`] says why, by topic.
+//! [`read_all`] reads the network namespace of the calling thread. A value that the kernel or the driver does not offer
+//! is `None`; [`Nic::missing`] has the reason, by topic.
 
 pub mod classify;
 pub mod counts;
@@ -197,37 +197,36 @@ pub struct Profile {
 }
 
 impl Nic {
-    /// A piece of hardware (or what a hypervisor shows as one), not a link made of software.
+    /// Whether it is hardware, real or emulated by a hypervisor, and not a link made of software.
     pub fn is_physical(&self) -> bool {
         self.kind.is_none() && self.bus.is_some()
     }
 
-    /// Whether an offload is on; `None` when the kernel does not list it.
+    /// Whether an offload is on; `None` if the kernel does not list it.
     pub fn feature(&self, name: &str) -> Option<bool> {
         self.features.get(name).copied()
     }
 }
 
-/// All interfaces of the calling thread's network namespace, by index. `sys` is where sysfs is mounted
-/// (`/sys`).
+/// All interfaces of the calling thread's network namespace, by index. `sys` is where sysfs is mounted (`/sys`).
 ///
 /// # Errors
-/// When rtnetlink does not report the links; all other gaps are noted in [`Nic::missing`].
+/// rtnetlink does not report the links. Other missing values are noted in [`Nic::missing`].
 pub fn read_all(sys: &Path) -> io::Result<Vec<Nic>> {
     let mut nics = ask_all()?;
     nics.iter_mut().for_each(|nic| sysfs::fill(nic, sys));
     Ok(nics)
 }
 
-/// What the kernel answers about all interfaces, without what sysfs shows.
+/// All interfaces as netlink and ioctls report them, without values from sysfs.
 ///
 /// # Errors
-/// When rtnetlink does not report the links.
+/// rtnetlink does not report the links.
 pub fn ask_all() -> io::Result<Vec<Nic>> {
     Ok(Rtnl::new().links()?.iter().map(ask).collect())
 }
 
-/// Adds what sysfs, mounted at `sys`, shows of an interface.
+/// Adds the values that sysfs, mounted at `sys`, has for an interface.
 pub fn add_sysfs(nic: &mut Nic, sys: &Path) {
     sysfs::fill(nic, sys);
 }
@@ -286,30 +285,30 @@ fn operational_state(state: u8) -> String {
     NAMES.get(usize::from(state)).map_or_else(|| state.to_string(), |name| (*name).to_owned())
 }
 
-/// The speed that such a device reports is made up: no line below has it.
+/// Whether the speed that a device with this driver reports is invented: no link limits it.
 pub fn has_made_up_speed(driver: &str) -> bool {
     driver::named(driver).line != driver::Line::Cable
 }
 
-/// A device that a hypervisor made up: its speed and its slot move nothing.
+/// Whether a hypervisor invented the device: its speed and its slot limit nothing.
 pub(crate) fn is_paravirtual(driver: &str) -> bool {
     driver::named(driver).line == driver::Line::Hypervisor
 }
 
 pub mod parameters {
-    //! Parameters that this process gave a driver's module: e1000 and e1000e report theirs nowhere.
+    //! Parameters that this process passed to a driver's module: e1000 and e1000e do not report theirs.
 
     use std::collections::BTreeMap;
     use std::sync::OnceLock;
 
     static GIVEN: OnceLock<(String, String)> = OnceLock::new();
 
-    /// Remembers the parameters, as modprobe takes them, of a module that was loaded; the first only.
+    /// Stores the parameters, in modprobe's syntax, of a module that was loaded. Only the first call counts.
     pub fn given(module: &str, parameters: &str) {
         let _ = GIVEN.set((module.to_owned(), parameters.to_owned()));
     }
 
-    /// Those of a driver that are numbers; of several values the first, which is for the first device.
+    /// Numeric parameters of a driver; of several values the first, which is for the first device.
     pub(super) fn of(driver: &str) -> BTreeMap<String, u32> {
         match GIVEN.get() {
             Some((module, parameters)) if module == driver => read(parameters),
@@ -322,7 +321,7 @@ pub mod parameters {
             let (name, value) = item.split_once('=')?;
             Some((name.to_owned(), value.parse().ok()?))
         };
-        // modprobe takes blanks between parameters, and commas between values of one.
+        // modprobe accepts blanks between parameters, and commas between values of one.
         parameters.split([' ', ',']).filter_map(one).collect()
     }
 
@@ -342,7 +341,7 @@ pub mod parameters {
 }
 
 pub mod slot {
-    //! [`slot`]: the PCI Express link that a NIC has, from sysfs.
+    //! [`slot`]: the PCI Express link of a NIC, from sysfs.
 
     use serde::{Deserialize, Serialize};
     use std::path::Path;
@@ -357,8 +356,8 @@ pub mod slot {
         pub lanes: u32,
     }
 
-    /// The link of an interface's device; None for a device without one (veth, virtio, a NIC on another bus). `sys` is where
-    /// sysfs is mounted.
+    /// The link of an interface's device; `None` for a device without such a link (veth, virtio, a NIC on another bus).
+    /// `sys` is where sysfs is mounted.
     pub fn slot(name: &str, sys: &Path) -> Option<Slot> {
         let device = sys.join("class/net").join(name).join("device");
         link(&device, "current")

@@ -1,41 +1,43 @@
-//! How long a device may hold a receive interrupt back. Where `adaptive-rx` is not offered, small numbers in `rx-usecs` are words
-//! to the Intel drivers, not microseconds: a driver that "waits 3 us" adapts to the traffic.
+//! How long a device may delay a receive interrupt. If `adaptive-rx` is not offered, small numbers in `rx-usecs` select
+//! a mode of the Intel drivers and are not microseconds: a driver that "waits 3 us" adapts to the traffic.
 
 use super::{
     Nic,
     driver::{AdaptiveWord, Meaning, OneLength, STEADY_BYTES},
 };
 
-/// How a receive interrupt is held back.
+/// How a receive interrupt is delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moderation {
-    /// By so long (us).
+    /// By a fixed time (us).
     Fixed(u32),
-    /// As the driver sees fit.
+    /// By a time that the driver adapts to the traffic.
     Adaptive {
-        /// At the most (us), where it is known.
+        /// Longest time (us); `None` if unknown.
         most_us: Option<u32>,
-        /// At the most under the smallest frames (us), which the drivers distinguish from bulk traffic.
+        /// Longest time under the smallest frames (us), which the drivers distinguish from bulk traffic; `None` if
+        /// unknown.
         small_frames_us: Option<u32>,
-        /// The value of `rx-usecs` that says so; None: `adaptive-rx` does.
+        /// The value of `rx-usecs` that selects it; `None`: `adaptive-rx` does.
         word: Option<u32>,
     },
 }
 
-/// Bytes of a frame that a driver does not count.
+/// Bytes of a frame that a driver does not count: the FCS.
 const FCS_BYTES: u32 = 4;
 
-/// A word of `rx-usecs`, and the figure to which it comes.
+/// A value of `rx-usecs` that selects a mode, and the fixed value that the mode reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
     /// What `rx-usecs` is.
     pub word: u32,
-    /// The `rx-usecs` that does the same (us).
+    /// The `rx-usecs` with the same effect (us).
     pub usecs: u32,
 }
 
-/// As igb and igc choose the gap (us) where a device has more than one vector: `igb_update_ring_itr`, igb/igb_main.c, and `igc_update_ring_itr`, igc/igc_main.c;
-/// in quarters of a microsecond, without its last two bits (`igb_write_itr`).
+/// The gap (us) that igb and igc choose if a device has more than one vector: `igb_update_ring_itr`, igb/igb_main.c,
+/// and `igc_update_ring_itr`, igc/igc_main.c; in quarters of a microsecond, without its last two bits
+/// (`igb_write_itr`).
 fn gap_by_length_us(word: u32, counted_bytes: u32) -> u32 {
     const CONSERVATIVE: u32 = 196;
     let on_wire = (counted_bytes + 24).min(3000);
@@ -45,8 +47,8 @@ fn gap_by_length_us(word: u32, counted_bytes: u32) -> u32 {
 }
 
 impl Nic {
-    /// Its word, and the figure to which that comes while every frame has `frame_bytes` bytes, FCS included. None: it has no word, or one that follows what a
-    /// poll finds, too.
+    /// The device's adaptive `rx-usecs`, and the fixed value that it reaches while every frame has `frame_bytes` bytes,
+    /// FCS included. `None` if `rx-usecs` is not adaptive, or also depends on what a poll finds.
     pub fn word_under(&self, frame_bytes: u32) -> Option<Word> {
         let Some(Moderation::Adaptive { word: Some(word), .. }) = self.moderation() else { return None };
         let OneLength { is_slow, slow_us, short_us, by_length } = self.adaptive_word()?.one_length.as_ref()?;
@@ -65,7 +67,7 @@ impl Nic {
         Some(Word { word, usecs })
     }
 
-    /// The same device with that figure in place of its word.
+    /// The device with that fixed value in place of its adaptive one.
     pub fn under(&self, frame_bytes: u32) -> Self {
         let mut nic = self.clone();
         if let Some(Word { usecs, .. }) = self.word_under(frame_bytes) {
@@ -74,18 +76,19 @@ impl Nic {
         nic
     }
 
-    /// Whether `rx-usecs` is the shortest time between two interrupts; false: the delay from the first frame, as ethtool defines it.
+    /// Whether `rx-usecs` is the shortest time between two interrupts; false: it is the delay from the first frame, as
+    /// ethtool defines it.
     pub fn spaces_interrupts(&self) -> bool {
         matches!(self.known_driver().rx_usecs, Meaning::Gap | Meaning::TwoGaps | Meaning::Rate)
     }
 
-    /// The word that its `rx-usecs` is.
+    /// The adaptive mode that its `rx-usecs` selects; `None` if it selects none.
     fn adaptive_word(&self) -> Option<&'static AdaptiveWord> {
         let usecs = *self.coalesce.get("rx-usecs")?;
         self.known_driver().words.iter().find(|word| word.value == usecs)
     }
 
-    /// How it holds its receive interrupt back; None: it does not report.
+    /// How the device delays its receive interrupt; `None` if the driver does not report it.
     pub fn moderation(&self) -> Option<Moderation> {
         let usecs = *self.coalesce.get("rx-usecs")?;
         if self.coalesce.get("adaptive-rx") == Some(&1) {
@@ -102,7 +105,7 @@ impl Nic {
         })
     }
 
-    /// The shortest delay from this one on that its driver takes as a delay (us).
+    /// Returns the shortest delay, at least `usecs`, that its driver accepts as a delay (us).
     pub fn accepted_delay_us(&self, usecs: u32) -> u32 {
         if usecs == 0 { 0 } else { usecs.max(self.known_driver().least_us) }
     }
@@ -140,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Each driver's choice, step by step, against the figure, for all that a poll may find.
+    /// Each driver's algorithm, step by step, compared with the fixed value, for all that a poll may find.
     #[test]
     fn a_word_comes_to_a_figure_where_frames_have_one_length() {
         let of = |driver: &str, word, speed_mbps, vectors: u32, frame_bytes| {
@@ -177,7 +180,7 @@ mod tests {
         assert_eq!(nic("igb", &[("rx-usecs", 8)]).under(64).moderation(), Some(Moderation::Fixed(8)));
     }
 
-    /// The latencies among which e1000, e1000e and igb with one vector choose, as they write them.
+    /// The latency classes among which e1000, e1000e and igb with one vector choose, as the drivers define them.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Class {
         Lowest,
@@ -200,7 +203,8 @@ mod tests {
         }
     }
 
-    /// However many packets polls find, in whatever order: below the lengths named the choice never changes, above them it can.
+    /// Whatever polls find, in any order: for frames below these lengths the choice never changes, for longer ones it
+    /// can.
     #[test]
     fn lengths_below_which_no_poll_changes_the_choice() {
         let reached = |word: u32, bytes: u32, leave_bulk: u32| {

@@ -1,6 +1,7 @@
-//! Whether another host is on the other end of a link of this one, and by which hardware address.
+//! Whether another host is at the other end of a link of this host, and its hardware address.
 //!
-//! Frames of a test are addressed by hand: a router between the hosts would not forward them, or, worse, would be what is measured.
+//! A test writes the addresses of its frames itself: a router between the hosts would not forward them, or would itself
+//! be measured.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::thread::sleep;
@@ -9,19 +10,20 @@ use std::time::{Duration, Instant};
 use crate::rtnl::{Rtnl, missed};
 use crate::system;
 
-/// Any port would do.
+/// Destination of the probe; any port would do.
 const DISCARD: u16 = 9;
-/// How long a neighbour may take to answer: the kernel asks three times, a second apart (net.ipv4.neigh.*.mcast_solicit).
+/// Longest wait for a neighbour's answer: the kernel sends three requests, a second apart
+/// (net.ipv4.neigh.*.mcast_solicit).
 const PATIENCE: Duration = Duration::from_millis(3500);
 
-/// The way to a neighbour.
+/// Route to a neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neighbour {
     /// Interface of this host.
     pub interface: String,
-    /// Its address towards the neighbour.
+    /// This host's address on that interface.
     pub source: Ipv4Addr,
-    /// Its hardware address.
+    /// The interface's hardware address.
     pub source_mac: [u8; 6],
     /// The neighbour's hardware address.
     pub mac: [u8; 6],
@@ -29,13 +31,13 @@ pub struct Neighbour {
     pub mtu_bytes: u32,
 }
 
-/// Why a host is not a neighbour.
+/// Why a host cannot be used as a neighbour.
 #[derive(Debug, thiserror::Error)]
 pub enum NoNeighbour {
-    /// It is this host.
+    /// The address is this host's.
     #[error("{0} is an address of this host: name an address of the other one")]
     Own(Ipv4Addr),
-    /// A router is between.
+    /// A router lies between the hosts.
     #[error(
         "{address} is behind the router {gateway}: frames go straight to the host under test, so both need addresses of one subnet \
          on one link"
@@ -46,14 +48,14 @@ pub enum NoNeighbour {
         /// The next hop.
         gateway: IpAddr,
     },
-    /// Nobody answers.
+    /// No host answers for the address.
     #[error(
         "nobody on {interface} answers for {address} (ARP): is the other host's interface up, and on the same link?"
     )]
     Silent {
         /// The address.
         address: Ipv4Addr,
-        /// The interface asked.
+        /// Name of the interface.
         interface: String,
     },
     /// The interface cannot be used.
@@ -64,10 +66,10 @@ pub enum NoNeighbour {
         /// A phrase.
         why: &'static str,
     },
-    /// Its frames must be shorter.
+    /// The frame size exceeds the interface's MTU.
     #[error("frames of {frame_bytes} B do not fit the MTU {mtu_bytes} of {interface}: give --size {} or less, or raise the MTU", most(*mtu_bytes))]
     TooLong {
-        /// Frame size asked for, FCS included (bytes).
+        /// Requested frame size, FCS included (bytes).
         frame_bytes: u32,
         /// The MTU (bytes).
         mtu_bytes: u32,
@@ -84,14 +86,14 @@ pub enum NoNeighbour {
     },
 }
 
-/// Bytes of a frame beyond its IP packet: Ethernet header and FCS.
+/// Bytes of a frame in addition to its IP packet: Ethernet header and FCS.
 const FRAMING_BYTES: u32 = 18;
 
 fn most(mtu_bytes: u32) -> String {
     format!("{}B", mtu_bytes + FRAMING_BYTES)
 }
 
-/// Refuses frames that an interface does not send or take.
+/// Checks that frames of this size fit the interface's MTU.
 ///
 /// # Errors
 /// [`NoNeighbour::TooLong`].
@@ -102,8 +104,9 @@ pub fn fits(frame_bytes: u32, mtu_bytes: u32, interface: &str) -> Result<(), NoN
     Err(NoNeighbour::TooLong { frame_bytes, mtu_bytes, interface: interface.to_owned() })
 }
 
-/// Finds a neighbour by the routes and the neighbour table of the calling thread's network namespace, on an interface or on the one that
-/// the routes name. Asks for it by one datagram to its discard port where the kernel does not know it.
+/// Finds a neighbour by the routes and the neighbour table of the calling thread's network namespace, on the given
+/// interface or on that of the route. If the kernel does not know the neighbour, one datagram to its discard port makes
+/// the kernel resolve it.
 ///
 /// # Errors
 /// See [`NoNeighbour`].
@@ -147,7 +150,7 @@ pub struct OwnEnd {
     pub mtu_bytes: u32,
 }
 
-/// The end of a link that an interface of the calling thread's network namespace is.
+/// This host's end of a link, by an interface of the calling thread's network namespace.
 ///
 /// # Errors
 /// It does not exist, is down, or has no IPv4 or Ethernet address.
@@ -168,16 +171,16 @@ pub fn own_end(interface: &str) -> Result<OwnEnd, NoNeighbour> {
     Ok(OwnEnd { address, mac, mtu_bytes: link.mtu_bytes.unwrap_or(1500) })
 }
 
-/// Packets that an interface has received, and those that it had no room for.
+/// Packets that an interface received, and packets that it dropped for lack of space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Received {
     /// Packets received.
     pub packets: u64,
-    /// Dropped by the device for want of room: descriptors, its FIFO (`RING_COUNTERS`).
+    /// Packets that the device dropped for lack of descriptors or space in its FIFO (`RING_COUNTERS`).
     pub missed: u64,
 }
 
-/// What an interface has received so far; None where the kernel does not report.
+/// What an interface has received so far; `None` if the kernel does not report it.
 pub fn received(interface: &str) -> Option<Received> {
     let stats = Rtnl::new().link(interface).ok()?.stats?;
     Some(Received { packets: stats.rx_packets, missed: missed(&stats) })
@@ -199,7 +202,7 @@ fn resolve(
         }
         if !asked {
             let socket = UdpSocket::bind(SocketAddrV4::new(source, 0))?;
-            // Without the right to it the routes decide, which were looked at.
+            // Without the right to bind, the routes choose the interface; they were checked before.
             let _ = system::bind_to_device(&socket, interface);
             socket.send_to(&[], SocketAddrV4::new(address, DISCARD))?;
             asked = true;
@@ -208,13 +211,13 @@ fn resolve(
     }
 }
 
-/// Six bytes of a hardware address such as `02:00:00:00:00:01`.
+/// Parses a hardware address such as `02:00:00:00:00:01`; `None` if it is not six bytes.
 pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
     bytes?.try_into().ok()
 }
 
-/// As `02:00:00:00:00:01`.
+/// Formats a hardware address as `02:00:00:00:00:01`.
 pub fn print_mac(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }

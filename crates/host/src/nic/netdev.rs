@@ -55,7 +55,7 @@ impl NapiKey {
 }
 
 impl Napi {
-    /// A setting's value; None: this kernel does not report it.
+    /// Returns the value of a setting; `None` if this kernel does not report it.
     pub fn figure(&self, key: NapiKey) -> Option<u32> {
         match key {
             NapiKey::DeferHardIrqs => self.defer_hard_irqs,
@@ -65,7 +65,7 @@ impl Napi {
         }
     }
 
-    /// Puts a value into what was read, if this kernel reports it.
+    /// Stores a value in this snapshot, if this kernel reports the setting.
     pub(crate) fn set_figure(&mut self, key: NapiKey, value: u32) {
         let held = match key {
             NapiKey::DeferHardIrqs => &mut self.defer_hard_irqs,
@@ -82,7 +82,7 @@ impl Napi {
 /// Sets a NAPI instance of the thread's namespace, by its present id.
 ///
 /// # Errors
-/// When the kernel (before 6.13; `threaded` before 6.17) does not know the setting, or refuses.
+/// The kernel (before 6.13; `threaded` before 6.17) does not know the setting, or refuses the value.
 pub fn set_napi(id: u32, key: NapiKey, value: u32) -> io::Result<()> {
     let mut socket = NetlinkSocket::new();
     let mut request = Request::new().op_napi_set_do();
@@ -111,7 +111,7 @@ pub struct Queue {
 /// NAPI instances of an interface of the thread's namespace.
 ///
 /// # Errors
-/// When the kernel has no netdev family (before 6.7) or refuses.
+/// The kernel has no netdev family (before 6.7) or refuses.
 pub fn napis(ifindex: u32) -> io::Result<Vec<Napi>> {
     let mut socket = NetlinkSocket::new();
     let mut request = Request::new().op_napi_get_dump();
@@ -130,7 +130,7 @@ pub fn napis(ifindex: u32) -> io::Result<Vec<Napi>> {
             threaded: napi.get_threaded().ok(),
         });
     }
-    // Ids count up with each instance ever made; order by id keeps comparisons stable.
+    // The kernel never reuses an id; order by id makes snapshots comparable.
     napis.sort_by_key(|napi| napi.id);
     Ok(napis)
 }
@@ -138,7 +138,7 @@ pub fn napis(ifindex: u32) -> io::Result<Vec<Napi>> {
 /// Queues of an interface of the thread's namespace.
 ///
 /// # Errors
-/// As [`napis`].
+/// See [`napis`].
 pub fn queues(ifindex: u32) -> io::Result<Vec<Queue>> {
     let mut socket = NetlinkSocket::new();
     let mut request = Request::new().op_queue_get_dump();
@@ -168,7 +168,7 @@ pub(super) fn fill(nic: &mut Nic) {
     }
 }
 
-/// What a queue has counted.
+/// Counters of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueCounts {
     /// Number within its kind.
@@ -177,12 +177,12 @@ pub struct QueueCounts {
     pub receive: bool,
     /// Packets.
     pub packets: u64,
-    /// Packets that the device dropped; None: not counted.
+    /// Packets that the device dropped; `None` if it does not count them.
     pub drops: Option<u64>,
 }
 
-/// NETDEV_A_QSTATS_*, linux/netdev.h. The counters are `uint`: four bytes, or eight once they need it, which the bindings do
-/// not read, so the attributes are read here.
+/// NETDEV_A_QSTATS_*, linux/netdev.h. The counters have type `uint`: four bytes, or eight if needed. The bindings do
+/// not read that type; this module parses it.
 mod qstats {
     pub(super) const QUEUE_TYPE: u16 = 2;
     pub(super) const QUEUE_ID: u16 = 3;
@@ -195,7 +195,7 @@ mod qstats {
 /// Counters of each queue of an interface of the thread's namespace.
 ///
 /// # Errors
-/// When the kernel (before 6.9) or the driver has none.
+/// The kernel (before 6.9) or the driver does not support them.
 pub fn queue_counts(ifindex: u32) -> io::Result<Vec<QueueCounts>> {
     let mut socket = NetlinkSocket::new();
     let mut request = Request::new().op_qstats_get_dump();
@@ -209,7 +209,7 @@ pub fn queue_counts(ifindex: u32) -> io::Result<Vec<QueueCounts>> {
     Ok(queues)
 }
 
-/// One queue's attributes.
+/// Counters of one queue from its attributes; `None` if id or type is missing.
 fn counts(buffer: &[u8]) -> Option<QueueCounts> {
     let all: std::collections::BTreeMap<u16, u64> = attributes(buffer).collect();
     let receive = *all.get(&qstats::QUEUE_TYPE)? == 0;

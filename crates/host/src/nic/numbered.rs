@@ -1,10 +1,10 @@
-//! The ethtool family's command numbers, put right.
+//! Corrects the command numbers of the ethtool family.
 //!
-//! The family's YAML is `enum-model: directional`: requests and notifications are counted apart. The
-//! bindings (netlink-bindings 0.3.5) count them together, so that every request after `linkinfo-set`
-//! carries the number of another command: `linkmodes-get` is sent as `LINKMODES_SET`, `coalesce-get` as a
-//! cable test. The numbers here are those of linux/ethtool_netlink_generated.h (`ETHTOOL_MSG_*`, user to
-//! kernel); no request of the family may be sent without [`Numbered`].
+//! The family's YAML is `enum-model: directional`: requests and notifications are numbered separately. The bindings
+//! (netlink-bindings 0.3.5) number them together, so that every request after `linkinfo-set` has the number of another
+//! command: `linkmodes-get` is sent as `LINKMODES_SET`, `coalesce-get` as a cable test. The numbers here are those of
+//! linux/ethtool_netlink_generated.h (`ETHTOOL_MSG_*`, user to kernel). Every request of the family must be sent as
+//! [`Numbered`].
 
 use netlink_bindings::traits::{LookupFn, NetlinkRequest, Protocol};
 

@@ -1,11 +1,12 @@
-//! Counters of queues by the names that drivers give them, for devices that report nothing to the kernel's own family (netdev).
+//! Counters of queues under the drivers' own names, for devices that do not report to the kernel's netdev family.
 //!
-//! The names are the drivers', each in its row of `driver`.
+//! The names are in each driver's row in `driver`.
 
 use super::{driver::DRIVERS, ioctl, netdev::QueueCounts};
 use std::{collections::BTreeMap, io};
 
-/// Counters of each queue of an interface of the thread's namespace; none where the driver counts none by such a name.
+/// Counters of each queue of an interface of the thread's namespace; empty if no counter of the driver has a known
+/// name.
 ///
 /// # Errors
 /// The driver has no counters of its own.
@@ -43,12 +44,12 @@ fn what(word: &str) -> Option<What> {
     }
 }
 
-/// Whether it is of a receive queue, of which, and what it counts.
+/// Parses a counter's name: whether it is of a receive queue, the queue, and what it counts. `None` if no pattern fits.
 fn parse(name: &str) -> Option<(bool, u32, What)> {
     DRIVERS.iter().flat_map(|driver| driver.queue_counters).find_map(|pattern| parse_by(pattern, name))
 }
 
-/// The name's parts by a driver's pattern; None: it does not fit.
+/// Parses a name by a driver's pattern; `None` if it does not fit.
 fn parse_by(pattern: &str, name: &str) -> Option<(bool, u32, What)> {
     let (mut pattern, mut name) = (pattern, name);
     let (mut receive, mut id, mut counted) = (None, None, None);

@@ -1,4 +1,4 @@
-//! The devices that the data of an address goes through, in the network namespace of the calling thread.
+//! Devices on the path of the data of an address, in the network namespace of the calling thread.
 
 use super::Nic;
 use crate::rtnl::{RawLink, Rtnl};
@@ -9,12 +9,12 @@ use std::{
     path::Path,
 };
 
-/// Any port would do.
+/// Port for connecting a UDP socket; any would do.
 const DISCARD: u16 = 9;
-/// Ports of a bridge that are links to programs and containers: not what its data leaves the host by.
+/// Ports of a bridge that lead to programs and containers, so that data does not leave the host by them.
 const SOFTWARE: [&str; 2] = ["veth", "tun"];
 
-/// The source address of this host towards another, by its routes. Nothing is sent.
+/// The source address of this host for packets to another, by its routes. Nothing is sent.
 ///
 /// # Errors
 /// There is no route.
@@ -26,13 +26,13 @@ pub fn source_towards(peer: IpAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// True for an address of this host: the kernel speaks to it from itself.
+/// Whether the address is this host's: the kernel then delivers to it locally.
 pub fn is_own(address: IpAddr) -> bool {
     address.is_loopback() || source_towards(address).is_ok_and(|source| source == address)
 }
 
-/// The device that has this address, and after it what it is made of: the device below a VLAN, the ports of a bond or bridge.
-/// None where no device here has it, and for loopback.
+/// The device that has this address, followed by the devices that it consists of: the device below a VLAN, the ports of
+/// a bond or bridge. Empty if no device here has the address, and for loopback.
 ///
 /// # Errors
 /// The kernel does not report addresses or links.
@@ -54,14 +54,14 @@ pub fn with_address(address: IpAddr, sys: &Path) -> io::Result<Vec<Nic>> {
     Ok(made_of(name, &links).into_iter().map(read).collect())
 }
 
-/// The link of this name, then those it is made of, each once.
+/// The link with this name, then the links that it consists of, each once.
 fn made_of<'a>(name: &str, links: &'a [RawLink]) -> Vec<&'a RawLink> {
     let mut found: Vec<&RawLink> = links.iter().filter(|link| link.name == name).collect();
     let mut at = 0;
     while let Some(link) = found.get(at).copied() {
         let kind = |link: &RawLink| link.kind.clone().unwrap_or_default();
         let is_port = |other: &RawLink| other.master == Some(link.index) && !SOFTWARE.contains(&kind(other).as_str());
-        // The link of a veth is its other end.
+        // The link below a veth is its other end, which is no part of it.
         let is_below = |other: &RawLink| link.lower == Some(other.index) && kind(link) != "veth";
         for other in links {
             let known = found.iter().any(|known| known.index == other.index);

@@ -1,4 +1,5 @@
-//! Interrupt coalescing of single queues (`ethtool --per-queue`), by the ioctl that alone has it (`ETHTOOL_PERQUEUE`).
+//! Interrupt coalescing of single queues (`ethtool --per-queue`), by the ioctl `ETHTOOL_PERQUEUE`: netlink does not
+//! offer it.
 
 use super::{Nic, ioctl::call};
 use netcliff_core::experiment::Coalesce;
@@ -9,12 +10,12 @@ const ETHTOOL_GCOALESCE: u32 = 0xe;
 const ETHTOOL_SCOALESCE: u32 = 0xf;
 /// MAX_NUM_QUEUE of linux/ethtool.h, in words of 32 queues.
 const MASK_WORDS: usize = 4096 / 32;
-/// `struct ethtool_coalesce`: a command and 22 figures.
+/// `struct ethtool_coalesce`: a command and 22 values.
 const WORDS: usize = 23;
 /// Most queues that are read.
 const MOST_QUEUES: u32 = 256;
 
-/// `struct ethtool_per_queue_op` with the figures of one queue.
+/// `struct ethtool_per_queue_op` with the values of one queue.
 #[repr(C)]
 struct Operation {
     cmd: u32,
@@ -23,7 +24,7 @@ struct Operation {
     coalesce: [u32; WORDS],
 }
 
-/// Place of a figure in `struct ethtool_coalesce`.
+/// Index of a value in `struct ethtool_coalesce`.
 fn place(what: Coalesce) -> usize {
     match what {
         Coalesce::RxUsecs => 1,
@@ -53,20 +54,20 @@ impl Operation {
     }
 }
 
-/// The figures of one queue, by the kernel's names.
+/// Coalescing of one queue, by the kernel's names.
 ///
 /// # Errors
-/// When the driver has them for the device only, or has no such queue.
+/// The driver supports it for the device only, or has no such queue.
 pub(crate) fn coalescing(interface: &str, queue: u32) -> io::Result<BTreeMap<String, u32>> {
     let mut operation = Operation::of(ETHTOOL_GCOALESCE, queue)?;
     call(interface, &mut operation)?;
     Ok(operation.figures())
 }
 
-/// Sets one figure of one queue.
+/// Sets one value of one queue.
 ///
 /// # Errors
-/// When the driver refuses it.
+/// The driver refuses it.
 pub(crate) fn set_coalescing(interface: &str, queue: u32, what: Coalesce, value: u32) -> io::Result<()> {
     let mut operation = Operation::of(ETHTOOL_GCOALESCE, queue)?;
     call(interface, &mut operation)?;
@@ -75,9 +76,9 @@ pub(crate) fn set_coalescing(interface: &str, queue: u32, what: Coalesce, value:
     call(interface, &mut operation)
 }
 
-/// Fills in what the driver reports about an interface: nothing where it has figures of the device only.
+/// Fills in the coalescing of each queue; leaves it empty if the driver supports it for the device only.
 pub(super) fn fill(nic: &mut Nic) {
-    // Of a device without coalescing the queues have none.
+    // Queues of a device without coalescing have none either.
     if nic.coalesce.is_empty() {
         return;
     }

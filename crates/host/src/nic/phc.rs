@@ -1,12 +1,12 @@
-//! Clocks of network devices (PHC, `/dev/ptpN`) against the system's clock: [`DeviceClock`] reads both at once, [`Line`] brings
-//! a time of the one to the other. Pure but for the reading.
+//! Clocks of network devices (PHC, `/dev/ptpN`) compared with the system's clock: [`DeviceClock`] reads both at once,
+//! [`Line`] converts a time of the device's clock to the system's. Everything except the reading is pure.
 
 use std::{fs::File, io, os::fd::AsRawFd};
 
-/// Reads of both clocks that one call makes, of which the tightest counts: the most that the kernel takes.
+/// Samples of both clocks per call, of which the one with the shortest window counts: the most that the kernel allows.
 const SAMPLES: u32 = libc::PTP_MAX_SAMPLES;
-/// A device's clock that went by so much more or less than the system's was stepped, or one of them is broken: crystals are
-/// within 100 ppm of what they should be, and the kernel turns its own clock by at most 500 ppm.
+/// Largest relative rate difference between a device's clock and the system's. Beyond it a clock was stepped or is
+/// broken: crystals deviate by up to 100 ppm, and the kernel adjusts the rate of its own clock by at most 500 ppm.
 const MOST_DRIFT: f64 = 1e-3;
 
 /// A device's clock and CLOCK_REALTIME at one moment.
@@ -16,13 +16,13 @@ pub struct Reading {
     pub device_ns: i64,
     /// CLOCK_REALTIME (ns), the middle of the window.
     pub system_ns: i64,
-    /// Time in which the device's clock was read (ns): the moment is known to half of it either way.
+    /// Time in which the device's clock was read (ns). The moment is known to within half of it.
     pub window_ns: u64,
 }
 
 impl Reading {
-    /// Of samples (system before, device, system after; ns) the one with the shortest window; None where time went
-    /// backwards in all of them.
+    /// Returns the sample (system before, device, system after; ns) with the shortest window; `None` if time went
+    /// backwards in all samples.
     pub fn tightest(samples: impl IntoIterator<Item = (i64, i64, i64)>) -> Option<Self> {
         let readings = samples.into_iter().filter_map(|(before, device_ns, after)| {
             let window_ns = u64::try_from(after.checked_sub(before)?).ok()?;
@@ -32,15 +32,15 @@ impl Reading {
     }
 }
 
-/// Why times of a device's clock cannot be brought to the system's.
+/// Why times of a device's clock cannot be converted to the system's.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NoLine {
-    /// One of the clocks was set meanwhile.
+    /// One of the clocks was set between the readings.
     #[error("its clock went {device_s:.6} s while the system's went {system_s:.6} s: one of them was set in that time")]
     Stepped {
-        /// What the device's clock went (s).
+        /// Elapsed time by the device's clock (s).
         device_s: f64,
-        /// What the system's clock went (s).
+        /// Elapsed time by the system's clock (s).
         system_s: f64,
     },
     /// There is no time between the readings.
@@ -48,17 +48,17 @@ pub enum NoLine {
     OneMoment,
 }
 
-/// The straight line through two readings: what a device's clock shows, as time of the system.
+/// Linear conversion of a device clock's times to the system's, through two readings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
     from: Reading,
     to: Reading,
-    /// System's time over device's time.
+    /// Rate of the system's clock relative to the device's.
     rate: f64,
 }
 
 impl Line {
-    /// From a reading before to one after what is to be converted.
+    /// The line from a reading before to a reading after the times to be converted.
     ///
     /// # Errors
     /// A clock was set between the two.
@@ -68,7 +68,7 @@ impl Line {
             return Err(NoLine::OneMoment);
         }
         let rate = system_ns as f64 / device_ns as f64;
-        // What the windows leave open is not drift.
+        // Uncertainty from the windows is not drift.
         let open = (from.window_ns + to.window_ns) as f64 / 2.0;
         let apart = (system_ns - device_ns).unsigned_abs() as f64;
         if device_ns <= 0 || system_ns <= 0 || apart > MOST_DRIFT * device_ns as f64 + open {
@@ -77,14 +77,15 @@ impl Line {
         Ok(Self { from, to, rate })
     }
 
-    /// The system's time (ns of CLOCK_REALTIME) at which the device's clock showed (ns); None outside of the two readings.
+    /// System time (ns of CLOCK_REALTIME) at which the device's clock showed `device_ns`; `None` outside the two
+    /// readings.
     pub fn system_ns(&self, device_ns: i64) -> Option<i64> {
         let inside = (self.from.device_ns..=self.to.device_ns).contains(&device_ns);
         inside.then(|| self.from.system_ns + ((device_ns - self.from.device_ns) as f64 * self.rate).round() as i64)
     }
 
-    /// Uncertainty of [`Line::system_ns`] (s), if each clock went evenly between the readings: half the window of the
-    /// wider of them.
+    /// Uncertainty of [`Line::system_ns`] (s), if each clock's rate was constant between the readings: half the wider
+    /// reading's window.
     pub fn uncertainty_s(&self) -> f64 {
         self.from.window_ns.max(self.to.window_ns) as f64 * 0.5e-9
     }
@@ -108,16 +109,16 @@ impl DeviceClock {
         Ok(Self { file, number })
     }
 
-    /// Its number: two ports with the same share the clock.
+    /// Its number. Ports with the same number share the clock.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Reads it against the system's clock by the best way that the driver has: in one instant (PRECISE), between two reads of
-    /// the system's clock by the driver (EXTENDED), or by the kernel around the driver.
+    /// Reads the clock together with the system's, by the best method of the driver: both in one instant (PRECISE),
+    /// between two reads of the system's clock by the driver (EXTENDED), or between two by the kernel.
     ///
     /// # Errors
-    /// The driver has none of them.
+    /// The driver supports none of them.
     pub fn read(&self) -> io::Result<Reading> {
         self.at_once().or_else(|_| self.in_driver()).or_else(|_| self.around())
     }
@@ -154,7 +155,8 @@ impl DeviceClock {
     }
 }
 
-/// System, device, system, device, ..., system: each device's time between its neighbours.
+/// Samples from alternating times (system, device, system, device, ..., system): each device time with its two
+/// neighbours.
 fn alternating(times: &[libc::ptp_clock_time], samples: u32) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
     let triples = times.windows(3).step_by(2).take(samples as usize);
     triples.map(|three| (ns(&three[0]), ns(&three[1]), ns(&three[2])))

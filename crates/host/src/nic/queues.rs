@@ -1,4 +1,4 @@
-//! What waits in queues that all flows of a host share: qdiscs, the bytes that devices were given to send, softnet backlogs.
+//! Occupancy of queues that all flows of a host share: qdiscs, bytes queued in devices, softnet backlogs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::rtnl::Rtnl;
 
-/// Column of /proc/net/softnet_stat that holds the length of a CPU's backlog (net/core/net-procfs.c, since Linux 5.10).
+/// Column of /proc/net/softnet_stat with the length of a CPU's backlog (net/core/net-procfs.c, since Linux 5.10).
 const SOFTNET_BACKLOG: usize = 11;
 
 /// A shared queue.
@@ -19,22 +19,22 @@ pub enum SharedQueue {
         /// Kind of the qdisc, such as `fq_codel`.
         kind: String,
     },
-    /// Bytes that a device was given and has not sent (byte queue limits).
+    /// Bytes queued in a device and not yet sent (byte queue limits).
     Device(String),
     /// A CPU's softnet backlog (packets), where the packets of loopback, veth and RPS wait.
     Backlog(u32),
 }
 
-/// Reads what waits in the shared queues of the network namespace of the thread that makes it.
+/// Reads the shared queues of the network namespace of the thread that creates it.
 pub struct SharedQueues {
     rtnl: Rtnl,
     names: BTreeMap<u32, String>,
-    /// Files with the bytes under way, by device; none where /sys shows another namespace's devices.
+    /// Files with the queued bytes, by device; empty if /sys shows the devices of another namespace.
     limits: Vec<(String, PathBuf)>,
 }
 
 impl SharedQueues {
-    /// For the namespace of the calling thread; `sys` shows its devices, if given.
+    /// For the namespace of the calling thread; `sys`, if given, shows its devices.
     ///
     /// # Errors
     /// The kernel does not list its links.
@@ -52,7 +52,7 @@ impl SharedQueues {
         Ok(Self { rtnl, names, limits })
     }
 
-    /// What waits now, in the queue's own unit. A queue that cannot be read is left out.
+    /// Present occupancy of each queue, in the queue's own unit. A queue that cannot be read is omitted.
     pub fn read(&mut self) -> Vec<(SharedQueue, u64)> {
         let mut found = Vec::new();
         for backlog in self.rtnl.backlogs().unwrap_or_default() {
@@ -73,7 +73,7 @@ impl SharedQueues {
     }
 }
 
-/// Backlog of each CPU (packets); none of a kernel that does not tell it.
+/// Backlog of each CPU (packets); empty if the kernel does not report it.
 fn backlogs(softnet: &str) -> Vec<(u32, u64)> {
     let line = |text: &str| {
         let columns: Vec<&str> = text.split_whitespace().collect();

@@ -1,6 +1,7 @@
-//! How a device works, as a [scheme](netcliff_core::Scheme): its moderation and its NAPI instances, in the words of `find`, `limits` and `tune plan`.
+//! The [scheme](netcliff_core::Scheme) of a device: its moderation and its NAPI instances, in the terms of `find`,
+//! `limits` and `tune plan`.
 //!
-//! What each driver makes of `rx-usecs` is its row in `driver`.
+//! The meaning of `rx-usecs` for each driver is in its row in `driver`.
 
 use super::{
     Nic,
@@ -11,42 +12,45 @@ use super::{
 use crate::inventory::Inventory;
 use netcliff_core::scheme::{Gap, Moderation, Napi, Quirk};
 
-/// The longest that VMware's hypervisor holds a counted packet back: 4 ms ("Performance Best Practices for VMware vSphere", virtual
-/// network interrupt coalescing, static).
+/// Longest time that VMware's hypervisor delays a counted packet: 4 ms ("Performance Best Practices for VMware
+/// vSphere", virtual network interrupt coalescing, static).
 const VMXNET3_STATIC_S: f64 = 4e-3;
 
-/// QEMU's e1000 and e1000e space interrupts by 500 units of 256 ns at least, whatever the driver sets (QEMU 7.2 and 10.0: hw/net/e1000.c,
-/// `set_interrupt_cause`; e1000e_core.c, E1000E_MIN_XITR).
+/// Least gap of QEMU's e1000 and e1000e between interrupts: 500 units of 256 ns, whatever the driver sets (QEMU 7.2 and
+/// 10.0: hw/net/e1000.c, `set_interrupt_cause`; e1000e_core.c, E1000E_MIN_XITR).
 const QEMU_GAP_S: f64 = 128e-6;
-/// The last QEMU whose e1000e and igb keep their gaps in ways of their own ([`Gap`]); seen: 7.2.22 and 10.0.13.
+/// Last QEMU whose e1000e and igb have gaps that differ from Intel's ([`Gap`]); checked: 7.2.22 and 10.0.13.
 const QEMU_OLD: (u32, u32) = (10, 0);
-/// Its igb takes four units of 1024 ns a microsecond of rx-usecs (hw/net/igb_core.c, `igb_intrmgr_rearm_timer`, E1000_INTR_DELAY_NS_RES; the
-/// driver's register has quarters of a microsecond): four times what was asked. Seen on the wire, too: docs/drivers.md.
+/// Time that this QEMU's igb waits per microsecond of rx-usecs: four units of 1024 ns (hw/net/igb_core.c,
+/// `igb_intrmgr_rearm_timer`, E1000_INTR_DELAY_NS_RES; the driver's register has quarters of a microsecond), four times
+/// the requested time. Also measured on the wire: docs/drivers.md.
 const QEMU_IGB_UNIT_NS: f64 = 4096.0;
-/// Unit of the registers RDTR and RADV, and what both drivers write into RADV by default.
+/// Unit of the registers RDTR and RADV, and the default value of RADV in both drivers.
 const RDTR_UNIT_NS: f64 = 1024.0;
 const DEFAULT_RADV: f64 = 8.0;
 
-/// Divided by, since the nearest number to 50e-6 is 50 / 1e6, not 50 * 1e-6, and schemes are printed exactly.
+/// A divisor, because the floating-point number nearest to 50e-6 is 50 / 1e6, not 50 * 1e-6, and schemes are printed
+/// exactly.
 const US_PER_S: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
 
-/// A device's way of working in the words of NAPI.
+/// How a device works, as a NAPI scheme.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AsNapi {
-    /// As far as that scheme can hold it.
+    /// The scheme, as far as it can express the device's settings.
     pub napi: Napi,
-    /// Settings in force that it cannot hold, or that are not reported; None: it holds all that matters.
+    /// Settings in force that the scheme cannot express, or that are not reported; `None`: it expresses all that
+    /// matters.
     pub lacks: Option<String>,
-    /// What the device may do beside it, where its driver does not report that.
+    /// Further settings that may be in force and that the driver does not report; `None` if there are no such settings.
     pub beside: Option<String>,
 }
 
 impl Nic {
-    /// What it does before it interrupts.
+    /// Moderation of the device's receive interrupt.
     ///
     /// # Errors
-    /// No fixed times and counts say it, or it is not reported: a sentence.
+    /// Fixed times and counts cannot express it, or it is not reported. The error is a sentence.
     pub fn napi_moderation(&self) -> Result<Moderation, String> {
         let driver = self.known_driver();
         let emulated = self.qemu.map(|version| (driver.emulation, version));
@@ -86,7 +90,7 @@ impl Nic {
                 return Ok(Moderation { min_gap_s, quirk: Gap::Echo.into(), ..Moderation::default() });
             }
             let least_s = matches!(emulated, Some((Emulation::E1000 | Emulation::E1000e, _))).then_some(QEMU_GAP_S);
-            // None is below any gap.
+            // A gap of zero is below any least gap.
             let min_gap_s = if gap_s > least_s { gap_s } else { least_s };
             let [packet_timer_s, absolute_timer_s] = self.timers_of_qemus_e1000e_s();
             let gap = match emulated {
@@ -102,7 +106,7 @@ impl Nic {
                 ..Moderation::default()
             });
         }
-        // Each packet is announced, whatever the timer.
+        // Each packet raises an interrupt, whatever the timer.
         if value("rx-frames") == 1 {
             return Ok(Moderation::default());
         }
@@ -121,8 +125,8 @@ impl Nic {
         })
     }
 
-    /// The gap of QEMU's e1000 (s), where what its module was given is known: the shorter of ITR and, with RDTR, RADV, which it takes for a
-    /// second ITR (hw/net/e1000.c, `set_interrupt_cause`), 128 us at least.
+    /// The gap of QEMU's e1000 (s), if its module's parameters are known: the shorter of ITR and, with RDTR, RADV,
+    /// which QEMU treats as a second ITR (hw/net/e1000.c, `set_interrupt_cause`), at least 128 us.
     fn gap_of_qemus_e1000_s(&self) -> Option<f64> {
         self.qemu?;
         let per_s = self.parameters.get("InterruptThrottleRate").copied().filter(|rate| *rate == 0 || *rate >= 100)?;
@@ -131,7 +135,7 @@ impl Nic {
         Some(itr_s.into_iter().chain(radv_s).reduce(f64::min).unwrap_or(0.0).max(QEMU_GAP_S))
     }
 
-    /// RDTR and RADV as its module was given them (s); None both without RDTR.
+    /// RDTR and RADV by its module's parameters (s); both `None` without RDTR.
     fn timers_s(&self) -> [Option<f64>; 2] {
         let units = |name: &str| self.parameters.get(name).map(|units| f64::from(*units) * RDTR_UNIT_NS / NS_PER_S);
         let rdtr_s = units("RxIntDelay").filter(|time_s| *time_s > 0.0);
@@ -139,19 +143,19 @@ impl Nic {
         [rdtr_s, radv_s.filter(|time_s| rdtr_s.is_some() && *time_s > 0.0)]
     }
 
-    /// Timers since the last and the first packet that QEMU's e1000e keeps (s): none with MSI-X (hw/net/e1000e_core.c,
+    /// Timers since the last and the first packet of QEMU's e1000e (s): both `None` with MSI-X (hw/net/e1000e_core.c,
     /// `e1000e_intrmgr_delay_rx_causes`).
     fn timers_of_qemus_e1000e_s(&self) -> [Option<f64>; 2] {
         let is_qemus = self.qemu.is_some() && self.known_driver().emulation == Emulation::E1000e;
         if is_qemus && !self.has_message_vectors() { self.timers_s() } else { [None; 2] }
     }
 
-    /// False where the module was told to use MSI or a wire (IntMode of e1000e).
+    /// Whether it has MSI-X; false if its module's parameters select MSI or a line (IntMode of e1000e).
     fn has_message_vectors(&self) -> bool {
         !matches!(self.parameters.get("IntMode"), Some(0 | 1))
     }
 
-    /// Errors: the delay follows the load.
+    /// Errors: the delay follows the load. The error is a sentence.
     fn fixed(&self) -> Result<(), String> {
         let driver = self.known_driver();
         let usecs = self.coalesce.get("rx-usecs").copied();
@@ -176,7 +180,7 @@ impl Nic {
         Err(format!("adaptive-rx is on: the delay follows the load{instead}"))
     }
 
-    /// What its moderation has beside [`Nic::napi_moderation`], a sentence; None: nothing known.
+    /// Sentence on moderation in addition to [`Nic::napi_moderation`]; `None` if no such moderation is known.
     pub fn beside_moderation(&self) -> Option<String> {
         let moderation = self.napi_moderation().ok()?;
         let quirk = (moderation.quirk != Quirk::default()).then(|| {
@@ -187,7 +191,7 @@ impl Nic {
         (!all.is_empty()).then(|| all.join(", and "))
     }
 
-    /// What its driver does not report of its moderation, a sentence; None: nothing known.
+    /// Sentence on moderation that its driver does not report; `None` if none is known.
     fn unread_moderation(&self, moderation: &Moderation) -> Option<String> {
         let driver = self.known_driver();
         if let Some(timers) = driver.unreported_timers {
@@ -208,14 +212,15 @@ impl Nic {
         }
     }
 
-    /// True if its packets go through a CPU's backlog: RPS steers some of its queues, or it is a veth whose peer puts them there.
+    /// Whether its packets go through a CPU's backlog: RPS steers some of its queues, or it is a veth whose peer queues
+    /// them there.
     pub fn uses_backlog(&self) -> bool {
         let steered = self.rps_cpus.iter().any(|mask| mask.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
         let veth = self.kind.as_deref() == Some("veth") && self.feature("rx-gro") != Some(true);
         steered || veth
     }
 
-    /// Its instances that serve receive queues; all where the driver does not report.
+    /// Its NAPI instances that serve receive queues; all instances if the driver does not report which do.
     fn receiving(&self) -> Vec<&Instance> {
         let receives =
             |napi: &&Instance| self.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
@@ -223,10 +228,10 @@ impl Nic {
         if told.is_empty() { self.napis.iter().collect() } else { told }
     }
 
-    /// A setting of its instances, 0 where it is not reported.
+    /// Value of a setting of its instances, 0 if it is not reported.
     ///
     /// # Errors
-    /// They differ, a part of a sentence.
+    /// The instances differ. The error is a part of a sentence.
     fn of_instances(&self, key: NapiKey) -> Result<u32, String> {
         let mut own: Vec<u32> = self.receiving().iter().filter_map(|napi| napi.figure(key)).collect();
         own.sort_unstable();
@@ -246,7 +251,7 @@ impl Nic {
         }
     }
 
-    /// How it works by NAPI, given what the kernel sets for all devices ([`Inventory::napi`]).
+    /// Its NAPI scheme, given the kernel's settings for all devices ([`Inventory::napi`]).
     pub fn napi_scheme(&self, kernel: &Napi) -> AsNapi {
         if kernel.backlog {
             let beside = self.is_physical().then(|| {
@@ -289,8 +294,9 @@ impl Nic {
 }
 
 impl Inventory {
-    /// What this kernel sets for all devices: of process_backlog if `backlog`, else of a device's own NAPI, whose drivers poll
-    /// NAPI_POLL_WEIGHT packets whatever net.core.dev_weight is. Defaults where the kernel does not show a sysctl.
+    /// The kernel's settings for all devices: of process_backlog if `backlog`, else of a device's own NAPI, whose
+    /// drivers poll NAPI_POLL_WEIGHT packets whatever net.core.dev_weight is. Defaults if the kernel does not show a
+    /// sysctl.
     pub fn napi(&self, backlog: bool) -> Napi {
         let sysctl = |name: &str| self.sysctls.get(name).and_then(|text| text.parse::<u64>().ok());
         let default = Napi::default();
@@ -301,7 +307,7 @@ impl Inventory {
             budget_time_s: sysctl("net.core.netdev_budget_usecs")
                 .map_or(default.budget_time_s, |us| us as f64 / US_PER_S),
             backlog,
-            // Kernels from 5.4 on have it, and gather what drivers give to napi_gro_receive.
+            // Kernels from 5.4 on have it; they batch packets that drivers pass to napi_gro_receive.
             gro_normal_batch: sysctl("net.core.gro_normal_batch")
                 .filter(|_| !backlog)
                 .unwrap_or(default.gro_normal_batch),

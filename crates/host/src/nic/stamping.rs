@@ -1,6 +1,7 @@
 //! Which frames an interface's device time-stamps: [`Stamping`].
 //!
-//! By ioctl, which every driver that stamps answers; netlink has the same only since Linux 6.14.
+//! Read and set by ioctl, which every driver with time stamps supports; netlink has an equivalent only since Linux
+//! 6.14.
 
 use std::{fmt, io, str::FromStr};
 
@@ -20,7 +21,7 @@ struct Config {
 
 /// HWTSTAMP_TX_*, linux/net_tstamp.h, by the kernel's names for them.
 const TRANSMIT: [&str; 4] = ["off", "on", "onestep-sync", "onestep-p2p"];
-/// HWTSTAMP_FILTER_*, likewise.
+/// HWTSTAMP_FILTER_*, linux/net_tstamp.h, by the kernel's names for them.
 const RECEIVE: [&str; 16] = [
     "none",
     "all",
@@ -40,7 +41,7 @@ const RECEIVE: [&str; 16] = [
     "ntp-all",
 ];
 
-/// What a device is set to stamp. As text `transmit=on receive=all`; a number stands for what has no name here.
+/// Which frames a device stamps. As text `transmit=on receive=all`; a value without a name here is printed as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamping {
     /// HWTSTAMP_TX_*.
@@ -52,10 +53,10 @@ pub struct Stamping {
 }
 
 impl Stamping {
-    /// Every frame that arrives, and of those that leave the ones whose socket asks for it.
+    /// Every received frame, and each transmitted frame whose socket requests it.
     pub const ALL: Self = Self { transmit: 1, receive: 1, flags: 0 };
 
-    /// What an interface of the thread's network namespace is set to.
+    /// Present setting of an interface of the thread's network namespace.
     ///
     /// # Errors
     /// There is no such interface, or its driver does not stamp or does not report.
@@ -65,7 +66,7 @@ impl Stamping {
         Ok(Self { transmit: config.tx_type, receive: config.rx_filter, flags: config.flags })
     }
 
-    /// Sets an interface of the thread's network namespace. [`Stamping::of`] returns what the driver made of it: it may
+    /// Sets an interface of the thread's network namespace. [`Stamping::of`] then returns what the driver chose: it may
     /// stamp more frames than requested.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What only sysfs reports: PCI Express link, NUMA node, RPS, XPS and RFS, NAPI settings, interrupt affinity.
+//! Values that only sysfs reports: PCI Express link, NUMA node, RPS, XPS and RFS, NAPI settings, interrupt affinity.
 
 use super::{Nic, slot};
 use crate::procfs;
@@ -8,14 +8,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The driver reports zeros all the same.
+/// Reason for a missing delay, although the driver reports zeros.
 const NO_DELAY: &str = "the virtual device has none to set (VIRTIO_NET_F_NOTF_COAL)";
-/// What is missing then.
+/// Topic of that reason in [`Nic::missing`].
 const DELAY: &str = "interrupt delay";
-/// Number of that feature (include/uapi/linux/virtio_net.h).
+/// Number of the virtio feature VIRTIO_NET_F_NOTF_COAL (include/uapi/linux/virtio_net.h).
 const NOTF_COAL: usize = 53;
 
-/// Fills in what sysfs, mounted at `sys`, and procfs beside it report about an interface.
+/// Fills in what sysfs, mounted at `sys`, and the procfs next to it report about an interface.
 pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     let dir = sys.join("class/net").join(&nic.name);
     let device = dir.join("device");
@@ -24,7 +24,7 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
         .and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
     nic.driver = driver.or_else(|| nic.driver.take());
     nic.parameters = super::parameters::of(nic.driver.as_deref().unwrap_or_default());
-    // The kernel says -1 for "no node"; that is None here. A virtio device's node is its PCI function's.
+    // The kernel reports -1 for "no node", which is `None` here. A virtio device has the node of its PCI function.
     nic.numa_node = procfs::number(device.join("numa_node")).or_else(|| procfs::number(device.join("../numa_node")));
     nic.qemu = is_qemus(&device, sys).then(|| machine_version(sys).unwrap_or_default());
     nic.pcie = slot::slot(&nic.name, sys);
@@ -53,23 +53,25 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     }
 }
 
-/// Where the device's interrupts are listed; those of a virtio device belong to its PCI function. Above other devices is a
-/// bridge, whose interrupts are not theirs.
+/// Directory that lists the device's interrupts; those of a virtio device belong to its PCI function. The parent of any
+/// other device is a bridge with interrupts of its own.
 pub(crate) fn message_interrupts(device: &Path) -> PathBuf {
     let virtio = fs::read_link(device.join("subsystem")).is_ok_and(|bus| bus.ends_with("virtio"));
     device.join(if virtio { "../msi_irqs" } else { "msi_irqs" })
 }
 
-/// Whether a virtio device can hold interrupts back: it has the feature VIRTIO_NET_F_NOTF_COAL, a letter each. Without it `virtnet_set_coalesce`
-/// (drivers/net/virtio_net.c) refuses a delay with EOPNOTSUPP and any rx-frames but 1 with EINVAL; VIRTIO_NET_F_VQ_NOTF_COAL (52) alone is
-/// for single queues (`ethtool --per-queue`).
+/// Whether a virtio device can delay interrupts: it has the feature VIRTIO_NET_F_NOTF_COAL (the file has one character
+/// per feature). Without it `virtnet_set_coalesce` (drivers/net/virtio_net.c) refuses a delay with EOPNOTSUPP and any
+/// rx-frames but 1 with EINVAL; VIRTIO_NET_F_VQ_NOTF_COAL (52) alone is for single queues (`ethtool --per-queue`).
+/// `None` if the features cannot be read.
 fn virtio_delays(device: &Path) -> Option<bool> {
     let features = procfs::text(device.join("features"))?;
     Some(features.as_bytes().get(NOTF_COAL) == Some(&b'1'))
 }
 
-/// Whether QEMU emulates a device of Intel or VMware: the machine is QEMU's, and so is Intel's subsystem; a device passed through has its maker's, and VMware's is
-/// virtual anywhere. hw/net/e1000.c (1af4:1100), e1000e.c (8086:0000) and vmxnet3.c.
+/// Whether QEMU emulates a device of Intel or VMware: both the machine and the subsystem vendor are QEMU's. A device
+/// passed through has its maker's subsystem, and VMware's is virtual in any machine. hw/net/e1000.c (1af4:1100),
+/// e1000e.c (8086:0000) and vmxnet3.c.
 fn is_qemus(device: &Path, sys: &Path) -> bool {
     let identifier = |name: &str| procfs::text(device.join(name));
     if procfs::text(sys.join("class/dmi/id/sys_vendor")).as_deref() != Some("QEMU") {
@@ -93,17 +95,18 @@ fn machine_version(sys: &Path) -> Option<(u32, u32)> {
 }
 
 impl Nic {
-    /// Why its driver refuses to hold interrupts back, whatever ethtool reports; None: it may take such settings.
+    /// Reason why its driver refuses to delay interrupts, whatever ethtool reports; `None` if it may accept such
+    /// settings.
     pub fn refuses_coalescing(&self) -> Option<String> {
         let why = self.missing.get(DELAY)?;
         Some(format!("{} takes no coalescing settings: {why}", self.name))
     }
 }
 
-/// Longest value of a module's parameter that is kept (bytes): some have one for each of 32 devices.
+/// Longest value of a module's parameter that is read (bytes): some have one for each of 32 devices.
 const LONGEST_PARAMETER: usize = 200;
 
-/// A module's parameters that may be read, by name.
+/// Readable parameters of a module, by name.
 fn module_parameters(directory: &Path) -> BTreeMap<String, String> {
     let value = |name: &String| procfs::text(directory.join(name)).filter(|text| text.len() <= LONGEST_PARAMETER);
     procfs::names(directory).into_iter().filter_map(|name| Some((name.clone(), value(&name)?))).collect()
@@ -114,14 +117,14 @@ pub(crate) fn hints(sys: &Path, interface: &str) -> Option<bool> {
     tph(&fs::read(sys.join("class/net").join(interface).join("device/config")).ok()?)
 }
 
-/// Whether a PCI function's configuration space has these hints on; None: it has no such capability, or only the
-/// first 64 bytes could be read, as by whoever is not root. PCI Express 6.0, 7.9.13: capability 0x17, enabled by bits 9:8 of its
-/// control register.
+/// Whether TLP processing hints are enabled in a PCI function's configuration space. `None`: the function lacks the
+/// capability, or only the first 64 bytes could be read, as by users other than root. PCI Express 6.0, 7.9.13:
+/// capability 0x17, enabled by bits 9:8 of its control register.
 fn tph(config: &[u8]) -> Option<bool> {
     const TPH: u32 = 0x17;
     let word = |at: usize| Some(u32::from_le_bytes(config.get(at..at + 4)?.try_into().ok()?));
     let mut at = 0x100;
-    // Each header names the next one; a list that does not end is no list.
+    // Each header names the next one; the limit ends a circular list.
     for _ in 0..256 {
         let header = word(at)?;
         if header & 0xffff == TPH {
@@ -136,7 +139,7 @@ fn queues(nic: &mut Nic, queues: &Path) {
     let receive = procfs::numbered(queues, "rx-");
     nic.rps_cpus = receive.iter().filter_map(|(_, queue)| procfs::text(queue.join("rps_cpus"))).collect();
     nic.rps_flow_counts = receive.iter().filter_map(|(_, queue)| procfs::number(queue.join("rps_flow_cnt"))).collect();
-    // A device with one queue answers with an error.
+    // A device with one queue reports an error.
     let transmit = procfs::numbered(queues, "tx-");
     nic.xps_cpus = transmit.iter().map(|(_, queue)| procfs::text(queue.join("xps_cpus")).unwrap_or_default()).collect();
 }
@@ -183,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A device passed through to a guest of QEMU, and the same card outside one, are their makers'.
+    /// A device passed through to a guest of QEMU, and the same card on a real host, have their maker's subsystem.
     #[test]
     fn devices_are_qemus_by_machine_and_subsystem() {
         let root = tempfile::tempdir().unwrap();

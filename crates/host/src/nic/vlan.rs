@@ -1,11 +1,11 @@
-//! Devices of VLANs: their tag and the device below, as /proc/net/vlan describes them.
+//! VLAN devices: their tag and the device below, from /proc/net/vlan.
 
 use std::io;
 
-/// Why a device cannot be sent by with a tag.
+/// Why frames with a tag cannot be sent by a device.
 #[derive(Debug, thiserror::Error)]
 pub enum NoVlan {
-    /// It is another kind of device.
+    /// It is not a VLAN device.
     #[error(
         "{interface} leads to the host under test, and is no VLAN device of this host: for --vlan {id} make one, `ip link add link \
          {interface} name {interface}.{id} type vlan id {id}`, with an address of the host under test's subnet"
@@ -13,7 +13,7 @@ pub enum NoVlan {
     None {
         /// The device.
         interface: String,
-        /// The tag asked for.
+        /// The requested tag.
         id: u16,
     },
     /// It has another tag.
@@ -34,7 +34,7 @@ pub enum NoVlan {
     },
 }
 
-/// The device below a VLAN's device with this tag, in the calling thread's network namespace.
+/// The device below a VLAN device with this tag, in the calling thread's network namespace.
 ///
 /// # Errors
 /// It is no VLAN device, or has another tag.
@@ -42,7 +42,7 @@ pub fn below_vlan(interface: &str, id: u16) -> Result<String, NoVlan> {
     let own = || interface.to_owned();
     let text = match std::fs::read_to_string(format!("/proc/thread-self/net/vlan/{interface}")) {
         Ok(text) => text,
-        // Without the module there is no directory.
+        // Without the 8021q module the directory does not exist.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(NoVlan::None { interface: own(), id }),
         Err(source) => return Err(NoVlan::Unknown { interface: own(), source }),
     };
@@ -53,7 +53,7 @@ pub fn below_vlan(interface: &str, id: u16) -> Result<String, NoVlan> {
     }
 }
 
-/// Tag and device below (net/8021q/vlanproc.c, `vlandev_seq_show`).
+/// Parses tag and device below (net/8021q/vlanproc.c, `vlandev_seq_show`); `None` if either is missing.
 fn parse(text: &str) -> Option<(u16, String)> {
     let after = |name: &str| text.split_once(name)?.1.split_ascii_whitespace().next();
     Some((after("VID:")?.parse().ok()?, after("Device:")?.to_owned()))

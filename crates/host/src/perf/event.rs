@@ -1,4 +1,4 @@
-//! Events of perf_event_open(2): what is counted, of whom, and a counter.
+//! Events of perf_event_open(2): what is counted, for which thread or CPU, and a counter.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 /// What is counted or sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The CPU's own: PERF_COUNT_HW_*.
+    /// A hardware event of the CPU: PERF_COUNT_HW_*.
     Hardware(u64),
     /// Nanoseconds of a CPU's time, idle or not: PERF_COUNT_SW_CPU_CLOCK.
     CpuClock,
@@ -14,25 +14,25 @@ pub enum Event {
     Tracepoint(u64),
 }
 
-/// Of whom.
+/// The thread or CPU whose events are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
     /// The thread that opens it, on any CPU.
     Thread,
     /// Another thread of this host, by its number, on any CPU.
     Another(u32),
-    /// All that runs on a CPU.
+    /// Everything that runs on a CPU.
     Cpu(usize),
 }
 
-/// `perf_event_attr` as far as PERF_ATTR_SIZE_VER3 goes (96 bytes, Linux 4.1).
+/// `perf_event_attr` up to PERF_ATTR_SIZE_VER3 (96 bytes, Linux 4.1).
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Attributes {
     kind: u32,
     size: u32,
     config: u64,
-    /// Events from one sample to the next, or samples a second with `FREQUENCY`.
+    /// Events between two samples; samples per second with `FREQUENCY`.
     pub period: u64,
     pub sample_type: u64,
     read_format: u64,
@@ -59,7 +59,7 @@ impl Attributes {
     }
 
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the call.
     pub(super) fn open(&self, of: Of) -> io::Result<File> {
         let (thread, cpu) = match of {
             Of::Thread => (0, -1),
@@ -76,18 +76,18 @@ impl Attributes {
 pub struct Counter(File);
 
 impl Counter {
-    /// Counts from now on.
+    /// Opens a counter and starts it.
     ///
     /// # Errors
-    /// The kernel has no such counter, or the right is missing.
+    /// The kernel has no such event, or the right is missing.
     pub fn open(event: Event, of: Of) -> io::Result<Self> {
         Attributes::of(event).open(of).map(Self)
     }
 
-    /// Events counted until now.
+    /// Number of events so far.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the read.
     pub fn read(&self) -> io::Result<u64> {
         let mut bytes = [0; 8];
         (&self.0).read_exact(&mut bytes)?;

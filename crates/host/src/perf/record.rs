@@ -1,6 +1,6 @@
-//! Records of a ring of perf events, as bytes and as values.
+//! Parses records of a ring of perf events.
 
-/// What a sample holds, besides process, thread and time.
+/// Optional fields of a sample; process, thread and time are always present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fields {
     /// The kernel's stack.
@@ -17,7 +17,7 @@ const CALLCHAIN: u64 = 1 << 5;
 const PERIOD: u64 = 1 << 8;
 const RAW: u64 = 1 << 10;
 
-/// Addresses from here on in a call chain are marks of a context: `PERF_CONTEXT_MAX`.
+/// Addresses from this value on mark a context in a call chain: `PERF_CONTEXT_MAX`.
 const MARKS: u64 = -4095_i64 as u64;
 
 /// `PERF_RECORD_LOST`, `PERF_RECORD_SAMPLE`.
@@ -31,7 +31,7 @@ impl Fields {
     }
 }
 
-/// What ran when a sample was taken.
+/// What the CPU ran when a sample was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// A program's own code.
@@ -49,13 +49,13 @@ pub struct Sample {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
-    /// CLOCK_MONOTONIC (ns).
+    /// Time [ns of CLOCK_MONOTONIC].
     pub time_ns: u64,
-    /// What ran.
+    /// What the CPU ran.
     pub mode: Mode,
-    /// Events since the last sample; 1 where that is not a field.
+    /// Events since the last sample; 1 if the field was not requested.
     pub period: u64,
-    /// Addresses of the kernel's stack, the innermost in front.
+    /// Addresses of the kernel's stack, innermost first.
     pub stack: Vec<u64>,
     /// Fields of the tracepoint.
     pub raw: Vec<u8>,
@@ -66,11 +66,11 @@ pub struct Sample {
 pub enum Record {
     /// A sample.
     Sample(Sample),
-    /// The ring was full for this many records.
+    /// Number of records lost because the ring was full.
     Lost(u64),
 }
 
-/// Type, flags and length of a record with its head.
+/// Type, flags and length from a record's header.
 pub(super) fn header(bytes: &[u8]) -> (u32, u16, u16) {
     let mut at = Bytes(bytes);
     let kind = at.u32().unwrap_or(0);
@@ -78,13 +78,14 @@ pub(super) fn header(bytes: &[u8]) -> (u32, u16, u16) {
     (kind, u16::from_ne_bytes([rest[0], rest[1]]), u16::from_ne_bytes([rest[2], rest[3]]))
 }
 
-/// A record from what follows its head; `None`: of another type, or cut.
+/// Parses a record from the bytes after its header; `None` if it is of another type, or truncated.
 pub(super) fn read(kind: u32, misc: u16, body: &[u8], fields: Fields) -> Option<Record> {
     let mut at = Bytes(body);
     match kind {
         LOST => at.u64().and_then(|_| at.u64()).map(Record::Lost),
         SAMPLE => {
-            // In the order of the bits of sample_type, but for the call chain and the fields of a tracepoint, which come last.
+            // In the order of the bits of sample_type, except for the call chain and the fields of a tracepoint, which
+            // are last.
             let (pid, tid, time_ns) = (at.u32()?, at.u32()?, at.u64()?);
             let period = if fields.period { at.u64()? } else { 1 };
             let mut stack = Vec::new();
@@ -100,7 +101,7 @@ pub(super) fn read(kind: u32, misc: u16, body: &[u8], fields: Fields) -> Option<
                 4 | 5 => Mode::Guest,
                 _ => Mode::Kernel,
             };
-            // The idle task, and tasks of which this process may not know: -1 where they have ended.
+            // The idle task has number 0; tasks that have ended or that this process may not see have -1.
             let number = |number: u32| if number == u32::MAX { 0 } else { number };
             Some(Record::Sample(Sample { pid: number(pid), tid: number(tid), time_ns, mode, period, stack, raw }))
         }
@@ -108,7 +109,7 @@ pub(super) fn read(kind: u32, misc: u16, body: &[u8], fields: Fields) -> Option<
     }
 }
 
-/// Values one after the other.
+/// Reads values one after another from bytes.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!((sample.pid, sample.tid, sample.time_ns, sample.period), (7, 8, 1234, 99));
         assert_eq!(sample.stack, [0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020]);
         assert_eq!(sample.mode, Mode::Kernel);
-        // A chain that is cut is what there is of it; a head that is cut is no sample.
+        // A truncated call chain gives the addresses present; a truncated header gives no sample.
         let Some(Record::Sample(cut)) = read(SAMPLE, 2, &body[..body.len() - 8], fields) else { panic!("a sample") };
         assert_eq!((cut.stack.len(), cut.mode), (1, Mode::User));
         assert_eq!(read(SAMPLE, 1, &body[..8], fields), None);

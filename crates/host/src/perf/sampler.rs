@@ -14,21 +14,21 @@ const FREQUENCY: u64 = 1 << 10;
 const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const USE_CLOCK: u64 = 1 << 25;
 
-/// Pages of data of a ring, the most that is tried first: users without CAP_IPC_LOCK may have 516 KiB in all.
+/// Numbers of data pages of a ring, tried in this order: users without CAP_IPC_LOCK may lock 516 KiB in all.
 const PAGES: [usize; 4] = [512, 128, 32, 8];
 
 /// `PERF_EVENT_IOC_ENABLE`, `_DISABLE`.
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
-/// `PERF_EVENT_IOC_PERIOD`, where the size of its argument is in bits 16 to 29.
+/// `PERF_EVENT_IOC_PERIOD`; bits 16 to 29 are the size of its argument.
 const PERIOD: libc::c_ulong = 0x4008_2404;
 
 /// How often a sample is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Every {
-    /// This many events (nanoseconds of the CPU clock).
+    /// Each time that this number of events (nanoseconds of the CPU clock) has occurred.
     Events(u64),
-    /// This many times a second, whatever number of events that takes.
+    /// This number of times per second, however many events occur.
     Hertz(u64),
 }
 
@@ -49,11 +49,11 @@ struct Ring {
     page: usize,
 }
 
-// SAFETY: the memory is this ring's alone until it is dropped, and the kernel's side of it is synchronised by head and tail.
+// SAFETY: the memory is this ring's alone until it is dropped; head and tail synchronise access with the kernel.
 unsafe impl Send for Ring {}
 
 impl Sampler {
-    /// Opens the event on each CPU; nothing is sampled yet. `fields` are what a sample holds.
+    /// Opens the event on each CPU; sampling does not start yet. `fields` selects the optional fields of a sample.
     ///
     /// # Errors
     /// The kernel has no such event, the right is missing, or there is no memory for the rings.
@@ -71,26 +71,26 @@ impl Sampler {
         Ok(Self { rings: rings.collect::<io::Result<_>>()?, fields })
     }
 
-    /// Begins to sample.
+    /// Starts sampling.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the call.
     pub fn start(&self) -> io::Result<()> {
         self.rings.iter().try_for_each(|ring| ring.control(ENABLE))
     }
 
-    /// Ends it; what is in the rings stays there.
+    /// Stops sampling; unread samples stay in the rings.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the call.
     pub fn stop(&self) -> io::Result<()> {
         self.rings.iter().try_for_each(|ring| ring.control(DISABLE))
     }
 
-    /// Changes the number of events from one sample to the next.
+    /// Changes the number of events between two samples.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the call.
     pub fn set_period(&self, events: u64) -> io::Result<()> {
         self.rings.iter().try_for_each(|ring| {
             // SAFETY: the argument is a 64-bit number that outlives the call, on a descriptor that is open.
@@ -99,7 +99,7 @@ impl Sampler {
         })
     }
 
-    /// Takes what was sampled since the last call, CPU by CPU, each in the order of time.
+    /// Passes all records since the last call to `take`, CPU by CPU, in order of time on each.
     pub fn drain(&mut self, mut take: impl FnMut(usize, Record)) {
         for ring in &mut self.rings {
             let cpu = ring.cpu;
@@ -170,7 +170,7 @@ impl Ring {
         self.word(TAIL).store(tail, Ordering::Release);
     }
 
-    /// Copies bytes of the ring, which may go on at its start.
+    /// Copies bytes of the ring; they may wrap around its end.
     fn copy(&self, from: u64, length: usize, into: &mut Vec<u8>) {
         let size = self.length - self.page;
         let from = from as usize;
@@ -185,7 +185,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made, which nothing refers to any more.
+        // SAFETY: the mapping was made by `new`, and nothing refers to it any more.
         unsafe { libc::munmap(self.memory.cast(), self.length) };
     }
 }

@@ -1,4 +1,4 @@
-//! A link's rate, held down by a token bucket (tc-tbf(8)), as Ethernet counts it.
+//! Limits a link's rate by a token bucket (tc-tbf(8)), counted as Ethernet counts.
 
 use super::{Rtnl, explained};
 use netlink_bindings::tc::{self, IterableTbfAttrs, OptionsMsg, TcFifoQopt, TcTbfQopt, Tcmsg};
@@ -6,18 +6,18 @@ use std::io;
 
 /// Parent handle of a root qdisc, linux/pkt_sched.h.
 const TC_H_ROOT: u32 = 0xffff_ffff;
-/// Preamble, check sequence and gap of a frame (bytes): on a wire, not in a packet's length.
+/// Preamble, check sequence and gap of a frame (bytes): present on a wire, absent from a packet's length.
 const AROUND_FRAME_BYTES: u16 = 24;
-/// The shortest frame with what is around it (bytes), linux/if_ether.h's ETH_ZLEN and 24.
+/// Shortest frame with preamble, check sequence and gap (bytes): linux/if_ether.h's ETH_ZLEN and 24.
 const SHORTEST_BYTES: u16 = 84;
-/// Longest queue before the bucket (s): as much as a card's ring of 256 full frames at 100 Mbit/s.
+/// Longest queue before the bucket (s): equal to a card's ring of 256 full frames at 100 Mbit/s.
 const QUEUE_S: f64 = 0.03;
-/// A bucket of two full frames: more would be a burst beyond the line's rate.
+/// Size of the bucket (full frames): more would allow bursts above the line's rate.
 pub(crate) const BUCKET_FRAMES: u32 = 2;
 
 impl Rtnl {
-    /// Holds what a link sends to `bps` of wire rate: frames with preamble, check sequence and gap, none shorter than
-    /// Ethernet's shortest. Packets that the stack put together for offload are taken apart.
+    /// Limits what a link sends to a wire rate of `bps`: frames count with preamble, check sequence and gap, and at
+    /// least as Ethernet's shortest. Packets merged for offload are segmented.
     pub(crate) fn limit_rate(&mut self, index: u32, bps: f64, mtu_bytes: u32) -> io::Result<()> {
         let bytes_per_s = bps / 8.0;
         let frame_bytes = mtu_bytes + 14;
@@ -31,7 +31,8 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// Gives a link a root qdisc of this kind, `pfifo` or `fq_codel`, and of this length (packets; None: its own).
+    /// Sets a link's root qdisc to this kind, `pfifo` or `fq_codel`, and its limit (packets); `None`: the default
+    /// limit.
     pub(crate) fn set_qdisc(&mut self, index: u32, kind: &str, packets: Option<u32>) -> io::Result<()> {
         let header = Tcmsg { ifindex: index as i32, parent: TC_H_ROOT, ..Default::default() };
         let mut request = tc::Request::new().set_create().set_replace().op_newqdisc_do(&header);
@@ -43,7 +44,7 @@ impl Rtnl {
                     None => options,
                 });
             }
-            // Without a length it is the device's txqueuelen.
+            // Without a limit, the device's txqueuelen applies.
             _ => match packets {
                 Some(packets) => drop(request.encode().nested_options_pfifo(&TcFifoQopt { limit: packets })),
                 None => drop(request.encode().push_kind(c"pfifo")),
@@ -52,7 +53,7 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// Lets a link send as fast as it can again; one that was not held counts as let go.
+    /// Removes the limit of a link's rate; succeeds if the link has no limit.
     pub(crate) fn free_rate(&mut self, index: u32) -> io::Result<()> {
         let header = Tcmsg { ifindex: index as i32, parent: TC_H_ROOT, ..Default::default() };
         let request = tc::Request::new().op_delqdisc_do(&header);
@@ -76,7 +77,7 @@ fn parameters(bytes_per_s: u32, limit_bytes: u32) -> TcTbfQopt {
     TcTbfQopt::new_from_array(raw)
 }
 
-/// The rate of a token bucket (bytes/s), by TCA_TBF_RATE64 above 32 bits.
+/// Rate of a token bucket (bytes/s), from TCA_TBF_RATE64 if above 32 bits; `None` if it is not reported.
 fn token_rate(options: &IterableTbfAttrs<'_>) -> Option<u64> {
     if let Ok(rate) = options.get_rate64() {
         return Some(rate);
@@ -86,22 +87,22 @@ fn token_rate(options: &IterableTbfAttrs<'_>) -> Option<u64> {
     Some(u32::from_ne_bytes(rate.try_into().ok()?).into())
 }
 
-/// What a qdisc holds now.
+/// Present occupancy of a qdisc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawBacklog {
     pub index: u32,
     pub kind: String,
     pub bytes: u32,
     pub packets: u32,
-    /// Dropped since it was made (packets).
+    /// Packets dropped since its creation.
     pub drops: u32,
-    /// Rate that a token bucket lets through (bytes/s).
+    /// Rate of a token bucket (bytes/s); `None` for other qdiscs.
     pub rate: Option<u64>,
 }
 
 impl Rtnl {
-    /// What each link's root qdisc holds (its children's included), and each child's of a root that keeps no account of its own, such
-    /// as mq.
+    /// Occupancy of each link's root qdisc (its children included). For a root that has no counters of its own, such as
+    /// mq: the occupancy of each child.
     pub(crate) fn backlogs(&mut self) -> io::Result<Vec<RawBacklog>> {
         let request = tc::Request::new().op_getqdisc_dump(&Tcmsg::default());
         let mut replies = self.socket.request(&request)?;

@@ -1,5 +1,5 @@
-//! One token bucket for both directions of a link, as on a half-duplex wire: what the link sends and what it receives is
-//! led through an ifb device (clsact, u32, mirred), whose queue is the bucket.
+//! One token bucket for both directions of a link, as on a half-duplex wire: packets that the link sends and receives
+//! are redirected to an ifb device (clsact, u32, mirred), whose queue is the bucket.
 
 use super::{Rtnl, explained};
 use netlink_bindings::{
@@ -10,7 +10,7 @@ use netlink_bindings::{
 };
 use std::io;
 
-/// The device both directions go through.
+/// Name of the device through which both directions go.
 const IFB: &str = "ncifb";
 
 // linux/pkt_sched.h: the hooks of clsact, and its own handle.
@@ -31,7 +31,7 @@ const TCA_EGRESS_REDIR: i32 = 1;
 const ETH_P_ALL: u16 = 3;
 
 impl Rtnl {
-    /// Leads both directions of a link through one bucket of `bps` (see [`Rtnl::limit_rate`]).
+    /// Redirects both directions of a link through one bucket of `bps` (see [`Rtnl::limit_rate`]).
     pub(crate) fn share_rate(&mut self, index: u32, bps: f64, mtu_bytes: u32) -> io::Result<()> {
         self.unshare_rate(index)?;
         let mut request = rt_link::Request::new().set_create().set_excl().op_newlink_do(&Ifinfomsg::new());
@@ -47,7 +47,7 @@ impl Rtnl {
         HOOKS.into_iter().try_for_each(|hook| self.redirect(index, hook, ifb))
     }
 
-    /// Takes the bucket away; a link that never had one counts as freed.
+    /// Removes the bucket; succeeds if the link has none.
     pub(crate) fn unshare_rate(&mut self, index: u32) -> io::Result<()> {
         if self.link(IFB).is_err() {
             return Ok(());
@@ -55,14 +55,14 @@ impl Rtnl {
         let clsact = Tcmsg { ifindex: index as i32, parent: TC_H_CLSACT, handle: CLSACT_HANDLE, ..Default::default() };
         let request = tc::Request::new().op_delqdisc_do(&clsact);
         match self.socket.request(&request)?.recv_ack() {
-            // Made half: the device was there, its hooks not yet.
+            // Partly created: the device exists, its hooks do not.
             Err(error) if matches!(error.as_io_error().raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {}
             other => other.map_err(explained)?,
         }
         self.delete_link(IFB)
     }
 
-    /// Every packet at a hook goes to another device instead.
+    /// Redirects every packet at a hook to another device.
     fn redirect(&mut self, index: u32, hook: u32, to: u32) -> io::Result<()> {
         let priority = 1 << 16;
         let info = priority | u32::from(ETH_P_ALL.to_be());
@@ -92,7 +92,7 @@ fn redirect_all<Prev: Pusher>(attrs: PushAttrs<Prev>, to: u32) {
     finalize_nested_header(buffer, actions);
 }
 
-/// `struct tc_mirred`: index, capabilities, action, two counts, what is done, and to which device.
+/// `struct tc_mirred`: index, capabilities, action, two counts, the operation, and the target device.
 fn mirred(to: u32) -> Vec<u8> {
     let fields = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR].map(i32::to_ne_bytes);
     fields.into_iter().chain([to.to_ne_bytes()]).flatten().collect()

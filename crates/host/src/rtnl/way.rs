@@ -1,4 +1,4 @@
-//! The way to one address: the route that the kernel takes, and the neighbour at its end.
+//! The path to one address: the kernel's route, and the neighbour at its end.
 
 use super::{Rtnl, explained};
 use netlink_bindings::{
@@ -13,7 +13,7 @@ use std::{
 /// A route to one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The address is this host's.
+    /// Whether the address is this host's.
     pub local: bool,
     pub index: Option<u32>,
     pub gateway: Option<IpAddr>,
@@ -21,7 +21,7 @@ pub(crate) struct Way {
 }
 
 impl Rtnl {
-    /// The route that packets to an address take, by a given link where one is named.
+    /// The kernel's route for packets to an address, restricted to a link if one is given.
     pub(crate) fn way_to(&mut self, address: Ipv4Addr, by: Option<u32>) -> io::Result<Way> {
         let header = Rtmsg { rtm_family: libc::AF_INET as u8, rtm_dst_len: 32, ..Default::default() };
         let mut request = rt_route::Request::new().op_getroute_do(&header);
@@ -43,13 +43,13 @@ impl Rtnl {
         })
     }
 
-    /// The hardware address of a neighbour on a link; None while the kernel does not know it.
+    /// Hardware address of a neighbour on a link; `None` if the kernel does not know it.
     pub(crate) fn neighbour(&mut self, index: u32, address: Ipv4Addr) -> io::Result<Option<[u8; 6]>> {
         let header = Ndmsg { ndm_family: libc::AF_INET as u8, ..Default::default() };
         let request = rt_neigh::Request::new().op_getneigh_dump(&header);
         let mut replies = self.socket.request(&request)?;
         let mut found = None;
-        // Read to the end: the socket is used again.
+        // All replies are read, because the socket is used again.
         while let Some(reply) = replies.recv() {
             let (header, attrs) = reply.map_err(explained)?;
             let is_it = header.ndm_ifindex == index as i32 && attrs.get_dst().ok() == Some(address.into());

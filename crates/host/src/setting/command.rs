@@ -1,4 +1,4 @@
-//! A setting as a shell command, and the right that it takes.
+//! Formats a setting as a shell command, and names the right to run it.
 
 use super::{Group, NO_RULE, Setting, table};
 use crate::nic::classify::PortRule;
@@ -8,7 +8,7 @@ use crate::nic::stamping::Stamping;
 use netcliff_core::quote::{one_line, shell, shell_words};
 
 impl Setting {
-    /// The shell command that sets a value, each name and value in it quoted as a word; a comment where there is none.
+    /// Shell command that sets a value, with each name and value quoted as a word; a comment if no command sets it.
     pub fn command(&self, value: &str) -> String {
         match self {
             Setting::File { path } => match path.strip_prefix("/proc/sys") {
@@ -27,7 +27,7 @@ impl Setting {
                 Some(queues) => format!("ethtool -X {} equal {queues}", shell(interface)),
                 None => comment(self, value),
             },
-            // Neither is read as a pattern, a number or an escape by awk: the name comes by the environment.
+            // The name is passed in the environment, so that awk does not interpret it as a pattern, number or escape.
             Setting::Interrupt { name, .. } => format!(
                 "{} > /proc/irq/$(name={} awk '$NF \"\" == ENVIRON[\"name\"] {{ print $1 + 0 }}' /proc/interrupts)/smp_affinity_list",
                 echo(value),
@@ -40,7 +40,7 @@ impl Setting {
                 }
                 None => comment(self, value),
             },
-            // Of linuxptp.
+            // hwstamp_ctl of linuxptp.
             Setting::HardwareStamps { interface } => match value.parse::<Stamping>() {
                 Ok(stamping) => {
                     format!("hwstamp_ctl -i {} -t {} -r {}", shell(interface), stamping.transmit, stamping.receive)
@@ -54,7 +54,8 @@ impl Setting {
         }
     }
 
-    /// The command of ethtool that sets a value of a device: the program's name and its arguments. None: it sets no such thing.
+    /// Program name and arguments of the ethtool command that sets a value of a device; `None` if ethtool does not set
+    /// it.
     pub(crate) fn ethtool_words(&self, device: &str, value: &str) -> Option<Vec<String>> {
         let words = |option: &str, more: &[&str]| {
             let all = ["ethtool", option, device].into_iter().chain(more.iter().copied());
@@ -79,7 +80,7 @@ impl Setting {
                     _ => value,
                 };
                 let mask = queue_mask(*queue);
-                // The device comes before the rest here, as everywhere.
+                // The device is the first argument, as in all commands here.
                 words("--per-queue", &["queue_mask", &mask, "--coalesce", key, value])
             }
             Setting::HashFields { flow, .. } => match value {
@@ -108,18 +109,19 @@ impl Setting {
         }
     }
 
-    /// The name of a sysctl as sysctl(8) takes it: with dots, or with slashes where a part has a dot of its own
-    /// (`net/ipv4/conf/eth0.7/forwarding`). None: it is no sysctl.
+    /// Name of a sysctl for sysctl(8): with dots, or with slashes if a part contains a dot
+    /// (`net/ipv4/conf/eth0.7/forwarding`). `None` if it is not a sysctl.
     pub(crate) fn sysctl_name(&self) -> Option<String> {
         let Setting::File { path } = self else { return None };
         let name = path.strip_prefix("/proc/sys").ok()?.to_string_lossy();
         Some(if name.contains('.') { name.into_owned() } else { name.replace('/', ".") })
     }
 
-    /// The right that writing it takes.
+    /// The right needed to write it.
     pub fn right(&self) -> &'static str {
         match self {
-            // Network sysctls and the queues of an interface ask for the capability over their namespace besides the file's owner.
+            // Network sysctls and the queues of an interface need the capability over their namespace in addition to
+            // the file's owner.
             Setting::File { path } if path.starts_with("/proc/sys/net") || path.starts_with("/sys/class/net") => {
                 "root or CAP_NET_ADMIN with CAP_DAC_OVERRIDE"
             }
@@ -129,23 +131,23 @@ impl Setting {
     }
 }
 
-/// A comment for a setting that no command sets.
+/// Comment for a setting that no command sets.
 fn comment(setting: &Setting, value: &str) -> String {
     format!("# {}", one_line(&format!("{setting}: {value}")))
 }
 
-/// The start of a command that writes a value to a file: `echo` where every shell's echo means the same.
+/// Start of a command that writes a value to a file: `echo` if every shell's echo prints it unchanged.
 fn echo(value: &str) -> String {
     let same = !value.is_empty() && !value.starts_with('-') && !value.contains('\\');
     format!("{} {}", if same { "echo" } else { "printf '%s\\n'" }, shell(value))
 }
 
-/// `0x4` for queue 2; of a queue from 32 on more digits follow.
+/// Mask of a queue: `0x4` for queue 2; for queues from 32 on with more digits.
 fn queue_mask(queue: u32) -> String {
     format!("0x{:x}{}", 1 << (queue % 4), "0".repeat((queue / 4) as usize))
 }
 
-/// Speed and duplex in the words of ethtool; None: the value is no such.
+/// Speed and duplex as ethtool arguments; `None` if the value is neither.
 fn link(value: &str) -> Option<Vec<String>> {
     let words: Vec<String> = match value.parse().ok()? {
         LinkSetting::Forced(mode) => {
@@ -160,7 +162,7 @@ fn link(value: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// By the kernel's own tool (tools/net/ynl); the inner part finds the id of today.
+/// Command of the kernel's own tool (tools/net/ynl); its inner part looks up the present id.
 fn napi(interface: &str, place: usize, key: &str, value: u64) -> String {
     let ifindex = format!("/sys/class/net/{interface}/ifindex");
     format!(
@@ -172,7 +174,7 @@ fn napi(interface: &str, place: usize, key: &str, value: u64) -> String {
     )
 }
 
-/// An RSS table over so many queues, round robin.
+/// Number of queues of an RSS table that is round robin over them; `None` for other tables.
 fn equal(value: &str) -> Option<u32> {
     let table = table(value).ok().filter(|table| !table.is_empty())?;
     let queues = table.iter().max()? + 1;

@@ -1,12 +1,13 @@
-//! What may be set at all: [`Setting::check`]. A plan, a journal or an agent's client names files and devices, and root writes
-//! what they name.
+//! Which settings may be written: [`Setting::check`]. A plan, a journal or an agent's client names files and devices,
+//! and root writes them.
 
 use super::{Group, NO_RULE, Setting};
 use crate::nic::classify::{HashFields, PortRule};
 use netcliff_core::quote::in_short;
 use std::path::{Component, Path};
 
-/// Sysctls below /proc/sys that set how packets are processed and buffered; none that sets what is let through, or runs a program.
+/// Permitted sysctls below /proc/sys: they set how packets are processed and buffered. Sysctls that set which packets
+/// are accepted, or that run a program, are excluded.
 const SYSCTLS: [&str; 38] = [
     "net/core/busy_poll",
     "net/core/busy_read",
@@ -47,15 +48,15 @@ const SYSCTLS: [&str; 38] = [
     "net/ipv4/udp_rmem_min",
     "net/ipv4/udp_wmem_min",
 ];
-/// Files of an interface in sysfs.
+/// Permitted files of an interface in sysfs.
 const OF_INTERFACE: [&str; 5] = ["flags", "gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "tx_queue_len"];
-/// Of its queues.
+/// Permitted files of its queues in sysfs.
 const OF_RECEIVE_QUEUE: [&str; 2] = ["rps_cpus", "rps_flow_cnt"];
 const OF_TRANSMIT_QUEUE: [&str; 3] = ["xps_cpus", "xps_rxqs", "tx_maxrate"];
-/// The longest value: an RSS table of the largest device (bytes).
+/// Longest value (bytes): an RSS table of the largest device.
 const LONGEST_VALUE: usize = 64 << 10;
 
-/// Whether the kernel would give an interface this name (dev_valid_name), and a terminal show it.
+/// Whether the kernel accepts it as the name of an interface (dev_valid_name), and it is printable.
 pub(crate) fn is_interface_name(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':');
     !matches!(name, "" | "." | "..") && name.len() < libc::IFNAMSIZ && !name.contains(odd)
@@ -95,8 +96,9 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.len() <= 10 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Offloads: checksums, segmentation and its reverse, scatter-gather, VLAN tags, hashes. None that lets a device loop back or
-/// pass on what is broken (`loopback`, `rx-all`, `rx-fcs`), or moves work to where it cannot be seen (`hw-tc-offload`).
+/// Whether it is a permitted offload: checksums, segmentation and its reverse, scatter-gather, VLAN tags, hashes.
+/// Excluded are those that loop back or pass on broken frames (`loopback`, `rx-all`, `rx-fcs`), or move work to where
+/// it cannot be measured (`hw-tc-offload`).
 fn is_offload(key: &str) -> bool {
     let exact = ["rx-checksum", "rx-gro", "rx-gro-hw", "rx-gro-list", "rx-udp-gro-forwarding", "rx-lro", "rx-hashing"];
     let also = [
@@ -115,8 +117,9 @@ fn is_offload(key: &str) -> bool {
 }
 
 impl Setting {
-    /// Refuses what is no setting of packets' way through a host: a file that is not listed here, an offload that is none, a
-    /// name that no interface can have, a value that is no line of text. Whether there is such a device is for the kernel to say.
+    /// Refuses what does not affect the path of packets through a host: a file or an offload that is not listed here,
+    /// an invalid name of an interface, a value that is not one line of text. The existence of the device is left to
+    /// the kernel to check.
     ///
     /// # Errors
     /// What is refused, in a sentence.
@@ -139,7 +142,7 @@ impl Setting {
             Setting::Ethtool { group: Group::Pause, key, .. } if !["rx", "tx", "autoneg"].contains(&key.as_str()) => {
                 return Err(format!("{:?} is no switch of flow control: expected rx, tx or autoneg", in_short(key)));
             }
-            // What a rule drops is no packet's way through a host: only queues are chosen.
+            // A rule may only choose a queue: dropping packets is not part of their path through a host.
             Setting::FlowRule { .. } if value != NO_RULE => {
                 value.parse::<PortRule>()?;
             }

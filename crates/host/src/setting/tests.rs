@@ -79,7 +79,8 @@ fn what_belongs_to_a_namespace() {
     assert_eq!(Keeper::Process("7".to_owned()).inside("ls"), "nsenter --target 7 --net ls");
 }
 
-/// The words that a bare shell makes of commands, its tools replaced by functions; nothing else may come of them.
+/// The words that a minimal shell parses from commands, with its tools replaced by functions; the commands may have no
+/// other effect.
 fn words_of(commands: &[String]) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let tool = |name: &str| format!("{name}() {{ printf '%s\\0' {name} \"$@\"; }}\n");
@@ -92,7 +93,7 @@ fn words_of(commands: &[String]) -> Vec<String> {
     text.split_terminator('\0').map(str::to_owned).collect()
 }
 
-/// A control character has no form that every terminal leaves alone.
+/// The name in a form that no terminal interprets: without control characters.
 fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -114,7 +115,7 @@ proptest! {
         prop_assert_eq!(words_of(&commands), wanted.map(shown));
     }
 
-    /// Also of the commands that are more than words: what is written where, and the interrupt by its name.
+    /// Also for commands with redirections: the value written to which file, and the interrupt by its name.
     #[test]
     fn a_file_gets_the_line_that_is_meant(name in "[^/\\s\\p{Cc}]{1,15}", value in "[^/\\p{Cc}]{0,30}") {
         prop_assume!(!matches!(name.as_str(), "." | ".."));

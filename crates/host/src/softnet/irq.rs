@@ -26,13 +26,13 @@ pub struct Row {
 }
 
 impl PerCpu {
-    /// A counter; `None` where there is no such row or CPU.
+    /// A counter; `None` if the row or the CPU is missing.
     pub fn count(&self, row: &str, cpu: u32) -> Option<u64> {
         let column = self.cpus.iter().position(|candidate| *candidate == cpu)?;
         self.rows.get(row)?.counts.get(column).copied()
     }
 
-    /// A counter's growth since an earlier reading.
+    /// A counter's increase since an earlier snapshot; `None` if the row or the CPU is missing.
     pub fn count_since(&self, earlier: &PerCpu, row: &str, cpu: u32) -> Option<u64> {
         Some(self.count(row, cpu)?.wrapping_sub(earlier.count(row, cpu)?))
     }

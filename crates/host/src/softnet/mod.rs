@@ -1,7 +1,7 @@
-//! What the receive path has counted: softnet_stat, UDP drops, interrupts, softirqs.
+//! Counters of the receive path: softnet_stat, UDP drops, interrupts, softirqs.
 //!
-//! All are counters since boot (or since the namespace was made); the `since` methods give what
-//! happened between two readings.
+//! All count since boot (or since the namespace was created); the `since` methods return the increase between two
+//! snapshots.
 
 mod irq;
 mod udp;
@@ -23,7 +23,7 @@ use std::{fs, io};
 pub struct SoftnetStat {
     /// CPU number; the line number where the kernel (before 5.14) does not print it.
     pub cpu: u32,
-    /// Packets taken by `__netif_receive_skb_core`; a packet steered by RPS counts on both CPUs.
+    /// Packets processed by `__netif_receive_skb_core`; a packet steered by RPS counts on both CPUs.
     pub processed: u32,
     /// Packets dropped because the backlog was full.
     pub dropped: u32,
@@ -42,8 +42,8 @@ pub struct SoftnetStat {
 }
 
 impl SoftnetStat {
-    /// Counts since an earlier reading of the same CPU, right across one 32-bit overflow; lengths are
-    /// the present ones.
+    /// Increase since an earlier snapshot of the same CPU, correct across one 32-bit overflow; lengths are the present
+    /// ones.
     #[must_use]
     pub fn since(&self, earlier: &SoftnetStat) -> SoftnetStat {
         SoftnetStat {
@@ -102,12 +102,12 @@ fn parse_softnet_line(line: &str, number: u32) -> io::Result<SoftnetStat> {
 }
 
 mod ip {
-    //! Packets that IPv4 refused on their way in.
+    //! Packets that IPv4 rejected on receive.
 
     use crate::procfs::titled;
     use std::{fs, io};
 
-    /// Counts of a network namespace (packets).
+    /// Counters of a network namespace (packets).
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct IpDrops {
         /// Reverse path filtering (TcpExt IPReversePathFilter).
@@ -133,7 +133,7 @@ mod ip {
             }
         }
 
-        /// What happened since an earlier reading.
+        /// Increase since an earlier snapshot.
         #[must_use]
         pub fn since(&self, earlier: &Self) -> Self {
             Self {

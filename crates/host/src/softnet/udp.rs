@@ -34,7 +34,7 @@ impl UdpCounters {
         parse_snmp(&fs::read_to_string("/proc/thread-self/net/snmp")?)
     }
 
-    /// What happened since an earlier reading in the same namespace.
+    /// Increase since an earlier snapshot in the same namespace.
     #[must_use]
     pub fn since(&self, earlier: &UdpCounters) -> UdpCounters {
         UdpCounters {

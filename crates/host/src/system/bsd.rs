@@ -22,9 +22,9 @@ use super::{SocketOption, unsupported};
 
 pub use own::*;
 
-/// No mapping has its pages at once.
+/// No flag: BSD does not populate mappings in advance.
 pub const POPULATED: MapFlags = MapFlags::empty();
-/// No arrival is stamped.
+/// `None`: BSD has no receive time stamps of this kind.
 pub const RECEIVE_TIMESTAMP: Option<libc::c_int> = None;
 
 macro_rules! options {
@@ -51,7 +51,7 @@ options!(
 /// Waits until a descriptor is ready, for a time in nanoseconds: ppoll(2).
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn poll_for(fds: &mut [PollFd<'_>], at_most: Duration) -> nix::Result<libc::c_int> {
     let at_most = libc::timespec { tv_sec: at_most.as_secs() as _, tv_nsec: at_most.subsec_nanos() as _ };
     let count = fds.len() as libc::nfds_t;
@@ -80,7 +80,7 @@ pub unsafe fn receive_messages(fd: RawFd, messages: *mut libc::mmsghdr, count: u
 /// Sets a receive buffer (bytes).
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::RcvBuf, &bytes)?)
 }
@@ -88,7 +88,7 @@ pub fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
 /// Sets a send buffer (bytes).
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::SndBuf, &bytes)?)
 }
@@ -108,7 +108,7 @@ pub(crate) fn namespace_number(_: &Path) -> Option<i32> {
     None
 }
 
-/// Functions that answer with the error of [`unsupported`].
+/// Defines functions that return the error of [`unsupported`].
 macro_rules! unsupported {
     ($($(#[$of:meta])* $seen:vis fn $name:ident($($argument:ty),*) -> $answer:ty: $what:literal;)*) => {$(
         $(#[$of])*
@@ -128,17 +128,17 @@ unsupported! {
     /// # Errors
     /// Always.
     pub fn enter_network_namespace(impl AsFd) -> (): "a network namespace";
-    /// Sends by an interface only.
+    /// Restricts a socket to an interface.
     ///
     /// # Errors
     /// Always.
     pub fn bind_to_device(impl AsFd, &str) -> (): "SO_BINDTODEVICE";
-    /// Has the kernel stamp what arrives at a socket.
+    /// Requests kernel time stamps of received packets.
     ///
     /// # Errors
     /// Always.
     pub fn receive_timestamps(impl AsFd) -> (): "SO_TIMESTAMPNS";
-    /// Asks sock_diag(7).
+    /// Sends a request to sock_diag(7).
     ///
     /// # Errors
     /// Always.
@@ -167,7 +167,7 @@ unsupported! {
     pub(crate) fn open_tap(&str, bool) -> OwnedFd: "a tap device";
 }
 
-/// Ends nothing: the guest that calls it runs Linux.
+/// Does nothing: the guest that calls it runs Linux.
 pub(crate) fn reboot() {}
 
 /// See Linux.
@@ -209,7 +209,7 @@ pub(crate) unsafe fn bpf<T>(_: libc::c_int, _: &T) -> io::Result<libc::c_long> {
     Err(unsupported("bpf(2)"))
 }
 
-/// A netlink socket; no request can be made by it.
+/// A netlink socket; it cannot send requests.
 #[derive(Debug, Default)]
 pub(crate) struct NetlinkSocket;
 
@@ -231,7 +231,7 @@ impl NetlinkSocket {
     }
 }
 
-/// The replies to a request; no value of it exists.
+/// Replies to a request; it has no values.
 #[derive(Debug)]
 pub(crate) struct Replies<'s, R>(Infallible, PhantomData<(&'s (), R)>);
 
@@ -291,7 +291,7 @@ impl From<ReplyError> for io::Error {
 
 #[cfg(target_os = "freebsd")]
 mod own {
-    //! What FreeBSD alone has.
+    //! Parts specific to FreeBSD.
 
     use crate::system::SocketOption;
 
@@ -307,7 +307,7 @@ mod own {
 
 #[cfg(target_os = "openbsd")]
 mod own {
-    //! What OpenBSD has instead, or lacks.
+    //! Parts specific to OpenBSD.
 
     use std::ffi::CStr;
     use std::io;
@@ -315,7 +315,7 @@ mod own {
 
     use crate::system::{SocketOption, unsupported};
 
-    /// Name of the congestion control: OpenBSD has one only.
+    /// Name of the congestion control: `None`, as OpenBSD has only one.
     pub const TCP_CONGESTION: SocketOption = SocketOption(None);
 
     /// The calling thread's id.
@@ -340,7 +340,7 @@ mod own {
         Err(nix::Error::ENOSYS)
     }
 
-    /// A file without a name, in memory.
+    /// Creates an unnamed file in memory.
     pub(crate) fn memory_file(_: &CStr) -> io::Result<OwnedFd> {
         Err(unsupported("a file in memory"))
     }

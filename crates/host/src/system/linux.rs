@@ -26,9 +26,9 @@ use super::SocketOption;
 
 pub(crate) use netlink_socket2::{NetlinkSocket, ReplyError};
 
-/// Has a mapping's pages at once.
+/// Flag that populates a mapping's pages at once.
 pub const POPULATED: MapFlags = MapFlags::MAP_POPULATE;
-/// Kind of the control message (level SOL_SOCKET) that [`receive_timestamps`] asks for: a timespec of CLOCK_REALTIME.
+/// Type of the control message (level SOL_SOCKET) requested by [`receive_timestamps`]: a timespec of CLOCK_REALTIME.
 pub const RECEIVE_TIMESTAMP: Option<libc::c_int> = Some(libc::SCM_TIMESTAMPNS);
 
 macro_rules! options {
@@ -78,36 +78,36 @@ pub unsafe fn receive_messages(fd: RawFd, messages: *mut libc::mmsghdr, count: u
 /// Waits until a descriptor is ready, for a time in nanoseconds: ppoll(2).
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn poll_for(fds: &mut [PollFd<'_>], at_most: Duration) -> nix::Result<libc::c_int> {
     ppoll(fds, Some(TimeSpec::from_duration(at_most)), None)
 }
 
-/// Has the kernel stamp what arrives at a socket.
+/// Requests kernel time stamps of received packets.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn receive_timestamps(socket: impl AsFd) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?)
 }
 
-/// Sets a receive buffer (bytes), beyond the host's limit where that is allowed.
+/// Sets a receive buffer (bytes), above the host's limit if the right is present.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::RcvBufForce, &bytes).or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &bytes))?)
 }
 
-/// Sets a send buffer (bytes), beyond the host's limit where that is allowed.
+/// Sets a send buffer (bytes), above the host's limit if the right is present.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::SndBufForce, &bytes).or_else(|_| setsockopt(&socket, sockopt::SndBuf, &bytes))?)
 }
 
-/// An AF_PACKET socket that is not bound yet and receives nothing.
+/// Opens an unbound AF_PACKET socket, which receives nothing.
 ///
 /// # Errors
 /// The right is missing.
@@ -135,7 +135,7 @@ pub fn bind_packet_socket(socket: impl AsFd, index: u32, protocol: u16) -> io::R
 /// Sets an option of level SOL_PACKET (PACKET_*, linux/if_packet.h).
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn set_packet_option<T>(socket: impl AsFd, option: libc::c_int, value: &T) -> io::Result<()> {
     let (fd, length) = (socket.as_fd().as_raw_fd(), size_of::<T>() as libc::socklen_t);
     // SAFETY: the pointer and length describe `value`, which outlives the call.
@@ -146,7 +146,7 @@ pub fn set_packet_option<T>(socket: impl AsFd, option: libc::c_int, value: &T) -
 /// Reads an option of level SOL_PACKET as 32-bit numbers.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn packet_option<const N: usize>(socket: impl AsFd, option: libc::c_int) -> io::Result<[u32; N]> {
     let (mut value, mut length) = ([0; N], size_of::<[u32; N]>() as libc::socklen_t);
     let to = value.as_mut_ptr().cast();
@@ -155,12 +155,12 @@ pub fn packet_option<const N: usize>(socket: impl AsFd, option: libc::c_int) -> 
     checked(done.into()).map(|_| value)
 }
 
-/// A call's result, or the error that it left in errno.
+/// Returns a call's result, or the error in errno.
 fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Takes a descriptor that the kernel has just given to this process alone.
+/// Takes ownership of a new descriptor.
 ///
 /// # Safety
 /// Nobody else owns the descriptor.
@@ -192,8 +192,8 @@ pub(crate) fn end_with_parent(signal: Signal) -> io::Result<()> {
     Ok(nix::sys::prctl::set_pdeathsig(signal)?)
 }
 
-/// Signals a process by a descriptor of it, which never reaches a later one of the same pid; one that has ended is no error. `is_it`: whether
-/// the pid is still that of the process meant.
+/// Signals a process by a pidfd, which never refers to a later process with the same pid. A process that has ended is
+/// no error. `is_it`: whether the pid is still that of the intended process.
 pub(crate) fn signal_process(pid: u32, is_it: impl FnOnce() -> bool, signal: libc::c_int) -> io::Result<()> {
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
     // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
@@ -202,7 +202,7 @@ pub(crate) fn signal_process(pid: u32, is_it: impl FnOnce() -> bool, signal: lib
         // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
         other => unsafe { owned(other?) }?,
     };
-    // Checked after the descriptor is held: from here on the pid cannot be reused under our feet.
+    // Checked after the pidfd is open: from here on it cannot refer to another process.
     if !is_it() {
         return Ok(());
     }
@@ -217,15 +217,15 @@ pub(crate) fn signal_process(pid: u32, is_it: impl FnOnce() -> bool, signal: lib
     }
 }
 
-/// A name that one process at a time has in the thread's network namespace: an abstract socket.
+/// Claims a name that only one process at a time can have in the thread's network namespace: an abstract socket.
 pub(crate) fn claim(name: &str) -> io::Result<UnixListener> {
     UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
-/// Sends and receives by an interface only.
+/// Restricts a socket to an interface.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn bind_to_device(socket: impl AsFd, interface: &str) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::BindToDevice, &interface.into())?)
 }
@@ -233,7 +233,7 @@ pub fn bind_to_device(socket: impl AsFd, interface: &str) -> io::Result<()> {
 /// Moves the calling thread into a network namespace.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the call.
 pub fn enter_network_namespace(namespace: impl AsFd) -> io::Result<()> {
     Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
 }
@@ -248,10 +248,11 @@ pub(crate) fn new_network_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Moves the calling thread into a new mount namespace. Unmounts elsewhere reach it, its own mounts reach nobody.
+/// Moves the calling thread into a new mount namespace. Unmounts elsewhere propagate to it; its own mounts do not
+/// propagate.
 pub(crate) fn new_mount_namespace() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
-    // Slave, not private: an unmount of /run/netns/NAME elsewhere must reach this copy too.
+    // Slave, not private: an unmount of /run/netns/NAME elsewhere must reach this copy, too.
     Ok(mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?)
 }
 
@@ -265,22 +266,22 @@ pub(crate) fn own_working_directory() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_FS)?)
 }
 
-/// Mounts a file system of the kernel's (`proc`).
+/// Mounts a kernel file system (`proc`).
 pub(crate) fn mount_kind(kind: &str, place: &str) -> nix::Result<()> {
     mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>)
 }
 
-/// Shows a file at another place, too.
+/// Bind-mounts a file at another path.
 pub(crate) fn bind_mount(file: &str, place: &Path) -> io::Result<()> {
     Ok(mount(Some(file), place, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
 }
 
-/// Unmounts at once what may still be in use.
+/// Unmounts a file system that may still be in use (lazily).
 pub(crate) fn detach_mount(place: &Path) -> io::Result<()> {
     Ok(umount2(place, MntFlags::MNT_DETACH)?)
 }
 
-/// tracefs without a place in the file system: nobody else sees it, and it goes with the descriptor.
+/// Opens tracefs without mounting it: no other process sees it, and it disappears with the descriptor.
 pub(crate) fn unseen_tracefs() -> io::Result<OwnedFd> {
     /// include/uapi/linux/mount.h
     const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
@@ -301,12 +302,12 @@ pub(crate) fn load_module(file: &File, parameters: &CStr) -> io::Result<()> {
     Ok(finit_module(file, parameters, ModuleInitFlags::empty())?)
 }
 
-/// Boots the machine again.
+/// Reboots the machine.
 pub(crate) fn reboot() {
     let _ = nix::sys::reboot::reboot(nix::sys::reboot::RebootMode::RB_AUTOBOOT);
 }
 
-/// Passes a request to sock_diag(7) and takes the answer, within a second.
+/// Sends a request to sock_diag(7) and receives the answer, within a second.
 ///
 /// # Errors
 /// The kernel has no sock_diag, or this process may not use netlink.
@@ -317,14 +318,15 @@ pub fn diagnose_socket(request: &[u8], answer: &mut [u8]) -> io::Result<usize> {
     Ok(recv(fd.as_raw_fd(), answer, MsgFlags::empty())?)
 }
 
-/// A socket in which rtnetlink's reports of changes wait: of links and addresses in the calling thread's network namespace.
+/// Opens a socket that receives rtnetlink's notices of changes of links and addresses in the calling thread's network
+/// namespace.
 pub(crate) fn link_reports() -> io::Result<OwnedFd> {
     /// Groups of rtnetlink: links, and addresses of both versions (linux/rtnetlink.h).
     const GROUPS: u32 = libc::RTMGRP_LINK as u32 | libc::RTMGRP_IPV4_IFADDR as u32 | libc::RTMGRP_IPV6_IFADDR as u32;
     reports(SockProtocol::NetlinkRoute, GROUPS)
 }
 
-/// A socket in which device events wait.
+/// Opens a socket that receives device events.
 pub(crate) fn device_events() -> io::Result<OwnedFd> {
     /// The kernel's own group.
     const KERNEL_EVENTS: u32 = 1;
@@ -332,23 +334,24 @@ pub(crate) fn device_events() -> io::Result<OwnedFd> {
 }
 
 pub(crate) fn reports(protocol: SockProtocol, groups: u32) -> io::Result<OwnedFd> {
-    /// Receive buffer for reports until they are read: a thousand changes.
+    /// Size of the receive buffer (bytes): enough for a thousand changes.
     const ROOM_BYTES: usize = 1 << 20;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let own = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
-    // Without the right to more, what the host allows.
+    // Without the right to more, the host's limit applies.
     let _ = setsockopt(&own, sockopt::RcvBuf, &ROOM_BYTES);
     bind(own.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
     Ok(own)
 }
 
-/// The number that the calling thread's network namespace has for another one. Source: net/core/net_namespace.c, rtnl_net_getid.
+/// The calling thread's network namespace's number for another namespace; `None` if it has no number. Source:
+/// net/core/net_namespace.c, rtnl_net_getid.
 pub(crate) fn namespace_number(other: &Path) -> Option<i32> {
     /// linux/rtnetlink.h, linux/net_namespace.h.
     const RTM_GETNSID: u16 = 90;
     const NETNSA_NSID: u16 = 1;
     const NETNSA_FD: u16 = 3;
-    /// Of the message and `struct rtgenmsg`, padded.
+    /// Length of the message header and `struct rtgenmsg`, padded.
     const HEAD: usize = 16 + 4;
 
     let file = File::open(other).ok()?;
@@ -400,7 +403,8 @@ pub unsafe fn interface_ioctl<T>(socket: impl AsFd, name: &str, request: u16, da
     checked(result.into()).map(drop)
 }
 
-/// A tap of the calling thread's namespace (Documentation/networking/tuntap.rst). `whole_segments`: with virtio-net headers.
+/// Creates a tap in the calling thread's namespace (Documentation/networking/tuntap.rst). `whole_segments`: with
+/// virtio-net headers.
 pub(crate) fn open_tap(name: &str, whole_segments: bool) -> io::Result<OwnedFd> {
     let file: File = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
     // SAFETY: all zero is a valid ifreq.
@@ -417,10 +421,10 @@ pub(crate) fn open_tap(name: &str, whole_segments: bool) -> io::Result<OwnedFd> 
     }
 }
 
-/// A counter or sampler of perf_event_open(2), closed by exec.
+/// Opens a counter or sampler of perf_event_open(2), closed on exec.
 ///
 /// # Safety
-/// `attributes` is laid out as `perf_event_attr` of the size that stands in it.
+/// `attributes` has the layout of `perf_event_attr` of the size that it contains.
 pub(crate) unsafe fn open_perf_event<T>(attributes: &T, thread: libc::pid_t, cpu: libc::c_int) -> io::Result<OwnedFd> {
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
     let (event, group): (_, libc::c_int) = (libc::SYS_perf_event_open, -1);

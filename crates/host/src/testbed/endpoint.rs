@@ -24,7 +24,7 @@ use std::{
 /// One end of the veth pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// The namespace's name, as `ip netns` shows it when this is the host's root.
+    /// Name of the namespace; `ip netns` shows it if this process is the host's root.
     pub namespace: String,
     /// Interface name inside the namespace.
     pub interface: String,
@@ -34,11 +34,12 @@ pub struct Endpoint {
     pub mac: [u8; 6],
     /// IPv4 address (/24).
     pub ip: Ipv4Addr,
-    /// IPv6 address (/64), where it was asked for.
+    /// IPv6 address (/64), if requested.
     pub ipv6: Option<Ipv6Addr>,
 }
 
-/// Inside the namespace: addresses, permanent neighbours, up. Returns the interface index.
+/// Sets addresses and permanent neighbours inside the namespace and brings the interface up. Returns the interface
+/// index.
 pub(super) fn address(end: &Endpoint, peer: &Endpoint) -> io::Result<u32> {
     match end.ipv6 {
         // Router solicitations and duplicate address detection would be counted as traffic.
@@ -63,19 +64,20 @@ fn ipv6_setting(scope: &str, name: &str, value: &str) -> io::Result<()> {
     fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/{name}"), value)
 }
 
-/// IPv6 that sends nothing of its own accord: no link-local address, no detection of duplicates, no search for routers.
+/// Configures IPv6 so that it sends nothing by itself: no link-local address, no duplicate address detection, no router
+/// solicitations.
 fn quiet_ipv6(interface: &str) -> io::Result<()> {
     let quiet = [("addr_gen_mode", "1"), ("accept_dad", "0"), ("router_solicitations", "0"), ("disable_ipv6", "0")];
     let unable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => io::Error::new(io::ErrorKind::Unsupported, "this kernel has no IPv6"),
         _ => error,
     };
-    // A new namespace may take over that the host has IPv6 off (net.core.devconf_inherit_init_net).
+    // A new namespace may inherit the host's disabled IPv6 (net.core.devconf_inherit_init_net).
     ipv6_setting("lo", "disable_ipv6", "0").map_err(unable)?;
     quiet.iter().try_for_each(|(name, value)| ipv6_setting(interface, name, value)).map_err(unable)
 }
 
-/// Sets how the host under test receives; what is not permitted in a user namespace becomes a limit.
+/// Configures reception of the host under test; settings that a user namespace does not permit become a limit.
 pub(super) fn reception(
     namespace: &Namespace,
     end: &Endpoint,
@@ -108,7 +110,7 @@ pub(super) fn reception(
     Ok(())
 }
 
-/// Steers what the sender receives (acknowledgements, or the other direction), if requested.
+/// Configures RPS for what the sender receives (acknowledgements, or the other direction), if requested.
 pub(super) fn sender_reception(
     namespace: &Namespace,
     end: &Endpoint,
@@ -116,7 +118,7 @@ pub(super) fn sender_reception(
     limits: &mut Vec<Limitation>,
 ) -> Result<(), TestbedError> {
     if options.sender_reception_cpus.is_empty() || namespace.sysfs_error().is_some() {
-        // Without sysfs the limit of the host under test states it already.
+        // Without sysfs, the limit of the host under test reports this already.
         return Ok(());
     }
     match namespace.run(|| steer(end, options.queues, &options.sender_reception_cpus))? {
@@ -128,7 +130,7 @@ pub(super) fn sender_reception(
     }
 }
 
-/// RPS: each receive queue's packets go to the backlog of the chosen CPUs.
+/// Configures RPS: packets of each receive queue go to the backlog of the chosen CPUs.
 fn steer(end: &Endpoint, queues: u32, cpus: &[u32]) -> io::Result<()> {
     let mask = procfs::cpu_mask(cpus);
     for queue in 0..queues {
@@ -138,8 +140,8 @@ fn steer(end: &Endpoint, queues: u32, cpus: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel names its threads by the numbers of the first PID namespace: in another (a container) they are the numbers of no process, or
-/// of another.
+/// Whether a thread is a NAPI thread. The kernel names its threads by the pids of the first PID namespace: in another
+/// one (a container) such a pid belongs to no process, or to another.
 fn is_napi(thread: Pid) -> bool {
     procfs::text(format!("/proc/{thread}/comm")).is_some_and(|name| name.starts_with("napi/"))
 }
@@ -148,7 +150,7 @@ fn unseen() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, "the NAPI threads of the veth are not seen from this PID namespace")
 }
 
-/// Has threads on these CPUs poll an interface instead of softirqs; gives the threads.
+/// Lets threads on these CPUs poll an interface instead of softirqs; returns the threads.
 pub(super) fn thread_napi(interface: &str, cpus: &[u32]) -> io::Result<Vec<Pid>> {
     fs::write(format!("/sys/class/net/{interface}/threaded"), "1")?;
     let mut set = CpuSet::new();

@@ -1,9 +1,9 @@
 //! A device under test between two sides of a tester: three network namespaces in a row, joined by veth.
 //!
-//! `generator -- router -- sink`. The real kernel forwards; RPS moves what arrives at the router to its CPU, and what
-//! arrives at the tester to the tester's, so that the router's CPU does the router's work only. Addresses are those that
-//! RFC 2544 (198.18.0.0/15) and RFC 5180 (2001:2::/48) set aside; neighbours are permanent, so that no packet travels
-//! but those that are measured.
+//! `generator -- router -- sink`. The real kernel forwards. RPS moves what arrives at the router to the router's CPU,
+//! and what arrives at the tester to the tester's, so that the router's CPU does only the router's work. Addresses are
+//! those reserved by RFC 2544 (198.18.0.0/15) and RFC 5180 (2001:2::/48); neighbours are permanent, so that only
+//! measured packets are sent.
 
 mod nft;
 mod redirect;
@@ -39,18 +39,18 @@ pub use tuned::RouterPlan;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forwarding {
-    /// IP routing, nothing else.
+    /// IP routing without further features.
     #[default]
     Route,
-    /// Routing with netfilter rules (nf_tables) that each frame is compared with one by one.
+    /// Routing with netfilter rules (nf_tables), each of which is compared with each frame.
     Netfilter,
     /// Routing with connection tracking.
     Conntrack,
     /// A bridge instead of a router.
     Bridge,
-    /// An XDP program that hands each frame to the other port: in native mode where that is available, else in generic mode.
+    /// An XDP program that redirects each frame to the other port: in native mode if available, else in generic mode.
     Xdp,
-    /// The same in generic mode.
+    /// An XDP program that redirects each frame to the other port, in generic mode.
     XdpGeneric,
 }
 
@@ -81,21 +81,21 @@ impl fmt::Display for Forwarding {
     }
 }
 
-/// Rules of [`Forwarding::Netfilter`] by default.
+/// Default number of rules of [`Forwarding::Netfilter`].
 pub const RULES_BY_DEFAULT: u16 = 20;
 
-/// Rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
+/// Number of rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
 pub const RULES: std::ops::RangeInclusive<u16> = 1..=500;
 
 /// Real-time priority of the thread that counts: above the tester's sender, which never sleeps.
 const SINK_PRIORITY: i32 = 45;
 
-/// What to build.
+/// Options of the testbed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardOptions {
     /// How the router forwards.
     pub forwarding: Forwarding,
-    /// Rules of [`Forwarding::Netfilter`].
+    /// Number of rules of [`Forwarding::Netfilter`].
     pub rules: u16,
     /// 802.1Q tag of the frames: a router is addressed at interfaces of that VLAN.
     pub vlan: Option<u16>,
@@ -103,30 +103,30 @@ pub struct ForwardOptions {
     pub mtu_bytes: u32,
     /// CPU of the router's packet work.
     pub router_cpu: u32,
-    /// CPU of the tester: what arrives at its ports is taken in there.
+    /// CPU of the tester: it processes what arrives at the tester's ports.
     pub tester_cpu: u32,
 }
 
-/// One of the tester's two sides: its port, and the router's port it is joined with.
+/// One of the tester's two sides: its port, and the router's port that it is connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
-    /// The namespace's name, as `ip netns` shows it when this is the host's root.
+    /// Name of the namespace; `ip netns` shows it if this process is the host's root.
     pub namespace: String,
-    /// The tester's interface in it.
+    /// The tester's interface in the namespace.
     pub interface: String,
     /// Hardware address of the tester's port.
     pub mac: [u8; 6],
     /// Hardware address of the router's port.
     pub router_mac: [u8; 6],
-    /// First IPv4 address behind the port; the 32 000 above are behind it, too.
+    /// First of 32 001 consecutive IPv4 addresses reached through the port.
     pub ipv4: Ipv4Addr,
-    /// First IPv6 address behind the port, likewise.
+    /// First of 32 001 consecutive IPv6 addresses reached through the port.
     pub ipv6: Ipv6Addr,
 }
 
 impl Side {
-    /// An address beside the port's own, for frames to it: the tester's ring sees them as well, and its kernel drops
-    /// them at once instead of looking for a route.
+    /// A hardware address that differs from the port's, for frames to it: the tester's ring receives them too, and its
+    /// kernel drops them at once instead of looking up a route.
     pub fn unheard_mac(&self) -> [u8; 6] {
         let mut mac = self.mac;
         mac[4] = 0xff;
@@ -141,21 +141,21 @@ pub struct ForwardBed {
     router: Namespace,
     sides: [Side; 2],
     limits: Vec<Limitation>,
-    /// Of an XDP program that forwards.
+    /// Mode of the forwarding XDP program; `None` if no program forwards.
     xdp_mode: Option<Mode>,
     options: ForwardOptions,
-    /// Settings of a plan, in force until the testbed ends.
+    /// Settings of a plan, in force until the testbed ends; `None` if no plan was applied.
     tuned: Option<Session>,
     journal: Journal,
     lock: HostLock,
 }
 
 impl ForwardBed {
-    /// Builds the testbed. On any error everything made so far is removed again.
+    /// Builds the testbed. On any error everything created so far is removed.
     ///
     /// # Errors
     /// [`TestbedError::NotPermitted`] without the rights, a CPU that is not online, an MTU out of range, or a failed
-    /// step: a kernel without what the forwarding needs names it.
+    /// step, which names what the kernel lacks for this forwarding.
     pub fn create(lock: &HostLock, options: ForwardOptions) -> Result<Self, TestbedError> {
         check(&options)?;
         let permission = Permission::probe();
@@ -186,27 +186,27 @@ impl ForwardBed {
         Ok(Self { tester, router, sides, limits, xdp_mode, options, tuned: None, journal, lock })
     }
 
-    /// The tester's sides: where frames enter, and where they leave.
+    /// The tester's sides: frames enter at the first and leave at the second.
     pub fn sides(&self) -> &[Side; 2] {
         &self.sides
     }
 
-    /// A path by which any thread of this process can open a side's network namespace while the testbed lives.
+    /// Path by which any thread of this process can open a side's network namespace while the testbed exists.
     pub fn netns_path(&self, side: usize) -> PathBuf {
         format!("/proc/self/fd/{}", raw_fd(self.tester[side.min(1)].net())).into()
     }
 
-    /// As [`ForwardBed::netns_path`], of the router.
+    /// Path of the router's network namespace, see [`ForwardBed::netns_path`].
     pub fn router_netns_path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", raw_fd(self.router.net())).into()
     }
 
-    /// Where the program runs that forwards, if one does.
+    /// Mode of the forwarding XDP program; `None` if no program forwards.
     pub fn xdp_mode(&self) -> Option<Mode> {
         self.xdp_mode
     }
 
-    /// What it was built from.
+    /// The options that it was built with.
     pub fn options(&self) -> &ForwardOptions {
         &self.options
     }
@@ -232,14 +232,14 @@ impl ForwardBed {
         self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
     }
 
-    /// Lets the router's ports take frames that a program hands to the tester's ports, or as before: a veth takes those in only
-    /// while it receives by NAPI, with GRO on.
+    /// Lets the router's ports accept frames that a program sends to the tester's ports, or restores the previous
+    /// state: a veth accepts those only while it receives by NAPI, with GRO on.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn take_live_frames(&self, on: bool) -> Result<(), TestbedError> {
         let set = || (0..2).try_for_each(|n| ethtool::set_feature(&router_interface(n), c"rx-gro", on));
-        // A program that forwards has NAPI on already.
+        // NAPI is on already for a forwarding program.
         if self.xdp_mode == Some(Mode::Native) {
             return Ok(());
         }
@@ -264,14 +264,16 @@ impl ForwardBed {
         self.router.run(steer)?.map_err(TestbedError::failed("have the router's CPU poll its ports"))
     }
 
-    /// Whether a NAPI thread on the router's CPU takes live frames in, as a NIC's interrupt would there. Without one, where the
-    /// router shares the tester's CPU or a plan set it, the CPU that sends does.
+    /// Whether a NAPI thread on the router's CPU receives live frames, as a NIC's interrupt would there. If no such
+    /// thread exists, because the router shares the tester's CPU or a plan configured it, the CPU that sends receives
+    /// them.
     pub fn polls_live_frames(&self) -> bool {
         let apart = self.options.router_cpu != self.options.tester_cpu;
         apart && self.tuned.is_none() && self.router.sysfs_error().is_none()
     }
 
-    /// Has a NAPI thread on this CPU, before programs, count what arrives at the sink's port, so that the router's CPU does not.
+    /// Lets a NAPI thread on this CPU, with a real-time priority, count what arrives at the sink's port, so that the
+    /// router's CPU does not.
     ///
     /// # Errors
     /// The port does not receive by NAPI, or the right is missing.
@@ -284,7 +286,7 @@ impl ForwardBed {
             .map_err(TestbedError::failed("have a NAPI thread count what arrives"))
     }
 
-    /// Frames that the router could not hand to the sink's port, because that was full, since the testbed was made.
+    /// Frames that the router could not send to the sink's port because its ring was full, since the testbed was built.
     ///
     /// # Errors
     /// The kernel does not report them.
@@ -293,7 +295,7 @@ impl ForwardBed {
         self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
     }
 
-    /// Removes everything and returns what became of each change.
+    /// Removes everything and returns the result of undoing each change.
     pub fn close(mut self) -> Vec<UndoOutcome> {
         let mut undone = self.untune();
         undone.extend(self.journal.undo_all());
@@ -327,7 +329,7 @@ fn router_interface(n: usize) -> String {
     format!("rtr{n}")
 }
 
-/// The interface at which the router is addressed from side `n`.
+/// The interface with the router's address towards side `n`.
 fn routed_interface(n: usize, vlan: Option<u16>) -> String {
     vlan.map_or_else(|| router_interface(n), |id| format!("{}.{id}", router_interface(n)))
 }
@@ -336,7 +338,7 @@ fn side(namespace: &Namespace, n: u8) -> Side {
     Side {
         namespace: namespace.name().to_owned(),
         interface: format!("tst{n}"),
-        // Locally administered, so never a real card's.
+        // Locally administered, so never a real card's address.
         mac: [0x02, b'n', b'c', 1, 0, n],
         router_mac: [0x02, b'n', b'c', 2, 0, n],
         ipv4: Ipv4Addr::new(198, 18 + n, 0, 2),
@@ -344,7 +346,7 @@ fn side(namespace: &Namespace, n: u8) -> Side {
     }
 }
 
-/// The nets behind a side, with the router's own address and the next hop on the link.
+/// The networks behind a side, the router's own address and the next hop on the link.
 struct Nets {
     net: IpAddr,
     prefix: u8,

@@ -1,9 +1,9 @@
-//! Testbeds: where the packets of a measurement travel.
+//! Testbeds: the network through which the packets of a measurement travel.
 //!
-//! [`forward::ForwardBed`] is a generator, a router and a sink in a row. Else
-//! [`netns::Testbed`] is the one to use: a sender and a host under test, each a network namespace,
-//! joined by a veth pair. [`vm::Vm`] is a guest with a NIC that a real driver drives. [`loopback::Loopback`] is what remains where namespaces are forbidden, and reports how that
-//! limits its results.
+//! [`netns::Testbed`] is the usual one: a sender and a host under test, each a network namespace, joined by a veth
+//! pair. [`forward::ForwardBed`] is a generator, a router and a sink in a row. [`vm::Vm`] is a guest with a NIC that a
+//! real driver drives. [`loopback::Loopback`] is the fallback if namespaces are forbidden, and reports how that limits
+//! its results.
 
 mod endpoint;
 pub mod forward;
@@ -37,25 +37,25 @@ pub enum TestbedError {
          or measure on loopback and accept how that limits the result"
     )]
     NotPermitted {
-        /// What was tried.
+        /// Step that was attempted.
         step: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// A step of making the testbed failed for another reason.
+    /// A step of building the testbed failed for another reason.
     #[error("cannot {step}: {source}")]
     Step {
-        /// What was tried, as a verb and its object.
+        /// Step that was attempted, as a verb and its object.
         step: String,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The CPU requested does not exist or is offline.
     #[error("CPU {cpu} cannot be used: online are {online}; choose one of these")]
     NoSuchCpu {
-        /// The CPU requested.
+        /// Number of the CPU.
         cpu: u32,
-        /// Those that are, for example `0, 1`.
+        /// List of the online CPUs, for example `0, 1`.
         online: String,
     },
     /// An option is out of range.
@@ -65,7 +65,7 @@ pub enum TestbedError {
         name: &'static str,
         /// Its value.
         value: u64,
-        /// What is accepted.
+        /// Accepted range.
         accepted: &'static str,
     },
     /// The router cannot be on a VLAN.
@@ -75,7 +75,7 @@ pub enum TestbedError {
          tagged frames as they are, or two ports with --tx and --rx"
     )]
     NoVlan {
-        /// The way of forwarding requested.
+        /// Requested kind of forwarding.
         forwarding: forward::Forwarding,
     },
     /// A sysctl does not exist in this namespace.
@@ -92,9 +92,9 @@ pub enum TestbedError {
     NotKept {
         /// The file.
         path: PathBuf,
-        /// What was written.
+        /// Value that was written.
         wanted: String,
-        /// What it holds now.
+        /// Value read back.
         actual: String,
     },
     /// A closure that ran in a namespace panicked.
@@ -111,7 +111,8 @@ pub enum TestbedError {
 }
 
 impl TestbedError {
-    /// Sorts a failure: EPERM and EACCES mean the testbed is not permitted, all else is a failed step.
+    /// Classifies a failure: EPERM and EACCES mean that the testbed is not permitted, all other errors are a failed
+    /// step.
     pub(crate) fn step(step: &'static str) -> impl FnOnce(io::Error) -> TestbedError {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied => TestbedError::NotPermitted { step, source },
@@ -136,7 +137,8 @@ fn check_cpus(wanted: &[u32]) -> Result<(), TestbedError> {
 }
 
 pub mod kept {
-    //! Offloads that the kernel switches off for what a measurement attaches, and leaves off afterwards.
+    //! Offloads that the kernel switches off when a measurement attaches a program or socket, and leaves off
+    //! afterwards.
 
     use std::path::Path;
 
@@ -146,26 +148,27 @@ pub mod kept {
         setting::{Group, Setting},
     };
 
-    /// Frames merged by the device: switched off for good wherever an XDP program is attached (generic_xdp_install in net/core/dev.c;
-    /// vmxnet3_xdp_set).
+    /// Merging of frames by the device: switched off for good when an XDP program is attached (generic_xdp_install in
+    /// net/core/dev.c; vmxnet3_xdp_set).
     pub const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
 
-    /// Offloads that are switched on again when this is dropped, or at the next start where the run is killed.
+    /// Offloads that are switched on again when this is dropped, or at the next start if the run is killed.
     #[derive(Debug)]
     pub struct KeptOffloads {
-        /// None: nothing is on.
+        /// `None` if no offload is on.
         _journal: Option<Journal>,
     }
 
     impl KeptOffloads {
-        /// Records which of these offloads, by the kernel's names, are on at interfaces of the thread's network namespace.
+        /// Records which of these offloads, by the kernel's names, are on at interfaces of the thread's network
+        /// namespace.
         ///
         /// # Errors
         /// The undo journal cannot be used.
         pub fn hold(lock: &HostLock, interfaces: &[&str], offloads: &[&str]) -> Result<Self, JournalError> {
             let mut journal = None;
             for interface in interfaces {
-                // One that has gone has none.
+                // An interface that has gone has no offloads to restore.
                 let Ok(nic) = nic::read(interface, Path::new("/sys")) else { continue };
                 let on = offloads.iter().filter(|name| nic.feature(name) == Some(true));
                 let setting = |name: &&str| Setting::Ethtool {
@@ -184,7 +187,7 @@ pub mod kept {
 }
 
 pub mod loopback {
-    //! The fallback where namespaces are forbidden: sender and receiver on 127.0.0.1.
+    //! Fallback if namespaces are forbidden: sender and receiver on 127.0.0.1.
 
     use crate::inventory::Limitation;
     use std::net::Ipv4Addr;
@@ -194,9 +197,9 @@ pub mod loopback {
     pub struct Loopback;
 
     impl Loopback {
-        /// Where the sender sends from.
+        /// Source address of the sender.
         pub const SENDER: Ipv4Addr = Ipv4Addr::LOCALHOST;
-        /// Where the receiver listens.
+        /// Address on which the receiver listens.
         pub const HOST_UNDER_TEST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
         /// How this testbed limits results.

@@ -1,4 +1,4 @@
-//! One network namespace with a sysfs view of its own, and threads that run inside it.
+//! One network namespace with its own view of sysfs, and threads that run inside it.
 
 use super::TestbedError;
 use crate::journal::{Change, Journal};
@@ -12,21 +12,22 @@ use std::{
     thread,
 };
 
-/// Where `ip netns` keeps names, see ip-netns(8).
+/// Directory of the names given by `ip netns`, see ip-netns(8).
 pub(crate) const NETNS_DIR: &str = "/run/netns";
 const HERE: &str = "/proc/thread-self/ns/net";
 
-/// A network namespace that lives as long as this value and, if it is named, its mount: that one is
-/// the journal's to undo.
+/// A network namespace. It exists as long as this value and, if it is named, as long as its mount, which the journal
+/// undoes.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     name: String,
     net: File,
-    /// Where /sys shows this network namespace; `Err` holds why there is none.
+    /// Mounts in which /sys shows this network namespace; `Err` has the reason if there are none.
     sysfs: Result<Mounts, String>,
 }
 
-/// A mount namespace, and what is `/` to this process in it: entering one leads to its own root, which in a chroot is another.
+/// A mount namespace, and this process's root in it: entering a mount namespace leads to its root, which differs from
+/// that of a process in a chroot.
 #[derive(Debug)]
 struct Mounts {
     namespace: File,
@@ -34,7 +35,7 @@ struct Mounts {
 }
 
 impl Mounts {
-    /// Moves the calling thread inside, which must share its working directory with no other.
+    /// Moves the calling thread inside. The thread must not share its working directory with others.
     fn enter(&self) -> io::Result<()> {
         system::enter_mount_namespace(&self.namespace)?;
         fchdir(&self.root)?;
@@ -54,13 +55,13 @@ impl Namespace {
         Namespace::create(name, Some(&path))
     }
 
-    /// A namespace without a name: it ends with the process, whatever happens.
+    /// Creates a namespace without a name: it ends with the process, even if the process is killed.
     pub(crate) fn anonymous(name: &str) -> Result<Namespace, TestbedError> {
         Namespace::create(name, None)
     }
 
     fn create(name: &str, pin: Option<&Path>) -> Result<Namespace, TestbedError> {
-        // unshare acts on the calling thread, so a thread is spent on it.
+        // unshare acts on the calling thread, so it runs in a thread of its own.
         let made = thread::scope(|scope| scope.spawn(|| make(pin)).join());
         let (net, sysfs) = made.map_err(|panic| panicked(name, panic.as_ref()))??;
         Ok(Namespace { name: name.to_owned(), net, sysfs })
@@ -74,12 +75,12 @@ impl Namespace {
         &self.net
     }
 
-    /// Why `/sys` does not show this namespace's devices to closures, if it does not.
+    /// Reason why `/sys` does not show this namespace's devices to closures; `None` if it does.
     pub(crate) fn sysfs_error(&self) -> Option<&str> {
         self.sysfs.as_ref().err().map(String::as_str)
     }
 
-    /// Runs a closure on a thread of its own inside the namespace and waits for it.
+    /// Runs a closure in a thread of its own inside the namespace and waits for it.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -90,7 +91,7 @@ impl Namespace {
         })
     }
 
-    /// What a thread needs to enter later, independent of this value's lifetime.
+    /// A handle with which a thread enters the namespace later, independent of this value's lifetime.
     pub(crate) fn entrance(&self) -> Result<Entrance, TestbedError> {
         let kept =
             || io::Result::Ok((self.net.try_clone()?, self.sysfs.as_ref().ok().map(Mounts::try_clone).transpose()?));
@@ -99,10 +100,10 @@ impl Namespace {
     }
 }
 
-/// An empty file to mount the namespace on.
+/// Creates an empty file on which the namespace is mounted.
 fn mount_point(path: &Path, journal: &mut Journal) -> Result<(), TestbedError> {
     let dir = Path::new(NETNS_DIR);
-    // Whoever made /run/netns removes it when it is empty: that may be now, so try again.
+    // Another process may remove an empty /run/netns between the two steps, hence several attempts.
     for _ in 0..10 {
         if !dir.exists() {
             journal.record(Change::DirectoryCreated { path: dir.to_owned() })?;
@@ -110,7 +111,7 @@ fn mount_point(path: &Path, journal: &mut Journal) -> Result<(), TestbedError> {
         }
         let id = journal.record(Change::NamespaceCreated { path: path.to_owned() })?;
         let Err(error) = File::create_new(path) else { return Ok(()) };
-        // Not made, or someone else's: not ours to undo.
+        // It was not created here, so it is not removed here.
         journal.undone(id)?;
         if error.kind() != io::ErrorKind::NotFound {
             return Err(TestbedError::failed(format!("create {}", path.display()))(error));
@@ -120,7 +121,7 @@ fn mount_point(path: &Path, journal: &mut Journal) -> Result<(), TestbedError> {
     Err(TestbedError::failed(format!("create {}", dir.display()))(source))
 }
 
-/// Opens the door of a namespace to a thread that lives on its own.
+/// Lets a thread that outlives this value enter a namespace.
 #[derive(Debug)]
 pub(crate) struct Entrance {
     net: File,
@@ -128,7 +129,7 @@ pub(crate) struct Entrance {
 }
 
 impl Entrance {
-    /// Moves the calling thread, which must not be the main thread of others' work, inside.
+    /// Moves the calling thread inside. It must not be a thread that other code uses.
     pub(crate) fn enter(&self) -> Result<(), TestbedError> {
         enter(&self.net, self.sysfs.as_ref())
     }
@@ -146,20 +147,20 @@ fn enter(net: &File, sysfs: Option<&Mounts>) -> Result<(), TestbedError> {
 
 type Made = (File, Result<Mounts, String>);
 
-/// On a fresh thread: a new network namespace, pinned if asked, then a private view of /sys.
+/// In a new thread: creates a network namespace, bind-mounts it at `pin` if given, then makes a private view of /sys.
 fn make(pin: Option<&Path>) -> Result<Made, TestbedError> {
     system::new_network_namespace().map_err(TestbedError::step("create a network namespace"))?;
     let net = File::open(HERE).map_err(TestbedError::failed(format!("open {HERE}")))?;
     if let Some(path) = pin {
-        // Before the mount namespace is left: the name must be seen by everyone.
+        // Before the mount namespace is left: the name must be visible to all processes.
         system::bind_mount(HERE, path).map_err(TestbedError::step("mount the namespace below /run/netns"))?;
     }
     let sysfs = private_sysfs().map_err(|error| error.to_string());
     Ok((net, sysfs))
 }
 
-/// sysfs shows the network devices of the namespace it was mounted from, so it is mounted anew where
-/// nobody else sees it.
+/// Mounts sysfs in a private mount namespace, because sysfs shows the network devices of the namespace in which it was
+/// mounted.
 fn private_sysfs() -> io::Result<Mounts> {
     system::new_mount_namespace()?;
     system::mount_kind("sysfs", "/sys")?;
@@ -175,7 +176,7 @@ pub(crate) fn panicked(namespace: &str, panic: &(dyn std::any::Any + Send)) -> T
     TestbedError::Panicked { namespace: namespace.to_owned(), message }
 }
 
-/// The number that rtnetlink takes for "the namespace of this descriptor".
+/// The descriptor as rtnetlink's number for a namespace.
 pub(crate) fn raw_fd(file: &File) -> u32 {
     u32::try_from(file.as_raw_fd()).unwrap_or_default()
 }
@@ -188,7 +189,7 @@ mod tests {
     use nix::sched::{CloneFlags, unshare};
     use std::process::Command;
 
-    /// A view of the whole system from a directory, as a rescue system or a bare root has it.
+    /// Moves into a root directory with all files of the system below it, as in a rescue system or a bare root.
     fn move_into_a_chroot(dir: &Path) {
         let none = None::<&str>;
         unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
@@ -204,7 +205,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        // What is done to the thread's view of files is gone with it.
+        // Changes of the thread's view of files end with the thread.
         let seen = thread::scope(|scope| {
             let in_chroot = scope.spawn(|| {
                 move_into_a_chroot(dir.path());

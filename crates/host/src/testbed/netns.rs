@@ -1,9 +1,9 @@
 //! Sender and host under test as two network namespaces joined by a veth pair.
 //!
-//! Addresses are from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks; the neighbour entries
-//! are permanent and IPv6 is off, so that no packet travels but those that are measured. Where IPv6 is requested, its addresses
-//! are from 2001:2::/48 (RFC 5180), likewise without detection of duplicates, solicitations or link-local addresses; what is
-//! left is a report of multicast listeners or two as the addresses come to be.
+//! Addresses are from 198.18.0.0/15, which RFC 2544 reserves for benchmarks; the neighbour entries are permanent and
+//! IPv6 is off, so that only measured packets are sent. If IPv6 is requested, its addresses are from 2001:2::/48 (RFC
+//! 5180), without duplicate address detection, solicitations or link-local addresses; what remains is one or two
+//! multicast listener reports when the addresses are set.
 
 use super::{
     Permission, TestbedError, endpoint,
@@ -28,17 +28,17 @@ pub use super::{
     options::{IPV6_MIN_MTU, Reception, TestbedOptions},
 };
 
-/// Which end.
+/// One of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// Where load is generated.
+    /// The end that generates load.
     Sender,
-    /// Whose reception is measured.
+    /// The end whose reception is measured.
     HostUnderTest,
 }
 
-/// What an interface has counted since it was made.
+/// Counters of an interface since its creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkCounters {
     /// Packets received.
@@ -51,7 +51,7 @@ pub struct LinkCounters {
     pub tx_packets: u64,
     /// Bytes sent.
     pub tx_bytes: u64,
-    /// Packets dropped on transmission; for a veth this counts what the peer could not take in.
+    /// Packets dropped on transmission; for a veth these are packets that the peer could not receive.
     pub tx_dropped: u64,
     /// Receive errors.
     pub rx_errors: u64,
@@ -75,11 +75,11 @@ pub struct Testbed {
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
 impl Testbed {
-    /// Builds the testbed. On any error everything made so far is removed again.
+    /// Builds the testbed. On any error everything created so far is removed.
     ///
     /// # Errors
-    /// [`TestbedError::NotPermitted`] without the rights (fall back to [`super::loopback::Loopback`]),
-    /// an option out of range, a sysctl that cannot be set, or a failed step.
+    /// [`TestbedError::NotPermitted`] without the rights (fall back to [`super::loopback::Loopback`]), an option out of
+    /// range, a sysctl that cannot be set, or a failed step.
     pub fn create(lock: &HostLock, options: TestbedOptions) -> Result<Testbed, TestbedError> {
         options.check()?;
         let permission = permitted()?;
@@ -95,7 +95,7 @@ impl Testbed {
         Ok(Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock })
     }
 
-    /// Whether this process may make one.
+    /// Checks whether this process may build a testbed.
     ///
     /// # Errors
     /// [`TestbedError::NotPermitted`]: it may not.
@@ -103,7 +103,7 @@ impl Testbed {
         permitted().map(drop)
     }
 
-    /// An end's addresses.
+    /// Addresses of an end.
     pub fn endpoint(&self, side: Side) -> &Endpoint {
         match side {
             Side::Sender => &self.endpoints[0],
@@ -111,13 +111,13 @@ impl Testbed {
         }
     }
 
-    /// A path by which any thread of this process can open an end's network namespace, named or not, while
-    /// the testbed lives.
+    /// Path by which any thread of this process can open an end's network namespace, named or not, while the testbed
+    /// exists.
     pub fn netns_path(&self, side: Side) -> std::path::PathBuf {
         format!("/proc/self/fd/{}", raw_fd(self.namespace(side).net())).into()
     }
 
-    /// What it was built from.
+    /// The options that it was built with.
     pub fn options(&self) -> &TestbedOptions {
         &self.options
     }
@@ -127,36 +127,36 @@ impl Testbed {
         &self.limits
     }
 
-    /// Runs a closure on a thread of its own inside a namespace and waits for it. Sockets opened there
-    /// stay in the namespace; `/sys` shows its devices; `/proc/thread-self/net` its counters.
+    /// Runs a closure in a thread of its own inside a namespace and waits for it. Sockets opened there stay in the
+    /// namespace; `/sys` shows its devices, `/proc/thread-self/net` its counters.
     ///
     /// # Errors
-    /// When the namespace cannot be entered or the closure panics.
+    /// The namespace cannot be entered, or the closure panics.
     pub fn run_in<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         self.namespace(side).run(work)
     }
 
-    /// [`Testbed::run_in`] the sender.
+    /// Runs a closure in the sender, see [`Testbed::run_in`].
     ///
     /// # Errors
-    /// As [`Testbed::run_in`].
+    /// See [`Testbed::run_in`].
     pub fn run_in_sender<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         self.run_in(Side::Sender, work)
     }
 
-    /// [`Testbed::run_in`] the host under test.
+    /// Runs a closure in the host under test, see [`Testbed::run_in`].
     ///
     /// # Errors
-    /// As [`Testbed::run_in`].
+    /// See [`Testbed::run_in`].
     pub fn run_in_hut<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         self.run_in(Side::HostUnderTest, work)
     }
 
-    /// Starts a named thread inside a namespace, to run beside others. It may outlive the testbed, and
-    /// its namespace then lives on with it: join it before the testbed is dropped.
+    /// Starts a named thread inside a namespace and returns without waiting. The thread may outlive the testbed, and
+    /// its namespace then exists as long as the thread: join it before the testbed is dropped.
     ///
     /// # Errors
-    /// When the thread cannot be started; failure to enter is in the thread's result.
+    /// The thread cannot be started; failure to enter is in the thread's result.
     pub fn spawn_in<T: Send + 'static>(
         &self,
         side: Side,
@@ -166,17 +166,17 @@ impl Testbed {
         let entrance: Entrance = self.namespace(side).entrance()?;
         let run = move || {
             entrance.enter()?;
-            // Only the thread itself keeps the namespace now.
+            // From here on only the thread itself keeps the namespace alive.
             drop(entrance);
             Ok(work())
         };
         Builder::new().name(name.to_owned()).spawn(run).map_err(TestbedError::failed(format!("start thread {name}")))
     }
 
-    /// An end's interface counters (rtnetlink's 64-bit statistics).
+    /// Counters of an end's interface (rtnetlink's 64-bit statistics).
     ///
     /// # Errors
-    /// When the kernel does not answer or answers without statistics.
+    /// The kernel does not answer, or answers without statistics.
     pub fn counters(&self, side: Side) -> Result<LinkCounters, TestbedError> {
         let name = self.endpoint(side).interface.clone();
         let link = self.run_in(side, || Rtnl::new().link(&name))?;
@@ -195,15 +195,15 @@ impl Testbed {
         })
     }
 
-    /// Changes host-wide sysctls once more, on top of those of the options; all are set back in the end.
+    /// Changes host-wide sysctls in addition to those of the options; all are restored at the end.
     ///
     /// # Errors
-    /// When one does not exist here, may not be written, or is not kept by the kernel.
+    /// A sysctl does not exist here, may not be written, or the kernel stores another value.
     pub fn set_sysctls(&mut self, sysctls: &SysctlOverrides) -> Result<(), TestbedError> {
         sysctl::set_all(&mut self.journal, sysctls)
     }
 
-    /// Removes everything and returns what became of each change.
+    /// Removes everything and returns the result of undoing each change.
     pub fn close(mut self) -> Vec<UndoOutcome> {
         self.journal.undo_all()
     }
@@ -230,7 +230,7 @@ pub(super) fn not_permitted(permission: Permission) -> TestbedError {
     TestbedError::NotPermitted { step: "make network namespaces", source }
 }
 
-/// What the names of one testbed's namespaces begin with.
+/// Common prefix of the names of one testbed's namespaces.
 pub(super) fn stem() -> String {
     let pid = std::process::id();
     match SERIAL.fetch_add(1, Ordering::Relaxed) {
@@ -260,7 +260,7 @@ fn join(
         namespace: namespace.name().to_owned(),
         interface: format!("veth{n}"),
         index: 0,
-        // Locally administered, so never a real card's.
+        // Locally administered, so never a real card's address.
         mac: [0x02, b'n', b'c', 0, 0, n + 1],
         ip: Ipv4Addr::new(198, 18, 0, n + 1),
         ipv6: options.ipv6.then(|| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, u16::from(n) + 1)),

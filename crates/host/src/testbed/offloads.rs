@@ -1,4 +1,4 @@
-//! Offloads of the testbed's interfaces, by the kernel's names (`ethtool -k` has others).
+//! Offloads of the testbed's interfaces, by the kernel's names (those of `ethtool -k` differ).
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -9,8 +9,8 @@ use super::TestbedError;
 use super::netns::{Side, Testbed};
 use crate::nic::{self, ethtool};
 
-/// What takes work off the sending stack: checksums, scatter/gather, and segmentation by the device or just before it.
-/// A set-up without offloads has them off at both ends. GRO belongs to the way of reception.
+/// Offloads of the sending stack: checksums, scatter/gather, and segmentation by the device or just before it. A setup
+/// without offloads has them off at both ends. GRO is part of [`super::options::Reception`].
 pub const TRANSMIT_OFFLOADS: [&str; 9] = [
     "tx-checksum-ip-generic",
     "tx-scatter-gather",
@@ -24,21 +24,21 @@ pub const TRANSMIT_OFFLOADS: [&str; 9] = [
 ];
 
 impl Testbed {
-    /// What an end's interface can switch or has on.
+    /// Offloads that an end's interface can switch or has on.
     ///
     /// # Errors
-    /// When the namespace cannot be entered or the interface cannot be asked.
+    /// The namespace cannot be entered, or the interface cannot be read.
     pub fn features(&self, side: Side) -> Result<BTreeMap<String, bool>, TestbedError> {
         let name = self.endpoint(side).interface.clone();
         let nic = self.run_in(side, || nic::read(&name, Path::new("/sys")))?;
         Ok(nic.map_err(TestbedError::failed(format!("ask {name} for its offloads")))?.features)
     }
 
-    /// Switches offloads of an end's interface; gives those that hold otherwise afterwards, with the reason: a feature
-    /// the interface does not have or cannot switch, or one that depends on another.
+    /// Switches offloads of an end's interface. Returns those whose state then differs from the wanted one, with the
+    /// reason: the interface lacks or cannot switch the feature, or it depends on another.
     ///
     /// # Errors
-    /// When the namespace cannot be entered or the interface cannot be asked.
+    /// The namespace cannot be entered, or the interface cannot be read.
     pub fn set_features(&self, side: Side, wanted: &[(&str, bool)]) -> Result<BTreeMap<String, String>, TestbedError> {
         let name = self.endpoint(side).interface.clone();
         let refusals = self.run_in(side, || {

@@ -8,10 +8,10 @@ use std::{fmt, path::Path};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reception {
-    /// GRO off; RPS moves each packet to the backlog of the chosen CPU, `process_backlog` serves it.
+    /// GRO off; RPS moves each packet to the backlog of the chosen CPU, where `process_backlog` processes it.
     #[default]
     Backlog,
-    /// GRO on: veth's own NAPI, in the softirq of the CPU that sends. Sender and reception share it.
+    /// GRO on: veth's own NAPI, in the softirq of the CPU that sends. Sender and receiver share that CPU.
     Napi,
     /// GRO on and threaded NAPI, its kernel thread bound to the chosen CPUs.
     ThreadedNapi,
@@ -27,25 +27,25 @@ impl fmt::Display for Reception {
     }
 }
 
-/// Below this MTU the kernel takes IPv6 off a device (bytes; RFC 8200, section 5).
+/// Smallest MTU with which the kernel keeps IPv6 on a device (bytes; RFC 8200, section 5).
 pub const IPV6_MIN_MTU: u32 = 1280;
 
-/// What to build.
+/// Options of the testbed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestbedOptions {
     /// MTU of both ends (bytes), 68 to 65535.
     pub mtu_bytes: u32,
-    /// IPv6 addresses beside the others.
+    /// Whether both ends have IPv6 addresses, too.
     pub ipv6: bool,
     /// Receive and transmit queues of each end, 1 to 64.
     pub queues: u32,
     /// How the host under test receives.
     pub reception: Reception,
-    /// CPUs that serve its reception (unused for [`Reception::Napi`]).
+    /// CPUs that process its reception (unused for [`Reception::Napi`]).
     pub reception_cpus: Vec<u32>,
-    /// CPUs that serve the sender's reception, as if it were a host of its own; empty: the CPU that sent the packet.
+    /// CPUs that process the sender's reception, as on a separate host; empty: the CPU that sent the packet.
     pub sender_reception_cpus: Vec<u32>,
-    /// Host-wide values for the length of the run; need the host's root.
+    /// Host-wide sysctls for the time of the run; they need the host's root.
     pub sysctls: SysctlOverrides,
 }
 
@@ -66,7 +66,7 @@ impl Default for TestbedOptions {
 }
 
 impl TestbedOptions {
-    /// Refuses what cannot be built.
+    /// Refuses options out of range.
     pub(super) fn check(&self) -> Result<(), TestbedError> {
         let range = |name, value: u32, min: u32, max: u32, accepted| {
             let value = u64::from(value);

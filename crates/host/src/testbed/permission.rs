@@ -19,18 +19,18 @@ pub enum Permission {
     Root,
     /// Capable inside a user namespace only: anonymous namespaces, no global sysctls.
     UserNamespace,
-    /// Unprivileged now, but [`enter_user_namespace`] at program start should work.
+    /// Without rights now; [`enter_user_namespace`] at program start should work.
     MayEnterUserNamespace,
-    /// No namespaces.
+    /// No namespaces are permitted.
     Forbidden {
-        /// Why, as a sentence.
+        /// Reason, as a sentence.
         reason: String,
     },
 }
 
 impl Permission {
-    /// Looks without changing anything. `MayEnterUserNamespace` is a promise of the settings, not a
-    /// trial: a seccomp filter can still forbid it.
+    /// Reads the permission without changing anything. `MayEnterUserNamespace` follows from settings and was not tried:
+    /// a seccomp filter can still forbid it.
     pub fn probe() -> Permission {
         let capable = has_capabilities(&procfs::text("/proc/thread-self/status").unwrap_or_default());
         match (capable, in_initial_user_namespace()) {
@@ -40,7 +40,7 @@ impl Permission {
         }
     }
 
-    /// Whether a [`super::netns::Testbed`] can be made now.
+    /// Whether a [`super::netns::Testbed`] can be built now.
     pub fn allows_testbed(&self) -> bool {
         matches!(self, Permission::Root | Permission::UserNamespace)
     }
@@ -76,13 +76,12 @@ fn unprivileged() -> Permission {
     Permission::MayEnterUserNamespace
 }
 
-/// Moves the whole process into a new user namespace in which it is root, with network and mount
-/// namespaces of its own. Call it first thing in `main`: the kernel refuses it once a second thread
-/// exists. The process cannot go back, and outside it has only its old rights.
+/// Moves the whole process into a new user namespace in which it is root, with network and mount namespaces of its own.
+/// Must be called first in `main`: the kernel refuses it once a second thread exists. The process cannot return, and
+/// outside the namespace it has only its former rights.
 ///
 /// # Errors
-/// [`TestbedError::NotPermitted`] where user namespaces are forbidden; [`TestbedError::Step`] when
-/// threads already exist.
+/// [`TestbedError::NotPermitted`] if user namespaces are forbidden; [`TestbedError::Step`] if threads already exist.
 pub fn enter_user_namespace() -> Result<(), TestbedError> {
     let (uid, gid) = (Uid::current(), Gid::current());
     let threads = procfs::names("/proc/self/task").len();

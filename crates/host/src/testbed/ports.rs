@@ -1,4 +1,4 @@
-//! Whether a port of this machine may be flooded.
+//! Checks whether a port of this machine may be flooded.
 
 use std::fs;
 
@@ -13,21 +13,21 @@ const UP: u32 = 1 << 0;
 /// Why a port is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
-    /// There is no such interface.
+    /// No interface has that name.
     #[error("there is no interface {name}; there are {known}")]
     Missing {
         /// The name given.
         name: String,
-        /// The names there are.
+        /// Names of the existing interfaces.
         known: String,
     },
-    /// It is down, or nothing is connected.
+    /// The interface is down, or nothing is connected.
     #[error("interface {name} is down or has no carrier: bring it and its peer up (`ip link set dev {} up`)", shell(.name))]
     Down {
         /// The name given.
         name: String,
     },
-    /// It carries the default route.
+    /// The interface carries the default route.
     #[error(
         "interface {name} carries the default route: to flood it would cut this machine off; name another, or say \
          --i-know"
@@ -36,7 +36,7 @@ pub enum PortError {
         /// The name given.
         name: String,
     },
-    /// Another program's XDP program is attached.
+    /// An XDP program of another tool is attached.
     #[error(
         "interface {name} has an XDP program ({}) of another tool, which may take the frames: end that tool or detach it \
          (`ip link set dev {} xdp off`), or say --i-know", described(*program, program_name.as_deref()), shell(.name)
@@ -46,10 +46,10 @@ pub enum PortError {
         name: String,
         /// The program's identifier.
         program: u32,
-        /// The program's name, if it has one and this process may ask.
+        /// Name of the program; `None` if it has no name, or this process may not read it.
         program_name: Option<String>,
     },
-    /// Its MTU is below what shall be sent.
+    /// The MTU is too small for the frames of the test.
     #[error(
         "interface {name} has an MTU of {mtu_bytes}, which frames of up to {frame_bytes} bytes do not fit: give smaller \
          --frames, or set it (`ip link set dev {} mtu {packet_bytes}`, and that of the device)", shell(.name)
@@ -61,10 +61,10 @@ pub enum PortError {
         mtu_bytes: u32,
         /// The largest frame (bytes, FCS included).
         frame_bytes: u32,
-        /// The part of it that the MTU counts (bytes).
+        /// The part of the frame that counts towards the MTU (bytes).
         packet_bytes: u32,
     },
-    /// The kernel does not say.
+    /// The kernel does not report the interface.
     #[error("cannot look at interface {name}: {reason}")]
     Unknown {
         /// The name given.
@@ -75,7 +75,7 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// True if the user may override it.
+    /// Whether the user may override the refusal.
     pub fn can_be_overruled(&self) -> bool {
         matches!(self, Self::DefaultRoute { .. } | Self::Xdp { .. })
     }
@@ -112,10 +112,11 @@ pub fn check(name: &str) -> Result<(), PortError> {
     }
 }
 
-/// Whether frames of this length (bytes, headers and FCS included), of which so many are no packet, pass an interface.
+/// Checks that frames of this length (bytes, headers and FCS included) pass an interface. `header_bytes`: part of them
+/// that does not count towards the MTU.
 ///
 /// # Errors
-/// Its MTU is too small, or the kernel does not report it.
+/// The MTU is too small, or the kernel does not report it.
 pub fn fits(name: &str, frame_bytes: u32, header_bytes: u32) -> Result<(), PortError> {
     let unknown = |reason: std::io::Error| PortError::Unknown { name: name.to_owned(), reason: reason.to_string() };
     let packet_bytes = frame_bytes.saturating_sub(header_bytes);
@@ -127,7 +128,8 @@ pub fn fits(name: &str, frame_bytes: u32, header_bytes: u32) -> Result<(), PortE
     }
 }
 
-/// Iface, Destination, Gateway, Flags, ..., Mask (the eighth): all hexadecimal.
+/// Whether an interface has the default route in /proc/net/route. Columns: Iface, Destination, Gateway, Flags, ...,
+/// Mask (the eighth), all hexadecimal.
 fn default_ipv4(table: &str, name: &str) -> bool {
     table.lines().skip(1).any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -135,10 +137,12 @@ fn default_ipv4(table: &str, name: &str) -> bool {
     })
 }
 
-/// RTF_REJECT, linux/ipv6_route.h: a route that carries nothing. The kernel's own unreachable default is at the loopback device.
+/// RTF_REJECT, linux/ipv6_route.h: a route on which nothing is sent. The kernel's unreachable default is such a route
+/// at the loopback device.
 const REJECT: u32 = 0x200;
 
-/// Destination, prefix length, ..., flags (the ninth), device.
+/// Whether an interface has the default route in /proc/net/ipv6_route. Columns: Destination, prefix length, ..., flags
+/// (the ninth), device.
 fn default_ipv6(table: &str, name: &str) -> bool {
     table.lines().any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -164,7 +168,7 @@ mod tests {
              20010002000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001     eth1\n"
         );
         assert!(default_ipv6(&table, "eth0") && !default_ipv6(&table, "eth1"));
-        // As the kernel has it where IPv6 is on and nothing is routed.
+        // The kernel's table if IPv6 is on and nothing is routed.
         let table = format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo\n");
         assert!(!default_ipv6(&table, "lo"));
     }

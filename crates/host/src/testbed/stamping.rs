@@ -1,4 +1,4 @@
-//! Ports whose devices stamp frames for the time of a measurement.
+//! Ports whose devices stamp frames during a measurement.
 
 use std::{
     io, thread,
@@ -13,7 +13,7 @@ use crate::{
     tune::apply::{Failed, Session},
 };
 
-/// How long a driver that opens the device anew may take until the link is back.
+/// Longest wait for the link if a driver reopens the device.
 const LINK_TIME: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -23,7 +23,7 @@ pub enum StampingError {
     /// The undo journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The state to set it back to is not known.
+    /// The present setting is unknown, so it could not be restored.
     #[error(
         "interface {interface} does not report which frames its device stamps ({source}), so that it could not be set back; \
          choose --stamps kernel or application"
@@ -52,15 +52,15 @@ pub enum StampingError {
     Fewer {
         /// The port.
         interface: String,
-        /// What it stamps.
+        /// What the device stamps.
         stamps: Stamping,
     },
-    /// The link went down with it.
+    /// The link went down with the setting and did not come back.
     #[error("interface {interface} was set to stamp every frame, and had no carrier {seconds} s later")]
     LinkDown {
         /// The port.
         interface: String,
-        /// How long it was waited for (s).
+        /// Time of waiting (s).
         seconds: u64,
     },
 }
@@ -69,17 +69,17 @@ fn right(source: &io::Error) -> &'static str {
     if source.kind() == io::ErrorKind::PermissionDenied { " (it takes CAP_NET_ADMIN, which root has)" } else { "" }
 }
 
-/// Ports whose devices stamp every frame until this is dropped, or until the next start where the run is killed.
+/// Ports whose devices stamp every frame until this is dropped, or until the next start if the run is killed.
 #[derive(Debug)]
 pub struct StampedPorts {
     session: Session,
 }
 
 impl StampedPorts {
-    /// Sets interfaces of the thread's network namespace, each change recorded first.
+    /// Configures interfaces of the thread's network namespace; each change is recorded in the journal first.
     ///
     /// # Errors
-    /// One of them cannot; all are then as they were.
+    /// An interface cannot stamp every frame; all are then restored.
     pub fn hold(lock: &HostLock, interfaces: &[&str]) -> Result<Self, StampingError> {
         let mut held = Self { session: Session::new(lock) };
         for (at, interface) in interfaces.iter().enumerate() {
@@ -93,7 +93,7 @@ impl StampedPorts {
     fn add(&mut self, name: &str) -> Result<(), StampingError> {
         let found =
             Stamping::of(name).map_err(|source| StampingError::Unread { interface: name.to_owned(), source })?;
-        // A flag says what the clock's number means, and stays.
+        // A flag defines the meaning of the clock's number, and is left unchanged.
         let wanted = Stamping { flags: found.flags, ..Stamping::ALL };
         if found == wanted {
             return Ok(());
@@ -114,7 +114,7 @@ impl StampedPorts {
     }
 }
 
-/// Some drivers open the device anew to stamp what arrives.
+/// Waits until the link is up, because some drivers reopen the device to stamp received frames.
 fn wait_for_link(name: &str) -> Result<(), StampingError> {
     let until = Instant::now() + LINK_TIME;
     while !Rtnl::new().link(name).is_ok_and(|link| link.has_carrier()) {

@@ -1,4 +1,4 @@
-//! Values of /proc/sys changed for the length of a run, through the journal.
+//! Values of /proc/sys changed for the time of a run, through the journal.
 
 use super::TestbedError;
 use crate::{
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Receive-path sysctls that belong to the whole host, not to one namespace.
+/// Sysctls of the receive path that belong to the whole host and not to one namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SysctlOverrides {
     /// `net.core.netdev_max_backlog` (packets): length of each CPU's backlog.
@@ -21,7 +21,7 @@ pub struct SysctlOverrides {
     pub netdev_budget_usecs: Option<u32>,
     /// `net.core.dev_weight` (packets): packets one poll of the backlog may take.
     pub dev_weight: Option<u32>,
-    /// `net.core.rmem_max` (bytes): the largest receive buffer a socket may ask for.
+    /// `net.core.rmem_max` (bytes): largest receive buffer that a socket may request.
     pub rmem_max: Option<u32>,
 }
 
@@ -54,15 +54,15 @@ pub(crate) fn set_all(journal: &mut Journal, overrides: &SysctlOverrides) -> Res
     Ok(())
 }
 
-/// Overrides in force without a testbed. Dropping it sets them back.
+/// Overrides in force without a testbed. Dropping it restores the previous values.
 #[derive(Debug)]
 pub struct Held(Journal);
 
 impl Held {
-    /// Sets them.
+    /// Sets the overrides.
     ///
     /// # Errors
-    /// As [`set`]; what was set before is set back.
+    /// See [`set`]; values set before the error are restored.
     pub fn take(lock: &HostLock, overrides: &SysctlOverrides) -> Result<Self, TestbedError> {
         let mut held = Self(Journal::begin(lock.state())?);
         set_all(&mut held.0, overrides)?;
@@ -70,11 +70,11 @@ impl Held {
     }
 }
 
-/// Writes a value below /proc/sys or /sys after noting the old one in the journal. `None` when the
-/// file already holds the value.
+/// Writes a value below /proc/sys or /sys after recording the old one in the journal. `None` if the file has the value
+/// already.
 ///
 /// # Errors
-/// When the file does not exist, may not be written, or the kernel keeps another value than requested.
+/// The file does not exist or may not be written, or the kernel stores another value than requested.
 pub fn set(journal: &mut Journal, path: &Path, new: &str) -> Result<Option<ChangeId>, TestbedError> {
     let old = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

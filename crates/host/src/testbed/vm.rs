@@ -1,19 +1,20 @@
-//! A guest of QEMU whose NIC is one that a real driver drives: the host under test of `find --testbed vm:DRIVER`, and the far host of
-//! transfers.
+//! A guest of QEMU with a NIC that a real driver drives: the host under test of `find --testbed vm:DRIVER`, and the far
+//! host of transfers.
 //!
-//! The guest boots a kernel of the distribution and has one program, this one, which serves one client by a virtio port as
-//! `netcliff agent --stdio` does. Its NIC is joined to a tap in a network namespace of this process's own, by which the generator
-//! here sends. Nothing of it has a name on this host: descriptors, a namespace and a process that the kernel ends with this one.
+//! The guest boots a kernel of the distribution. Its only program is netcliff, which serves one client by a virtio port
+//! as `netcliff agent --stdio` does. Its NIC is connected to a tap in a network namespace of this process, through
+//! which the generator here sends. None of it has a name on this host: there are descriptors, a namespace and a process
+//! that the kernel ends together with this one.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `kernel` | which kernel boots, and the modules that its driver needs |
-//! | `archive` | the initramfs |
-//! | `image` | what is in it |
-//! | `tap` | the wire, and its MTU and rate |
-//! | `acts` | which settings QEMU's device follows |
-//! | `machine` | QEMU |
-//! | `guest` | what this program does there as the first process |
+//! | `kernel` | selects the kernel, and the modules that its driver needs |
+//! | `archive` | format of the initramfs |
+//! | `image` | contents of the initramfs |
+//! | `tap` | the wire, its MTU and rate |
+//! | `acts` | settings that QEMU's device ignores |
+//! | `machine` | the QEMU process |
+//! | `guest` | netcliff as the guest's first process |
 
 mod acts;
 mod archive;
@@ -44,17 +45,18 @@ const PORT_NAME: &str = "netcliff";
 const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PREFIX: u8 = 24;
-/// What a guest that forwards finds in its environment: the kernel passes on what it does not know of its command line.
+/// Environment variable that marks a guest that forwards: the kernel passes unknown parameters of its command line to
+/// the first process.
 const ROUTER: &str = "NETCLIFF_ROUTER";
 
-/// A NIC of the guest and the wire at it.
+/// A NIC of the guest and the wire connected to it.
 #[derive(Debug)]
 struct Port {
     /// Name of this host's end.
     tap: &'static str,
     /// Hardware address of the guest's end (locally administered).
     mac: [u8; 6],
-    /// This host's address; a tester's port has none.
+    /// This host's address; `None` for a tester's port.
     here: Option<Ipv4Addr>,
     /// The guest's address.
     there: Ipv4Addr,
@@ -62,7 +64,7 @@ struct Port {
 
 /// The NIC of a host.
 const HOST: [Port; 1] = [Port { tap: tap::NAME, mac: [0x02, 0x6e, 0x63, 0, 0, 2], here: Some(HERE), there: THERE }];
-/// The NICs of a router, which is the first address of RFC 2544's two networks.
+/// The NICs of a router, which has the first address of RFC 2544's two networks.
 const FORWARDS: [Port; 2] = [
     Port { tap: tap::NAME, mac: HOST[0].mac, here: None, there: HERE },
     Port { tap: "vm1", mac: [0x02, 0x6e, 0x63, 0, 0, 3], here: None, there: Ipv4Addr::new(198, 19, 0, 1) },
@@ -72,7 +74,7 @@ fn ports(router: bool) -> &'static [Port] {
     if router { &FORWARDS } else { &HOST }
 }
 
-/// A NIC that QEMU has and Linux drives.
+/// A NIC that QEMU emulates and Linux has a driver for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
     /// Intel 82540EM.
@@ -91,7 +93,7 @@ impl Model {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::E1000, Self::E1000e, Self::Igb, Self::VirtioNet, Self::Vmxnet3];
 
-    /// As it is written in `vm:NAME`.
+    /// Its name in `vm:NAME`.
     pub fn name(self) -> &'static str {
         match self {
             Self::E1000 => "e1000",
@@ -128,55 +130,56 @@ impl FromStr for Model {
     }
 }
 
-/// What to boot.
+/// Options of the guest.
 #[derive(Debug, Clone)]
 pub struct VmOptions {
     /// The guest's NIC.
     pub model: Model,
-    /// The program; None: `qemu-system-x86_64` of the PATH.
+    /// QEMU's program; `None`: `qemu-system-x86_64` of the PATH.
     pub qemu: Option<PathBuf>,
-    /// Abstract UNIX socket of QEMU's monitor (HMP); None: it has none.
+    /// Abstract UNIX socket of QEMU's monitor (HMP); `None`: no monitor.
     pub monitor: Option<String>,
-    /// A bzImage; None: the newest below /boot.
+    /// A bzImage; `None`: the newest below /boot.
     pub kernel: Option<PathBuf>,
-    /// The directory of its modules; None: that of its release, beside it or of this host.
+    /// Directory of its modules; `None`: that of its release, next to it or of this host.
     pub modules: Option<PathBuf>,
-    /// Parameters of the driver's module, with blanks or commas between them.
+    /// Parameters of the driver's module, separated by blanks or commas.
     pub parameters: String,
     /// CPUs of the guest.
     pub cpus: u32,
-    /// The CPU of the generator here, which QEMU leaves alone where there are others.
+    /// CPU of the generator here; QEMU does not use it if there are others.
     pub sender_cpu: Option<u32>,
-    /// The wire carries TCP segments and checksums whole where both ends' offloads allow it, as between guests of one host.
+    /// Whether the wire carries unsegmented TCP without checksums if both ends' offloads allow it, as between guests of
+    /// one host.
     pub whole_segments: bool,
-    /// It has two NICs, each at a tap without an address, and forwards between them.
+    /// Whether it has two NICs, each connected to a tap without an address, and forwards between them.
     pub router: bool,
 }
 
-/// Why there is no guest.
+/// Why a guest could not be booted.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
     /// QEMU is missing or too old.
     #[error("{0}")]
     Qemu(String),
-    /// No kernel, or one that lacks something.
+    /// The kernel is missing, or lacks a driver.
     #[error("{0}")]
     Kernel(String),
-    /// No tap.
+    /// The tap could not be created.
     #[error("no tap for the guest's NIC: {why}; vm needs /dev/net/tun, readable and writable")]
     Tap {
-        /// The system's answer.
+        /// The system's error.
         why: std::io::Error,
     },
-    /// No namespace for the tap.
+    /// The namespace for the tap could not be created.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
     /// Another step failed.
     #[error("cannot {step}: {source}")]
     Step {
-        /// What was tried, as a verb and its object.
+        /// Step that was attempted, as a verb and its object.
         step: String,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -189,7 +192,7 @@ fn step<S: Into<String>>(step: S) -> impl FnOnce(std::io::Error) -> VmError {
 /// A guest that boots or runs. Dropping it ends it.
 #[derive(Debug)]
 pub struct Vm {
-    // QEMU goes before the wire.
+    // QEMU must end before the wire is removed.
     machine: Machine,
     wire: Wire,
     control: Option<OwnedFd>,
@@ -200,8 +203,8 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// Starts QEMU; the guest answers on [`Vm::control`] once it is up. Call it on a thread that lives as long as the guest shall: QEMU
-    /// is killed with it.
+    /// Starts QEMU; the guest answers on [`Vm::control`] once it is up. Must be called in a thread that lives as long
+    /// as the guest: QEMU is killed with it.
     ///
     /// # Errors
     /// See [`VmError`].
@@ -223,17 +226,18 @@ impl Vm {
         })
     }
 
-    /// The control channel; once.
+    /// Takes the control channel; `None` at a second call.
     pub fn control(&mut self) -> Option<OwnedFd> {
         self.control.take()
     }
 
-    /// The namespace that the generator enters, as a file.
+    /// Path of the namespace that the generator enters.
     pub fn netns(&self) -> PathBuf {
         self.wire.netns()
     }
 
-    /// Moves the calling thread into the wire's network namespace, for good: threads that it starts from then on reach the guest.
+    /// Moves the calling thread into the wire's network namespace, permanently: threads that it starts afterwards reach
+    /// the guest.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -246,12 +250,13 @@ impl Vm {
         &self.wire
     }
 
-    /// The guest's address on its (first) wire.
+    /// The guest's address on its first wire.
     pub fn address(&self) -> Ipv4Addr {
         self.ports[0].there
     }
 
-    /// Names of this host's ends of a router's wires, and the hardware address that the router has at the first.
+    /// Names of this host's ends of a router's wires, and the router's hardware address at the first; `None` if the
+    /// guest is no router.
     pub fn router_ports(&self) -> Option<([&'static str; 2], [u8; 6])> {
         match self.ports {
             [from, to] => Some(([from.tap, to.tap], from.mac)),
@@ -264,7 +269,7 @@ impl Vm {
         self.model
     }
 
-    /// The guest in words: NIC, kernel, and how it is run.
+    /// Describes the guest: NIC, kernel, and acceleration.
     pub fn describe(&self) -> String {
         let run = match self.acceleration {
             Acceleration::Kvm => "run by KVM",
@@ -273,7 +278,7 @@ impl Vm {
         format!("a guest with {} and Linux {}, {run}", self.model, self.kernel_release)
     }
 
-    /// The generator's interface there, and its address.
+    /// The generator's interface in the namespace, and its address.
     pub fn near_end(&self) -> (String, Ipv4Addr) {
         (tap::NAME.to_owned(), HERE)
     }
@@ -283,23 +288,24 @@ impl Vm {
         self.machine.settle();
     }
 
-    /// The generator's CPU, where QEMU's devices are served on it, too.
+    /// The generator's CPU if QEMU's devices are served on it, too; `None` otherwise.
     pub fn shared_cpu(&self) -> Option<usize> {
         self.machine.shared_cpu()
     }
 
-    /// The CPU on which the guest's CPU does not run; None where this process has one only.
+    /// The CPU on which the guest's CPU does not run; `None` if this process has only one CPU.
     pub fn near_cpu(&self) -> Option<usize> {
         self.machine.near_cpu()
     }
 
-    /// What became of QEMU, and the last lines of QEMU and of the guest's console, for the message of a failure.
+    /// Exit status of QEMU, and the last lines of QEMU and of the guest's console, for an error message.
     pub fn last_words(&mut self) -> String {
         self.machine.last_words()
     }
 }
 
-/// Parameters with blanks between them. A comma is for the kernel between values of one parameter: what has no name belongs to the one before.
+/// Separates parameters by blanks. The kernel reads a comma as a separator of values of one parameter: a part without a
+/// name belongs to the parameter before.
 fn as_kernel_takes(parameters: &str) -> String {
     let words = parameters.split([' ', ',']).filter(|word| !word.is_empty());
     words.fold(String::new(), |mut text, word| {
@@ -314,7 +320,7 @@ fn as_kernel_takes(parameters: &str) -> String {
 mod tests {
     use super::*;
 
-    /// `IntMode=1,RxIntDelay=0` would be two values of IntMode, and the kernel refuses the second.
+    /// The kernel would read `IntMode=1,RxIntDelay=0` as two values of IntMode, and refuse the second.
     #[test]
     fn commas_between_parameters_become_blanks() {
         for (given, taken) in [

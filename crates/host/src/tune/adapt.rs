@@ -1,5 +1,6 @@
-//! A device between interrupts and polling, for `netcliff tune adapt`: the settings that make the two parts ([`Levers`]), what its counters
-//! say ([`Receiver`]), and the one that may adapt it ([`Adapting`]). When to switch is for others.
+//! A device that alternates between interrupts and polling, for `netcliff tune adapt`: the settings of the two modes
+//! ([`Levers`]), its counters ([`Receiver`]), and the right to adapt it ([`Adapting`]). The decision when to switch is
+//! made elsewhere.
 
 use super::{
     Step,
@@ -19,24 +20,24 @@ use std::{fs::OpenOptions, io, os::unix::net::UnixListener, path::PathBuf};
 const REASON: &str = "the load";
 const SOURCE: &str = "docs/how-to/adapt.md";
 
-/// A setting that differs between the parts.
+/// A setting with different values in the two modes.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lever {
     /// What is set.
     pub setting: Setting,
-    /// As people call it.
+    /// Its usual name.
     pub name: String,
-    /// The value before netcliff changed it.
+    /// Value before netcliff changed it.
     pub found: String,
-    /// While packets interrupt.
+    /// Value in interrupt mode.
     pub interrupt: String,
-    /// While they are polled.
+    /// Value in polling mode.
     pub poll: String,
 }
 
 impl Lever {
-    /// The value in a part.
+    /// Value in a mode.
     pub fn value(&self, part: Part) -> &str {
         match part {
             Part::Interrupt => &self.interrupt,
@@ -45,7 +46,7 @@ impl Lever {
     }
 }
 
-/// The settings of a device by part.
+/// The settings of a device in both modes.
 #[derive(Debug, Clone)]
 pub struct Levers {
     levers: Vec<Lever>,
@@ -54,10 +55,10 @@ pub struct Levers {
 }
 
 impl Levers {
-    /// Settings by name for each part; what only one part names has the value as found in the other.
+    /// The settings named for each mode. A setting named for one mode only has its present value in the other.
     ///
     /// # Errors
-    /// The device does not have one of them, or both parts are the same: a sentence.
+    /// The device does not have one of them, or both modes are equal. The error is a sentence.
     pub fn of(nic: &Nic, interrupt: &[Named], poll: &[Named]) -> Result<Self, String> {
         let [quiet, busy] = [named::steps(nic, interrupt)?, named::steps(nic, poll)?];
         let mut levers: Vec<Lever> = Vec::new();
@@ -88,12 +89,13 @@ impl Levers {
         Ok(Self { levers, now })
     }
 
-    /// Each setting with its values.
+    /// All settings with their values.
     pub fn all(&self) -> &[Lever] {
         &self.levers
     }
 
-    /// Why this process may not make one of them, a sentence; `None`: it may, as far as that shows before it is tried.
+    /// Reason, as a sentence, why this process may not change one of them; `None` if it may, as far as it is known
+    /// before trying.
     pub fn not_permitted(&self) -> Option<String> {
         let refused = |path: &PathBuf| {
             let opened = OpenOptions::new().write(true).open(path);
@@ -105,7 +107,7 @@ impl Levers {
         Some(format!("{} may not be set by this user: it takes {right} (sudo netcliff tune adapt ...)", lever.name))
     }
 
-    /// The device with the settings of a part; nothing is changed.
+    /// The description of the device with the settings of a mode; nothing is changed.
     pub fn in_part(&self, nic: &Nic, part: Part) -> Nic {
         let mut nic = nic.clone();
         for lever in &self.levers {
@@ -114,24 +116,24 @@ impl Levers {
         nic
     }
 
-    /// Makes the settings of a part. They are in the session's journal before they are made.
+    /// Makes the settings of a mode. They are recorded in the session's journal before they are made.
     ///
     /// # Errors
-    /// As [`Session::apply_steps`]; all that the session made is then set back.
+    /// See [`Session::apply_steps`]; all that the session made is then restored.
     pub fn switch(&mut self, session: &mut Session, part: Part) -> Result<Vec<Applied>, ApplyError> {
         let step = |(lever, now): (&Lever, &String)| {
             (lever.value(part) != now).then(|| Step::new(lever.setting.clone(), now, lever.value(part), REASON, SOURCE))
         };
         let mut steps: Vec<Step> = self.levers.iter().zip(&self.now).filter_map(step).collect();
         if part == Part::Interrupt {
-            // What is set after a switch of the driver goes before it when a part ends.
+            // A setting that depends on a driver's switch is changed before that switch when a mode ends.
             steps.reverse();
         }
         session.apply_steps(&steps)?;
         let made = |lever: &Lever| session.applied.iter().find(|one| one.setting == lever.setting);
         let mut applied = Vec::new();
         for (lever, now) in self.levers.iter().zip(&mut self.now).filter(|(lever, now)| lever.value(part) != **now) {
-            // A driver rounds; where it was set back to what was found nothing is left of it.
+            // A driver may round a value; after a restore the value found before is in force again.
             let effective = made(lever).map_or(lever.value(part), |one| &one.effective).to_owned();
             applied.push(Applied {
                 setting: lever.setting.clone(),
@@ -146,7 +148,8 @@ impl Levers {
     }
 }
 
-/// Puts a value into what was read of a device, as if it had been set: those that decide between interrupts and polling.
+/// Stores a value in a device's description as if it had been set, for the settings that decide between interrupts and
+/// polling.
 fn imagine(nic: &mut Nic, setting: &Setting, value: &str) {
     let Ok(value) = value.parse::<u32>() else { return };
     match setting {
@@ -172,25 +175,25 @@ fn imagine(nic: &mut Nic, setting: &Setting, value: &str) {
     }
 }
 
-/// What a device has received.
+/// Receive counters of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Packets that reached the host.
     pub packets: u64,
     /// Their bytes, as the driver counts them.
     pub bytes: u64,
-    /// Packets lost before it, for want of room.
+    /// Packets lost before they reached the host, for lack of space.
     pub lost: u64,
 }
 
 impl Counters {
-    /// Mean size of its frames with FCS, which interfaces do not count (bytes); `None` without a packet.
+    /// Mean size of its frames with FCS (bytes), which interfaces do not count; `None` if no packet was received.
     pub fn frame_bytes(&self) -> Option<f64> {
         (self.packets > 0).then(|| self.bytes as f64 / self.packets as f64 + FCS_BYTES)
     }
 }
 
-/// Reads a device's counters, by its number.
+/// Reads a device's counters, by its interface index.
 pub struct Receiver {
     index: u32,
     name: String,
@@ -203,10 +206,10 @@ impl Receiver {
         Self { index: nic.index, name: nic.name.clone(), rtnl: Rtnl::new() }
     }
 
-    /// Its counters now.
+    /// Present values of the counters.
     ///
     /// # Errors
-    /// It was removed, moved away or renamed: a sentence.
+    /// The device was removed, moved away or renamed. The error is a sentence.
     pub fn read(&mut self) -> Result<Counters, String> {
         let name = &self.name;
         let link = self.rtnl.link_at(self.index).map_err(|error| format!("{name} is gone ({error})"))?;
@@ -218,18 +221,18 @@ impl Receiver {
     }
 }
 
-/// The right to adapt a device: one process at a time in its network namespace, whichever user's. The kernel takes it back when the
-/// process ends.
+/// The right to adapt a device: one process at a time, of any user, has it in a network namespace. The kernel releases
+/// it when the process ends.
 #[derive(Debug)]
 pub struct Adapting {
     _name: UnixListener,
 }
 
 impl Adapting {
-    /// Takes it.
+    /// Acquires the right.
     ///
     /// # Errors
-    /// Another process adapts the device: a sentence.
+    /// Another process adapts the device. The error is a sentence.
     pub fn begin(nic: &Nic) -> Result<Self, String> {
         match crate::system::claim(&format!("netcliff-adapt-{}", nic.index)) {
             Ok(name) => Ok(Self { _name: name }),
@@ -272,7 +275,7 @@ mod tests {
         levers.all().iter().map(one).collect()
     }
 
-    /// What one part names has the value as found in the other.
+    /// A setting named for one mode only has its present value in the other.
     #[test]
     fn what_differs_between_the_parts() {
         let deferred = named("gro_flush_timeout=50us napi_defer_hard_irqs=2");

@@ -1,22 +1,22 @@
-//! Which CPU works for which queue: [`plan`], a pure function of a [`Topology`] and the queues.
+//! Assigns CPUs to queues: [`plan`], a pure function of a [`Topology`] and the queues.
 //!
-//! The designs are those of Gasparakis and Waskiewicz (2010), figures 6 to 8, joined with what the paper asks for around
-//! them: the CPUs of the NIC's own node, and neither isolated nor offline ones.
+//! The designs are those of Gasparakis and Waskiewicz (2010), figures 6 to 8, with the paper's further rules: only CPUs
+//! of the NIC's own node, and neither isolated nor offline ones.
 
 use crate::inspect::{Direction, Inspection, Irq, Port};
 use netcliff_core::queues::apart;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where reception and transmit completions of a queue go.
+/// CPUs of a queue's reception and transmit completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Design {
-    /// Both on one CPU, one a core: packets that are forwarded stay in its caches (figure 6).
+    /// Both on one CPU, one queue per core: forwarded packets stay in its caches (figure 6).
     Pairing,
-    /// A queue's reception and transmit completions on different CPUs, each interrupt on one of its own as long as there
-    /// are any: context switches are spread (figure 7).
+    /// A queue's reception and transmit completions on different CPUs, each interrupt on a CPU of its own while there
+    /// are enough: context switches are spread (figure 7).
     Spread,
     /// Reception on a core's first thread, transmit completions on its sibling (figure 8).
     Smt,
@@ -26,7 +26,7 @@ impl Design {
     /// All of them.
     pub const ALL: [Design; 3] = [Design::Pairing, Design::Spread, Design::Smt];
 
-    /// The name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         netcliff_core::Choice::name(self)
     }
@@ -40,12 +40,12 @@ impl netcliff_core::Choice for Design {
     ];
 }
 
-/// What the planner has to know of a machine.
+/// Properties of a machine that the planner needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
     /// CPUs that may be used: online, not isolated.
     pub usable: BTreeSet<u32>,
-    /// Cores: the CPUs (threads) of each, in the kernel's order; a CPU in none is a core by itself.
+    /// Threads (CPUs) of each core, in the kernel's order; a CPU that is in no core is a core by itself.
     pub cores: Vec<Vec<u32>>,
     /// CPUs of each NUMA node.
     pub nodes: BTreeMap<u32, Vec<u32>>,
@@ -58,9 +58,10 @@ pub struct Queues {
     pub receive: u32,
     /// Transmit queues.
     pub transmit: u32,
-    /// Node of the device.
+    /// NUMA node of the device; `None` if unknown.
     pub node: Option<u32>,
-    /// Number of cores that other devices of the node were given before: queue 0 goes to the core after them, or to the first again.
+    /// Number of cores of the node assigned to earlier devices: queue 0 goes to the core after them, and to the first
+    /// core again after the last.
     pub after: u32,
 }
 
@@ -68,14 +69,14 @@ pub struct Queues {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Assignment {
-    /// Of receive queue 0, 1, ...
+    /// CPU of receive queue 0, 1, ...
     pub receive: Vec<u32>,
-    /// Of transmit queue 0, 1, ...
+    /// CPU of transmit queue 0, 1, ...
     pub transmit: Vec<u32>,
 }
 
 impl Topology {
-    /// Of an inspected host.
+    /// Topology of an inspected host.
     pub fn of(inspection: &Inspection) -> Topology {
         let nodes = inspection.host.cpu.numa_nodes.keys().map(|node| (*node, inspection.node_cpus(*node)));
         Topology {
@@ -85,7 +86,8 @@ impl Topology {
         }
     }
 
-    /// The usable threads of each core that has any, cores near the device only if that leaves any; by first thread.
+    /// Usable threads of each core that has any, ordered by first thread. Cores near the device only, unless none of
+    /// those is usable.
     fn near(&self, node: Option<u32>) -> Vec<Vec<u32>> {
         let near: BTreeSet<u32> = node.and_then(|node| self.nodes.get(&node)).into_iter().flatten().copied().collect();
         let local: BTreeSet<u32> = self.usable.intersection(&near).copied().collect();
@@ -103,12 +105,12 @@ impl Topology {
     }
 }
 
-/// Places every queue on a usable CPU; nothing only where no CPU is usable.
+/// Assigns every queue to a usable CPU; assigns nothing only if no CPU is usable.
 pub fn plan(topology: &Topology, queues: Queues, design: Design) -> Assignment {
     let mut cores = topology.near(queues.node);
     let turn = queues.after as usize % cores.len().max(1);
     cores.rotate_left(turn);
-    // First threads of all cores, then second ones: a core is shared only when all have work.
+    // First threads of all cores come before second threads, so that a core is shared only after all cores have work.
     let deepest = cores.iter().map(Vec::len).max().unwrap_or(0);
     let threads: Vec<u32> =
         (0..deepest).flat_map(|n| cores.iter().filter_map(move |core| core.get(n).copied())).collect();
@@ -133,8 +135,8 @@ pub fn plan(topology: &Topology, queues: Queues, design: Design) -> Assignment {
     Assignment { receive, transmit }
 }
 
-/// The CPU for each queue interrupt of a port; `after`: number of cores of its node that other ports were given before. An interrupt for
-/// both directions goes where its queue receives.
+/// CPU of each queue interrupt of a port. `after`: number of cores of its node assigned to earlier ports. An interrupt
+/// for both directions goes to the CPU of its queue's reception.
 pub fn interrupts(inspection: &Inspection, port: &Port, design: Design, after: u32) -> Vec<(u32, u32)> {
     let irqs: Vec<&Irq> = port.queue_irqs().collect();
     let counted = |transmit: bool| {

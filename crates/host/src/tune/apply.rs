@@ -1,7 +1,7 @@
-//! Making a plan's settings, and taking them back: [`apply`], [`undo`].
+//! Applies a plan's settings and undoes them: [`apply`], [`undo`].
 //!
-//! Each change is in the journal before it is made. A step that fails rolls all back; a run that dies is rolled back by the
-//! next start; only when all steps are made the journal is kept for [`undo`].
+//! Each change is recorded in the journal before it is made. If a step fails, all are rolled back; a run that dies is
+//! rolled back by the next start. Only after all steps have succeeded is the journal stored for [`undo`].
 
 use super::{Plan, Step, Wish, at_risk, plan};
 use crate::{
@@ -18,34 +18,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A link that a change took down has come up again after this: negotiation over copper takes 2 to 5 s, training at 10 Gbit/s and
+/// Longest wait for a link that a change took down: negotiation over copper takes 2 to 5 s, training at 10 Gbit/s and
 /// more up to 8.
 const CARRIER_TIME: Duration = Duration::from_secs(10);
 
-/// What became of a step.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Applied {
-    /// What was set.
+    /// The setting.
     pub setting: Setting,
-    /// As people call it.
+    /// Its usual name.
     pub name: String,
     /// The value before.
     pub before: String,
-    /// The value asked for.
+    /// Requested value.
     pub requested: String,
-    /// The value that was read back: some drivers round.
+    /// Value read back: some drivers round.
     pub effective: String,
 }
 
 impl Applied {
-    /// The kernel or the driver made another value of it.
+    /// Whether the kernel or the driver chose another value than requested.
     pub fn differs(&self) -> bool {
         !setting::same(&self.requested, &self.effective)
     }
 }
 
-/// Why a plan could not be applied. All that had been set was set back, unless `undone` says otherwise.
+/// Why a plan could not be applied. All settings made were restored, unless `undone` says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// The journal cannot be written.
@@ -54,27 +54,27 @@ pub enum ApplyError {
     /// A step failed.
     #[error("{name} could not be set to {}: {source}{}; {}", in_short(.new), hint(.source, .setting), told(.undone))]
     Step {
-        /// What was to be set.
+        /// The setting.
         setting: Box<Setting>,
-        /// As people call it.
+        /// Its usual name.
         name: String,
-        /// To what.
+        /// Requested value.
         new: String,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
-        /// What became of the steps before it.
+        /// Results of undoing the steps before it.
         undone: Vec<UndoOutcome>,
     },
-    /// The host is not as it was when the plan was made.
+    /// The host's setting has changed since the plan was made.
     #[error("{name} is {}, and was {} when the plan was made: make a new plan; {}", in_short(.is), in_short(.was), told(.undone))]
     Changed {
-        /// What was to be set.
+        /// Name of the setting.
         name: String,
-        /// Its value.
+        /// Present value.
         is: String,
-        /// The value in the plan.
+        /// Value in the plan.
         was: String,
-        /// What became of the steps before it.
+        /// Results of undoing the steps before it.
         undone: Vec<UndoOutcome>,
     },
     /// A link that was up did not come back.
@@ -82,23 +82,23 @@ pub enum ApplyError {
     NoCarrier {
         /// The interface.
         interface: String,
-        /// How long it was waited for.
+        /// Time of waiting.
         after: Duration,
-        /// What became of the settings.
+        /// Results of undoing the settings.
         undone: Vec<UndoOutcome>,
     },
-    /// What is to be set on the new queues could not be planned.
+    /// Settings of the new queues could not be planned.
     #[error("the channels were changed, and the host could not be looked at again: {reason}; {}", told(.undone))]
     Look {
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// What became of the settings.
+        /// Results of undoing the settings.
         undone: Vec<UndoOutcome>,
     },
 }
 
 fn hint(source: &io::Error, setting: &Setting) -> String {
-    // Netlink gives its own words, but the kernel's number with them.
+    // Netlink errors have their own text and the kernel's number.
     match source.kind() == io::ErrorKind::PermissionDenied || source.raw_os_error() == Some(libc::EPERM) {
         true => format!(" (it takes {}: sudo netcliff tune apply ...)", setting.right()),
         false => String::new(),
@@ -121,27 +121,27 @@ fn told(undone: &[UndoOutcome]) -> String {
     }
 }
 
-/// Settings that have been made and are not yet to stay: the one owner of changes to devices. Dropping it sets them back, as the journal
+/// Settings made and not yet permanent; all changes of devices go through it. Dropping it restores them, as the journal
 /// does.
 #[derive(Debug)]
 pub struct Session {
-    /// None: nothing is made. A journal whose changes are undone has no file any more, so each start has its own.
+    /// `None` if nothing has been changed. Each session starts a new journal, as the file of an undone one is removed.
     journal: Option<Journal>,
     lock: HostLock,
-    /// What has been made, in order.
+    /// Results of the steps so far, in order.
     pub applied: Vec<Applied>,
-    /// Interfaces that were touched and had a carrier before.
+    /// Changed interfaces that had a carrier before.
     carriers: BTreeSet<String>,
-    /// Interfaces whose queues' settings are written down.
+    /// Interfaces whose queue settings are recorded.
     at_risk: BTreeSet<String>,
-    /// Interfaces whose coalescing is written down.
+    /// Interfaces whose coalescing is recorded.
     coalescing_at_risk: BTreeSet<String>,
-    /// A carrier that was there before is waited for so long.
+    /// Longest wait for a carrier that was present before.
     pub carrier_time: Duration,
 }
 
 impl Session {
-    /// Nothing made yet.
+    /// A session without changes.
     pub fn new(lock: &HostLock) -> Session {
         Session {
             journal: None,
@@ -154,10 +154,10 @@ impl Session {
         }
     }
 
-    /// Makes a plan's steps; where they changed channels, then also what is wanted of the queues as they are now.
+    /// Applies a plan's steps. If they changed channels, also plans and applies the settings of the new queues.
     ///
     /// # Errors
-    /// As [`Session::apply`]; the host cannot be read again.
+    /// See [`Session::apply`]; the host cannot be read again.
     pub fn apply_wish(&mut self, plan: &Plan, wish: &Wish) -> Result<(), ApplyError> {
         self.apply(plan)?;
         if !plan.changes_channels() {
@@ -167,7 +167,7 @@ impl Session {
         let look = || Inspection::of_this_host(Duration::ZERO).map_err(|error| error.to_string());
         match look().and_then(|host| plan::plan(&host, &settled).map_err(|error| error.to_string())) {
             Ok(mut next) => {
-                // Settings requested already: the driver has made of them what it can.
+                // Settings requested before are not repeated: the driver already chose its value for them.
                 next.steps.retain(|step| !self.applied.iter().any(|one| one.setting == step.setting));
                 self.apply(&next)
             }
@@ -175,18 +175,19 @@ impl Session {
         }
     }
 
-    /// Makes a plan's steps, in order. When one fails, or a link stays down, all that this session made is set back.
+    /// Applies a plan's steps, in order. If a step fails, or a link stays down, all that this session changed is
+    /// restored.
     ///
     /// # Errors
-    /// The step that failed, and what became of the others.
+    /// The step that failed, and the results of undoing the others.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), ApplyError> {
         self.apply_steps(&plan.steps)
     }
 
-    /// The same of steps.
+    /// Applies steps, see [`Session::apply`].
     ///
     /// # Errors
-    /// As [`Session::apply`].
+    /// See [`Session::apply`].
     pub fn apply_steps(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
         for step in steps {
             match self.make(step) {
@@ -209,14 +210,14 @@ impl Session {
         if let Some(interface) = self.missing_carrier() {
             return Err(ApplyError::NoCarrier { interface, after: self.carrier_time, undone: self.set_back() });
         }
-        // A later step may have moved what an earlier one set.
+        // A later step may have changed the value of an earlier one.
         for one in &mut self.applied {
             one.effective = one.setting.read().unwrap_or_else(|_| one.effective.clone());
         }
         Ok(())
     }
 
-    /// Notes what was made; of a setting that is made again, its value before the first time.
+    /// Stores a result; a setting made twice keeps its value before the first time.
     fn note(&mut self, applied: Applied) {
         match self.applied.iter_mut().find(|one| one.setting == applied.setting) {
             Some(one) => *one = Applied { before: std::mem::take(&mut one.before), ..applied },
@@ -224,7 +225,8 @@ impl Session {
         }
     }
 
-    /// An interface that had a carrier and does not get it back; drivers take the link down for many settings.
+    /// An interface that lost its carrier and does not get it back; `None` if all are up. Drivers take the link down
+    /// for many settings.
     fn missing_carrier(&self) -> Option<String> {
         let deadline = Instant::now() + self.carrier_time;
         let is_down = |interface: &&String| Rtnl::new().link(interface).is_ok_and(|link| !link.has_carrier());
@@ -237,7 +239,7 @@ impl Session {
         }
     }
 
-    /// Records what a step may reset beside what it sets, and whether there is a link to lose.
+    /// Records what a step may reset in addition to its own setting, and whether the interface has a carrier to lose.
     fn foresee(&mut self, setting: &Setting) -> Result<(), Failed> {
         let link = setting.interface().and_then(|interface| Rtnl::new().link(interface).ok());
         if let Some(link) = link.filter(|link| link.has_carrier()) {
@@ -262,8 +264,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets a value, after the one before it is in the journal, with what the change may move; of several changes of a setting the
-    /// first value counts. All changes of a device come through here.
+    /// Sets a value after recording the previous one, and settings that the change may reset, in the journal. Of
+    /// several changes of a setting the first previous value counts. All changes of a device go through here.
     pub(crate) fn change(&mut self, setting: &Setting, before: &str, new: &str) -> Result<(), Failed> {
         let of_it =
             |change: &Change| matches!(change, Change::SettingChanged { setting: changed, .. } if changed == setting);
@@ -294,7 +296,7 @@ impl Session {
         Ok(Some(Applied { setting: setting.clone(), name, before, requested, effective }))
     }
 
-    /// Sets everything back without waiting for the links.
+    /// Restores everything without waiting for the links.
     pub(crate) fn undo(&mut self) -> Vec<UndoOutcome> {
         self.applied.clear();
         self.at_risk.clear();
@@ -302,12 +304,12 @@ impl Session {
         self.journal.take().map(|mut journal| journal.undo_all()).unwrap_or_default()
     }
 
-    /// Whether nothing has been changed, or all is set back.
+    /// Whether nothing has been changed, or everything has been restored.
     pub(crate) fn is_untouched(&self) -> bool {
         self.journal.is_none()
     }
 
-    /// Sets everything back, and waits for the links.
+    /// Restores everything and waits for the links.
     pub fn set_back(&mut self) -> Vec<UndoOutcome> {
         let undone = self.undo();
         if let Some(interface) = self.missing_carrier() {
@@ -317,10 +319,10 @@ impl Session {
         undone
     }
 
-    /// The settings stay until [`undo`].
+    /// Keeps the settings in force until [`undo`].
     ///
     /// # Errors
-    /// When the journal cannot be moved to where it is kept; the settings are then set back.
+    /// The journal cannot be moved to its permanent place; the settings are then restored.
     pub fn keep(self) -> Result<Vec<Applied>, JournalError> {
         let Session { journal, lock, applied, .. } = self;
         if let Some(journal) = journal {
@@ -334,9 +336,9 @@ impl Session {
 pub(crate) enum Failed {
     /// The kernel or the driver refused it.
     Io(io::Error),
-    /// It could not be written down.
+    /// It could not be recorded in the journal.
     Journal(JournalError),
-    /// The setting has another value than the plan says.
+    /// The setting has another value than in the plan.
     Changed(String),
 }
 
@@ -346,20 +348,20 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Makes a plan's settings, to stay.
+/// Applies a plan's settings permanently, until [`undo`].
 ///
 /// # Errors
-/// As [`Session::apply`] and [`Session::keep`].
+/// See [`Session::apply`] and [`Session::keep`].
 pub fn apply(lock: &HostLock, plan: &Plan) -> Result<Vec<Applied>, ApplyError> {
     let mut session = Session::new(lock);
     session.apply(plan)?;
     Ok(session.keep()?)
 }
 
-/// Sets back what was applied to stay, newest first.
+/// Restores permanently applied settings, newest first.
 ///
 /// # Errors
-/// When the state directory cannot be read; what could not be set back is in the report and stays in the journal.
+/// The state directory cannot be read. Settings that could not be restored are in the report and stay in the journal.
 pub fn undo(lock: &HostLock) -> Result<ReplayReport, JournalError> {
     journal::undo_kept(lock.state())
 }

@@ -1,7 +1,7 @@
-//! Settings of a device by their names, for a while: [`Wanted`] is one, [`steps`] how they are made, [`Held`] keeps them until it is
-//! dropped.
+//! Settings of a device by name, for the time of a measurement: [`Wanted`] is one, [`steps`] plans the changes,
+//! [`Held`] keeps them in force until it is dropped.
 //!
-//! The names are those of ethtool and sysfs, as experiments have them.
+//! The names are those of ethtool and sysfs, as in experiment files.
 
 use super::{
     Step,
@@ -30,12 +30,12 @@ use std::{
 const OPERSTATE_UP: u8 = 6;
 const REASON: &str = "a check";
 
-/// What can be set.
+/// A setting of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKey {
-    /// Interrupt coalescing of reception.
+    /// Interrupt coalescing on receive.
     Coalesce(Coalesce),
-    /// An offload of reception.
+    /// An offload on receive.
     Feature(Feature),
     /// Slots of the receive ring.
     RxRing,
@@ -46,7 +46,8 @@ pub enum DeviceKey {
 }
 
 impl DeviceKey {
-    /// All of them. What an earlier one resets comes later: rings make queues anew, `adaptive-rx` chooses the figures of coalescing.
+    /// All keys. A setting that another one resets comes after it: rings recreate queues, `adaptive-rx` chooses the
+    /// values of coalescing.
     pub const ALL: [Self; 14] = {
         let [adaptive, usecs, frames] = Coalesce::DIRECTIONS[0];
         [
@@ -78,12 +79,13 @@ impl DeviceKey {
         }
     }
 
-    /// The one of this name.
+    /// The key with this name; `None` if no key has it.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// One value: `on` or `off` of a switch, a time of `gro_flush_timeout` and `irq-suspend-timeout`, a number of the others (microseconds of `rx-usecs`).
+    /// Parses a value: `on` or `off` for a switch, a time for `gro_flush_timeout` and `irq-suspend-timeout`, a number
+    /// for the others (microseconds for `rx-usecs`).
     ///
     /// # Errors
     /// The text with the accepted form.
@@ -124,7 +126,7 @@ impl DeviceKey {
         }
     }
 
-    /// The value in force as people write it, of one that a kernel's file or answer has.
+    /// Formats the kernel's value as users write it.
     fn in_words(self, value: &str) -> String {
         match (self, value.parse::<u64>()) {
             (_, Ok(value @ (0 | 1))) if self.is_switch() => if value == 1 { "on" } else { "off" }.to_owned(),
@@ -135,7 +137,7 @@ impl DeviceKey {
         }
     }
 
-    /// What sets it on a device, with the values in force.
+    /// The settings that implement it on a device, with their present values.
     fn settings(self, nic: &Nic) -> Result<Vec<(Setting, String)>, String> {
         let (group, key, topic) = match self {
             Self::Coalesce(what) => (Group::Coalesce, what.kernel_name(), "coalesce"),
@@ -161,7 +163,7 @@ impl DeviceKey {
     }
 }
 
-/// A setting and the value that is wanted: 1 or 0 of a switch, nanoseconds of `gro_flush_timeout`.
+/// A setting and its wanted value: 1 or 0 for a switch, nanoseconds for `gro_flush_timeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// What is set.
@@ -171,7 +173,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The value as the setting takes it.
+    /// The value in the text form of the setting.
     fn text(self) -> String {
         match (self.key, self.value) {
             (DeviceKey::Feature(_) | DeviceKey::Pause(_), 0) => "off".to_owned(),
@@ -181,11 +183,11 @@ impl Wanted {
     }
 }
 
-/// What makes a device have these settings, in order. A figure of coalescing takes `adaptive-rx` off first, which would choose it, and a
-/// direction of flow control its negotiation.
+/// Steps that give a device these settings, in order. A value of coalescing switches `adaptive-rx` off first, which
+/// would choose the value itself, and a direction of flow control its negotiation.
 ///
 /// # Errors
-/// Why the device cannot have one, as far as that shows before it is tried.
+/// Why the device cannot have one of them, as far as it is known before trying.
 pub fn steps(nic: &Nic, wanted: &[Wanted]) -> Result<Vec<Step>, String> {
     let adaptive = DeviceKey::Coalesce(Coalesce::AdaptiveRx);
     let asked = |key: DeviceKey| wanted.iter().find(|one| one.key == key).copied();
@@ -194,7 +196,7 @@ pub fn steps(nic: &Nic, wanted: &[Wanted]) -> Result<Vec<Step>, String> {
         && asked(adaptive).is_none()
         && nic.coalesce.get("adaptive-rx") == Some(&1);
     let adaptive_off = implied.then_some(Wanted { key: adaptive, value: 0 });
-    // The negotiation would choose what is obeyed and sent.
+    // Negotiation would choose which pause frames are obeyed and sent.
     let negotiation = DeviceKey::Pause(Pause::Autoneg);
     let directions = [Pause::Receive, Pause::Transmit].map(DeviceKey::Pause);
     let negotiated = directions.into_iter().any(|key| asked(key).is_some())
@@ -216,7 +218,7 @@ pub fn steps(nic: &Nic, wanted: &[Wanted]) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// What became of a setting.
+/// Result of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// Its name.
@@ -225,11 +227,11 @@ pub struct Made {
     pub found: String,
     /// The value wanted.
     pub requested: String,
-    /// The value read back: drivers round.
+    /// Value read back: drivers round.
     pub effective: String,
 }
 
-/// Why a device does not have the settings that are wanted. It is as it was found.
+/// Why a device could not get the wanted settings. Its previous settings are in force.
 #[derive(Debug, thiserror::Error)]
 pub enum HeldError {
     /// It cannot be read.
@@ -240,16 +242,16 @@ pub enum HeldError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// It does not have one of them.
+    /// The device does not have one of the settings.
     #[error("{0}")]
     Lacks(String),
-    /// The kernel or the driver refuses one, or the link does not come back.
+    /// The kernel or the driver refuses a setting, or the link does not come back.
     #[error(transparent)]
     Refused(#[from] ApplyError),
 }
 
-/// A device with settings that are set back when this is dropped. They are in the undo journal: if the process dies, the next start
-/// sets them back.
+/// A device whose settings are restored when this is dropped. They are in the undo journal: if the process dies, the
+/// next start restores them.
 #[derive(Debug)]
 pub struct Held {
     interface: String,
@@ -259,7 +261,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Sets them, and waits for the link that a driver takes down for it.
+    /// Makes the settings, and waits for a link that the driver took down.
     ///
     /// # Errors
     /// See [`HeldError`].
@@ -283,12 +285,12 @@ impl Held {
         Some(Made { name: one.key.name(), found, requested, effective })
     }
 
-    /// What was set, in the order in which it was wanted.
+    /// Results of the settings, in the requested order.
     pub fn settings(&self) -> &[Made] {
         &self.made
     }
 
-    /// The kernel reports the link as usable up to a second after its carrier.
+    /// Waits for the operational state `up`, which the kernel reports up to a second after the carrier.
     fn wait_until_up(&self, longest: Duration) -> bool {
         let deadline = Instant::now() + longest;
         let is_up = || Rtnl::new().link(&self.interface).is_ok_and(|link| link.operstate == Some(OPERSTATE_UP));
@@ -301,7 +303,7 @@ impl Held {
         true
     }
 
-    /// Sets all back and waits for the link; returns what could not be, in sentences.
+    /// Restores all settings and waits for the link; returns a sentence for each setting that could not be restored.
     pub fn set_back(&mut self) -> Vec<String> {
         let changed = !self.session.applied.is_empty();
         let outcomes = self.session.set_back();
@@ -326,7 +328,7 @@ impl Drop for Held {
 }
 
 impl Made {
-    /// The kernel or the driver made another value of it.
+    /// Whether the kernel or the driver chose another value than requested.
     pub fn differs(&self) -> bool {
         !setting::same(&self.requested, &self.effective)
     }

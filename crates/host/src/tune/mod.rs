@@ -1,6 +1,6 @@
-//! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]) and where their packets are worked on ([`work`]), setting it with undo
-//! ([`apply`]) or for good ([`permanent`]); settings of a device by name ([`device`], [`named`]); a
-//! device between interrupts and polling ([`adapt`]).
+//! Settings that serve an objective: which values ([`plan()`]), which CPUs for queues ([`affinity`]) and their packets
+//! ([`work`]), applying them with undo ([`apply`]) or permanently ([`permanent`]); settings of a device by name
+//! ([`device`], [`named`]); a device that alternates between interrupts and polling ([`adapt`]).
 
 pub mod adapt;
 pub mod affinity;
@@ -14,8 +14,8 @@ pub mod work;
 pub use plan::{Plan, PlanError, Step, Wish, plan};
 
 mod at_risk {
-    //! What a device's settings lose when its queues are made anew, as a change of channels or rings does: the driver deals the RSS
-    //! table and places interrupts as it likes, and queues that come new know nothing of RPS, XPS or their NAPI instance's settings.
+    //! Settings that a device loses when its queues are recreated by a change of channels or rings: the driver resets
+    //! the RSS table and the interrupts' CPUs, and new queues have default RPS, XPS and NAPI settings.
 
     use crate::{
         inspect::interrupts,
@@ -25,10 +25,10 @@ mod at_risk {
     use netcliff_core::experiment::Coalesce;
     use std::{collections::BTreeMap, io, path::Path};
 
-    /// Settings of an interface's queues, each with the value in force; what the driver does not report is left out.
+    /// Settings of an interface's queues with their present values; those that the driver does not report are omitted.
     ///
     /// # Errors
-    /// When there is no such interface in the thread's namespace, or interrupts cannot be read.
+    /// There is no such interface in the thread's namespace, or interrupts cannot be read.
     pub(super) fn of(interface: &str) -> io::Result<Vec<(Setting, String)>> {
         let nic = nic::read(interface, Path::new("/sys"))?;
         let owned = || interface.to_owned();
@@ -56,10 +56,11 @@ mod at_risk {
         Ok(found)
     }
 
-    /// Figures of coalescing that the driver may choose by itself while `adaptive-rx` or `adaptive-tx` is on, and leave changed.
+    /// Values of coalescing that the driver may change while `adaptive-rx` or `adaptive-tx` is on, and does not
+    /// restore.
     ///
     /// # Errors
-    /// When there is no such interface in the thread's namespace.
+    /// There is no such interface in the thread's namespace.
     pub(super) fn coalescing(interface: &str) -> io::Result<Vec<(Setting, String)>> {
         let of = |key: &str| Setting::Ethtool {
             interface: interface.to_owned(),
@@ -71,7 +72,7 @@ mod at_risk {
         Ok(figures.map(|(name, value)| (of(name), value.to_string())).chain(of_each_queue(&nic)).collect())
     }
 
-    /// Figures that single queues have: those of the device are set for all of them.
+    /// Values of single queues: a value set for the device overwrites them.
     fn of_each_queue(nic: &Nic) -> Vec<(Setting, String)> {
         let of =
             |queue: u32, key: &str| Setting::QueueCoalesce { interface: nic.name.clone(), queue, key: key.to_owned() };
@@ -82,7 +83,7 @@ mod at_risk {
         (0..).zip(&nic.queue_coalesce).flat_map(figures).collect()
     }
 
-    /// Figures of coalescing that the driver does not choose by itself.
+    /// Values of coalescing that the driver does not change by itself.
     pub(super) fn own_coalescing(figures: &BTreeMap<String, u32>) -> Vec<(&'static str, u32)> {
         let is_off = |switch: Coalesce| figures.get(switch.kernel_name()).is_none_or(|on| *on == 0);
         let own = Coalesce::DIRECTIONS.into_iter().filter(|[switch, ..]| is_off(*switch));
@@ -94,7 +95,7 @@ mod at_risk {
     mod tests {
         use super::*;
 
-        /// What a switch may have moved is written down; what the driver chose before is its own.
+        /// Values that a switch may have changed are recorded; values that the driver chose before are not.
         #[test]
         fn figures_that_a_driver_may_move_are_known() {
             let own = |figures: &[(&str, u32)]| {

@@ -1,4 +1,5 @@
-//! Settings of a device by name, as `netcliff tune set KEY=VALUE` takes them: [`Named`] is one, [`steps`] makes them of a device.
+//! Settings of a device by name, as in `netcliff tune set KEY=VALUE`: [`Named`] is one, [`steps`] plans the changes of
+//! a device.
 
 use super::{
     Step,
@@ -16,36 +17,36 @@ use std::str::FromStr;
 
 const REASON: &str = "as wanted";
 const SOURCE: &str = "docs/tune.md, tune set";
-/// The switch of ethtool that flow rules work by.
+/// The ethtool switch that enables flow rules.
 const RULES_SWITCH: &str = "rx-ntuple-filter";
 
-/// A setting and the value that is wanted.
+/// A setting and its wanted value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
-    /// One of those that a check of `find` sets, too.
+    /// A setting that a check of `find` can make, too.
     Device(Wanted),
-    /// A figure or switch of transmit coalescing.
+    /// A value or switch of transmit coalescing.
     Transmit(Coalesce, u32),
-    /// A figure or switch of coalescing of one queue.
+    /// A value or switch of coalescing of one queue.
     Queue(u32, Coalesce, u32),
-    /// Headers of TCP in buffers of their own.
+    /// Header split.
     HeaderSplit(bool),
     /// Header fields that RSS hashes of a kind of packets.
     Hash(String, HashFields),
     /// The key of the RSS hash, hexadecimal.
     RssKey(String),
-    /// Packets of a kind to a port go to a queue; None: where RSS puts them.
+    /// Packets of a flow type to a destination port go to this queue; `None`: to the queue that RSS chooses.
     Steer {
-        /// Kind such as `udp4`.
+        /// Flow type such as `udp4`.
         flow: String,
         /// Destination port.
         port: u16,
-        /// The receive queue.
+        /// The receive queue; `None` removes the rule.
         queue: Option<u32>,
     },
 }
 
-/// The accepted form.
+/// Describes the accepted form.
 fn form() -> String {
     let device = DeviceKey::ALL.map(DeviceKey::name).join(", ");
     let transmit = Coalesce::DIRECTIONS[1].map(Coalesce::kernel_name).join(", ");
@@ -114,13 +115,13 @@ fn is_flow(name: &str) -> bool {
     classify::FLOWS.iter().any(|(known, _)| *known == name)
 }
 
-/// A key as the kernel's answer has it.
+/// Formats a hash key as the kernel reports it.
 fn plain_key(text: &str) -> String {
     text.to_ascii_lowercase().replace(':', "")
 }
 
 impl Named {
-    /// What is set, without its value; of two of a name the later would replace the earlier.
+    /// Name of the setting without its value; of two settings with one name the later would replace the earlier.
     fn name(&self) -> String {
         match self {
             Self::Device(wanted) => wanted.key.name().to_owned(),
@@ -134,11 +135,11 @@ impl Named {
     }
 }
 
-/// What makes a device have these settings, in order: what an earlier one resets comes later. A value that is in force already needs
-/// no step.
+/// Steps that give a device these settings, in order: a setting that another one resets comes after it. A value already
+/// in force needs no step.
 ///
 /// # Errors
-/// Why the device cannot have one, as far as that shows before it is tried.
+/// Why the device cannot have one of them, as far as it is known before trying.
 pub fn steps(nic: &Nic, wanted: &[Named]) -> Result<Vec<Step>, String> {
     for (at, one) in wanted.iter().enumerate() {
         if wanted[..at].iter().any(|other| other.name() == one.name()) {
@@ -164,8 +165,8 @@ pub fn steps(nic: &Nic, wanted: &[Named]) -> Result<Vec<Step>, String> {
     Ok(planned)
 }
 
-/// Place among those that are set after what [`device::steps`] sets: switches of coalescing before their figures, queues after the
-/// device.
+/// Rank among the settings made after those of [`device::steps`]: switches of coalescing before values, queues after
+/// the device. `None` if [`device::steps`] makes it.
 fn rank(one: &Named) -> Option<u8> {
     match one {
         Named::Device(_) | Named::HeaderSplit(_) => None,
@@ -179,7 +180,7 @@ fn step(setting: Setting, old: &str, new: &str) -> Step {
     Step::new(setting, old, new, REASON, SOURCE)
 }
 
-/// Why a device does not have a setting.
+/// Describes why a device does not have a setting.
 fn lacks(nic: &Nic, what: &str, topic: &str) -> String {
     let driver = nic.driver.as_deref().or(nic.kind.as_deref()).map_or(String::new(), |name| format!(", {name},"));
     let why = nic.missing.get(topic).map_or(String::new(), |why| format!(" ({why})"));
@@ -255,7 +256,8 @@ fn of_queue(nic: &Nic, queue: u32, what: Coalesce, value: u32, all: &[Named]) ->
     Ok(steps)
 }
 
-/// A rule at a place that is free, or in place of the one for the same packets; the device's switch for rules before it.
+/// Steps for a rule at a free location, or in place of the rule for the same packets, after the device's switch for
+/// rules.
 fn steer(nic: &Nic, flow: &str, port: u16, queue: Option<u32>) -> Result<Vec<Step>, String> {
     let places = nic.flow_rule_places.filter(|_| nic.ntuple_rules.is_some());
     let Some(places) = places else { return Err(lacks(nic, "flow rules (ntuple)", "ntuple")) };
@@ -300,7 +302,7 @@ mod tests {
         values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
-    /// A device that has it all, as ice does.
+    /// A device with all of these settings, like ice.
     fn ice() -> Nic {
         Nic {
             name: "eth0".into(),

@@ -1,8 +1,9 @@
-//! A plan as files that outlive a reboot: a shell script, [`sysctl_d`], [`udev`] rules, a [`tuned`] profile. All pure.
+//! A plan as files that survive a reboot: a shell script, [`sysctl_d`], [`udev`] rules, a [`tuned`] profile. All
+//! functions are pure.
 //!
-//! The kernel numbers interrupts anew at each boot, so the files name them as their driver does. What a kind of file cannot
-//! hold is said in it ([`File::left_out`]) instead of being lost; so is a name or a value that would be read as more than itself
-//! there. All text goes through [`netcliff_core::quote`].
+//! The kernel renumbers interrupts at each boot, so the files name them as their driver does. A file lists the settings
+//! that its format cannot express ([`File::left_out`]), and names or values that would be misread in it. All text is
+//! quoted by [`netcliff_core::quote`].
 
 use super::{Plan, Step};
 use crate::{
@@ -12,28 +13,30 @@ use crate::{
 use netcliff_core::quote::{ini, one_line, shell, udev as udev_word};
 use std::{collections::BTreeMap, path::Path};
 
-/// A file and what it could not hold.
+/// A file, and the settings that it cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// The text, which names what is left out in comments.
+    /// The text; comments in it name the omitted settings.
     pub text: String,
-    /// Settings of the plan that are not in it, by name.
+    /// Names of the plan's settings that it omits.
     pub left_out: Vec<String>,
 }
 
-/// A profile for tuned: the directory of its name has to hold both files.
+/// A profile for tuned: both files belong into the directory with the profile's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// `tuned.conf`.
     pub conf: String,
-    /// [`TUNED_SCRIPT`]: what tuned has no plugin for; it takes `start`, `stop` or `verify`. None: it has one for all.
+    /// [`TUNED_SCRIPT`]: settings for which tuned has no plugin; it accepts `start`, `stop` or `verify`. `None` if
+    /// plugins express all settings.
     pub script: Option<String>,
 }
 
 /// Name of the script of a [`Profile`].
 pub const TUNED_SCRIPT: &str = "netcliff.sh";
 
-/// Sets CPUs for the interrupts of a name; where the name is not there (device closed, driver gone) it says so and fails.
+/// Shell function that sets the CPUs of the interrupts with a name; if no interrupt has the name (device closed, driver
+/// unloaded) it prints that and fails.
 const INTERRUPT_FUNCTION: &str = r#"# irq NAME CPUS: the interrupt that the driver calls NAME, whatever its number is at this boot.
 irq() {
     numbers=$(name="$1" awk '$NF "" == ENVIRON["name"] { sub(":", "", $1); print $1 }' /proc/interrupts)
@@ -75,9 +78,9 @@ pub fn sysctl_d(plan: &Plan) -> File {
     finish(text, &others)
 }
 
-/// Rules for /etc/udev/rules.d (udev(7)): interfaces are set when they appear, CPUs at boot.
+/// Rules for /etc/udev/rules.d (udev(7)): interfaces are configured when they appear, CPUs at boot.
 ///
-/// An interface is matched by the bus address of its device, which renaming does not change; one without (a software link) by
+/// A rule matches an interface by the bus address of its device, which renaming does not change, and a software link by
 /// its name.
 pub fn udev(plan: &Plan, inspection: &Inspection) -> File {
     let mut text =
@@ -92,7 +95,7 @@ pub fn udev(plan: &Plan, inspection: &Inspection) -> File {
     finish(text, &others)
 }
 
-/// A profile for tuned(8), which sets back when another profile is chosen.
+/// A profile for tuned(8), which restores settings when another profile is chosen.
 pub fn tuned(plan: &Plan, inspection: &Inspection) -> Profile {
     let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     let mut own = Vec::new();
@@ -103,7 +106,7 @@ pub fn tuned(plan: &Plan, inspection: &Inspection) -> Profile {
         };
         let lines = sections.entry(section).or_default();
         match lines.iter_mut().find(|(known, _)| *known == key) {
-            // One line holds all figures of a kind: `coalesce=adaptive-rx off rx-usecs 8`.
+            // One line has all values of a kind: `coalesce=adaptive-rx off rx-usecs 8`.
             Some((_, values)) => *values = format!("{values} {value}"),
             None => lines.push((key, value)),
         }
@@ -154,14 +157,14 @@ fn finish(mut text: String, others: &[&Step]) -> File {
     File { text, left_out }
 }
 
-/// Section, key and value that stand for themselves; what does not is left to the script.
+/// Whether section, key and value have no special meaning in a profile; the script sets the others.
 fn is_plain((section, key, value): &(String, String, String)) -> bool {
     [section, key, value].into_iter().all(|text| ini(text).is_some())
-        // A list of devices, and their negation and patterns.
+        // Excludes lists of devices, negations and patterns.
         && section.strip_prefix("net_").is_none_or(|device| !device.contains([',', ' ']))
 }
 
-/// The driver's name of the interrupt that a step places.
+/// Name that the driver gives to the interrupt that a step places; `None` for other steps.
 fn interrupt<'a>(step: &'a Step, inspection: &'a Inspection) -> Option<&'a str> {
     let path = match &step.setting {
         Setting::Interrupt { name, .. } => return Some(name),
@@ -180,7 +183,7 @@ fn command(step: &Step, inspection: &Inspection, value: &str) -> String {
     }
 }
 
-/// One udev rule; None: udev cannot do it, or not at the time when a device appears, or would read more than what is meant.
+/// One udev rule; `None` if udev cannot make the setting, not at the time when a device appears, or would misread it.
 fn rule(step: &Step, inspection: &Inspection) -> Option<String> {
     let new = udev_word(&step.proposal.new);
     if let Setting::File { path } = &step.setting
@@ -208,13 +211,13 @@ fn rule(step: &Step, inspection: &Inspection) -> Option<String> {
     Some(format!("ACTION==\"add\", SUBSYSTEM==\"net\", {device}, {action}"))
 }
 
-/// Of a file of sysfs; no braces, no way up.
+/// The path of a sysfs file as an attribute's name; `None` if it contains braces or `..`.
 fn attribute_name(path: &str) -> Option<&str> {
     udev_word(path).filter(|path| !path.contains(".."))
 }
 
-/// ethtool for the device of the rule. udev looks for a program without a path in its own directory only, and puts the name
-/// that the device has for `$name`.
+/// ethtool command for the device of the rule. udev searches only its own directory for a program without a path, and
+/// replaces `$name` by the device's name.
 fn run(setting: &Setting, new: &str) -> Option<String> {
     const DEVICE: &str = "$name";
     let words = setting.ethtool_words(DEVICE, new)?;
@@ -223,7 +226,8 @@ fn run(setting: &Setting, new: &str) -> Option<String> {
     Some(format!("RUN+=\"/usr/sbin/ethtool {}\"", arguments?.join(" ")))
 }
 
-/// CPU and attribute of a file below /sys/devices/system/cpu; a frequency policy is an attribute of the CPU of its number.
+/// CPU and attribute of a file below /sys/devices/system/cpu; a frequency policy counts as an attribute of the CPU with
+/// its number.
 fn cpu_attribute(path: &Path) -> Option<(u32, String)> {
     let below = path.strip_prefix("/sys/devices/system/cpu").ok()?.to_str()?;
     if let Some((policy, file)) = below.strip_prefix("cpufreq/policy").and_then(|rest| rest.split_once('/')) {
@@ -233,7 +237,7 @@ fn cpu_attribute(path: &Path) -> Option<(u32, String)> {
     Some((cpu.parse().ok()?, attribute.to_owned()))
 }
 
-/// Section, key and value for tuned's own plugins (sysctl, sysfs, net); None: the script does it.
+/// Section, key and value for tuned's own plugins (sysctl, sysfs, net); `None` if the script makes the setting.
 fn plugin(step: &Step, inspection: &Inspection) -> Option<(String, String, String)> {
     let new = &step.proposal.new;
     match &step.setting {
@@ -243,7 +247,7 @@ fn plugin(step: &Step, inspection: &Inspection) -> Option<(String, String, Strin
         setting @ Setting::File { .. } => Some(("sysctl".into(), setting.sysctl_name()?, new.clone())),
         setting => {
             let name = setting.interface()?;
-            // tuned's net plugin takes hardware only.
+            // tuned's net plugin accepts hardware only.
             inspection.port(name).filter(|port| port.nic.is_physical())?;
             let (key, value) = net_option(setting, new)?;
             Some((format!("net_{name}"), key.to_owned(), value))
@@ -251,7 +255,8 @@ fn plugin(step: &Step, inspection: &Inspection) -> Option<(String, String, Strin
     }
 }
 
-/// Option of tuned's net plugin. It compares with what `ethtool -k` prints, so features carry ethtool's short names.
+/// Option of tuned's net plugin; `None` if it has none. It compares with the output of `ethtool -k`, so features have
+/// ethtool's short names.
 fn net_option(setting: &Setting, new: &str) -> Option<(&'static str, String)> {
     let Setting::Ethtool { group, key, .. } = setting else {
         return matches!(setting, Setting::Mtu { .. }).then(|| ("mtu", new.to_owned()));

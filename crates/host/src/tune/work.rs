@@ -1,4 +1,4 @@
-//! On which CPUs a port's received packets are worked on ([`shares`]), as it is and as a plan makes it: a pure function.
+//! On which CPUs a port's received packets are processed ([`shares`]), at present and after a plan: a pure function.
 
 use super::Step;
 use crate::{
@@ -8,10 +8,11 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::Path};
 
-/// Share of a port's packets by the CPU that does their protocol work, once `steps` are made (none: as it is). Every receive
-/// queue has an even share of the packets; with RPS a queue's share is divided among the CPUs of its mask, which hashes flows
-/// onto them (Documentation/networking/scaling.rst), else it is its interrupt's CPU's. None: a queue has neither (of a virtual
-/// device the CPU that sends does the work), or they are not known.
+/// Share of a port's packets by the CPU of their protocol work, after `steps` (empty: at present). Every receive queue
+/// has an equal share of the packets. With RPS a queue's share is divided equally among the CPUs of its mask, which
+/// hashes flows onto them (Documentation/networking/scaling.rst); otherwise it is processed by the CPU of the queue's
+/// interrupt. `None` if a queue has neither (of a virtual device the CPU that sends does the work), or if they are
+/// unknown.
 pub fn shares(port: &Port, steps: &[Step]) -> Option<BTreeMap<u32, f64>> {
     let queues: Vec<u32> = receive_paths(port).map(|path| path.queue).collect();
     let queues = if queues.is_empty() { (0..port.nic.rps_cpus.len() as u32).collect() } else { queues };
@@ -25,7 +26,7 @@ pub fn shares(port: &Port, steps: &[Step]) -> Option<BTreeMap<u32, f64>> {
     (!shares.is_empty()).then_some(shares)
 }
 
-/// Whether a step of a plan decides where a port's received packets are worked on.
+/// Whether a step of a plan determines where a port's received packets are processed.
 pub fn places(port: &Port, step: &Step) -> bool {
     irq_of(port, step).is_some_and(|irq| receive_paths(port).any(|path| path.irq == Some(irq)))
         || (0..port.nic.rps_cpus.len() as u32).any(|queue| is_mask(port, queue, step))
@@ -35,7 +36,7 @@ fn receive_paths(port: &Port) -> impl Iterator<Item = &QueuePath> {
     port.queues.iter().filter(|path| path.direction == Direction::Receive)
 }
 
-/// CPUs that a queue's packets are worked on by; None: not known.
+/// CPUs that process a queue's packets; `None` if unknown.
 fn workers(port: &Port, queue: u32, steps: &[Step]) -> Option<Vec<u32>> {
     let planned = steps.iter().find(|step| is_mask(port, queue, step)).map(|step| step.proposal.new.as_str());
     let mask = planned.or_else(|| port.nic.rps_cpus.get(queue as usize).map(String::as_str));
@@ -49,11 +50,11 @@ fn workers(port: &Port, queue: u32, steps: &[Step]) -> Option<Vec<u32>> {
         Some(step) => cpu_list(&step.proposal.new)?,
         None => path.cpus.clone(),
     };
-    // Of several that may take an interrupt only one does at a time.
+    // Of several CPUs that may handle an interrupt only one does at a time.
     Some(vec![*cpus.first()?])
 }
 
-/// The interrupt whose CPUs a step sets.
+/// The interrupt whose CPUs a step sets; `None` for other steps.
 fn irq_of(port: &Port, step: &Step) -> Option<u32> {
     match &step.setting {
         Setting::Interrupt { interface, name } if *interface == port.nic.name => {
@@ -118,7 +119,7 @@ mod tests {
             assert!(places(&port, &moved));
             assert_eq!(shares(&port, &[moved]), Some([(0, 0.5), (3, 0.5)].into()));
         }
-        // RPS goes before the interrupt; an empty mask is none.
+        // RPS takes precedence over the interrupt; an empty mask means no RPS.
         let plan = [pinned("eth0-0", "2"), steered(0, "0000000a"), steered(1, "0")];
         assert!(plan.iter().all(|step| places(&port, step)));
         assert_eq!(shares(&port, &plan), Some([(0, 0.5), (1, 0.25), (3, 0.25)].into()));
@@ -127,7 +128,7 @@ mod tests {
         assert!(!places(&port, &steered(2, "1")));
     }
 
-    /// What no interrupt brings is worked on by whoever sends it, unless RPS moves it.
+    /// Packets without an interrupt are processed by the CPU that sends them, unless RPS moves them.
     #[test]
     fn virtual_devices() {
         let mut veth = port(&[], &["0", "0"]);
@@ -138,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever takes what, all of it is taken.
+        /// The shares add up to 1.
         #[test]
         fn shares_are_the_whole(cpus in prop::collection::vec(0..16_u32, 1..9), mask in 0..65_536_u32, queue in 0..8_u32) {
             let port = port(&cpus, &vec!["0"; cpus.len()]);

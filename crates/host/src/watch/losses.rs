@@ -1,4 +1,4 @@
-//! What sockets and protocols lost for want of room, by network namespace: [`Losses`].
+//! Packets that sockets and protocols lost for lack of space, by network namespace: [`Losses`].
 
 use crate::{
     process,
@@ -13,11 +13,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Sockets that are named.
+/// Largest number of sockets named.
 const MOST_SOCKETS: usize = 3;
 
-/// Reason, as metrics have it, and in words. An overflow of the accept queue counts as ListenOverflows and as ListenDrops: the latter has
-/// all that listening sockets refused.
+/// Reasons: the name in metrics, and a description. An overflow of the accept queue counts as ListenOverflows and as
+/// ListenDrops; the latter includes all refusals by listening sockets.
 const REASONS: [(&str, &str); 8] = [
     (UDP_BUFFER, "receive buffers of UDP sockets"),
     ("udp_memory", "memory of all UDP sockets (net.ipv4.udp_mem)"),
@@ -32,32 +32,32 @@ const UDP_BUFFER: &str = "udp_receive_buffer";
 const LISTEN: &str = "listen_queue";
 const IP: [&str; 2] = ["ip_discards", "ip6_discards"];
 
-/// The first three of [`REASONS`] are what sockets lost.
+/// Number of leading [`REASONS`] that are losses at sockets.
 const AT_SOCKETS: usize = 3;
 
-/// By namespace: the caller's, and in the host's own all others, too.
+/// Losses by namespace: the caller's, and all others if the caller is in the host's.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
     own: u64,
     spaces: BTreeMap<u64, Counted>,
-    /// Processes of sockets that lost, found by earlier readings.
+    /// Processes of sockets with losses, known from earlier snapshots.
     holders: Arc<Mutex<BTreeMap<u64, u32>>>,
 }
 
-/// Counters since a namespace was made, and the sockets that have their own.
+/// Counters since a namespace was created, and the sockets with their own counters.
 #[derive(Debug, Clone)]
 struct Counted {
-    /// `None`: the caller's.
+    /// Name; `None` for the caller's namespace.
     name: Option<String>,
     /// In the order of [`REASONS`].
     counts: [u64; REASONS.len()],
-    /// As of the last reading at which counters of sockets had grown.
+    /// Sockets at the last snapshot at which losses at sockets had increased.
     receivers: Arc<Vec<Receiver>>,
 }
 
 impl Losses {
-    /// Reads the counters, and the tables of sockets where counters of sockets grew since an earlier reading. Tables that are not there count
-    /// nothing.
+    /// Reads the counters, and the tables of sockets if losses at sockets increased since an earlier snapshot. A
+    /// missing table counts as zero.
     pub(super) fn now(spaces: &mut Spaces, before: Option<&Losses>) -> Self {
         let own = spaces.own;
         let wanted = if spaces.in_host() { Vec::new() } else { vec![own] };
@@ -71,14 +71,14 @@ impl Losses {
         Self { own, spaces: all.into_iter().filter_map(read).collect(), holders }
     }
 
-    /// By reason, since boot, in the caller's namespace.
+    /// Losses in the caller's namespace since boot, by reason.
     pub(super) fn by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.spaces.get(&self.own).map_or([0; REASONS.len()], |own| own.counts);
         REASONS.into_iter().map(|(reason, _)| reason).zip(counts)
     }
 
-    /// What was lost until a later reading, the greatest first. What qdiscs of the caller's namespace lost (packets) counts there and not
-    /// here.
+    /// Losses until a later snapshot, the largest first. Packets lost at qdiscs of the caller's namespace (`at_qdiscs`)
+    /// are not counted again here.
     pub(super) fn until(&self, later: &Self, at_qdiscs: u64, seconds: f64) -> Vec<LossMoment> {
         let both = later.spaces.iter().filter_map(|(inode, after)| Some((self.spaces.get(inode)?, after)));
         let mut holders = later.holders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ impl Counted {
             Some(space) => space.table(name),
             None => Ok(fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()),
         };
-        // IPv6 may be switched off.
+        // Connection tracking may be absent, and IPv6 switched off.
         let conntrack = table("stat/nf_conntrack").unwrap_or_default();
         let counts = counts(&table("snmp")?, &table("snmp6").unwrap_or_default(), &table("netstat")?, &conntrack);
         let same = before.filter(|before| before.counts[..AT_SOCKETS] == counts[..AT_SOCKETS]);
@@ -130,7 +130,8 @@ impl Counted {
     }
 }
 
-/// Counters of [`REASONS`] without what IP counts as well: a packet of this host that connection tracking or a qdisc refused.
+/// Increases of [`REASONS`] without packets that IP counts a second time: packets of this host that connection tracking
+/// or a qdisc refused.
 fn once_each(mut grown: [u64; REASONS.len()], at_qdiscs: u64) -> [u64; REASONS.len()] {
     let is = |wanted: &str, at: usize| REASONS[at].0 == wanted;
     let tracked: u64 = (0..grown.len()).filter(|at| is("conntrack", *at)).map(|at| grown[at]).sum();
@@ -143,7 +144,7 @@ fn once_each(mut grown: [u64; REASONS.len()], at_qdiscs: u64) -> [u64; REASONS.l
     grown
 }
 
-/// In the order of [`REASONS`]; a counter that this kernel lacks is 0.
+/// Values in the order of [`REASONS`]; a counter that this kernel lacks is 0.
 fn counts(snmp: &str, snmp6: &str, netstat: &str, conntrack: &str) -> [u64; REASONS.len()] {
     let four = |row: &str, column: &str| titled(snmp, row, column).unwrap_or(0);
     let six = |name: &str| {
@@ -163,7 +164,7 @@ fn counts(snmp: &str, snmp6: &str, netstat: &str, conntrack: &str) -> [u64; REAS
     ]
 }
 
-/// The sockets that lost most between two readings, with the processes that have them.
+/// Sockets with the largest losses between two snapshots, with their processes.
 fn losers(
     kind: Kind,
     before: &[Receiver],
@@ -201,12 +202,12 @@ mod tests {
         let snmp6 = "Ip6InDiscards                   \t4\nUdp6RcvbufErrors                \t7\n";
         let netstat = "TcpExt: ListenOverflows ListenDrops TCPBacklogDrop\nTcpExt: 860 860 3\n";
         assert_eq!(counts(snmp, snmp6, netstat, "entries drop\n01 0a\n01 10\n"), [47, 5, 860, 3, 0, 3, 4, 26]);
-        // A datagram that the full table refused counts at IP, too, and one that a qdisc refused.
+        // A datagram refused by the full table counts at IP, too, like one refused by a qdisc.
         assert_eq!(once_each([47, 5, 860, 3, 0, 20, 9, 26], 1), [47, 5, 860, 3, 0, 0, 2, 26]);
         assert_eq!(counts("", "", "", ""), [0; REASONS.len()]);
     }
 
-    /// A socket that nobody reads loses; the loss has its address and this process.
+    /// A socket that is not read loses packets; the loss names its address and this process.
     #[test]
     fn a_full_receive_buffer_has_a_name() {
         let (reader, sender) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -223,7 +224,8 @@ mod tests {
         assert!(own.pid == Some(std::process::id()) && own.per_s > 1000.0 && at_buffers.per_s >= own.per_s, "{own:?}");
     }
 
-    /// Who watches the host sees what containers lose, with the namespace; the table of sockets is read again only where counters grew.
+    /// On the host, losses of containers are reported with their namespace; the table of sockets is read again only if
+    /// counters increased.
     #[test]
     fn losses_of_another_namespace_have_its_name() {
         let mut spaces = Spaces::default();

@@ -13,23 +13,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Programs that are shown of a CPU.
+/// Largest number of programs shown per CPU.
 const MOST_A_CPU: usize = 3;
-/// Share of a CPU below which a thread is left out.
+/// Share of a CPU below which a thread is omitted.
 const LEAST_SHARE: f64 = 0.01;
 /// Share of a CPU from which a program's sockets are looked up.
 const LOOKED_UP: f64 = 0.1;
-/// Sockets that are named.
+/// Largest number of sockets named.
 const MOST_SOCKETS: usize = 3;
 /// Time of a tick of /proc/PID/stat (ns): USER_HZ is 100 on all architectures that netcliff runs on.
 const TICK_NS: u64 = 10_000_000;
 
-/// How long the names of a program's sockets are kept: a table of thousands takes longer to read than all else.
+/// Time for which the names of a program's sockets are cached: a table of thousands takes longer to read than
+/// everything else.
 const NAMES_AGE: Duration = Duration::from_secs(10);
 /// Flag of a thread of the kernel. Source: include/linux/sched.h, PF_KTHREAD.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// CPU time of all threads since they began, by process.
+/// CPU time of all threads since they started, by process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Threads {
     processes: BTreeMap<u32, Process>,
@@ -39,17 +40,17 @@ pub(super) struct Threads {
 #[derive(Debug, Clone)]
 struct Process {
     used: Used,
-    /// By thread (ns).
+    /// CPU time by thread (ns).
     ran_ns: Arc<BTreeMap<u32, u64>>,
 }
 
-/// What changes where a process ran.
+/// Values that change when a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Used {
     /// User and system time (ticks).
     ticks: (u64, u64),
     threads: u64,
-    /// When it began (ticks since boot).
+    /// Start (ticks since boot).
     began: u64,
 }
 
@@ -61,7 +62,8 @@ struct NamedSockets {
 }
 
 impl Threads {
-    /// Of all processes that this one may see; threads are read of those that ran since an earlier reading.
+    /// Reads all processes that this one may see; threads are read only for processes that ran since an earlier
+    /// snapshot.
     pub(super) fn now(before: Option<&Threads>) -> Self {
         let read = |pid: u32| {
             let stat = stat(&format!("/proc/{pid}/stat"))?;
@@ -85,20 +87,20 @@ impl Threads {
         Self { processes, named: before.map(|threads| Arc::clone(&threads.named)).unwrap_or_default() }
     }
 
-    /// All processes that were read.
+    /// Ids of all processes read, with their values.
     pub(super) fn processes(&self) -> impl Iterator<Item = (u32, u64)> {
         self.processes.iter().map(|(pid, process)| (*pid, process.used.began))
     }
 
-    /// The programs that used a CPU most until a later reading, by CPU.
+    /// The programs with the most CPU time until a later snapshot, by CPU.
     pub(super) fn until(&self, later: &Self, seconds: f64) -> Vec<ProgramMoment> {
         let mut programs: BTreeMap<(u32, u32), ProgramMoment> = BTreeMap::new();
         let threads = later.processes.iter().flat_map(|(pid, process)| {
             let known = self.processes.get(pid).filter(|known| known.used.began == process.used.began);
-            // What did not run shares its table with the reading before.
+            // A process that did not run shares its table with the snapshot before.
             let ran = known.is_none_or(|known| !Arc::ptr_eq(&known.ran_ns, &process.ran_ns));
             process.ran_ns.iter().filter(move |_| ran).map(move |(tid, ran_ns)| {
-                // One that is new began since.
+                // A thread absent from the earlier snapshot started since.
                 let before_ns = known.and_then(|known| known.ran_ns.get(tid)).copied().unwrap_or(0);
                 (*pid, *tid, before_ns, *ran_ns)
             })
@@ -131,7 +133,7 @@ impl Threads {
     }
 }
 
-/// CPU time of a thread (ns), by the scheduler's own clock where the kernel shows it, else by ticks.
+/// CPU time of a thread (ns), by the scheduler's clock if the kernel shows it, else by ticks; `None` if it has ended.
 fn ran_ns(pid: u32, tid: u32) -> Option<u64> {
     if let Some(scheduled) = process::scheduled(pid, tid) {
         return Some(scheduled.ran_ns);
@@ -140,7 +142,7 @@ fn ran_ns(pid: u32, tid: u32) -> Option<u64> {
     Some((column(&stat, 14)? + column(&stat, 15)?) * TICK_NS)
 }
 
-/// A stat behind the name, which may hold anything.
+/// Text of a stat file after the name, which may contain anything; `None` if it cannot be read.
 fn stat(path: &str) -> Option<String> {
     procfs::small(path)?.rsplit_once(')').map(|(_, behind)| behind.to_owned())
 }
@@ -159,7 +161,7 @@ pub(super) fn namespace(process: &str) -> Option<u64> {
     fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|about| about.ino())
 }
 
-/// Name, namespace and sockets of a program; tables of sockets are read once a namespace.
+/// Name, namespace and sockets of a program; tables of sockets are read once per namespace.
 fn describe(
     program: &mut ProgramMoment,
     began: u64,
@@ -173,7 +175,7 @@ fn describe(
         return;
     }
     let (own, first, theirs) = (namespace("thread-self"), namespace("1"), namespace(&pid.to_string()));
-    // The first namespace has all programs of the host; another only its own.
+    // The host's first namespace contains all programs of the host; another contains only its own.
     program.elsewhere = own.is_some() && theirs.is_some() && own != first && own != theirs;
     if program.elsewhere {
         return;
@@ -186,7 +188,7 @@ fn describe(
     program.sockets = Some(names);
 }
 
-/// The sockets of a process: those that are open to anyone, else its connections.
+/// Names of a process's sockets: open ones, else its connections; `None` if it may not be inspected.
 fn names_of(pid: u32, space: u64, tables: &mut BTreeMap<u64, Names>) -> Option<Vec<String>> {
     let inodes = sockets::inodes(pid)?;
     let table = match tables.entry(space) {
@@ -209,7 +211,7 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// A thread that never rests has a CPU to itself, and its process is named with its socket.
+    /// A thread that never sleeps has a CPU for itself, and its process is named with its socket.
     #[test]
     fn a_busy_thread_is_named_with_its_socket() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -221,7 +223,7 @@ mod tests {
         let ran = ran_ns(std::process::id(), nix::unistd::gettid().as_raw() as u32).expect("this thread");
         assert!(ran > 10_000_000, "{ran}");
         let programs = before.until(&Threads::now(None), began.elapsed().as_secs_f64());
-        // On a machine where others use every CPU it may have little of one.
+        // On a machine whose CPUs are all in use it may have only a small share of one.
         let Some(own) = programs.iter().find(|program| program.pid == std::process::id() && program.share >= LOOKED_UP)
         else {
             return;

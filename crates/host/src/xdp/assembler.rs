@@ -1,4 +1,4 @@
-//! Instructions of BPF, and jumps to places with names.
+//! Instructions of BPF, and jumps to named labels.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const MOVE: u8 = 0xbf;
 const ADD: u8 = 0x07;
 /// BPF_STX | BPF_MEM | BPF_DW.
 const STORE: u8 = 0x7b;
-/// BPF_LD | BPF_IMM | BPF_DW, of two words; its source register says that the value is a map's descriptor.
+/// BPF_LD | BPF_IMM | BPF_DW, of two words; its source register marks the value as a map's descriptor.
 const LOAD_LONG: u8 = 0x18;
 const MAP: u8 = 1;
 /// BPF_JMP with BPF_JA, BPF_CALL and BPF_EXIT.
@@ -29,11 +29,11 @@ const GO: u8 = 0x05;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     words: Vec<u64>,
-    /// Jumps whose distance is still to be filled in, and where they go.
+    /// Jumps without a distance so far, and their labels.
     jumps: Vec<(usize, &'static str)>,
     places: BTreeMap<&'static str, usize>,
 }
@@ -101,12 +101,12 @@ impl Assembler {
         self.jump(ABOVE, left.0, right.0, 0, to);
     }
 
-    /// The next instruction is where jumps to `name` go.
+    /// Makes the next instruction the target of jumps to `name`.
     pub(super) fn place(&mut self, name: &'static str) {
         self.places.insert(name, self.words.len());
     }
 
-    /// The instructions. A jump to a place that there is none of goes nowhere, which the kernel refuses.
+    /// The instructions. A jump to an unknown label has distance 0, which the kernel refuses.
     pub(super) fn finish(mut self) -> Vec<u64> {
         for (at, to) in self.jumps {
             let distance = self.places.get(to).map_or(i16::MIN, |place| *place as i16 - at as i16 - 1);

@@ -26,7 +26,7 @@ const TAKES_PIECES: u32 = 1 << 5;
 /// BPF_F_TEST_XDP_LIVE_FRAMES, linux/bpf.h (Linux 5.18).
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// BPF_OBJ_NAME_LEN, with the zero at the end.
+/// BPF_OBJ_NAME_LEN, including the terminating zero.
 const NAME_BYTES: usize = 16;
 
 /// The parts of `union bpf_attr` that the commands read.
@@ -119,7 +119,7 @@ struct ProgramInfo {
     name: [u8; NAME_BYTES],
 }
 
-/// A map of AF_XDP sockets by queue.
+/// Creates a map of AF_XDP sockets by queue.
 pub(super) fn make_socket_map(queues: u32) -> io::Result<OwnedFd> {
     descriptor(
         MAP_CREATE,
@@ -137,7 +137,7 @@ pub(super) fn load(program: &[u64], name: &str) -> io::Result<OwnedFd> {
     load_with(program, name, 0)
 }
 
-/// The same of a program that takes frames in several pieces, as those that fit no page are in native mode.
+/// Loads, under a name, an XDP program that accepts frames in several pieces: frames that exceed a page in native mode.
 pub(super) fn load_for_pieces(program: &[u64], name: &str) -> io::Result<OwnedFd> {
     load_with(program, name, TAKES_PIECES)
 }
@@ -171,8 +171,8 @@ pub(crate) fn attach(program: &OwnedFd, index: u32, mode: Mode) -> io::Result<Ow
     )
 }
 
-/// Runs a program on copies of a frame in batches of `batch`, and does with each what the program says. The device that the frames came
-/// from is the loopback of the thread's network namespace.
+/// Runs a program on copies of a frame in batches of `batch`, and carries out its verdict on each. The frames seem to
+/// come from the loopback device of the thread's network namespace.
 #[cfg_attr(not(have_bpf), allow(dead_code, reason = "the programs are compiled C"))]
 pub(crate) fn run_live(program: RawFd, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
     let run = TestRun {
@@ -187,7 +187,7 @@ pub(crate) fn run_live(program: RawFd, frame: &[u8], repeat: u32, batch: u32) ->
     bpf(PROG_TEST_RUN, &run).map(drop)
 }
 
-/// The name under which a program was loaded; None where it has none, is gone, or the right to ask is missing.
+/// Name under which a program was loaded; `None` if it has no name, is gone, or the right to read it is missing.
 pub fn program_name(id: u32) -> Option<String> {
     let program = descriptor(PROG_GET_FD_BY_ID, &ById { id, next_id: 0, open_flags: 0 }).ok()?;
     let mut info = ProgramInfo::default();

@@ -1,4 +1,4 @@
-//! The programs.
+//! XDP programs of a few instructions.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -13,7 +13,7 @@ const KTIME_GET_NS: i32 = 5;
 const REDIRECT: i32 = 23;
 const REDIRECT_MAP: i32 = 51;
 const XDP_ADJUST_META: i32 = 54;
-/// XDP_PASS: the kernel goes on with the frame.
+/// XDP_PASS: the kernel continues with the frame.
 const PASS: i32 = 2;
 /// Offsets of `struct xdp_md`.
 const DATA: i16 = 0;
@@ -25,7 +25,7 @@ const ETHER_TYPE: i16 = 12;
 const IPV4_PROTOCOL: i16 = 14 + 9;
 const IPV6_PROTOCOL: i16 = 14 + 6;
 const VLAN_BYTES: i32 = 4;
-/// What is read of a frame with a tag: up to the protocol of IPv4.
+/// Bytes read of a tagged frame: up to the protocol of IPv4.
 const READ_BYTES: i32 = IPV4_PROTOCOL as i32 + VLAN_BYTES + 1;
 const UDP: i32 = 17;
 
@@ -52,8 +52,9 @@ pub(crate) fn drop_all() -> io::Result<OwnedFd> {
     calls::load(&program.finish(), "netcliff_drop")
 }
 
-/// UDP over IPv4 or IPv6, tagged or not, goes to the socket of its queue with the time before it; all else, and the frames
-/// of queues without a socket, to the kernel: it still answers ARP and neighbour solicitations.
+/// UDP over IPv4 or IPv6, tagged or not, goes to the socket of its queue with the time before the frame. Everything
+/// else, and frames of queues without a socket, goes to the kernel, which still answers ARP and neighbour
+/// solicitations.
 pub(super) fn to_sockets(map: i32) -> Vec<u64> {
     let (context, frame, end, probe, field, time) = (Reg(6), Reg(2), Reg(3), Reg(4), Reg(5), Reg(7));
     let mut program = Assembler::default();
@@ -100,7 +101,7 @@ pub(super) fn to_sockets(map: i32) -> Vec<u64> {
     program.finish()
 }
 
-/// A 16-bit field as a program that reads it sees it.
+/// A 16-bit field in the byte order in which a program reads it.
 fn on_the_wire(value: u16) -> i32 {
     u16::from_ne_bytes(value.to_be_bytes()).into()
 }

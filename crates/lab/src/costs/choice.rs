@@ -73,7 +73,7 @@ pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
     if !path.exists() {
         return Err("there is no store yet".to_owned());
     }
-    let store = Store::open(path).map_err(|error| error.to_string())?;
+    let store = Store::open_to_read(path).map_err(|error| error.to_string())?;
     let (named, gone) = match store.calibration().map_err(|error| error.to_string())? {
         None => (None, None),
         Some(run) => match of_run(&store, run)? {

@@ -236,6 +236,26 @@ fn a_killed_run_is_told_from_one_under_way() {
     assert!(!other.is_under_way(&summary(done)).unwrap());
 }
 
+/// Whoever reads a store that does not exist finds it empty, makes nothing, and removes nothing that another makes.
+#[test]
+fn reading_makes_and_removes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("deep/records.db");
+    let reader = Store::open_to_read(&path).unwrap();
+    assert!(reader.runs().unwrap().is_empty());
+    assert!(!dir.path().join("deep").exists());
+    assert!(reader.begin("find", "netcliff find", 1.0).is_err());
+
+    let writer = Store::open(&path).unwrap();
+    drop(reader);
+    drop(Store::open_existing(&path).unwrap());
+    let run = writer.begin("find", "netcliff find", 1.0).unwrap();
+    writer.finish(run, false, None).unwrap();
+    let reader = Store::open_to_read(&path).unwrap();
+    assert_eq!(reader.runs().unwrap().len(), 1);
+    assert!(reader.rename(run, Some("other")).is_err(), "only read");
+}
+
 /// A new store that nothing was put into leaves neither file nor directories; one with a run or a setting stays, and so does one that was there.
 #[test]
 fn an_empty_new_store_leaves_nothing_behind() {

@@ -91,7 +91,7 @@ struct Shared {
 }
 
 impl RateLimits {
-    /// The same limit for each interface [packets/s]. `None`: no limit.
+    /// A limit of `most_pps` [packets/s] for each interface. `None`: no limit.
     pub fn of(most_pps: Option<f64>) -> Self {
         Self { most_pps, interfaces: Arc::default() }
     }

@@ -20,7 +20,7 @@ pub(crate) struct Pauses {
     ends: u64,
     /// Start of the next pause [ticks].
     next: u64,
-    /// None: the CPU is never taken away.
+    /// Pauses to come; `None`: the CPU is never taken away.
     coming: Option<Coming>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Pauses {
 enum Coming {
     /// Lengths, and times from an end to the next start.
     Drawn(Box<(Draw, Draw)>),
-    /// Start and length of each, the next one last [ticks].
+    /// Start and length of each, in reverse order [ticks].
     Recorded(Vec<(u64, u64)>),
 }
 

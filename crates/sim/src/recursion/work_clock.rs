@@ -26,14 +26,14 @@ pub(super) trait WorkClock {
     /// Advances to the next arrival, `gap` later.
     fn pass(&mut self, gap: u64) -> Instant;
 
-    /// The clock's value at `at`. `at` is not before any instant asked for earlier.
+    /// The clock's value at `at`, which is not before the argument of any earlier call.
     fn shown(&mut self, at: u64) -> u64;
 
-    /// Total of the pauses that started before the instant `shown` of this clock [ticks]. Calls have rising values, up
-    /// to what was asked for before.
+    /// Total of the pauses that started before the instant `shown` of this clock [ticks]. Arguments must not decrease,
+    /// and must not exceed the latest result of [`WorkClock::shown`].
     fn away(&mut self, shown: u64) -> u64;
 
-    /// Forgets the pauses before the last instant asked for.
+    /// Forgets the pauses before the argument of the last call of [`WorkClock::away`].
     fn forget(&mut self) {}
 }
 

@@ -1,5 +1,6 @@
-//! `freebsd-polling`: as `polling`, but the quota adapts: after each cycle by one, to what the cycle left of its period, and down by an eighth
-//! for each tick that fell into it, each of which has a cycle of its own right after (FreeBSD, sys/kern/kern_poll.c, `netisr_pollmore`).
+//! `freebsd-polling`: like `polling`, with a quota that adapts. After each cycle the quota changes by one, according to
+//! the time that the cycle left of its period. It falls by an eighth for each tick during a cycle; such a tick has a
+//! cycle of its own immediately afterwards (FreeBSD, sys/kern/kern_poll.c, `netisr_pollmore`).
 
 use netcliff_core::FreebsdPolling as Scheme;
 
@@ -10,7 +11,7 @@ use crate::tally::Account;
 
 /// Quota at the start (`poll_burst`).
 pub(crate) const FIRST_BURST: u64 = 5;
-/// Ticks without a cycle beyond which they are forgotten (`pending_polls`).
+/// Ticks without a cycle beyond this number are dropped (`pending_polls`).
 pub(crate) const MOST_PENDING: u64 = 100;
 
 /// The timer, the cycle in progress and its quota.
@@ -43,7 +44,7 @@ impl FreebsdPolling {
         }
     }
 
-    /// Starts cycles until one finds a packet or all ticks have had theirs.
+    /// Starts cycles until one finds a packet or every tick has had its cycle.
     fn start_cycles<W: Watch>(&mut self, machine: &mut Machine<W>) {
         while self.pending > 0 {
             machine.counts.polls += 1;

@@ -1,5 +1,6 @@
-//! `soft-timers`: as `polling`, but no timer interrupts: a poll that is due comes at the next state in which the kernel runs anyway, and a hardware
-//! timer comes in where there is none (Aron and Druschel, ACM TOCS 18(3), 2000).
+//! `soft-timers`: like `polling`, but without timer interrupts. A poll that is due takes place at the kernel's next
+//! trigger state, in which it runs anyway. If there is no such state, a hardware timer starts the poll (Aron and
+//! Druschel, ACM TOCS 18(3), 2000).
 
 use netcliff_core::{Service, SoftTimers as Scheme};
 
@@ -15,15 +16,15 @@ pub(super) struct SoftTimers {
     period: u64,
     backup: u64,
     quota: u64,
-    /// Overhead of a poll at a state of the kernel over that of the hardware timer.
+    /// Overhead of a poll at a trigger state, relative to one that the hardware timer starts.
     cost: f64,
-    /// Time from when a poll is due to the next state of the kernel.
+    /// Time from when a poll is due to the next trigger state.
     trigger: Draw,
     due: u64,
     next: u64,
-    /// Whether the hardware timer brings the next poll.
+    /// Whether the hardware timer starts the next poll.
     backed: bool,
-    /// Number of packets that this poll may still serve; 0 without one.
+    /// Number of packets that this poll may still serve; 0 without a poll.
     left: u64,
 }
 
@@ -93,7 +94,7 @@ impl<W: Watch> Policy<W> for SoftTimers {
         if machine.ring_is_empty() {
             self.left = 0;
         }
-        // The end of protocol work is such a state.
+        // The end of protocol work is a trigger state.
         if self.left == 0 && machine.now >= self.due {
             (self.next, self.backed) = (machine.now, false);
         }

@@ -1,4 +1,4 @@
-//! [`Counts`]: what the host's CPU did during a trial.
+//! [`Counts`]: times and events on the host's CPU during a trial.
 
 /// Times and events on the host's CPU during a metered trial.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -7,49 +7,51 @@ pub struct Counts {
     pub elapsed_s: f64,
     /// Time in protocol processing: NET_RX softirqs (s).
     pub protocol_s: f64,
-    /// Time in hard interrupts, the timer's among them (s).
+    /// Time in hard interrupts, including the timer's (s).
     pub interrupt_s: f64,
-    /// Those of them that are devices', where the packets come from one; None: through a backlog, or not distinguished.
+    /// Hard interrupts raised by NICs. `None` if packets arrive through a backlog, or the meter cannot tell NIC
+    /// interrupts from others.
     pub devices: Option<Handlers>,
     /// Time of the application's thread, without what interrupted it (s).
     pub application_s: f64,
-    /// Time with nothing to do (s).
+    /// Idle time (s).
     pub idle_s: f64,
     /// Time in other tasks and other softirqs (s).
     pub other_s: f64,
-    /// Time that the meter itself took, contained in the others (s); None: not measured.
+    /// Time of the meter itself, included in the other times (s); `None` if not measured.
     pub meter_s: Option<f64>,
-    /// Packets that protocol processing took.
+    /// Packets processed by softirqs.
     pub packets: f64,
     /// Polls.
     pub polls: f64,
-    /// Interrupts that announce packets: other CPUs' and those of devices.
+    /// Interrupts that announce packets: from other CPUs and from devices.
     pub interrupts: f64,
-    /// All that the device under test raised; None: they are not listed.
+    /// All interrupts of the device under test; `None` if they are not listed.
     pub raised: Option<f64>,
-    /// Packets the application read.
+    /// Packets read by the application.
     pub delivered: f64,
-    /// What the configured work on a packet took where nothing interrupted it (s); None: not known.
+    /// Time of the configured work per packet while nothing interrupted it (s); `None` if unknown.
     pub undisturbed_work_s: Option<f64>,
-    /// Times the application blocked and was woken.
+    /// Number of times that the application blocked and was woken.
     pub wakeups: f64,
-    /// Interrupts that hit the application.
+    /// Interrupts during which the application was running.
     pub busy_interrupts: f64,
-    /// Interrupts of a NIC that hit a softirq; 0: not counted.
+    /// NIC interrupts during which a softirq was running; 0 if not counted.
     pub softirq_interrupts: f64,
-    /// How long polls took, by packets.
+    /// Durations of polls, by packets per poll.
     pub poll_times: Vec<PollTime>,
     /// Time in softirqs after their last poll (s).
     pub tail_s: f64,
-    /// Polls in which a driver gave GRO a packet of its ring, and the time until the first of each (s).
+    /// Number of polls in which a driver passed a packet of its ring to GRO. The time from the poll's start to its
+    /// first packet is the look.
     pub looks: f64,
-    /// See `looks`.
+    /// Total time of these looks (s).
     pub look_s: f64,
-    /// Those of them that the NIC interrupted, their time without its handlers (s), and how often.
+    /// Number of looks that the NIC interrupted.
     pub hit_looks: f64,
-    /// See `hit_looks`.
+    /// Total time of the interrupted looks, without the NIC's handlers (s).
     pub hit_look_s: f64,
-    /// See `hit_looks`.
+    /// Number of interrupts during looks.
     pub look_hits: f64,
 }
 
@@ -58,17 +60,17 @@ pub struct Counts {
 pub struct Handlers {
     /// Time in them (s).
     pub time_s: f64,
-    /// How many ran.
+    /// Number of them.
     pub count: f64,
 }
 
-/// A CPU that was idle for less than this share of the time was fully busy.
+/// A CPU that was idle for less than this share of the time counts as fully busy.
 const FULLY_BUSY: f64 = 0.01;
-/// Fewest interrupts in looks that tell what one takes from polls.
+/// Fewest interrupts during looks from which their cost to a poll is estimated.
 const FEWEST_HITS: f64 = 50.0;
 
-/// What an interrupt of the NIC takes from a poll that it hits, beyond its handler (s): from the time until the first packet of polls that were hit before it,
-/// and of the others of each trial. None: too few were hit.
+/// Cost of a NIC interrupt to the poll that it interrupts, beyond its handler (s): the difference between looks with
+/// and without interrupts, within each trial. `None` if too few looks were interrupted.
 pub fn taken_from_polls_s(trials: &[Counts]) -> Option<f64> {
     let more_s = |c: &Counts| Some(c.hit_look_s - c.hit_looks * c.own_look_s()?);
     let told = || trials.iter().filter_map(|c| Some((more_s(c)?, c.look_hits)));
@@ -77,40 +79,43 @@ pub fn taken_from_polls_s(trials: &[Counts]) -> Option<f64> {
 }
 
 impl Counts {
-    /// Mean time of a poll until its first packet, where no interrupt hit it before (s).
+    /// Mean time from a poll's start to its first packet, if no interrupt occurred between (s); `None` without such
+    /// polls.
     pub fn own_look_s(&self) -> Option<f64> {
         let own = self.looks - self.hit_looks;
         (own > 0.0).then(|| (self.look_s - self.hit_look_s) / own)
     }
 
-    /// Time in protocol processing without the `taken_s` (s) that each interrupt which hit it took from it (s).
+    /// Time in protocol processing without the `taken_s` (s) that each interrupt during it took from it (s).
     pub fn own_protocol_s(&self, taken_s: f64) -> f64 {
         (self.protocol_s - taken_s * self.softirq_interrupts).max(0.0)
     }
 
-    /// True if the CPU was fully busy.
+    /// Whether the CPU was fully busy.
     pub fn is_saturated(&self) -> bool {
         self.idle_s < FULLY_BUSY * self.elapsed_s
     }
 
-    /// Handlers of the interrupts that packets cause: those of devices, or else all hard interrupts, of which some are the timer's, over those that announce packets.
+    /// Handlers of interrupts caused by packets: those of devices. If devices' interrupts are not distinguished: the
+    /// time of all hard interrupts, including the timer's, and the number of interrupts that announce packets.
     pub fn handlers(&self) -> Handlers {
         self.devices.unwrap_or(Handlers { time_s: self.interrupt_s, count: self.interrupts })
     }
 
-    /// Mean time of such a handler (s); None without them.
+    /// Mean time of such a handler (s); `None` without interrupts.
     pub fn handler_s(&self) -> Option<f64> {
         let Handlers { time_s, count } = self.handlers();
         (count > 0.0).then(|| time_s / count)
     }
 
-    /// Time in other tasks, other softirqs, and interrupts that no packets cause (s).
+    /// Time in other tasks, other softirqs, and interrupts not caused by packets (s).
     pub fn elsewhere_s(&self) -> f64 {
         self.other_s + self.interrupt_s - self.handlers().time_s
     }
 
-    /// The same where the CPU's time elsewhere is taken to lengthen whatever it interrupts, in proportion: what things take by the clock, which is what a load meets. The timer of an
-    /// emulated guest takes 3 to 4 % of its CPU. Only where devices' interrupts are told apart; of what was by the clock already nothing changes.
+    /// The counts by the wall clock: CPU time spent elsewhere is assumed to lengthen, in proportion, whatever it
+    /// interrupts, because a load meets the lengthened times. The timer of an emulated guest takes 3 to 4 % of its CPU.
+    /// Applies only if interrupts of devices are distinguished; counts already by the wall clock do not change.
     #[must_use]
     pub fn by_the_clock(&self) -> Self {
         let own_s = self.elapsed_s - self.elsewhere_s();
@@ -138,25 +143,26 @@ impl Counts {
         }
     }
 
-    /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s); None without packets.
+    /// Service demand: CPU time of interrupts and softirqs per packet processed, plus that of the application per
+    /// packet read (s); `None` without packets.
     pub fn demand_s(&self) -> Option<f64> {
         let some = self.packets > 0.0 && self.delivered > 0.0;
         some.then(|| (self.interrupt_s + self.protocol_s) / self.packets + self.application_s / self.delivered)
     }
 }
 
-/// All polls of a trial that took the same number of packets.
+/// All polls of a trial with the same number of packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PollTime {
-    /// Packets a poll.
+    /// Packets per poll.
     pub packets: f64,
-    /// Such polls.
+    /// Number of such polls.
     pub polls: f64,
-    /// Mean time (s).
+    /// Mean duration (s).
     pub mean_s: f64,
-    /// Variance of the time (s^2).
+    /// Variance of the duration (s^2).
     pub variance_s2: f64,
-    /// True: the CPU was idle, so that the poll also woke the application.
+    /// Whether the CPU was idle before, so that the poll also woke the application.
     pub from_idle: bool,
 }
 

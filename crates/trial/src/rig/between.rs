@@ -1,4 +1,5 @@
-//! The link between this host, which is under test, and others that send: an interface of this one, and generators in agents there.
+//! The link between this host, which is under test, and sending hosts: an interface of this host, and generators in
+//! agents on the others.
 
 mod lost;
 mod probe;
@@ -22,19 +23,19 @@ use super::{PORT, SOURCE_PORT};
 
 pub use probe::PROBE_PPS as LEAST_MOST_PPS;
 
-/// A generator in an agent, used by one trial after the other.
+/// A generator in an agent, shared by successive trials.
 pub type SharedCarrier = Arc<Mutex<Box<dyn Carrier>>>;
 
-/// What to build a link with.
+/// Options of a link.
 #[derive(Debug, Clone)]
 pub struct BetweenOptions {
     /// Interface of this host.
     pub interface: String,
-    /// The generators, which share the load.
+    /// The generators, each of which sends a share of the load.
     pub carriers: Vec<SharedCarrier>,
-    /// Interface there; None: by the routes there.
+    /// Interface of the sending host; `None`: by its routes.
     pub their_interface: Option<String>,
-    /// The interface may carry the control connection, too.
+    /// Whether the interface may carry the control connection, too.
     pub by_control_link: bool,
     /// How the load is sent.
     pub sending: Sending,
@@ -45,15 +46,15 @@ pub struct BetweenOptions {
 pub struct Sending {
     /// Highest rate of all generators together (pps); each agent may have a lower one of its own.
     pub most_pps: Option<f64>,
-    /// Receive queues that the flows reach; 0 and 1: one flow.
+    /// Number of receive queues that the flows reach; 0 and 1: one flow.
     pub queues: u32,
-    /// How frames are handed over; None: by an AF_PACKET ring.
+    /// Send method; `None`: an AF_PACKET ring.
     pub method: Option<Method>,
-    /// Tag of the frames, put on by the generator.
+    /// VLAN id of the frames, added by the generator.
     pub vlan: Option<u16>,
 }
 
-/// Most receive queues that are looked for.
+/// Largest number of receive queues that flows are searched for.
 pub const MOST_QUEUES: u32 = 64;
 
 /// Why a link cannot be used.
@@ -65,73 +66,73 @@ pub enum BetweenError {
     /// The generator cannot send.
     #[error("the generator at {peer}: {reason}")]
     Generator {
-        /// Where it is.
+        /// The agent.
         peer: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Its packets do not come.
+    /// Packets of the generator do not arrive.
     #[error("{arrived} of {sent} packets from {peer} to {address}, UDP port {port}, came to the application: {why}")]
     Lost {
-        /// Where they come from.
+        /// The sending agent.
         peer: String,
-        /// Where they go.
+        /// Destination address.
         address: Ipv4Addr,
-        /// Their port.
+        /// Destination port.
         port: u16,
         /// Packets read.
         arrived: u64,
         /// Packets sent.
         sent: u64,
-        /// Where they were last seen.
+        /// Phrase on where they were counted last.
         why: String,
     },
-    /// Flows cannot be aimed at queues.
+    /// Flows cannot be directed to queues.
     #[error("{0}")]
     Queues(String),
-    /// It was stopped meanwhile.
+    /// The user stopped it.
     #[error("stopped")]
     Stopped,
 }
 
-/// A generator, and what it sends.
+/// A generator and its flows.
 #[derive(Debug)]
 struct Lane {
     peer: String,
     facts: Fingerprint,
-    /// One for each queue.
+    /// One flow per queue.
     flows: Vec<Ports>,
 }
 
 /// A receive queue that the load reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reached {
-    /// The queue; None: it could not be told, and one flow reaches one.
+    /// The queue; `None` if it could not be determined, and one flow reaches one queue.
     pub place: Option<Place>,
-    /// CPU that does its protocol work, where that could be told.
+    /// CPU of its protocol work; `None` if it could not be determined.
     pub cpu: Option<u32>,
-    /// UDP port of its flows, where an application of its own reads.
+    /// UDP port of its flows, on which an application of its own reads.
     pub port: u16,
 }
 
-/// A link that works.
+/// A link on which packets arrive.
 #[derive(Debug)]
 pub struct Between {
     options: BetweenOptions,
     own: OwnEnd,
-    /// The device whose queues packets land on: below the interface where that is a VLAN's.
+    /// The device whose queues receive the packets: the one below the interface if that is a VLAN.
     nic: Nic,
     lanes: Vec<Lane>,
     queues: Vec<Reached>,
     /// Whether packets go through the per-CPU backlog.
     backlog: bool,
-    /// Highest load that all generators offer together (pps).
+    /// Highest load of all generators together (pps); `None` if there is no limit.
     most_pps: Option<f64>,
 }
 
 impl Between {
-    /// Makes sure that packets arrive, and finds the flows that reach the queues asked for; also returns the CPU that does most of the
-    /// protocol work of the first.
+    /// Checks that packets arrive, and finds flows that reach the requested queues; also returns the CPU that does most
+    /// of the protocol work of the first queue.
     ///
     /// # Errors
     /// See [`BetweenError`].
@@ -166,13 +167,13 @@ impl Between {
         self.options.carriers.iter().map(lock).collect()
     }
 
-    /// The generators as one source of frames.
+    /// Combines the generators into one source of frames.
     pub fn source<'a>(carriers: &'a mut [MutexGuard<'_, Box<dyn Carrier>>], requests: Vec<LoadRequest>) -> Several<'a> {
         let each = carriers.iter_mut().zip(requests);
         Several::new(each.map(|(carrier, request)| FarSource::new(&mut ***carrier, request)).collect())
     }
 
-    /// What the generators are asked for: equal shares of the load, each with a run id and a seed of its own.
+    /// Requests to the generators: equal shares of the load, each with its own run id and seed.
     pub fn requests(&self, frame_bytes: usize, run_id: u32, cpu: Option<u32>, load: Load) -> Vec<LoadRequest> {
         let share = |place: usize| match load {
             Load::Paced { arrivals, rate_pps, seed, timing } => Load::Paced {
@@ -188,7 +189,7 @@ impl Between {
             .collect()
     }
 
-    /// What one generator is asked for.
+    /// The request to one generator.
     fn request(&self, frame_bytes: usize, run_id: u32, cpu: Option<u32>, load: Load, flows: &[Ports]) -> LoadRequest {
         let usual = Ports { source: SOURCE_PORT, destination: PORT };
         let first = flows.first().copied().unwrap_or(usual);
@@ -201,7 +202,7 @@ impl Between {
             more_flows: flows.get(1..).unwrap_or_default().to_vec(),
             vlan: sending.vlan,
             method: sending.method,
-            // As learned: where one agent allows less than its share, none sends more.
+            // Learned when the link was opened: if one agent allows less than its share, all generators send that much.
             most_pps: self.most_pps.map(|most_pps| most_pps / self.lanes.len() as f64),
             frame_bytes,
             run_id,
@@ -213,7 +214,7 @@ impl Between {
         }
     }
 
-    /// Run ids of the generators beyond the first, for one that has this.
+    /// Run ids of the second and further generators, given that of the first.
     pub fn more_runs(&self, run_id: u32) -> Vec<u32> {
         (1..self.lanes.len()).map(|place| run_of(run_id, place)).collect()
     }
@@ -223,17 +224,18 @@ impl Between {
         &self.queues
     }
 
-    /// Highest load that may be offered (pps), by `--max-rate` here or of an agent; None: as much as the generators can.
+    /// Highest load that may be offered (pps), by `--max-rate` here or at an agent; `None` if only the generators limit
+    /// it.
     pub fn most_pps(&self) -> Option<f64> {
         self.most_pps
     }
 
-    /// Where the application is bound.
+    /// Address on which the application reads.
     pub fn address(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.own.address, PORT)
     }
 
-    /// Refuses frames that the interface does not take.
+    /// Checks that the interface accepts frames of this length.
     ///
     /// # Errors
     /// They are longer than its MTU allows.
@@ -246,12 +248,13 @@ impl Between {
         &self.options.interface
     }
 
-    /// The device whose queues packets land on, as it was found: below the interface where that is a VLAN's.
+    /// The device whose queues receive the packets, as it was when the link was opened: the one below the interface if
+    /// that is a VLAN.
     pub fn nic(&self) -> &Nic {
         &self.nic
     }
 
-    /// Adds the facts of the hosts that send to those of this one.
+    /// Adds the sending hosts' properties to those of this host.
     pub fn add_senders(&self, fingerprint: &mut Fingerprint) {
         for (place, lane) in (1..).zip(&self.lanes) {
             let prefix = if place == 1 { "sender".to_owned() } else { format!("sender{place}") };
@@ -260,22 +263,22 @@ impl Between {
         }
     }
 
-    /// What the interface has received so far.
+    /// What the interface has received so far; `None` if the kernel does not report it.
     pub fn received(&self) -> Option<Received> {
         neighbour::received(&self.nic.name)
     }
 
-    /// What its driver has counted as lost so far; none where it counts nothing of its own.
+    /// Losses that its driver has counted so far; empty if the driver has no counters of its own.
     pub fn losses(&self) -> Losses {
         Losses::read(&self.nic.name).unwrap_or_default()
     }
 
-    /// Whether packets go through the per-CPU backlog: RPS, or a virtual link without NAPI.
+    /// Whether packets go through the per-CPU backlog: by RPS, or on a virtual link without NAPI.
     pub fn is_backlog(&self) -> bool {
         self.backlog
     }
 
-    /// One line on where packets travel.
+    /// Describes the packets' path in one line.
     pub fn describe(&self, host_cpu: u32) -> String {
         let interface = &self.options.interface;
         let peers: Vec<&str> = self.lanes.iter().map(|lane| lane.peer.as_str()).collect();
@@ -284,7 +287,7 @@ impl Between {
         format!("{interface} of this host, load from {peers}{tag}; {at}")
     }
 
-    /// Where the load is received and read.
+    /// Describes where the load is received and read.
     fn at(&self, host_cpu: u32) -> String {
         match &self.queues[..] {
             [] | [_] => format!("protocol and application on CPU {host_cpu}"),
@@ -303,7 +306,7 @@ impl Between {
         }
     }
 
-    /// One line on the load, for the page.
+    /// Describes the load in one line, for the page.
     pub fn flows(&self) -> String {
         match &self.queues[..] {
             [] => String::new(),
@@ -316,7 +319,7 @@ impl Between {
         }
     }
 
-    /// One line on driver and reception.
+    /// Describes driver and reception in one line.
     pub fn driver(&self, host_cpu: u32) -> String {
         let driver = self.nic.driver.as_deref().or(self.nic.kind.as_deref()).unwrap_or("unknown driver");
         let how = if self.backlog { "process_backlog" } else { "its own NAPI" };
@@ -324,15 +327,15 @@ impl Between {
     }
 }
 
-/// Seeds of the generators' schedules are so far apart.
+/// Difference between the seeds of two generators' schedules.
 const LANE_SEED: u64 = 7_919_000_017;
 
-/// The run id of a generator, for a first one that has this.
+/// Run id of the generator at this position, given that of the first.
 fn run_of(run_id: u32, place: usize) -> u32 {
     run_id.wrapping_add(place as u32)
 }
 
-/// The device below an interface that is a VLAN's, or itself.
+/// The device below an interface if that is a VLAN, otherwise the interface itself.
 fn device(interface: &str) -> std::io::Result<Nic> {
     let sys = Path::new("/sys");
     let nic = nic::read(interface, sys)?;
@@ -341,17 +344,17 @@ fn device(interface: &str) -> std::io::Result<Nic> {
     Ok(below.unwrap_or(nic))
 }
 
-/// What a device lost for want of room, or by an XDP program: before any queue of the kernel.
+/// Packets that a device lost for lack of space, or that an XDP program dropped: before any queue of the kernel.
 pub fn before_the_stack(losses: &Losses) -> u64 {
     losses.packets(Cause::NoRoom) + losses.packets(Cause::Xdp)
 }
 
 fn lock(carrier: &SharedCarrier) -> MutexGuard<'_, Box<dyn Carrier>> {
-    // A trial that panicked leaves a session that says so itself.
+    // After a trial that panicked, the session itself reports the failure.
     carrier.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// RPS steers some of its queues, or it is a veth whose peer hands packets to the backlog.
+/// Whether RPS steers some of its queues, or it is a veth whose peer puts packets into the backlog.
 fn through_backlog(nic: &Nic) -> bool {
     let steered = nic.rps_cpus.iter().any(|mask| mask.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
     let veth = nic.kind.as_deref() == Some("veth") && nic.feature("rx-gro") != Some(true);

@@ -1,4 +1,4 @@
-//! A trial as an outcome, and as the counts that calibration regresses on.
+//! Converts a trial to an outcome, and to the counts for calibration's regression.
 
 use netcliff_core::note::Note;
 use netcliff_core::verdict::{LATE_NS, TesterCounts, Void};
@@ -14,7 +14,7 @@ use crate::bench::{Counts, Handlers, Observation, PollTime, Slot, Slots, Span, V
 use crate::rig::before_the_stack;
 
 impl Trial {
-    /// The trial as calibration and search need it.
+    /// The trial in the form for calibration and search.
     pub fn observation(&self) -> Observation {
         Observation {
             spec: self.spec.clone(),
@@ -29,13 +29,14 @@ impl Trial {
         }
     }
 
-    /// What decides whether the trial is void. What the sender's own limits refused was not offered.
+    /// Counts that decide whether the trial is void. Frames refused by the sender's own limits do not count as offered.
     fn sides(&self) -> TesterCounts {
         let sender = &self.wire.sender;
         let frames = &self.wire.accounting;
         let accepted = if frames.offered == 0 { 0.0 } else { 1.0 - frames.sender as f64 / frames.offered as f64 };
         let on_time = match (sender.achieved_pps, sender.intended_pps) {
-            // As in `rfc2544`: what left, within a grace at the end, was offered; what left late counts as late.
+            // As in `rfc2544`: frames that left within a grace period after the end count as offered; frames that left
+            // late count as late.
             _ if sender.sent_all => 1.0,
             (Some(achieved), Some(intended)) if intended > 0.0 => (achieved / intended).min(1.0),
             _ => 0.0,
@@ -76,7 +77,7 @@ impl Trial {
         }
     }
 
-    /// Times and events for the regression; None unless the meter separates softirq and application time.
+    /// Times and events for the regression; `None` unless the meter separates softirq and application time.
     fn counts(&self) -> Option<Counts> {
         let split = self.cpu.as_ref().filter(|split| split.method == cpu::Method::Ebpf)?;
         let time_s = |share: Option<f64>| share.map(|share| share * split.elapsed_s);
@@ -89,7 +90,7 @@ impl Trial {
         let raised = self.own_interrupts_per_s().map(|per_s| per_s * split.elapsed_s);
         let (busy_interrupts, softirq_interrupts) = match (table, &raised) {
             (Some(table), Some(_)) => (table.hit_application as f64, table.hit_softirqs as f64),
-            // Of a CPU's backlog only those that begin a softirq are counted.
+            // For a CPU's backlog, only interrupts that begin a softirq are counted.
             (table, _) => (table.map_or(0.0, begun_from_busy), 0.0),
         };
         let handlers = || {
@@ -111,7 +112,7 @@ impl Trial {
             raised,
             delivered,
             undisturbed_work_s: self.wire.sink.undisturbed_work_s,
-            // Counted over the window by the sink; the meter's interval is the same to a few milliseconds.
+            // Counted over the window by the sink; the meter's interval differs by a few milliseconds.
             wakeups: self.wire.sink.wakeups().unwrap_or(0) as f64 * delivered / in_window,
             busy_interrupts,
             softirq_interrupts,
@@ -169,7 +170,8 @@ impl Trial {
         }
     }
 
-    /// Packets of the window that the interface had no room for, as far as its own counters tell: they count the whole run.
+    /// Packets of the window that the interface dropped for lack of space, estimated from its counters for the whole
+    /// run.
     fn missed(&self) -> u64 {
         let known = self.received.map_or(0, |received| received.missed);
         let missed = known.max(before_the_stack(&self.losses)) as f64;
@@ -177,8 +179,9 @@ impl Trial {
         ((missed * in_window).round() as u64).min(self.wire.accounting.elsewhere)
     }
 
-    /// Interrupts of the device under test, which counts those of the whole run: so many a frame, times the frames a second of the window. None in a
-    /// testbed, where other CPUs interrupt, and where the device's own are not listed.
+    /// NIC interrupts per second in the window. The NIC counts the whole run, so this is (interrupts per frame over the
+    /// run) x (frames/s in the window). `None` in a namespace testbed, where other CPUs interrupt, and if the device's
+    /// interrupts are not listed.
     fn own_interrupts_per_s(&self) -> Option<f64> {
         let counted: u64 = self.vectors.values().sum();
         let frames = self.wire.sender.frames.total();
@@ -205,12 +208,13 @@ impl Trial {
     }
 }
 
-/// Polls that began a softirq which interrupted or followed a task.
+/// Number of polls that began a softirq which interrupted or followed a task.
 fn begun_from_busy(table: &PollTable) -> f64 {
     table.cells.iter().filter(|cell| cell.kind == PollKind::FirstFromBusy).map(|cell| cell.polls as f64).sum()
 }
 
-/// A cell of one size as a regression can use it; None for further polls of a softirq, which are few.
+/// A cell of polls of one size in the form for regression; `None` for second and later polls of a softirq, which are
+/// few.
 pub fn poll_time(cell: &PollCell) -> Option<PollTime> {
     let single = cell.work_high == Some(cell.work_low) && cell.polls > 0;
     let first = matches!(cell.kind, PollKind::FirstFromIdle | PollKind::FirstFromBusy);
@@ -225,8 +229,9 @@ pub fn poll_time(cell: &PollCell) -> Option<PollTime> {
     })
 }
 
-/// From the kernel's receive timestamp to the application's read. It is taken before the backlog, where this is the same span as in model and simulation; a
-/// device's poll takes it when the packet has left the ring.
+/// Time from the kernel's receive timestamp to the application's read. With the backlog, the timestamp is taken before
+/// it, so that this is the latency of model and simulation; a device's poll takes it when the packet has left the ring.
+/// `None` if it was not measured.
 fn latency(wire: &WireRun) -> Option<Latency> {
     let summary = wire.sink.kernel_to_read.summary().or_else(|| wire.sink.end_to_end.summary())?;
     Some(Latency {
@@ -240,8 +245,8 @@ fn latency(wire: &WireRun) -> Option<Latency> {
     })
 }
 
-/// The meter's classes as the vocabulary's: what is neither interrupt, protocol nor application counts as
-/// available to others, since another task could have had it.
+/// Converts the meter's classes to CPU shares: time outside interrupts, protocol processing and application counts as
+/// available, because another task could have used it.
 fn shares(split: &CpuSplit) -> CpuShares {
     let shares = &split.shares;
     let figure = |share: Option<f64>| share.map(Figure::exact);

@@ -1,4 +1,4 @@
-//! The thread that watches a trial: where it runs, when the window is, what the meter measures in it.
+//! Progress of a trial as seen by its watching thread: the phase, and the meter's readings in the window.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use netcliff_packets::source::Timing;
 
 use super::Meter;
 
-/// Which part of a run it is, seen from the packets sent so far.
+/// Phase of a run, determined from the packets sent so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Before,
@@ -16,7 +16,7 @@ pub(super) enum Phase {
     After,
 }
 
-/// Finds the phase from the time since the first packet.
+/// Determines the phase from the time since the first packet.
 pub(super) struct Gate {
     first: Option<Instant>,
     from_s: f64,
@@ -41,7 +41,7 @@ impl Gate {
     }
 }
 
-/// Marks the meter when the window begins and reads it when it ends.
+/// Marks the meter at the start of the window and reads it at the end.
 #[derive(Default)]
 pub(super) struct Metered {
     at_mark: Option<u64>,
@@ -67,7 +67,7 @@ impl Metered {
     }
 }
 
-/// Keeps the calling thread on one CPU and lets it go where it could before when dropped.
+/// Binds the calling thread to one CPU; dropping it restores the previous CPUs.
 pub(super) struct Pinned {
     before: Option<Vec<usize>>,
 }
@@ -75,7 +75,7 @@ pub(super) struct Pinned {
 impl Pinned {
     pub(super) fn to(cpu: u32) -> Self {
         let before = system::cpus_of_thread(0).ok();
-        // Best effort: unpinned, the watching thread disturbs a little more.
+        // Failure is ignored: an unbound watching thread disturbs slightly more.
         let _ = system::bind_thread(0, &[cpu as usize]);
         Self { before }
     }

@@ -127,7 +127,7 @@ pub fn measuring(served: &Served) -> Option<String> {
     if !served.store.exists() {
         return None;
     }
-    let store = Store::open(&served.store).and_then(Store::only_reading).ok()?;
+    let store = Store::open_to_read(&served.store).ok()?;
     let runs = store.runs().ok()?;
     let run =
         runs.into_iter().filter(|run| run.state == "running").find(|run| store.is_under_way(run).unwrap_or(false))?;

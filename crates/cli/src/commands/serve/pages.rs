@@ -76,7 +76,7 @@ async fn read(
         if !theirs.store.exists() {
             return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no store at {} yet", theirs.store.display())));
         }
-        let store = Store::open(&theirs.store).and_then(Store::only_reading).map_err(broken)?;
+        let store = Store::open_to_read(&theirs.store).map_err(broken)?;
         answer(&store)
     };
     served.work.answer(weight, move || work().into_response()).await

@@ -199,7 +199,7 @@ impl Programs {
 
     fn try_snapshot(&self, cpu: usize) -> Option<CpuSnapshot> {
         // SAFETY: `cpu` was checked against `most_cpus`; the memory is mapped while `self` lives. The
-        // kernel writes to it meanwhile: reads are volatile, and torn records are found out below.
+        // kernel writes to it at the same time: reads are volatile, and torn records are found out below.
         let (state, at_ns, last_again) = unsafe {
             let place = &raw const (*self.state.as_ptr()).cpus[cpu];
             let state = place.read_volatile();
@@ -240,7 +240,7 @@ impl Signs for SharedSigns {
     }
 
     fn noted(&self) -> Vec<Pause> {
-        // SAFETY: inside the mapping; the programs may write meanwhile, which at worst mixes two pauses that are 512 apart.
+        // SAFETY: inside the mapping; the programs may write during the read, which at worst mixes two pauses that are 512 apart.
         let pauses = unsafe { (&raw const (*self.memory.as_ptr()).pauses[self.cpu]).read_volatile() };
         pauses.ring.iter().map(|pause| Pause { from_ns: pause.from, to_ns: pause.to }).collect()
     }

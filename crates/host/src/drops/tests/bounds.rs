@@ -1,10 +1,10 @@
-//! Bounds of the tracer: drops faster than it looks at, more flows than it has room for, a kernel without reasons.
+//! Bounds of the tracer: more drops than it reads, more flows than it has space for, a kernel without reasons.
 
 use crate::drops::{Ask, By, Reading, Tracer, symbols::Symbols};
 use netcliff_testkit::{Need, has};
 use std::net::UdpSocket;
 
-/// Drops of datagrams to these ports of loopback, at which hardly anybody listens, between two readings.
+/// Drops of datagrams to these ports of loopback, which normally have no listener, between two snapshots.
 fn provoked(tracer: &Tracer, ports: impl Iterator<Item = u16>) -> (Reading, Reading) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let before = tracer.read().unwrap();
@@ -35,7 +35,7 @@ fn above_the_bound_some_are_looked_at_and_rows_are_scaled() {
         drops.sampling_factor > 2.0 && drops.limits.iter().any(|limit| limit.contains("were looked at")),
         "{drops:?}"
     );
-    // A factor holds for the drops after those that it was found from: the sum wavers with the rate.
+    // A correction factor applies to drops after those that determined it: the sum varies with the rate.
     let told: u64 = drops.rows.iter().map(|row| row.drops).sum();
     assert!((SENT / 2..SENT * 2).contains(&told), "{told} of {SENT}: {drops:?}");
 }
@@ -52,10 +52,10 @@ fn flows_beyond_the_room_are_counted_and_told() {
     let drops = tracer.drops(&ask, &before, &after, &Symbols::default());
     assert!(drops.rows.len() > 10_000, "{} rows", drops.rows.len());
     assert!(drops.limits.iter().any(|limit| limit.contains("flows, processes and stacks")), "{:?}", drops.limits);
-    // By place every drop has room.
+    // Grouped by place, every drop has space.
     let placed: u64 = before.until(&after).sites.values().map(|tally| tally.drops).sum();
     assert!(placed > 19_000, "{placed}");
-    // The next find room again.
+    // The next drops have space again.
     let (before, after) = provoked(&tracer, 39_000..39_100);
     let flows = before.until(&after).details.len();
     assert!((90..=100).contains(&flows), "{flows}");

@@ -4,11 +4,11 @@ use netcliff_core::filter::{Filter, NO_PORT, WORDS, Word};
 use netcliff_testkit::has_program;
 use std::{fs, path::Path, process::Command};
 
-/// Filters that are generated; `NETCLIFF_FILTERS=2000` tries more.
+/// Number of generated filters; `NETCLIFF_FILTERS=2000` tries more.
 const FILTERS: u32 = 250;
 const SEED: u64 = 50;
 
-/// Numbers of xorshift64.
+/// Random numbers by xorshift64.
 struct Draw(u64);
 
 impl Draw {
@@ -44,12 +44,12 @@ fn ports(protocol: u8, n: usize, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Frames of all kinds that a filter tells apart, each of another length.
+/// Frames of all kinds that a filter distinguishes, each of a different length.
 fn packets() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut number = 0;
     for protocol in [6u8, 17, 132, 1, 2, 47, 50, 0, 44] {
-        // Whole, a first fragment, a later one, and with options.
+        // Whole, a first fragment, a later fragment, and with options.
         for (fragment, words) in [(0u16, 5u8), (0x2000, 5), (0x2010, 5), (0, 7)] {
             number += 1;
             let (source, destination) = (FOUR[number % 3], FOUR[(number / 3) % 3]);
@@ -66,7 +66,7 @@ fn packets() -> Vec<Vec<u8>> {
         }
     }
     for protocol in [6u8, 17, 132, 58, 44, 0, 50] {
-        // Whole, and behind a fragment header.
+        // Whole, and after a fragment header.
         for fragment in [None, Some(0u16), Some(0x10)] {
             number += 1;
             let [source, destination] =
@@ -160,7 +160,7 @@ fn capture(path: &Path, frames: &[Vec<u8>]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Numbers of the frames that tcpdump shows; None: it refuses the filter.
+/// Numbers of the frames that tcpdump prints; `None` if it refuses the filter.
 fn by_tcpdump(file: &Path, filter: &str) -> Option<Vec<usize>> {
     let done = Command::new("tcpdump").args(["-tt", "-n", "-q", "-r"]).arg(file).arg(filter).output().unwrap();
     let error = String::from_utf8_lossy(&done.stderr);
@@ -169,7 +169,7 @@ fn by_tcpdump(file: &Path, filter: &str) -> Option<Vec<usize>> {
     }
     done.status.success().then(|| {
         let text = String::from_utf8_lossy(&done.stdout);
-        // A frame's first line begins with its time, its number.
+        // A frame's first line begins with its time, which is its number here.
         let number = |line: &str| line.split_once('.')?.0.parse::<usize>().ok().map(|second| second - 1);
         text.lines().filter_map(number).collect()
     })
@@ -238,7 +238,8 @@ fn filters() -> Vec<String> {
     (0..count).map(|n| expression(&mut draw, n % 3)).collect()
 }
 
-/// Filters that both take mean the same; those that tcpdump takes are taken, up to the length of a program.
+/// Filters that both accept select the same packets; filters that tcpdump accepts are accepted, up to the length of a
+/// program.
 #[test]
 fn generated_filters_mean_what_they_mean_in_tcpdump() {
     if !has_program("tcpdump") {
@@ -326,7 +327,7 @@ fn the_kernel_accepts_what_the_evaluator_accepts() {
         let Ok(filter) = text.parse::<Filter>() else { continue };
         let accepted: Vec<usize> = (0..headers.len()).filter(|n| filter.accepts(&headers[*n])).collect();
         let ask = Ask { filter: Some(filter), spaces: vec![space], ..Ask::default() };
-        // The verifier gives up where a signal waits, such as one that freezes a build.
+        // The verifier gives up if a signal is pending, such as one that freezes a build.
         let start = || {
             Tracer::start(&ask).ok().or_else(|| {
                 std::thread::sleep(std::time::Duration::from_millis(200));
@@ -347,7 +348,7 @@ fn the_kernel_accepts_what_the_evaluator_accepts() {
                     size_of_val(&address) as u32,
                 )
             };
-            // A frame that the far end's XDP program drops at once is "no buffer space" to the sender.
+            // A frame that the far end's XDP program drops at once is reported to the sender as "no buffer space".
             let refused = sent < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS);
             assert!(sent == frame.len() as isize || refused, "{}", std::io::Error::last_os_error());
         }
@@ -361,7 +362,7 @@ fn the_kernel_accepts_what_the_evaluator_accepts() {
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        // With or without the link layer's header, by where the program stands.
+        // With or without the link-layer header, depending on the program's place.
         let bytes = [lengths, lengths - 14 * accepted.len()].map(|bytes| bytes as u64);
         assert!(
             seen.0 as usize == accepted.len() && bytes.contains(&seen.1),

@@ -1,6 +1,6 @@
-//! Each kind of drop, provoked between two namespaces: the ledger knows where every packet went.
+//! Each kind of drop, provoked between two namespaces: the ledger accounts for every packet.
 //!
-//! `NETCLIFF_PROVOKED_TRIALS=50` repeats each (bench/drops/run.sh), and prints what was counted.
+//! `NETCLIFF_PROVOKED_TRIALS=50` repeats each (bench/drops/run.sh), and prints the counts.
 
 use crate::{
     drops::{
@@ -23,9 +23,9 @@ use std::{
 };
 
 const PORT: u16 = 9000;
-/// Beyond the host under test.
+/// An address beyond the host under test.
 const FAR: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
-/// Packets of a trial; above a backlog of 1000 for the kind that fills it.
+/// Packets of a trial; the trial that fills the backlog of 1000 sends more.
 const FEW: u64 = 200;
 const MANY: u64 = 6000;
 
@@ -35,13 +35,13 @@ struct Bed {
     _state: tempfile::TempDir,
 }
 
-/// How a trial sends and receives.
+/// Send and receive method of a trial.
 #[derive(Clone, Copy)]
 struct Trial {
     packets: u64,
     to: Ipv4Addr,
     hops: u32,
-    /// Bad checksums.
+    /// Whether checksums are wrong.
     damaged: bool,
     receiver: Receiver,
 }
@@ -49,7 +49,7 @@ struct Trial {
 #[derive(Clone, Copy, PartialEq)]
 enum Receiver {
     Reads,
-    /// Has a small buffer and does not read until the sender has ended.
+    /// Has a small buffer and reads nothing until the sender has ended.
     Waits,
     None,
 }
@@ -94,7 +94,7 @@ impl Bed {
         let sockets = |address: &str| UdpSocket::bind((address, 0));
         let sender = self.testbed.run_in_sender(|| sockets("0.0.0.0")).unwrap().unwrap();
         sender.set_ttl(trial.hops).unwrap();
-        // What waits at the receiver still counts for the socket, which would wait, too.
+        // Packets waiting at the receiver still count for the sending socket, which would block.
         set_buffer(&sender, 64 << 20);
         let raw = trial.damaged.then(|| self.testbed.run_in_sender(raw_socket).unwrap());
         let receiver = (trial.receiver != Receiver::None)
@@ -102,7 +102,7 @@ impl Bed {
         if trial.receiver == Receiver::Waits {
             nix::sys::socket::setsockopt(receiver.as_ref().unwrap(), nix::sys::socket::sockopt::RcvBuf, &4096).unwrap();
         }
-        // What reads late loses nothing.
+        // A receiver that reads late loses nothing.
         if let Some(socket) = receiver.as_ref().filter(|_| trial.receiver == Receiver::Reads) {
             nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::RcvBufForce, &(64 << 20)).unwrap();
         }
@@ -119,7 +119,7 @@ impl Bed {
             reader.map_or(0, |reader| reader.join().unwrap())
         });
         drop(receiver);
-        // What is still on its way has its time.
+        // Waits for packets that are still on the path.
         let until = Instant::now() + Duration::from_secs(2);
         loop {
             let ends = Ends { sent: trial.packets, delivered, ..Ends::default() };
@@ -146,7 +146,7 @@ fn set_buffer(socket: &UdpSocket, bytes: i32) {
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Reads what comes until nothing has come for a while: how many.
+/// Reads until nothing has arrived for a while; returns the number of packets.
 fn read_all(socket: &UdpSocket, may_begin: &AtomicBool) -> u64 {
     while !may_begin.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(1));
@@ -165,7 +165,7 @@ fn raw_socket() -> OwnedFd {
     }
 }
 
-/// A datagram whose checksum is wrong.
+/// Sends a datagram with a wrong checksum.
 fn send_damaged(socket: &OwnedFd, from: Ipv4Addr, to: Ipv4Addr) {
     let mut packet = [0u8; 36];
     packet[0] = 0x45;
@@ -201,10 +201,10 @@ fn trials() -> u32 {
     std::env::var("NETCLIFF_PROVOKED_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// Every trial accounts for all packets, and loses some where and why it is expected to.
+/// Checks that every trial accounts for all packets, and loses some at the expected place for the expected reason.
 fn provoke(bed: &Bed, kind: &str, trial: Trial, place: Place, reasons: &[&str]) {
     let (mut done, mut lost, mut shown, mut tracing_ns) = (0, 0, 0, 0);
-    // A whole trial may fall into the time in which this kernel runs no program.
+    // A whole trial may coincide with a time in which this kernel runs no program.
     while done < trials() || (shown == 0 && done < trials() + 9) {
         done += 1;
         let ledger = bed.trial(trial);
@@ -266,12 +266,12 @@ fn every_packet_is_accounted_for() {
     }
     bed.nft(&format!("table ip t {{ chain c {{ type filter hook input priority 0; udp dport {PORT} numgen inc mod 2 0 drop; }};\n}};\n"));
     provoke(&bed, "netfilter", plain, Place::Netfilter, &["NETFILTER_DROP"]);
-    // So many rules that the host takes packets more slowly than they are sent.
+    // Enough rules to make the host slower than the sender.
     let rules = (0..6000).map(|port| format!("udp dport {} drop; ", 10_000 + port)).collect::<String>();
     bed.nft(&format!(
         "delete table ip t;\ntable ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }};\n}};\n"
     ));
-    // On the CPU that receives the sender would do the receiver's work itself.
+    // On the receiving CPU the sender would do the receiver's work itself.
     let mut first = nix::sched::CpuSet::new();
     first.set(0).unwrap();
     nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &first).unwrap();

@@ -1,15 +1,16 @@
 use super::*;
 
-/// When the test's world begins (ns of CLOCK_REALTIME): numbers as large as real ones.
+/// Start of the simulated time (ns of CLOCK_REALTIME): as large as real values.
 const BEGIN: i64 = 1_795_000_000_000_000_000;
 
-/// A device's clock that goes `drift` faster than the system's and was `ahead` of it at the beginning (ns).
+/// Time of a device's clock (ns) that runs faster than the system's by `drift` and was ahead of it by `ahead` (ns) at
+/// the start.
 fn device_ns(system_ns: i64, drift: f64, ahead: i64) -> i64 {
     let since = system_ns - BEGIN;
     BEGIN + since + ahead + (since as f64 * drift).round() as i64
 }
 
-/// A reading at so many s, the clock read at a share `at` of a window of so many ns.
+/// A reading at `at_s` (s) whose device clock was read at the share `at` of a window of `window_ns` (ns).
 fn reading(at_s: f64, drift: f64, ahead: i64, window_ns: i64, at: f64) -> Reading {
     let before = BEGIN + (at_s * 1e9) as i64;
     let moment = before + (window_ns as f64 * at).round() as i64;
@@ -29,7 +30,7 @@ fn a_drifting_clock_is_followed() {
     }
 }
 
-/// Wherever in its window the clock was read, the conversion is off by no more than it says.
+/// The error of the conversion is within the reported uncertainty, wherever in the window the clock was read.
 #[test]
 fn the_uncertainty_holds() {
     for (from, to) in [(0.0, 1.0), (1.0, 0.0), (0.2, 0.9), (0.5, 0.5)] {
@@ -52,7 +53,7 @@ fn a_clock_that_was_set_is_seen() {
         assert!(error.to_string().contains(word), "{error}");
     }
     assert_eq!(Line::between(from, from), Err(NoLine::OneMoment));
-    // Over a short time wide windows look like drift, and are none.
+    // Over a short time wide windows look like drift; they must not count as such.
     let (wide, later) = (reading(0.0, 0.0, 0, 40_000, 1.0), reading(0.001, 0.0, 0, 40_000, 0.0));
     assert!(Line::between(wide, later).is_ok());
 }

@@ -1,4 +1,4 @@
-//! What is told of a device against what its driver does.
+//! Compares the reported scheme of a device with what its driver does.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn nic(driver: &str, coalesce: &[(&str, u32)]) -> Nic {
     }
 }
 
-/// The scheme's text behind what the kernel sets, or why there is none.
+/// The scheme's text without the kernel's settings, or the reason if there is no scheme.
 fn told(nic: &Nic) -> Result<String, String> {
     let AsNapi { napi, lacks, .. } = nic.napi_scheme(&Napi::default());
     let text = netcliff_core::Scheme::Napi(napi).record();
@@ -50,7 +50,7 @@ fn what_each_driver_means_by_its_delay() {
     }
 }
 
-/// Its emulation interrupts 7813 times a second at most, whatever the driver sets.
+/// The emulation interrupts at most 7813 times per second, whatever the driver sets.
 #[test]
 fn qemus_devices_keep_a_gap_of_their_own() {
     for (driver, version, us, means) in [
@@ -98,7 +98,7 @@ fn timers_that_the_module_was_given() {
     }
 }
 
-/// Every delay is printed as it is set, so that the scheme can be pasted.
+/// Every delay is printed exactly as set, so that the scheme can be copied.
 #[test]
 fn delays_are_printed_as_set() {
     for us in 1..=10_000 {
@@ -146,7 +146,7 @@ fn what_is_not_reported_is_named_beside_the_scheme() {
     assert!(named("tg3", &[("rx-usecs", 20)], "ethtool"));
     assert_eq!(beside("igb", &[("rx-usecs", 50)]), None);
     assert_eq!(beside("mlx5_core", &[("rx-usecs", 50)]), None);
-    // Nothing is held back by what is reported, and its word says all there is to say.
+    // The reported settings delay nothing, and `rx-usecs` is complete.
     assert_eq!(beside("tg3", &[("rx-usecs", 0)]), None);
     assert_eq!(beside("e1000e", &[("rx-usecs", 3)]), None);
 }
@@ -169,7 +169,7 @@ fn instances_are_part_of_the_scheme_where_they_agree() {
     let differ = told(&of(vec![instance(1, 2, 0), instance(2, 0, 0)])).unwrap_err();
     assert_eq!(differ, "its NAPI instances differ in defer-hard-irqs: 0 to 2");
     assert!(told(&of(vec![instance(1, 0, 2)])).unwrap_err().contains("never sleep"));
-    // One that transmits only is not asked.
+    // A queue that only transmits is not considered.
     let queue = crate::nic::netdev::Queue { id: 0, receive: true, napi_id: Some(1) };
     let one = Nic { queues: vec![queue], ..of(vec![instance(1, 2, 0), instance(2, 0, 0)]) };
     assert_eq!(told(&one), Ok("defer_hard_irqs=2,gro_flush_timeout=20us,min_gap=50us".to_owned()));

@@ -1,4 +1,4 @@
-//! nf_tables rules by netlink: the `nft` program need not be there.
+//! nf_tables rules by netlink; the `nft` program is not needed.
 
 use crate::system::NetlinkSocket;
 use netlink_bindings::nftables::{
@@ -12,8 +12,9 @@ const REFUSED_PORT: u16 = 60_000;
 const TABLE: &[u8] = b"netcliff";
 const CHAIN: &[u8] = b"forward";
 
-/// Rules a transaction. The library asks for an answer to each message: of many more, a socket's buffer would not hold the answers
-/// (ENOBUFS), and of 64 messages and more netlink-socket2 0.3.5 forgets to wait for some (`Bits::with_len` where 64 divides the number).
+/// Rules per transaction. The library requests an answer to each message: a socket's buffer would not hold the answers
+/// to many more (ENOBUFS), and of 64 messages and more netlink-socket2 0.3.5 forgets to wait for some (`Bits::with_len`
+/// if 64 divides the number).
 const RULES_AT_ONCE: usize = 48;
 
 /// nfnetlink.h: the resource of a batch's first and last message.
@@ -22,21 +23,22 @@ const NF_INET_FORWARD: u32 = 2;
 /// nf_conntrack_common.h, NF_CT_STATE_BIT: the bits of IP_CT_ESTABLISHED and IP_CT_RELATED.
 const ESTABLISHED_OR_RELATED: u32 = 0b110;
 
-/// The expressions of a rule, as far as they are written.
+/// The expressions of a rule under construction.
 type Expressions<'a> = PushExprListAttrs<PushRuleAttrs<RequestBuf<'a>>>;
 
-/// What a rule does.
+/// Action of a rule, with its match.
 #[derive(Clone, Copy)]
 enum Rule {
-    /// Drops what goes to this UDP port.
+    /// Drops packets to this UDP port.
     Refuse(u16),
-    /// Accepts flows that connection tracking knows: the kernel then tracks every flow.
+    /// Accepts flows known to connection tracking, so that the kernel tracks every flow.
     AcceptKnown,
-    /// Counts and accepts.
+    /// Counts and accepts packets.
     Accept,
 }
 
-/// Loads rules that no frame of the tester matches, then one that accepts and counts, in the calling thread's network namespace.
+/// Loads `rules` rules that no frame of the tester matches, then one that accepts and counts, in the calling thread's
+/// network namespace.
 pub(super) fn filter(rules: u16) -> io::Result<()> {
     load((0..rules).map(|n| Rule::Refuse(REFUSED_PORT + n)).chain([Rule::Accept]).collect())
 }
@@ -67,7 +69,7 @@ fn load(rules: Vec<Rule>) -> io::Result<()> {
         .try_for_each(|rules| transact(socket, |batch| rules.iter().for_each(|rule| append(batch, *rule))))
 }
 
-/// Sends what `commands` writes as one transaction, and waits for the kernel's answers.
+/// Sends the messages that `commands` writes as one transaction, and waits for the kernel's answers.
 fn transact(socket: &mut NetlinkSocket, commands: impl FnOnce(&mut Chained<'static>)) -> io::Result<()> {
     let mut edge = Nfgenmsg::new();
     edge.set_res_id(NFNL_SUBSYS_NFTABLES);
@@ -78,7 +80,7 @@ fn transact(socket: &mut NetlinkSocket, commands: impl FnOnce(&mut Chained<'stat
     let batch = batch.finalize();
     let done = socket.request_chained(&batch)?.recv_all();
     done.map_err(|error| match error.as_io_error().raw_os_error() {
-        // The error's text would be that of the library; callers look at the code.
+        // Callers need the error code; the library's error has only a text.
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::other(error.to_string()),
     })
@@ -134,7 +136,7 @@ fn append(batch: &mut Chained<'static>, rule: Rule) {
     };
 }
 
-/// Goes on only where the register compares so with the value.
+/// Continues with the rule only if the register compares with the value as given.
 fn compare<'a>(to: Expressions<'a>, how: CmpOps, value: &[u8]) -> Expressions<'a> {
     to.nested_elem()
         .nested_data_cmp()
@@ -167,7 +169,7 @@ mod tests {
     use netcliff_testkit::{Need, has, has_program};
     use std::process::Command;
 
-    /// What nft lists of a namespace where `loaded` ran.
+    /// Rules that nft lists in a namespace in which `loaded` ran.
     fn listed(name: &str, loaded: impl FnOnce() -> io::Result<()> + Send) -> String {
         let space = Namespace::anonymous(name).unwrap();
         let nft = || Command::new("nft").args(["list", "ruleset"]).output().unwrap();
@@ -176,7 +178,8 @@ mod tests {
         String::from_utf8_lossy(&listed.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// nft reads the rules as they were meant: the most that the command line allows, in their order, and the one that accepts last.
+    /// nft lists the rules as intended: the largest number that the command line allows, in order, with the accepting
+    /// rule last.
     #[test]
     fn nft_lists_what_was_loaded() {
         if !has(Need::Nftables) || !has_program("nft") {
@@ -194,13 +197,13 @@ mod tests {
         assert!(ruleset.ends_with(rules), "{ruleset}");
     }
 
-    /// The port that ends a rule, as nft prints it: 60000, or 0xea60 where it does not know that these bytes are one.
+    /// The port that ends a rule, as nft prints it: 60000, or 0xea60 if it does not know that the bytes are a port.
     fn number(rule: &str) -> u16 {
         let word = rule.split_whitespace().last().unwrap();
         word.strip_prefix("0x").map_or_else(|| word.parse(), |hex| u16::from_str_radix(hex, 16)).unwrap()
     }
 
-    /// The kernel's refusal comes back as its error: nothing is loaded twice.
+    /// A refusal is the kernel's error: the table cannot be created twice.
     #[test]
     fn a_refusal_is_the_kernels_error() {
         if !has(Need::Nftables) {

@@ -1,9 +1,9 @@
-//! A router that is an XDP program: each port's frames go to the other port.
+//! A router that is an XDP program: frames of each port go to the other port.
 //!
-//! In native mode a veth runs the program in the NAPI poll of the router's port. The kernel starts that poll on the CPU that sends;
-//! a NAPI thread bound to the router's CPU takes it over, so that the tester's CPU does the tester's work only. What a program hands
-//! to a veth goes into the ring of its far end, which has one only while that end receives by NAPI: GRO is on there
-//! (`veth_xdp_xmit`, drivers/net/veth.c).
+//! In native mode a veth runs the program in the NAPI poll of the router's port. The kernel starts that poll on the CPU
+//! that sends; a NAPI thread bound to the router's CPU takes it over, so that the tester's CPU does only the tester's
+//! work. Frames that a program sends to a veth go into the ring of its far end, which exists only while that end
+//! receives by NAPI: GRO is on there (`veth_xdp_xmit`, drivers/net/veth.c).
 
 use std::{io, os::fd::AsRawFd};
 
@@ -18,7 +18,7 @@ use crate::{
     xdp::{self, Mode},
 };
 
-/// Attaches the programs, if that is how the router forwards, and returns the mode.
+/// Attaches the programs, if the router forwards by XDP, and returns the mode; `None` otherwise.
 pub(super) fn redirect(
     router: &Namespace,
     tester: &[Namespace; 2],
@@ -31,7 +31,7 @@ pub(super) fn redirect(
             Ok(()) => return Ok(Some(Mode::Native)),
             Err(error) => limits.push(Limitation::XdpGeneric { reason: error.to_string() }),
         }
-        // Takes back what the attempt changed.
+        // Undoes the changes of the failed attempt.
         router.run(|| (0..2).for_each(|n| drop(detach(n))))?;
         receive_by_napi(tester, sides, false)?.map_err(TestbedError::failed("switch GRO of the veth off again"))?;
     } else if options.forwarding != Forwarding::XdpGeneric {
@@ -42,7 +42,7 @@ pub(super) fn redirect(
     Ok(Some(Mode::Generic))
 }
 
-/// All that native mode takes; the inner error is the kernel's refusal.
+/// Sets up native mode; the inner error is the kernel's refusal.
 fn native(
     router: &Namespace,
     tester: &[Namespace; 2],
@@ -61,7 +61,7 @@ fn native(
     })
 }
 
-/// Lets the tester's ports receive by NAPI, or as before.
+/// Lets the tester's ports receive by NAPI, or restores the previous state.
 fn receive_by_napi(tester: &[Namespace; 2], sides: &[Side; 2], on: bool) -> Result<io::Result<()>, TestbedError> {
     for (namespace, side) in tester.iter().zip(sides) {
         if let Err(error) = namespace.run(|| ethtool::set_feature(&side.interface, c"rx-gro", on))? {
@@ -90,12 +90,13 @@ fn detach(n: usize) -> io::Result<()> {
     rtnl.detach_xdp(index, Mode::Native.flag())
 }
 
-/// Has a NAPI thread on this CPU poll an interface, with a real-time priority.
+/// Lets a NAPI thread on this CPU poll an interface, with a real-time priority.
 pub(super) fn thread(interface: &str, cpu: u32, priority: i32) -> io::Result<()> {
     thread_napi(interface, &[cpu])?.into_iter().try_for_each(|thread| before_programs(thread, priority))
 }
 
-/// Lets a kernel thread go before programs, as the softirq does whose work it has: what waits for it is a ring of 256 frames.
+/// Gives a kernel thread a priority above programs, like that of the softirq whose work it does: its ring holds only
+/// 256 frames.
 fn before_programs(thread: Pid, priority: i32) -> io::Result<()> {
     crate::schedule::set(thread, libc::SCHED_FIFO, priority)
 }

@@ -1,4 +1,4 @@
-//! Links, addresses and what forwards.
+//! Sets up links, addresses and forwarding.
 
 use std::{fs, io};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Joins a side with the router and brings both ends up.
+/// Connects a side with the router and brings both ends up.
 pub(super) fn join(
     tester: &Namespace,
     router: &Namespace,
@@ -33,7 +33,7 @@ pub(super) fn join(
         namespace
             .run(|| -> io::Result<()> {
                 quiet();
-                // GRO makes veth receive by NAPI on the sender's CPU.
+                // With GRO, veth would receive by NAPI on the sender's CPU.
                 ethtool::set_feature(name, c"rx-gro", false)?;
                 Rtnl::new().set_up(name)
             })?
@@ -42,8 +42,8 @@ pub(super) fn join(
     Ok(())
 }
 
-/// Only measured packets may be on the links: no router solicitations, no duplicate address detection. A kernel without
-/// IPv6 has no such files.
+/// Suppresses all but measured packets on the links: router solicitations, duplicate address detection. A kernel
+/// without IPv6 does not have these files.
 fn quiet() {
     for (file, value) in [("accept_dad", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")] {
         for scope in ["all", "default"] {
@@ -52,7 +52,7 @@ fn quiet() {
     }
 }
 
-/// RPS: what arrives goes to the backlog of one CPU; what is not permitted becomes a limit.
+/// Configures RPS: what arrives goes to the backlog of one CPU; settings that are not permitted become a limit.
 pub(super) fn steer(
     namespace: &Namespace,
     interface: &str,
@@ -92,12 +92,12 @@ pub(super) fn forward(router: &Namespace, sides: &[Side; 2], options: &ForwardOp
             step("load a connection tracking rule (this kernel may lack nf_tables or nft_ct)", nft::track())
         }
         Forwarding::Bridge => step("make a bridge (this kernel may lack it)", bridge(sides)),
-        // See `redirect`.
+        // Set up by `redirect`.
         Forwarding::Xdp | Forwarding::XdpGeneric => Ok(()),
     })?
 }
 
-/// The router's interfaces on a VLAN.
+/// Creates the router's interfaces on a VLAN.
 fn tag(id: u16, forwarding: Forwarding) -> Result<(), TestbedError> {
     let mut rtnl = Rtnl::new();
     for n in 0..2 {

@@ -1,4 +1,4 @@
-//! The router as the tuning planner sets it, instead of as the testbed steers it.
+//! The router configured by the tuning planner instead of the testbed's own RPS.
 
 use std::{fs, io, time::Duration};
 
@@ -16,24 +16,24 @@ use crate::{
     },
 };
 
-/// What a plan came to on the router.
+/// Result of a plan for the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterPlan {
     /// Settings that were made.
     pub applied: Vec<Applied>,
-    /// What the plan does not do, and why.
+    /// What the plan omits, and why.
     pub notes: Vec<String>,
-    /// CPUs to which the router's work goes; empty: to whichever CPU sends.
+    /// CPUs that do the router's work; empty: the CPU that sends.
     pub cpus: Vec<u32>,
 }
 
 impl ForwardBed {
-    /// Leaves the router's work where the kernel does it by itself, on the CPU that sends, then makes the settings that a
-    /// plan for `objective` proposes for the router's interfaces: the tester's CPU is spared. They last as long as the
-    /// testbed, and are in the journal.
+    /// Leaves the router's work on the CPU that sends, where the kernel does it by default, then makes the settings
+    /// that a plan for `objective` proposes for the router's interfaces. The tester's CPU is spared. The settings last
+    /// as long as the testbed, and are in the journal.
     ///
     /// # Errors
-    /// The router cannot be inspected, or a setting cannot be made; those before it are then set back.
+    /// The router cannot be inspected, or a setting cannot be made; the settings before it are then restored.
     pub fn tune(&mut self, objective: Objective) -> Result<RouterPlan, TestbedError> {
         let interfaces = [router_interface(0), router_interface(1)];
         let wish =
@@ -53,13 +53,13 @@ impl ForwardBed {
             })
         })?;
         let made = made.map_err(TestbedError::failed("set the router as planned"))?;
-        // Not steered: the tester's, who sends.
+        // Without a chosen CPU the work is on the tester's, which sends.
         self.options.router_cpu = made.cpus.first().copied().unwrap_or(self.options.tester_cpu);
         self.tuned = Some(session);
         Ok(made)
     }
 
-    /// Sets back what a plan set; from within the router, where alone it can be.
+    /// Restores a plan's settings, from within the router's namespace, because they belong to it.
     pub(super) fn untune(&mut self) -> Vec<UndoOutcome> {
         let Some(mut session) = self.tuned.take() else { return Vec::new() };
         self.router.run(move || session.set_back()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Settings that a driver takes and QEMU's device does not follow: a measurement of them would compare a thing with itself.
+//! Settings that a driver accepts and QEMU's device ignores: a measurement of them would compare equal things.
 
 use netcliff_core::experiment::{Coalesce, Feature, Setting};
 
@@ -8,7 +8,7 @@ use super::Model;
 /// hw/net/e1000e_core.c.
 const LEAST_GAP_US: u32 = 128;
 
-/// Why a setting changes nothing at this NIC of a guest, although its driver takes it; None where it acts.
+/// Why a setting has no effect on this NIC of a guest, although its driver accepts it; `None` if it has an effect.
 pub fn without_effect(model: Model, setting: &Setting) -> Option<String> {
     let key = setting.key();
     match (setting, model) {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const DIRECTORY: u32 = 0o040_755;
 const FILE: u32 = 0o100_755;
 
-/// An archive to which files are added; the directories above them come by themselves.
+/// An archive to which files are added; their parent directories are added automatically.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -25,13 +25,13 @@ impl Archive {
         self.entry(path, DIRECTORY, &[]);
     }
 
-    /// A file that may be run.
+    /// Adds an executable file.
     pub(super) fn file(&mut self, path: &str, content: &[u8]) {
         self.above(path);
         self.entry(path, FILE, content);
     }
 
-    /// The archive.
+    /// Finishes the archive.
     pub(super) fn end(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes

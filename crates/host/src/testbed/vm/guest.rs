@@ -1,4 +1,4 @@
-//! This program as the first process of a guest: file systems, modules, the NIC, the control channel.
+//! netcliff as the first process of a guest: file systems, modules, the NIC, the control channel.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -12,12 +12,12 @@ use super::{PORT_NAME, PREFIX, Port, ROUTER, ports};
 use crate::rtnl::Rtnl;
 use crate::system;
 
-/// Switch of IPv4 forwarding.
+/// Sysctl that switches IPv4 forwarding.
 const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 /// Longest wait for a device of the guest.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Type and place of what is mounted. The last two serve the CPU meter and may be missing.
+/// Type and mount point of each file system. The last two serve the CPU meter and may be missing.
 const FILE_SYSTEMS: [(&str, &str); 7] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -28,15 +28,15 @@ const FILE_SYSTEMS: [(&str, &str); 7] = [
     ("bpf", "/sys/fs/bpf"),
 ];
 
-/// True for the first process.
+/// Whether this is the first process.
 pub fn is_first_process() -> bool {
     std::process::id() == 1
 }
 
-/// Makes the guest a host; returns the control channel and the name of its NIC.
+/// Sets the guest up; returns the control channel and the name of its NIC.
 ///
 /// # Errors
-/// A sentence on what is missing.
+/// What is missing, as a sentence.
 pub fn prepare() -> Result<(File, String), String> {
     for (kind, place) in FILE_SYSTEMS {
         match system::mount_kind(kind, place) {
@@ -54,7 +54,7 @@ pub fn prepare() -> Result<(File, String), String> {
     Ok((within("the control channel", control)?, devices.into_iter().next().unwrap_or_default()))
 }
 
-/// Gives a NIC its address; returns its name.
+/// Sets a NIC's address; returns the NIC's name.
 fn set_up(port: &Port) -> Result<String, String> {
     let device = within("the NIC", || nic(port))?;
     let set = || -> io::Result<()> {
@@ -69,9 +69,9 @@ fn set_up(port: &Port) -> Result<String, String> {
     Ok(device)
 }
 
-/// Ends the guest.
+/// Powers the guest off.
 pub fn power_off() {
-    // QEMU is told to end where others would boot again, which needs no ACPI.
+    // QEMU is configured to end at a reboot, which needs no ACPI.
     system::reboot();
 }
 
@@ -86,7 +86,7 @@ fn load_modules() -> Result<(), String> {
         let loaded = File::open(path).and_then(|file| system::load_module(&file, given));
         loaded.map_err(|error| format!("{} is refused by its kernel: {error}", path.display()))?;
     }
-    // The last is the NIC's driver: `012-e1000e.ko`.
+    // The last module is the NIC's driver: `012-e1000e.ko`.
     let name = modules.last().and_then(|path| Some(path.file_stem()?.to_str()?.split_once('-')?.1));
     if let (Some(name), Ok(given)) = (name, parameters.to_str()) {
         crate::nic::parameters::given(name, given);

@@ -1,4 +1,4 @@
-//! What the guest holds: this program with the libraries that it is linked with, and modules of its kernel.
+//! Contents of the guest: netcliff with its shared libraries, and modules of the guest's kernel.
 
 use std::ffi::{CStr, OsStr};
 use std::fs;
@@ -9,7 +9,7 @@ use super::archive::Archive;
 use super::kernel::Module;
 use super::{VmError, step};
 
-/// Where the guest finds its modules, in the order in which they are loaded, and the parameters of the last.
+/// Directory of the modules in the guest, in load order, and the file with the parameters of the last.
 pub(super) const MODULES: &str = "lib/modules";
 pub(super) const PARAMETERS: &str = "etc/parameters";
 
@@ -30,7 +30,7 @@ pub(super) fn of_this_program(modules: &[Module], parameters: &str) -> Result<Ve
     Ok(archive.end())
 }
 
-/// Libraries of this process by the names by which the loader found them; none of a static program.
+/// Shared libraries of this process by the paths at which the loader found them; empty for a static program.
 fn libraries() -> Vec<PathBuf> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, found: *mut libc::c_void) -> libc::c_int {
         // SAFETY: the loader passes a valid entry, and `found` as it is passed below.
@@ -43,14 +43,15 @@ fn libraries() -> Vec<PathBuf> {
         0
     }
     let mut found: Vec<PathBuf> = Vec::new();
-    // SAFETY: `note` casts the pointer back to what it is.
+    // SAFETY: `note` casts the pointer back to its original type.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut found).cast()) };
-    // The program has no name, the vDSO one without a directory.
+    // The main program has no name, and the vDSO a name without a directory.
     found.retain(|path| path.is_absolute() && Path::new(path).is_file());
     found
 }
 
-/// A 64-bit ELF file without what follows its last segment: symbols and debug information, most of a build. Anything else as it is.
+/// Truncates a 64-bit ELF file after its last segment: removes symbols and debug information, which are most of a
+/// build. Returns any other file unchanged.
 fn loadable(mut file: Vec<u8>) -> Vec<u8> {
     if let Some(end) = segments_end(&file) {
         file.truncate(end);

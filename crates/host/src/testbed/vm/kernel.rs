@@ -1,4 +1,4 @@
-//! The guest's kernel and those of its modules that the NIC and the control channel need.
+//! The guest's kernel and the modules that the NIC and the control channel need.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +11,8 @@ use crate::files;
 
 /// The driver of the control channel and its bus.
 const CONTROL: [&str; 2] = ["virtio_pci", "virtio_console"];
-/// Where a bzImage says where its release is written (Documentation/arch/x86/boot.rst, kernel_version), relative to [`SETUP`].
+/// Offset of the pointer to a bzImage's release text (Documentation/arch/x86/boot.rst, kernel_version), relative to
+/// [`SETUP`].
 const KERNEL_VERSION: usize = 0x20e;
 const SETUP: usize = 0x200;
 
@@ -19,7 +20,7 @@ const SETUP: usize = 0x200;
 #[derive(Debug)]
 pub(super) struct Kernel {
     pub(super) path: PathBuf,
-    /// As `uname -r` has it.
+    /// Release, as printed by `uname -r`.
     pub(super) release: String,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Module {
     pub(super) content: Vec<u8>,
 }
 
-/// The kernel asked for, or the newest of this host.
+/// The requested kernel, or the newest of this host.
 pub(super) fn find(options: &VmOptions) -> Result<Kernel, VmError> {
     let path = options.kernel.clone().or_else(newest).ok_or_else(|| {
         VmError::Kernel(
@@ -48,7 +49,7 @@ pub(super) fn find(options: &VmOptions) -> Result<Kernel, VmError> {
     Ok(Kernel { path, release })
 }
 
-/// The newest by the time of its file.
+/// The newest kernel below /boot by modification time; `None` if there is no kernel.
 fn newest() -> Option<PathBuf> {
     let files = fs::read_dir("/boot").ok()?.flatten().map(|entry| entry.path());
     let kernels =
@@ -66,7 +67,7 @@ fn release(head: &[u8]) -> Option<String> {
 }
 
 impl Kernel {
-    /// What the guest loads, in order; the NIC's driver last.
+    /// The modules that the guest loads, in order; the NIC's driver is last.
     pub(super) fn modules(&self, options: &VmOptions) -> Result<Vec<Module>, VmError> {
         let directory = self.directory(options)?;
         let mut files = BTreeMap::new();
@@ -79,7 +80,7 @@ impl Kernel {
         Ok(wanted.found)
     }
 
-    /// Of its modules: asked for, beside the kernel (as in an unpacked package), or this host's.
+    /// Directory of the modules: the requested one, one next to the kernel (as in an unpacked package), or this host's.
     fn directory(&self, options: &VmOptions) -> Result<PathBuf, VmError> {
         let release = &self.release;
         if let Some(directory) = &options.modules {
@@ -102,7 +103,7 @@ impl Kernel {
     }
 }
 
-/// Modules by name: `-` and `_` are one in them.
+/// Indexes modules by name; `-` and `_` are equal in names.
 fn index(directory: &Path, files: &mut BTreeMap<String, PathBuf>) {
     for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if path.is_dir() {
@@ -130,7 +131,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// A module after those that it needs.
+    /// Adds a module after the modules that it needs.
     fn add(&mut self, name: &str, model: Model) -> Result<(), VmError> {
         let known = |names: &[String]| names.iter().any(|known| known == name);
         if known(&self.built_in) || self.found.iter().any(|module| module.name == name) {

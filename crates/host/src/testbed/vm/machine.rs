@@ -1,4 +1,4 @@
-//! QEMU.
+//! The QEMU process.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -21,26 +21,26 @@ use crate::system;
 
 const QEMU: &str = "qemu-system-x86_64";
 const MEMORY_MIB: u32 = 1024;
-/// The filter of what is logged.
+/// Environment variable with the filter of the log.
 const LOG: &str = "NETCLIFF_LOG";
-/// Lines that are kept for the message of a failure.
+/// Number of last lines stored for an error message.
 const LINES: usize = 8;
 /// Nice value of the thread that serves the devices.
 const FIRST_IN_LINE: i32 = -10;
-/// Longest wait for what QEMU still says when it has gone.
+/// Longest wait for the output of an ended QEMU.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How the guest's instructions are run.
+/// How the guest's instructions are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acceleration {
-    /// By this host's processor.
+    /// By this host's processor (KVM).
     Kvm,
-    /// By translation, many times slower.
+    /// By translation, many times slower (TCG).
     Tcg,
 }
 
 impl Acceleration {
-    /// Those to try, in order: /dev/kvm may be there and yet not work.
+    /// Accelerations to try, in order: /dev/kvm may exist and still not work.
     pub fn to_try() -> &'static [Self] {
         let kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
         if kvm { &[Self::Kvm, Self::Tcg] } else { &[Self::Tcg] }
@@ -54,12 +54,12 @@ impl Acceleration {
     }
 }
 
-/// QEMU's program.
+/// Path of QEMU's program.
 fn program(options: &VmOptions) -> &OsStr {
     options.qemu.as_ref().map_or(OsStr::new(QEMU), |path| path.as_os_str())
 }
 
-/// Refuses a QEMU that is missing or lacks the device.
+/// Refuses a QEMU that is missing or does not emulate the device.
 pub(super) fn check(options: &VmOptions) -> Result<(), VmError> {
     let (model, qemu) = (options.model, program(options).display());
     let asked = Command::new(program(options))
@@ -71,7 +71,7 @@ pub(super) fn check(options: &VmOptions) -> Result<(), VmError> {
             "{qemu} cannot be run ({error}): install it (Debian: qemu-system-x86), name another with --vm-qemu PATH, or choose --testbed netns"
         ))
     })?;
-    // Its exit code says nothing.
+    // The exit code is the same for known and unknown devices.
     if String::from_utf8_lossy(&output.stdout).contains(&format!("{} options", model.device())) {
         return Ok(());
     }
@@ -79,19 +79,19 @@ pub(super) fn check(options: &VmOptions) -> Result<(), VmError> {
     Err(VmError::Qemu(format!("this {qemu} has no {}{since}", model.device())))
 }
 
-/// A running QEMU; it ends with this value, and with the thread that started it.
+/// A running QEMU; it ends when this value is dropped, or when the thread that started it ends.
 #[derive(Debug)]
 pub(super) struct Machine {
     child: Child,
-    /// The generator's CPU, where one other is left.
+    /// The generator's CPU, if only one other CPU is left.
     shared_cpu: Option<Vec<usize>>,
-    /// The generator's CPU, where others are left.
+    /// The generator's CPU, if other CPUs are left.
     near_cpu: Option<usize>,
     said: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Machine {
-    /// Starts it; also the end of its control channel.
+    /// Starts QEMU; also returns this process's end of the control channel.
     pub(super) fn start(
         options: &VmOptions,
         kernel: &Kernel,
@@ -107,7 +107,7 @@ impl Machine {
         let mut command = Command::new(program(options));
         command.args(arguments(options, acceleration, own, &taps)).arg("-kernel").arg(&kernel.path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Ctrl-C is for this program, which ends QEMU when it has its figures.
+        // Ctrl-C must reach only netcliff, which ends QEMU after reading its figures.
         command.process_group(0);
         let (parent, cpus) = (Pid::this(), cpus_beside(options.sender_cpu));
         let (bound, inherited) = (cpus.clone(), [&own[..], &taps].concat());
@@ -125,11 +125,12 @@ impl Machine {
         Ok((Self { child, shared_cpu, near_cpu, said }, control.into()))
     }
 
-    /// Gives QEMU's input and output a turn on the generator's CPU where the guest has the only other one: there it would take the
-    /// guest's CPU away for each of its turns.
+    /// Moves QEMU's input and output to the generator's CPU if the guest has the only other one: on the guest's CPU
+    /// each of its turns would interrupt the guest.
     pub(super) fn settle(&self) {
         let Some(cpus) = &self.shared_cpu else { return };
-        // The first thread serves the devices. Where it may not be first in line, the generator is late at times, and tells it.
+        // The first thread serves the devices. Without the right to raise its priority the generator is late at times,
+        // and reports it.
         let main = self.child.id();
         let _ = system::bind_thread(main as i32, cpus);
         // SAFETY: setpriority takes numbers.
@@ -181,10 +182,12 @@ fn arguments(
 ) -> Vec<String> {
     let (device, accelerator, cpus) = (options.model.device(), acceleration.name(), options.cpus);
     let cpu = if acceleration == Acceleration::Kvm { "host" } else { "max" };
-    // The guest's clock is the processor's: another is a device, which costs a packet more than its protocol work.
+    // The guest uses the processor's clock: any other is an emulated device, whose access costs more than a packet's
+    // protocol work.
     let append =
         "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable net.ifnames=0 ipv6.disable=1 rdinit=/netcliff";
-    // What the kernel does not know it gives to its first program as environment: the guest logs like this program.
+    // The kernel passes unknown parameters to its first program as environment: the guest logs with this program's
+    // filter.
     let log = std::env::var(LOG).ok().filter(|filter| !filter.is_empty() && !filter.contains(['"', ' ']));
     let log = log.map_or_else(String::new, |filter| format!(" {LOG}={filter}"));
     let router = if options.router { format!(" {ROUTER}=1") } else { String::new() };
@@ -213,7 +216,7 @@ fn arguments(
     words
 }
 
-/// The CPUs of this process but the generator's; None where that is the only one.
+/// CPUs of this process except the generator's; `None` if that is the only one.
 fn cpus_beside(sender: Option<u32>) -> Option<Vec<usize>> {
     let own = system::cpus_of_thread(0).ok()?;
     let of_sender = sender.map_or(*own.first()?, |cpu| cpu as usize);
@@ -221,12 +224,12 @@ fn cpus_beside(sender: Option<u32>) -> Option<Vec<usize>> {
     (!cpus.is_empty()).then_some(cpus)
 }
 
-/// The CPUs of this process that are not these.
+/// CPUs of this process except these; `None` if none remains.
 fn others(cpus: &[usize]) -> Option<Vec<usize>> {
     Some(system::cpus_of_thread(0).ok()?.into_iter().filter(|cpu| !cpus.contains(cpu)).collect())
 }
 
-/// In QEMU's process, before it is QEMU.
+/// Runs in the child process before it executes QEMU.
 fn prepare(parent: Pid, cpus: Option<&[usize]>, inherited: &[RawFd]) -> std::io::Result<()> {
     system::end_with_parent(Signal::SIGKILL)?;
     if getppid() != parent {
@@ -244,7 +247,7 @@ fn prepare(parent: Pid, cpus: Option<&[usize]>, inherited: &[RawFd]) -> std::io:
     Ok(())
 }
 
-/// Keeps the last lines until the end.
+/// Collects the last lines of an output until it ends.
 fn listen(from: impl Read + Send + 'static, who: &'static str, said: Arc<Mutex<VecDeque<String>>>) {
     std::thread::spawn(move || {
         let mut lines = BufReader::new(from);

@@ -1,4 +1,4 @@
-//! The wire: a tap in a namespace of its own. Both are gone with the last descriptor, whatever ends this process.
+//! The wire: a tap in a namespace of its own. Both disappear with the last descriptor, however this process ends.
 
 use std::fs::write;
 use std::io;
@@ -12,10 +12,10 @@ use crate::system;
 
 /// Name of this host's end.
 pub(super) const NAME: &str = "vm0";
-/// Frames that wait where QEMU is late to fetch them, as a NIC's own buffer holds them while its ring is full: 20 KiB of the 82574's 40
-/// are for reception (its datasheet, section 7.3), some 300 of the smallest frames.
+/// Queue length (frames) if QEMU is late to read them, in place of a NIC's own buffer while its ring is full: 20 KiB of
+/// the 82574's 40 are for reception (its datasheet, section 7.3), some 300 of the smallest frames.
 const QUEUE_FRAMES: u32 = 300;
-/// MTU that a tap is made with (bytes).
+/// Initial MTU of a tap (bytes).
 const MTU_BYTES: u32 = 1500;
 
 /// A tap in a namespace of its own: this host's end of the guest's link.
@@ -46,11 +46,11 @@ impl Wire {
         set.map_err(step(format!("set the MTU of the guest's wire to {mtu_bytes}")))
     }
 
-    /// Holds what goes to the guest to a rate on the wire (bit/s), by a token bucket as in a namespace testbed, or what goes both ways
-    /// together; None: neither is held.
+    /// Limits what goes to the guest to a rate on the wire (bit/s), by a token bucket as in a namespace testbed, or the
+    /// sum of both directions; `None` removes the limit.
     ///
     /// # Errors
-    /// The kernel has no token bucket, or for both ways no ifb, u32 or mirred.
+    /// The kernel has no token bucket, or for both directions no ifb, u32 or mirred.
     pub fn limit_rate(&self, bps: Option<f64>, both_ways: bool) -> Result<(), VmError> {
         let set = self.namespace.run(|| {
             let mut rtnl = Rtnl::new();
@@ -71,7 +71,7 @@ impl Wire {
         system::enter_network_namespace(self.namespace.net()).map_err(step("enter the namespace of the guest's wire"))
     }
 
-    /// What QEMU reads and writes, a descriptor a port.
+    /// Descriptors that QEMU reads and writes, one per port.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.fds.iter().map(AsFd::as_fd)
     }
@@ -83,9 +83,9 @@ impl Wire {
 
 fn set_up(port: &Port) -> io::Result<()> {
     let name = port.tap;
-    // No router solicitations beside the load; a kernel without IPv6 sends none.
+    // Prevents router solicitations during the load; a kernel without IPv6 sends none.
     let _ = write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-    // Absent where /sys is not this namespace's; then it holds the kernel's 1000.
+    // The file is absent if /sys does not show this namespace; the queue then has the kernel's 1000 frames.
     let _ = write(format!("/sys/class/net/{name}/tx_queue_len"), QUEUE_FRAMES.to_string());
     let mut rtnl = Rtnl::new();
     let index = rtnl.link(name)?.index;

@@ -1,14 +1,14 @@
-//! A plan from a file: [`Plan::from_json`]. Who wrote it need not be who applies it.
+//! Reads a plan from a file: [`Plan::from_json`]. Its author need not be the user who applies it.
 
 use super::{Plan, Step};
 use netcliff_core::quote::one_line;
 
 impl Plan {
-    /// Reads what `netcliff tune plan --json` prints. Each step is defined by its setting: name and command are made anew
-    /// from it, whatever the file calls them; reasons and notes stay the file's, each on a line.
+    /// Parses the output of `netcliff tune plan --json`. The setting alone defines a step: name and command are derived
+    /// from it again, whatever the file contains; reasons and notes are taken from the file, each on one line.
     ///
     /// # Errors
-    /// It is no plan; or a step sets what netcliff does not set: which, and why.
+    /// It is no plan, or a step changes a setting that netcliff does not change: which, and why.
     pub fn from_json(text: &str) -> Result<Plan, String> {
         let mut plan: Plan = serde_json::from_str(text)
             .map_err(|error| format!("{error}; expected what `netcliff tune plan --json` prints"))?;

@@ -14,19 +14,19 @@ fn ethtool(port: &Port, group: Group, key: &str) -> Setting {
     Setting::Ethtool { interface: port.nic.name.clone(), group, key: key.to_owned() }
 }
 
-/// Proposes a figure if the driver reports it.
+/// Proposes a value if the driver reports the setting.
 fn propose(draft: &mut Draft<'_>, port: &Port, group: Group, key: &str, new: &str, reason: &str, source: &str) {
     if let Some(old) = crate::setting::figure(&port.nic, group, key) {
         draft.propose(ethtool(port, group, key), &old, new, reason, source);
     }
 }
 
-/// A queue a core of the device's node. Whether the queues will be others.
+/// Proposes one queue per core of the device's node. Returns whether the number of queues changes.
 pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) -> bool {
     let (Some(queues), Some((kind, most))) = (port.receive_queues(), rules::most_queues(port)) else { return false };
     let wanted = (rules::near_cores(draft.inspection, port) as u32).clamp(1, most);
     let left_alone = draft.wants(Objective::Cpu) || draft.wish.channels_as_they_are;
-    // A queue for no CPU would be proposed as one.
+    // Without a usable CPU the proposal would be one queue.
     if left_alone || queues == wanted || draft.inspection.usable_cpus().is_empty() {
         return false;
     }
@@ -52,7 +52,7 @@ pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) -> bool {
     true
 }
 
-/// Room for what line rate brings between two polls.
+/// Proposes rings that hold the packets that line rate brings between two polls.
 pub(super) fn rings(draft: &mut Draft<'_>, port: &Port) {
     if let Some(wanted) = rules::ring_wanted(draft.inspection, port) {
         propose(
@@ -67,8 +67,8 @@ pub(super) fn rings(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// Delay of the receive interrupt (us) for each objective: short; long enough for a budget's worth of packets; the delay that
-/// the Intel drivers start with and DIM's middle profile surrounds.
+/// Delay of the receive interrupt (us) for each objective: a short one; one long enough for a budget of packets; the
+/// initial delay of the Intel drivers, which is near DIM's middle profile.
 fn delay_us(objective: Objective) -> u32 {
     match objective {
         Objective::Latency => rules::SHORT_DELAY_US,
@@ -80,7 +80,7 @@ fn delay_us(objective: Objective) -> u32 {
 pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
     let objective = draft.wish.objective;
     let has = |key: &str| port.nic.coalesce.contains_key(key);
-    // A driver that reports only zeros for the delay has none to set (virtio without the feature).
+    // A driver that reports only zeros for the delay cannot delay interrupts (virtio without the feature).
     if !has("rx-usecs") || !port.nic.is_physical() {
         return;
     }
@@ -95,7 +95,7 @@ pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
             let reason = "the delay must not grow with the rate";
             propose(draft, port, Group::Coalesce, "adaptive-rx", "0", reason, source);
         }
-        // What adapts serves both low and high rates; it is left on.
+        // Adaptive coalescing serves both low and high rates and is left on.
         _ if adaptive => return,
         _ => {}
     }
@@ -106,7 +106,7 @@ pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
     };
     let usecs = port.nic.coalesce.get("rx-usecs").copied().unwrap_or(0);
     let wanted = port.nic.accepted_delay_us(delay_us(objective));
-    // A delay that serves the objective better already is not made worse.
+    // A present delay that serves the objective better is left unchanged.
     let better = match objective {
         Objective::Latency => usecs <= wanted && !by_word,
         Objective::Cpu => usecs >= wanted,
@@ -123,7 +123,7 @@ pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// The RSS table over all queues, round robin.
+/// Proposes an RSS table over all queues, round robin.
 pub(super) fn rss_table(draft: &mut Draft<'_>, port: &Port) {
     let Some(old) = rss_table_of(&port.nic).filter(|_| rules::is_skewed(port)) else { return };
     let queues = port.receive_queues().unwrap_or(1).max(1);
@@ -137,7 +137,7 @@ pub(super) fn rss_table(draft: &mut Draft<'_>, port: &Port) {
     );
 }
 
-/// Ports hashed, too, unless fragments come: those have none, and would overtake the rest.
+/// Proposes to hash ports, too, unless fragments arrive: those have no ports, and would overtake other packets.
 pub(super) fn hash_fields(draft: &mut Draft<'_>, port: &Port) {
     let found = rules::hashed_without_ports(port);
     let fragments = draft.inspection.counters.ip.get("ReasmReqds").copied().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Which settings serve an objective on an inspected host: [`plan`], a pure function.
 //!
-//! The order of the steps is that in which they have to be made. Changing channels resets the RSS table, and there are other
-//! queues and interrupts afterwards: what belongs to queues is planned when they are there (`Wish::channels_as_they_are`).
+//! Steps are in the order in which they have to be made. A change of channels resets the RSS table and creates other
+//! queues and interrupts: settings of queues are planned after it (`Wish::channels_as_they_are`).
 
 mod file;
 mod interface;
@@ -22,27 +22,28 @@ use netcliff_core::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a plan is wanted for.
+/// Request for a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wish {
     /// The objective.
     pub objective: Objective,
-    /// Interfaces; empty: those of the page of `inspect`.
+    /// Names of the interfaces; empty: those on the page of `inspect`.
     pub interfaces: Vec<String>,
-    /// Where receive and transmit interrupts go; None: pairing, or siblings where they are apart and SMT is on.
+    /// CPUs of receive and transmit interrupts; `None`: pairing, or siblings if the interrupts are separate and SMT is
+    /// on.
     pub design: Option<Design>,
-    /// Round-trip time of the paths that TCP has to fill (s).
+    /// Round-trip time of the paths on which TCP is to reach full throughput (s).
     pub rtt_s: f64,
-    /// MTU to set (bytes); the far ends have to have it too, so it is never proposed by itself.
+    /// MTU to be set (bytes). The far ends need it, too, so it is only set on request.
     pub mtu_bytes: Option<u32>,
-    /// CPUs that serve something else: no work of the interfaces is placed on them.
+    /// CPUs reserved for other programs: no work of the interfaces is placed on them.
     pub spared: Vec<u32>,
-    /// No change of channels is proposed: they have just been set.
+    /// Whether the number of channels is left unchanged, because it has just been set.
     pub channels_as_they_are: bool,
 }
 
 impl Wish {
-    /// An objective, everything else as usual.
+    /// A request for an objective with defaults.
     pub fn new(objective: Objective) -> Wish {
         Wish {
             objective,
@@ -56,27 +57,27 @@ impl Wish {
     }
 }
 
-/// Why nothing can be planned as wished.
+/// Why a request cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// An interface that is not there.
+    /// An interface that does not exist.
     #[error("there is no interface {0:?}")]
     NoInterface(String),
-    /// A CPU to be spared that is not there.
+    /// A spared CPU that does not exist.
     #[error("CPU {cpu} is not online: {online} are")]
     NoCpu {
         /// Its number.
         cpu: u32,
-        /// Those that are, as a list.
+        /// List of the online CPUs.
         online: String,
     },
-    /// An MTU that takes the interface's addresses.
+    /// An MTU at which the kernel removes the interface's IPv6 addresses.
     #[error(
         "{interface} has IPv6, and the kernel takes its IPv6 addresses and routes away for good below {IPV6_MTU_BYTES} bytes: \
          {IPV6_MTU_BYTES} and more are accepted, less only with net.ipv6.conf.{interface}.disable_ipv6=1"
     )]
     TakesAddresses {
-        /// Which.
+        /// Name of the interface.
         interface: String,
     },
 }
@@ -84,19 +85,19 @@ pub enum PlanError {
 /// The smallest MTU that IPv6 works with (bytes; RFC 8200, section 5).
 const IPV6_MTU_BYTES: u32 = 1280;
 
-/// One setting to be made.
+/// One change of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// What is set.
     pub setting: Setting,
-    /// From what to what, and why.
+    /// Old and new value, and reason.
     #[serde(flatten)]
     pub proposal: Proposal,
 }
 
 impl Step {
-    /// A step; name and command are made from the setting.
+    /// A step; its name and command are derived from the setting.
     pub fn new(setting: Setting, old: &str, new: &str, reason: &str, source: &str) -> Step {
         let proposal = Proposal {
             name: setting.to_string(),
@@ -111,13 +112,13 @@ impl Step {
     }
 }
 
-/// What a plan was made for; on another machine it is not applied.
+/// Machine for which a plan was made; on another machine it is not applied.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Online CPUs.
     pub online: Vec<u32>,
-    /// Driver, bus and queues, those in use too, of each interface that the plan touches.
+    /// Driver, bus, and number of queues and of those in use, of each interface that the plan changes.
     pub interfaces: BTreeMap<String, String>,
 }
 
@@ -127,16 +128,16 @@ pub struct Machine {
 pub struct Plan {
     /// What it is for.
     pub objective: Objective,
-    /// What it was made for.
+    /// Machine for which it was made.
     pub machine: Machine,
     /// In the order in which they are made.
     pub steps: Vec<Step>,
-    /// What it does not do, and why.
+    /// What it omits, and why.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// The plan for display, without what only programs need.
+    /// The plan for display, without parts that only programs need.
     pub fn sheet(&self) -> PlanSheet {
         let proposals = self.steps.iter().map(|step| step.proposal.clone()).collect();
         PlanSheet { objective: self.objective, proposals, notes: self.notes.clone() }
@@ -150,7 +151,7 @@ impl Plan {
 }
 
 impl Machine {
-    /// What a plan for these ports depends on.
+    /// Properties on which a plan for these ports depends.
     pub fn of(inspection: &Inspection, ports: &[&Port]) -> Machine {
         let describe = |port: &&Port| {
             let nic = &port.nic;
@@ -160,7 +161,7 @@ impl Machine {
         Machine { online: inspection.host.cpu.online.clone(), interfaces: ports.iter().map(describe).collect() }
     }
 
-    /// How this host differs from the one that a plan was made for; None: it does not.
+    /// Describes how this host differs from the plan's machine; `None` if it does not.
     pub fn differs(&self, inspection: &Inspection) -> Option<String> {
         if self.online != inspection.host.cpu.online {
             let list = crate::procfs::list_of_cpus;
@@ -181,7 +182,8 @@ impl Machine {
     }
 }
 
-/// Queues in use, and how many there may be: steps for them fit no other number.
+/// Number of queues in use and possible number: steps for them fit no other numbers. `None` if the driver does not
+/// report them.
 fn queues(port: &Port) -> Option<String> {
     let channel = |name| port.nic.channels.get(name).copied();
     let most = channel("combined-max").filter(|most| *most > 0).or(channel("rx-max")).or(port.nic.rx_queues);
@@ -198,14 +200,14 @@ fn queues(port: &Port) -> Option<String> {
 struct Draft<'a> {
     inspection: &'a Inspection,
     wish: &'a Wish,
-    /// The ports that the plan is for, in its order.
+    /// The plan's ports, in its order.
     ports: &'a [&'a Port],
     steps: Vec<Step>,
     notes: Vec<String>,
 }
 
 impl Draft<'_> {
-    /// A step, unless the value is in force already.
+    /// Adds a step, unless the value is already in force.
     fn propose(&mut self, setting: Setting, old: &str, new: &str, reason: &str, source: &str) {
         if !setting::same(old, new) {
             self.steps.push(Step::new(setting, old, new, reason, source));
@@ -216,8 +218,9 @@ impl Draft<'_> {
         self.notes.push(note.into());
     }
 
-    /// Number of cores of the port's node that the ports before it were given, a core a queue. A host that forwards gives all ports the same
-    /// ones, so that a packet is received and sent on one core (Gasparakis and Waskiewicz 2010, figure 6).
+    /// Number of cores of the port's node assigned to the ports before it, one core per queue. On a host that forwards
+    /// all ports use the same cores, so that a packet is received and sent on one core (Gasparakis and Waskiewicz 2010,
+    /// figure 6).
     fn cores_before(&self, port: &Port) -> u32 {
         if self.inspection.routes() {
             return 0;
@@ -232,7 +235,7 @@ impl Draft<'_> {
     }
 }
 
-/// The host as if these CPUs were isolated.
+/// The host with these CPUs treated as isolated.
 fn sparing(inspection: &Inspection, spared: &[u32]) -> Inspection {
     let mut seen = inspection.clone();
     let taken: BTreeSet<u32> = inspection.isolated_cpus().into_iter().chain(spared.iter().copied()).collect();
@@ -241,7 +244,7 @@ fn sparing(inspection: &Inspection, spared: &[u32]) -> Inspection {
     seen
 }
 
-/// What belongs to the interrupts of queues, their steering and NAPI instances.
+/// Adds the settings of queue interrupts, steering and NAPI instances.
 fn of_queues(draft: &mut Draft<'_>, port: &Port) {
     placing::interrupts(draft, port);
     placing::transmit_steering(draft, port);
@@ -251,7 +254,7 @@ fn of_queues(draft: &mut Draft<'_>, port: &Port) {
     napi::threads(draft, port);
 }
 
-/// Refuses a wish that cannot be met, or whose effects an undo could not take back.
+/// Refuses a request that cannot be met, or whose effects could not be undone.
 fn refuse(inspection: &Inspection, wish: &Wish, ports: &[&Port]) -> Result<(), PlanError> {
     let online = &inspection.host.cpu.online;
     if let Some(cpu) = wish.spared.iter().copied().find(|cpu| !online.contains(cpu)) {
@@ -266,10 +269,10 @@ fn refuse(inspection: &Inspection, wish: &Wish, ports: &[&Port]) -> Result<(), P
     Ok(())
 }
 
-/// Proposes settings. A setting that the host does not have, or that is right already, is left out.
+/// Proposes settings. A setting that the host lacks, or that already has the right value, is omitted.
 ///
 /// # Errors
-/// An interface or a CPU that is not there; an MTU that would cost addresses.
+/// An interface or a CPU does not exist, or an MTU would remove addresses.
 pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, PlanError> {
     let ports: Vec<&Port> = if wish.interfaces.is_empty() {
         inspection.main_ports()
@@ -278,7 +281,7 @@ pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, PlanError> {
         wish.interfaces.iter().map(find).collect::<Result<_, _>>()?
     };
     refuse(inspection, wish, &ports)?;
-    // To the planner a spared CPU is an isolated one.
+    // The planner treats a spared CPU as isolated.
     let sparing = (!wish.spared.is_empty()).then(|| sparing(inspection, &wish.spared));
     let seen = sparing.as_ref().unwrap_or(inspection);
     let mut draft = Draft { inspection: seen, wish, ports: &ports, steps: Vec::new(), notes: Vec::new() };

@@ -1,7 +1,7 @@
-//! Steps at NAPI instances: when polling ends, and who polls.
+//! Steps at NAPI instances: deferral of interrupts, suspension, and threads.
 //!
-//! A file of sysfs sets all instances of a device at once and is used where they agree with it. Where they do not, or where
-//! there is no such file, each instance is set by netlink, so that an undo gives each its own value back.
+//! A sysfs file sets all instances of a device at once and is used if their values agree with it. Otherwise, or if
+//! there is no such file, each instance is set by netlink, so that an undo restores each instance's own value.
 
 use super::Draft;
 use crate::{
@@ -17,12 +17,11 @@ use netcliff_core::inspection::Objective;
 const COALESCING: &str = "Documentation/networking/napi.rst, Software IRQ coalescing";
 const SUSPENSION: &str = "Documentation/networking/napi.rst, IRQ suspension";
 const THREADED: &str = "Documentation/networking/napi.rst, Threaded NAPI";
-/// Interrupts come back after this long at the latest when a busy-polling application hangs (ns): the value with which the
-/// kernel's own measurements of the suspension were made (commit message of net: Add napi_struct parameter
-/// irq_suspend_timeout).
+/// Longest time without interrupts if a busy-polling application hangs (ns): the value in the kernel's own measurements
+/// of the suspension (commit message of net: Add napi_struct parameter irq_suspend_timeout).
 const SUSPEND_NS: u32 = 20_000_000;
 
-/// How long an instance keeps its interrupt masked after an empty poll.
+/// Proposes how long an instance keeps its interrupt masked after an empty poll.
 pub(super) fn deferral(draft: &mut Draft<'_>, port: &Port) {
     if !port.nic.is_physical() {
         return;
@@ -36,7 +35,8 @@ pub(super) fn deferral(draft: &mut Draft<'_>, port: &Port) {
     propose(draft, port, NapiKey::GroFlushTimeout, timeout_ns, reason, COALESCING);
 }
 
-/// Interrupts stay off while an application that asked for it (SO_PREFER_BUSY_POLL with epoll) finds packets.
+/// Proposes that interrupts stay off while an application that requests it (SO_PREFER_BUSY_POLL with epoll) receives
+/// packets.
 pub(super) fn suspension(draft: &mut Draft<'_>, port: &Port) {
     let all_zero = instances(&port.nic).all(|(_, napi)| napi.figure(NapiKey::IrqSuspendTimeout) == Some(0));
     if draft.wants(Objective::Cpu) && port.nic.is_physical() && all_zero {
@@ -46,7 +46,8 @@ pub(super) fn suspension(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// Threads that poll cost a wake-up each time; those that never sleep (2) are left where latency is wanted.
+/// Proposes polling without threads, as a thread costs a wake-up per poll; threads that never sleep (2) are left on if
+/// the objective is latency.
 pub(super) fn threads(draft: &mut Draft<'_>, port: &Port) {
     let spinning = instances(&port.nic).any(|(_, napi)| napi.figure(NapiKey::Threaded) == Some(2));
     if !port.nic.is_physical() || draft.wants(Objective::Throughput) || (draft.wants(Objective::Latency) && spinning) {
@@ -56,14 +57,14 @@ pub(super) fn threads(draft: &mut Draft<'_>, port: &Port) {
     propose(draft, port, NapiKey::Threaded, 0, reason, THREADED);
 }
 
-/// The instances that serve receive queues, with their place; all where the driver does not report.
+/// The instances that serve receive queues, with their position; all instances if the driver does not report which do.
 fn instances(nic: &Nic) -> impl Iterator<Item = (usize, &Napi)> {
     let receives = |napi: &Napi| nic.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
     let told = nic.napis.iter().any(receives);
     nic.napis.iter().enumerate().filter(move |(_, napi)| !told || receives(napi))
 }
 
-/// The file of sysfs that sets all instances.
+/// The sysfs file that sets all instances; `None` if the key has no file.
 pub(in crate::tune) fn file_of(key: NapiKey) -> Option<&'static str> {
     match key {
         NapiKey::DeferHardIrqs => Some("napi_defer_hard_irqs"),
@@ -79,7 +80,8 @@ fn propose(draft: &mut Draft<'_>, port: &Port, key: NapiKey, wanted: u32, reason
     }
 }
 
-/// What sets a key on all instances that receive, each with the value in force; nothing where the kernel does not report it.
+/// Settings that set a key on all instances that receive, with their present values; empty if the kernel does not
+/// report it.
 pub(in crate::tune) fn settings(nic: &Nic, key: NapiKey) -> Vec<(Setting, String)> {
     let name = &nic.name;
     let file = file_of(key).and_then(|file| Some((file, *nic.napi_settings.get(file)?)));

@@ -1,4 +1,4 @@
-//! Steps that place work on CPUs: interrupts, XPS, RPS and RFS, and when polling ends.
+//! Steps that place work on CPUs: interrupts, XPS, RPS and RFS.
 
 use super::Draft;
 use crate::{
@@ -10,18 +10,18 @@ use crate::{
 use netcliff_core::inspection::Objective;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Flows that RFS remembers (net.core.rps_sock_flow_entries), the value of the kernel's own document for busy servers.
+/// Number of flows that RFS tracks (net.core.rps_sock_flow_entries): the kernel documentation's value for busy servers.
 const RFS_FLOWS: u32 = 32_768;
 const SCALING: &str = "Documentation/networking/scaling.rst";
 
-/// Each queue's interrupt on the CPU that the planner assigns.
+/// Proposes the planner's CPU for each queue's interrupt.
 pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     let design = design(draft, port);
     let queues = port.queue_irqs().count();
     if queues == 0 {
         return;
     }
-    // Without a second CPU there is nothing to place.
+    // On a host with one CPU, interrupts need no placement.
     if draft.inspection.host.cpu.online.len() < 2 || draft.inspection.usable_cpus().is_empty() {
         return;
     }
@@ -62,7 +62,7 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// By name, unless the name is not its own.
+/// The setting of an interrupt: by name, unless several interrupts share it.
 fn interrupt(port: &Port, irq: &Irq) -> Setting {
     if irq.name.is_empty() || port.irqs.iter().filter(|other| other.name == irq.name).count() > 1 {
         return Setting::file(format!("/proc/irq/{}/smp_affinity_list", irq.number));
@@ -76,7 +76,7 @@ fn design(draft: &Draft<'_>, port: &Port) -> Design {
     draft.wish.design.unwrap_or(if apart && siblings { Design::Smt } else { Design::Pairing })
 }
 
-/// A CPU transmits by the queue whose completions it takes.
+/// Proposes that a CPU transmits by the queue whose completions it processes.
 pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
     let queues = port.nic.xps_cpus.len();
     let usable = draft.inspection.usable_cpus();
@@ -87,7 +87,7 @@ pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
     let completes: Vec<Option<u32>> = (0..queues as u32).map(|queue| planned.get(&queue).copied()).collect();
     let mut sets: Vec<BTreeSet<u32>> = completes.iter().map(|cpu| cpu.iter().copied().collect()).collect();
     let taken: BTreeSet<u32> = completes.iter().flatten().copied().collect();
-    // Siblings go with their core, CPUs without a queue are spread over the queues.
+    // Siblings use their core's queue; CPUs without a queue are spread over the queues.
     for (turn, cpu) in usable.iter().filter(|cpu| !taken.contains(cpu)).enumerate() {
         let core = draft.inspection.core_of(*cpu);
         let home = completes.iter().position(|of| of.is_some_and(|of| core.contains(&of))).unwrap_or(turn % queues);
@@ -102,7 +102,7 @@ pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// Where the queues of a direction will be served: the planned CPU of each one's interrupt.
+/// Planned CPU of each queue's interrupt in a direction.
 fn planned_cpus(draft: &Draft<'_>, port: &Port, direction: Direction) -> BTreeMap<u32, u32> {
     let planned: BTreeMap<u32, u32> =
         affinity::interrupts(draft.inspection, port, design(draft, port), draft.cores_before(port))
@@ -112,13 +112,13 @@ fn planned_cpus(draft: &Draft<'_>, port: &Port, direction: Direction) -> BTreeMa
     paths.filter_map(|path| Some((path.queue, *planned.get(&path.irq?)?))).collect()
 }
 
-/// RPS and RFS where throughput is wanted and the device has fewer queues than its node has cores, or no interrupts of its
-/// own that could be placed; off else.
+/// Proposes RPS and RFS if the objective is throughput and the device has fewer queues than its node has cores, or no
+/// interrupts that could be placed; otherwise proposes them off.
 pub(super) fn receive_steering(draft: &mut Draft<'_>, port: &Port) {
     let nic = &port.nic;
     let near = rules::near_cpus(draft.inspection, port);
     let few = nic.rps_cpus.len() < rules::near_cores(draft.inspection, port);
-    // What a virtual device receives is worked on by the CPU that sends it, usable or not.
+    // Packets of a virtual device are processed on the CPU that sends them, usable or not.
     let anywhere = near.len() < draft.inspection.host.cpu.online.len() && !nic.is_physical() && port.irqs.is_empty();
     let on = draft.wants(Objective::Throughput) && (few || anywhere) && !near.is_empty();
     let busy: BTreeSet<u32> = planned_cpus(draft, port, Direction::Receive).into_values().collect();
@@ -148,7 +148,7 @@ fn flow_table(port: &Port, queue: usize) -> Setting {
     Setting::file(format!("/sys/class/net/{}/queues/rx-{queue}/rps_flow_cnt", port.nic.name))
 }
 
-/// RFS. The table of sockets belongs to the host: in another network namespace it is not there, nor any use.
+/// Proposes RFS. The table of sockets belongs to the host: other network namespaces do not have it.
 fn flow_steering(draft: &mut Draft<'_>, port: &Port) {
     let nic = &port.nic;
     let table = "net.core.rps_sock_flow_entries";
@@ -156,7 +156,7 @@ fn flow_steering(draft: &mut Draft<'_>, port: &Port) {
         return;
     };
     let reason = "RFS: protocol work goes where the application reads";
-    // One step for all interfaces.
+    // One step serves all interfaces.
     if !draft.steps.iter().any(|step| step.setting == Setting::sysctl(table)) {
         draft.propose(Setting::sysctl(table), old, &RFS_FLOWS.to_string(), reason, SCALING);
     }

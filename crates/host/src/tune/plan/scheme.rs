@@ -1,7 +1,7 @@
-//! Which settings make a device work by a scheme, if Linux has it: [`steps`].
+//! Which settings make a device work by a scheme, if Linux supports it: [`steps`].
 //!
-//! Linux has NAPI with its deferral, threads and busy polling, coalescing by count and timer with the interrupt masked while packets
-//! are polled, and dim. What else the vocabulary of schemes has no driver offers.
+//! Linux has NAPI with deferral, threads and busy polling, coalescing by count and timer with the interrupt masked
+//! while packets are polled, and dim. No driver supports other schemes.
 
 use super::{Step, napi};
 use crate::inspect::{Inspection, Port};
@@ -13,36 +13,36 @@ use netcliff_core::{Scheme, units};
 const NAPI: &str = "Documentation/networking/napi.rst";
 const SYSCTL: &str = "Documentation/admin-guide/sysctl/net.rst";
 const ETHTOOL: &str = "include/uapi/linux/ethtool.h, struct ethtool_coalesce; lib/dim/net_dim.c";
-/// How long a reader polls (us): what the kernel's documentation recommends for busy_read.
+/// Duration of a reader's polling (us): the kernel documentation's recommendation for busy_read.
 const BUSY_US: u32 = 50;
 const NS_PER_S: f64 = 1e9;
 const US_PER_S: f64 = 1e6;
-/// Packets of a poll of a driver (NAPI_POLL_WEIGHT).
+/// Packets per poll of a driver (NAPI_POLL_WEIGHT).
 const WEIGHT: u64 = 64;
 
-/// What is to be set.
+/// The device to be set.
 #[derive(Debug, Clone, Copy)]
 pub enum Device<'a> {
     /// A device of an inspected host.
     Port(&'a Inspection, &'a Port),
-    /// Some hardware by this name, whose driver offers what ethtool defines; what is in force is not known.
+    /// Hardware with this name, whose driver supports all that ethtool defines; its present values are unknown.
     Any(&'a str),
 }
 
-/// What a device that refuses coalescing can be set to instead, with the reason; None: it does not refuse it.
+/// Alternative settings for a device that refuses coalescing, with the reason; `None` if it does not refuse coalescing.
 pub fn without_coalescing(device: Device<'_>) -> Option<String> {
     let Device::Port(_, port) = device else { return None };
     let why = port.nic.refuses_coalescing()?;
     Some(format!("{why}; it takes napi_defer_hard_irqs, gro_flush_timeout and threaded (schemes of napi)"))
 }
 
-/// Value that is not known.
+/// Placeholder for an unknown present value.
 const UNKNOWN: &str = "not known";
 
-/// The settings that make a device work by a scheme, without those in force already; empty: it does so as it is.
+/// The settings that make a device work by a scheme, without those already in force; empty if it already does.
 ///
 /// # Errors
-/// Why the device cannot be set so, a part of a sentence.
+/// Why the device cannot work by the scheme. The error is a part of a sentence.
 pub fn steps(scheme: &Scheme, device: Device<'_>) -> Result<Vec<Step>, String> {
     let mut draft = Draft { device, steps: Vec::new() };
     match scheme {
@@ -99,7 +99,7 @@ impl Draft<'_> {
         self.push(Setting::sysctl(name), old.as_deref().unwrap_or(UNKNOWN), &new.to_string(), reason, SYSCTL);
     }
 
-    /// A sysctl that matters only if it is not at the kernel's default: left out if its value in force is not known.
+    /// Resets a sysctl to the kernel's default; omitted if its present value is unknown.
     fn back(&mut self, name: &str, new: u64, reason: &str) {
         if let Device::Port(inspection, _) = self.device
             && inspection.sysctl(name).is_some()
@@ -108,7 +108,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A figure of coalescing, if the driver reports it; false if it does not.
+    /// Sets a value of coalescing; returns false if the driver does not report it.
     fn ethtool(&mut self, key: &str, new: u64, reason: &str) -> bool {
         let old = match self.device {
             Device::Port(_, port) => match setting::figure(&port.nic, Group::Coalesce, key) {
@@ -123,12 +123,12 @@ impl Draft<'_> {
         true
     }
 
-    /// A setting of the NAPI instances. Errors: it is not there, and 0 is not wanted.
+    /// Sets the NAPI instances. Errors: the setting does not exist, and the wanted value is not 0.
     fn instance(&mut self, key: NapiKey, new: u32, reason: &str) -> Result<(), String> {
         let name = self.name().to_owned();
         let all = match self.device {
             Device::Port(_, port) => napi::settings(&port.nic, key),
-            // What is not known is set only where it is part of the scheme.
+            // An unknown value is set only if it is part of the scheme.
             Device::Any(_) if new == 0 => Vec::new(),
             Device::Any(_) => {
                 let by_file = |file| Setting::file(format!("/sys/class/net/{name}/{file}"));
@@ -191,12 +191,12 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// The interrupt is not held back.
+    /// Switches delays of the interrupt off.
     fn no_delay(&mut self) {
         let reason = "a packet that finds nobody polling interrupts at once";
         self.ethtool("adaptive-rx", 0, reason);
         self.ethtool("rx-usecs", 0, reason);
-        // Both at 0 would mean no interrupt at all.
+        // Delay and count of 0 together would mean no interrupt at all.
         if matches!(self.device, Device::Port(..)) {
             self.ethtool("rx-frames", 1, reason);
         }
@@ -248,7 +248,7 @@ impl Draft<'_> {
         self.instance(NapiKey::DeferHardIrqs, 0, "only the device holds back")
     }
 
-    /// What the device does before it interrupts.
+    /// Sets the device's moderation of interrupts.
     fn moderation(&mut self, moderation: &Moderation) -> Result<(), String> {
         if moderation.packet_timer_s.is_some_and(|timer_s| timer_s > 0.0) {
             return Err("ethtool has no timer that starts anew with each packet".to_owned());
@@ -331,7 +331,7 @@ fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// A time in the kernel's unit, of which one second holds `per_s`. Errors: it does not fit the kernel's 32 bits.
+/// Converts a time to the kernel's unit, `per_s` of which are one second. Errors: it does not fit the kernel's 32 bits.
 fn in_u32(name: &str, time_s: f64, per_s: f64) -> Result<u32, String> {
     u32::try_from(whole(time_s * per_s)).map_err(|_| {
         let longest = units::print_time_s(f64::from(u32::MAX) / per_s);

@@ -10,19 +10,19 @@ use crate::{
 };
 use netcliff_core::inspection::Objective;
 
-/// Idle states that take longer to leave are switched off where latency is wanted (us), as the rule `idle-deep` judges.
+/// Exit latency (us) above which idle states are switched off for latency; the rule `idle-deep` has the same limit.
 const DEEP_US: u64 = 10;
-/// Of the kernel (net/core/hotdata.c).
+/// The kernel's default backlog (packets; net/core/hotdata.c).
 const DEFAULT_BACKLOG: u64 = 1000;
 const DEFAULT_BUDGET: u64 = 300;
 
-/// Sysctls that the state of this host calls for.
+/// Proposes sysctls that follow from the state of this host.
 pub(super) fn sysctls(draft: &mut Draft<'_>, ports: &[&Port]) {
     pressure(draft);
     if draft.wants(Objective::Throughput) {
         buffers(draft, ports);
     }
-    // What is not hardware has no queue that a reader could poll.
+    // A software device has no queue that a reader could poll.
     let can_be_polled = |port: &&Port| port.nic.is_physical() || !port.irqs.is_empty();
     if draft.wants(Objective::Latency) && (ports.is_empty() || ports.iter().any(can_be_polled)) {
         let reason =
@@ -39,9 +39,9 @@ fn propose(draft: &mut Draft<'_>, name: &str, new: impl Fn(&str) -> String, reas
     }
 }
 
-/// Backlog and budget, only where they were too small.
+/// Proposes a larger backlog and budget, only if the present ones were too small.
 fn pressure(draft: &mut Draft<'_>) {
-    // Counts since boot are no evidence against a value that has been raised since.
+    // Counts since boot say nothing about a value that has been raised since.
     let counts = |pressure: Option<Pressure>, name: &str, default: u64| {
         let raised = draft.inspection.sysctl(name).is_some_and(|value| value > default);
         pressure.filter(|pressure| pressure.rising || !raised).map(|pressure| pressure.count)
@@ -50,7 +50,7 @@ fn pressure(draft: &mut Draft<'_>) {
     let squeezed = counts(rules::squeezes(draft.inspection), "net.core.netdev_budget", DEFAULT_BUDGET);
     let doubled = |old: &str| old.parse::<u64>().map_or(old.to_owned(), |old| (old * 2).to_string());
     let sysctl_page = "Documentation/admin-guide/sysctl/net.rst";
-    // A longer backlog only lengthens the wait of what is served at all.
+    // A longer backlog lengthens the wait of delivered packets, so it is not proposed for latency.
     if let Some(dropped) = dropped.filter(|_| !draft.wants(Objective::Latency)) {
         let reason = format!("packets were dropped at a CPU's backlog: {dropped}");
         propose(draft, "net.core.netdev_max_backlog", doubled, &reason, sysctl_page);
@@ -62,7 +62,7 @@ fn pressure(draft: &mut Draft<'_>) {
     }
 }
 
-/// TCP buffers that hold what is in flight on the fastest link.
+/// Proposes TCP buffers that hold the bytes in flight on the fastest link.
 fn buffers(draft: &mut Draft<'_>, ports: &[&Port]) {
     let fastest_bps = ports.iter().filter_map(|port| port.link_bps()).fold(0.0, f64::max);
     let needed = (fastest_bps * draft.wish.rtt_s / 8.0).ceil() as u64;
@@ -83,7 +83,7 @@ fn buffers(draft: &mut Draft<'_>, ports: &[&Port]) {
     }
 }
 
-/// Full speed at once.
+/// Proposes the frequency governor for full speed.
 pub(super) fn frequency(draft: &mut Draft<'_>) {
     if draft.wants(Objective::Cpu) {
         return;
@@ -95,7 +95,7 @@ pub(super) fn frequency(draft: &mut Draft<'_>) {
     }
 }
 
-/// Deep idle states off, for latency.
+/// Proposes deep idle states off, for latency.
 pub(super) fn idle(draft: &mut Draft<'_>) {
     if !draft.wants(Objective::Latency) {
         return;

@@ -1,4 +1,4 @@
-//! Where packets that did not come to the application were last seen.
+//! Where packets that did not reach the application were counted last.
 
 use netcliff_host::firewall::{self, Flow};
 use netcliff_host::nic::losses::{Cause, Losses};
@@ -8,10 +8,10 @@ use netcliff_packets::frame::Ports;
 
 use super::Between;
 
-/// A counter that rose by this share of what was lost is where it was lost.
+/// Share of the lost packets by which a counter must have increased to be named.
 const SHARE: f64 = 0.5;
 
-/// What was counted before they were sent.
+/// Counters before the packets were sent.
 pub(super) struct Before {
     received: Option<Received>,
     losses: Losses,
@@ -29,7 +29,7 @@ impl Before {
         }
     }
 
-    /// A phrase on where most of the packets were lost that were sent since then and did not arrive.
+    /// Phrase on where most of the packets were lost that were sent since and did not arrive.
     pub(super) fn where_lost(&self, link: &Between, (sent, arrived): (u64, u64), ports: Ports) -> String {
         let interface = link.interface();
         let now = Self::now(link);

@@ -1,4 +1,4 @@
-//! Short trials before anything is measured: do packets arrive, and which receive queue does a flow reach?
+//! Short trials before any measurement: whether packets arrive, and which receive queue a flow reaches.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -16,22 +16,23 @@ use netcliff_remote::load::{Load, Several};
 use super::lost::Before;
 use super::{Between, BetweenError, MOST_QUEUES, PORT, Reached, SOURCE_PORT, SharedCarrier};
 
-/// Load of such a trial (pps): the lowest limit of a load.
+/// Load of such a trial (pps): the lowest load that a limit may have.
 pub const PROBE_PPS: f64 = 2000.0;
-/// Its length: of the first, which decides whether packets arrive, and of those that look for queues (s).
+/// Length of the first trial, which checks that packets arrive; the next: length of trials that search for queues (s).
 const FIRST_S: f64 = 0.3;
 const NEXT_S: f64 = 0.06;
-/// Marks its frames.
+/// Run id of its frames.
 const PROBE_RUN: u32 = 0x7072_6f62;
-/// Fewest of its packets that must arrive.
+/// Smallest share of its packets that must arrive.
 const ARRIVED_SHARE: f64 = 0.5;
 /// Smallest frame (bytes).
 const SMALLEST_BYTES: usize = 64;
-/// Flows tried for each queue wanted: of n queues that flows reach alike, the last is missed by 12 n of them six times in a million.
+/// Flows tried per requested queue: of n equally likely queues, 12 n flows miss the last one with a probability of
+/// 6e-6.
 const TRIES_A_QUEUE: u32 = 12;
 
 impl Between {
-    /// Finds the flows of each generator, the first one's queues being everyone's.
+    /// Finds flows of each generator. The queues of the first generator's flows are used for all.
     pub(super) fn find_flows(&mut self, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Result<(), BetweenError> {
         let wanted = self.options.sending.queues.clamp(1, MOST_QUEUES) as usize;
         for lane in 0..self.lanes.len() {
@@ -48,7 +49,7 @@ impl Between {
         Ok(())
     }
 
-    /// Flows of the first generator that reach other queues.
+    /// Finds flows of the first generator to further queues.
     fn more_queues(&mut self, wanted: usize, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Result<(), BetweenError> {
         let mut tried = 1;
         if let Some(there) = reachable(&self.nic, self.backlog).filter(|there| *there < wanted) {
@@ -84,7 +85,7 @@ impl Between {
         Ok(())
     }
 
-    /// Flows of another generator that reach the same queues.
+    /// Finds flows of another generator that reach the same queues.
     fn same_queues(
         &mut self,
         lane: usize,
@@ -122,7 +123,7 @@ impl Between {
         Ok(())
     }
 
-    /// The message where nothing counts what a queue receives.
+    /// Error if no counter shows what a queue receives.
     fn uncounted(&self) -> BetweenError {
         let (name, driver) = (&self.nic.name, self.nic.driver.as_deref().unwrap_or("its driver"));
         BetweenError::Queues(format!(
@@ -132,7 +133,7 @@ impl Between {
         ))
     }
 
-    /// What would spread flows over queues.
+    /// Describes a setting that would spread flows over queues.
     fn how_to_spread(&self, known: Place) -> String {
         let name = &self.nic.name;
         match known {
@@ -146,7 +147,7 @@ impl Between {
         }
     }
 
-    /// Sends one flow alone, and tells where it landed.
+    /// Sends one flow alone, and determines where it arrives.
     fn probe(
         &mut self,
         lane: usize,
@@ -157,7 +158,7 @@ impl Between {
     ) -> Result<Landing, BetweenError> {
         let (landing, own_most_pps) = self.probed(lane, ports, seconds, cpu, stop)?;
         let (lanes, share_pps) = (self.lanes.len() as f64, self.share_pps());
-        // Below the share that was asked for it is the agent's own limit, of all generators in it.
+        // A limit below the requested share is the agent's own, for all generators in it.
         if let Some(own_pps) = own_most_pps.filter(|own_pps| *own_pps < share_pps) {
             let peer = &self.lanes[lane].peer;
             let in_agent = self.lanes.iter().filter(|lane| lane.peer == *peer).count().max(1) as f64;
@@ -166,12 +167,13 @@ impl Between {
         Ok(landing)
     }
 
-    /// The most that one generator offers (pps): they have equal shares.
+    /// Highest load of one generator (pps): all have equal shares.
     fn share_pps(&self) -> f64 {
         self.most_pps.map_or(f64::INFINITY, |most_pps| most_pps / self.lanes.len() as f64)
     }
 
-    /// Why flows that arrived when the link was opened do not any more; None where they do, as behind a host that just had more than it could take.
+    /// Why flows that arrived when the link was opened no longer do; `None` if they do, as on a host that was just
+    /// overloaded.
     pub fn lost(&self, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Option<String> {
         let flows = self.lanes.iter().enumerate().filter_map(|(lane, own)| Some((lane, *own.flows.first()?)));
         let lost = |(lane, ports)| match self.probed(lane, ports, NEXT_S, cpu, stop) {
@@ -181,7 +183,7 @@ impl Between {
         flows.into_iter().find_map(lost)
     }
 
-    /// The same as [`Between::probe`], with the generator's own limit (pps), if it has one.
+    /// Like [`Between::probe`]; also returns the generator's own limit (pps), if it has one.
     fn probed(
         &self,
         lane: usize,
@@ -195,7 +197,7 @@ impl Between {
         let load = Load::Paced { arrivals: Arrivals::Constant, rate_pps, seed: 1, timing };
         let request = self.request(SMALLEST_BYTES, PROBE_RUN, cpu, load, &[ports]);
         let address = SocketAddrV4::new(self.own.address, ports.destination);
-        // All of the trial fits, so that a busy machine loses none of it.
+        // The buffer holds all packets of the trial, so that a busy machine loses none.
         let sink = SinkConfig { receive_buffer_bytes: Some(1 << 20), ..SinkConfig::new(address, PROBE_RUN) };
         let application = Work::None.application(&sink.heartbeat).map_err(|error| self.failed(lane, error))?;
         let (earlier, before) = (Counts::read(&self.nic), Before::now(self));
@@ -218,13 +220,13 @@ impl Between {
     }
 }
 
-/// Queues that flows can reach at the most, as far as the configuration tells.
+/// Number of queues that flows can reach, by the configuration; `None` if unknown.
 fn reachable(nic: &Nic, backlog: bool) -> Option<usize> {
     if !backlog {
         let channels: u32 = ["rx", "combined"].iter().filter_map(|kind| nic.channels.get(*kind)).sum();
         return Some(channels).filter(|channels| *channels > 0).or(nic.rx_queues).map(|queues| queues as usize);
     }
-    // Each queue has a mask of CPUs, in hexadecimal groups of 32; a bit that two of them have is one CPU.
+    // Each queue has a mask of CPUs, in hexadecimal groups of 32; a CPU in the masks of two queues counts once.
     let mut cpus: Vec<u32> = Vec::new();
     for mask in &nic.rps_cpus {
         let digits = mask.chars().rev().filter(char::is_ascii_hexdigit);
@@ -236,7 +238,7 @@ fn reachable(nic: &Nic, backlog: bool) -> Option<usize> {
     }
     cpus.sort_unstable();
     cpus.dedup();
-    // A veth without RPS hands packets to the backlog of the sender's CPU.
+    // A veth without RPS puts packets into the backlog of the sender's CPU.
     Some(cpus.len().max(1))
 }
 

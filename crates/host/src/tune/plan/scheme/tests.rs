@@ -87,7 +87,8 @@ fn what_no_driver_offers_is_said() {
     assert_eq!(on(&veth, "napi:weight=16").unwrap(), ["sysctl -w net.core.dev_weight=16"]);
 }
 
-/// `rx-usecs` is a gap to the Intel drivers and a timer to the others; the first take no delay that is a word to them.
+/// `rx-usecs` is a gap for Intel's drivers and a timer for the others; Intel's accept no delay that selects an adaptive
+/// mode.
 #[test]
 fn a_delay_is_what_the_driver_means_by_it() {
     let intel = port("igb", &[("rx-usecs", 3)]);
@@ -96,7 +97,7 @@ fn a_delay_is_what_the_driver_means_by_it() {
     assert!(on(&intel, "coalesce:min_gap=3us,masked=true").unwrap_err().contains("10 us"));
 }
 
-/// Moderation in front of NAPI is set as that of `coalesce`, and NAPI's own settings beside it.
+/// Moderation in front of NAPI is set like that of `coalesce`, and NAPI's own settings in addition.
 #[test]
 fn moderation_in_front_of_napi_is_set_with_it() {
     let intel = port("igb", &[("rx-usecs", 3)]);
@@ -114,7 +115,7 @@ fn moderation_in_front_of_napi_is_set_with_it() {
     assert!(both.last().unwrap().contains("threaded"), "{both:?}");
 }
 
-/// The kernel's times have 32 bits: one that has more is refused, not cut to another.
+/// The kernel's times have 32 bits: a larger one is refused and not truncated.
 #[test]
 fn a_time_that_the_kernel_has_no_bits_for_is_refused() {
     let any = |scheme: &str| commands(scheme, Device::Any("DEV"));
@@ -122,7 +123,7 @@ fn a_time_that_the_kernel_has_no_bits_for_is_refused() {
     for (scheme, part) in [
         ("napi:busy_poll,irq_suspend_timeout=5s", "irq_suspend_timeout 5s is longer"),
         ("napi:defer_hard_irqs=2,gro_flush_timeout=5s", "gro_flush_timeout 5s is longer"),
-        // One above 2^32 us, which cut to 32 bits would be 1 us.
+        // A time above 2^32 us, which truncated to 32 bits would be 1 us.
         ("coalesce:usecs=4294.967297s,masked=true", "rx-usecs 4294.967297s is longer"),
     ] {
         for why in [any(scheme).unwrap_err(), on(&mlx, scheme).unwrap_err()] {
