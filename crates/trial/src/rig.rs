@@ -17,7 +17,7 @@ use netcliff_host::testbed::netns::{Reception, Side, Testbed, TestbedOptions};
 use netcliff_host::testbed::offloads::TRANSMIT_OFFLOADS;
 use netcliff_host::testbed::sysctl::{Held, SysctlOverrides};
 use netcliff_host::testbed::{TestbedError, loopback::Loopback};
-use netcliff_host::tune::device::{Held as Settings, HeldError, Made, Wanted};
+use netcliff_host::tune::device::{self, Held as Settings, HeldError, Made, Wanted};
 use netcliff_packets::WireError;
 use netcliff_packets::thread::allowed_cpus;
 
@@ -31,6 +31,9 @@ pub use between::{
 const PORT: u16 = 9000;
 /// UDP port packets seem to come from.
 const SOURCE_PORT: u16 = 9001;
+/// Why settings of an interface cannot be made on loopback.
+const NO_DEVICE: &str =
+    "loopback has no interface whose settings could be changed: namespaces are needed, --testbed netns";
 /// Interval between two attempts to use a link that comes up.
 const LINK_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -100,7 +103,8 @@ pub struct RigOptions {
     pub link: LinkOptions,
     /// The load comes from another host, by this link, whatever `place` says; its sender's CPU is one there.
     pub between: Option<BetweenOptions>,
-    /// Settings of that link's interface for the length of the run.
+    /// Settings of that link's interface for the length of the run; in a namespace testbed of the host under test's, which is
+    /// removed with it.
     pub settings: Vec<Wanted>,
     /// That link may not pass packets yet, as its settings were just changed: it is tried for so long.
     pub link_time: Duration,
@@ -131,6 +135,8 @@ pub struct LinkOptions {
     pub offloads: Option<bool>,
     /// How the host under test receives.
     pub reception: Reception,
+    /// RPS of the host under test is off, so that it receives on the CPU that sends. Not with threaded NAPI.
+    pub without_rps: bool,
     /// The sender's reception is steered to its own CPU too, as on a host of its own.
     pub steer_sender: bool,
 }
@@ -168,6 +174,8 @@ pub struct Rig {
     stand: Option<Mutex<Stand>>,
     /// Settings of the link's interface. Set back before the lock goes.
     settings: Option<Settings>,
+    /// Settings of a testbed's own interface, which are removed with it.
+    made: Vec<Made>,
     /// Those of this host, where no testbed holds them. Set back before the lock goes.
     _sysctls: Option<Held>,
     lock: HostLock,
@@ -224,6 +232,11 @@ impl Rig {
                  is that of both together"
             ));
         }
+        let made = match &bed {
+            Bed::Netns(testbed) if !options.settings.is_empty() => set_in(testbed, &options.settings)?,
+            Bed::Loopback if !options.settings.is_empty() => return Err(HeldError::Lacks(NO_DEVICE.to_owned()).into()),
+            _ => Vec::new(),
+        };
         let ipv6 = options.link.ipv6;
         let stand = None;
         let far_sender_cpu = options.sender_cpu;
@@ -240,6 +253,7 @@ impl Rig {
             stop,
             stand,
             settings,
+            made,
             _sysctls: sysctls,
             lock,
         };
@@ -247,9 +261,9 @@ impl Rig {
         Ok(rig)
     }
 
-    /// What became of the settings of the link's interface.
+    /// What became of the settings of the link's interface, or of the testbed's.
     pub fn settings(&self) -> &[Made] {
-        self.settings.as_ref().map_or(&[], Settings::settings)
+        self.settings.as_ref().map_or(&self.made, Settings::settings)
     }
 
     /// Sets values of the whole host, through the journal, until what is returned is dropped.
@@ -334,6 +348,9 @@ impl Rig {
     pub fn driver(&self) -> String {
         match &self.bed {
             Bed::Netns(testbed) => match testbed.options().reception {
+                Reception::Backlog if testbed.options().reception_cpus.is_empty() => {
+                    format!("veth without GRO and RPS: received on CPU {} (process_backlog)", self.sender_cpu)
+                }
                 Reception::Backlog => {
                     format!("veth without GRO; RPS steers to CPU {} (process_backlog)", self.host_cpu)
                 }
@@ -474,6 +491,12 @@ fn opened(
     }
 }
 
+/// Sets what is wanted on the interface of the host under test.
+fn set_in(testbed: &Testbed, wanted: &[Wanted]) -> Result<Vec<Made>, RigError> {
+    let interface = &testbed.endpoint(Side::HostUnderTest).interface;
+    Ok(testbed.run_in_hut(|| device::set(interface, wanted))??)
+}
+
 /// Switches offloads of both ends; returns a sentence for each that is otherwise afterwards.
 fn switch(testbed: &Testbed, wanted: &[(&str, bool)]) -> Result<Vec<String>, TestbedError> {
     let mut refused = Vec::new();
@@ -490,7 +513,7 @@ fn testbed(lock: &HostLock, (sender, host): (u32, u32), options: &RigOptions) ->
         mtu_bytes: link.mtu_bytes.unwrap_or(9000),
         ipv6: link.ipv6,
         reception: link.reception,
-        reception_cpus: vec![host],
+        reception_cpus: if link.without_rps { Vec::new() } else { vec![host] },
         sender_reception_cpus: if link.steer_sender { vec![sender] } else { Vec::new() },
         sysctls: options.sysctls.clone(),
         ..TestbedOptions::default()
