@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::Figure;
 use netcliff_core::service::{ServiceCheck, ServiceFinding, ServicePrediction};
-use netcliff_core::units::print_bytes;
+use netcliff_core::units::{print_bytes, print_share};
 
 use super::real::Real;
 use super::values::Found;
-use super::{Basis, Options, Target, overloaded, requester_limits};
+use super::{Basis, MUCH, Options, Target, overloaded, requester_limits};
 use crate::bench::{Bench, Conductor, Observer};
 use crate::check::{Check, Unpredicted};
 use crate::error::FindError;
@@ -69,7 +69,10 @@ fn one(
     let socket_packets = real.socket_packets();
     checked.notes.extend(own_buffer(check, real.socket_bytes()));
     match predicted(check, basis, socket_packets, &own) {
-        Ok(predicted) => checked.predicted = Some(predicted),
+        Ok(predicted) => {
+            checked.predicted = Some(predicted);
+            checked.notes.extend(basis.costs.as_ref().and_then(|costs| turns_of_others(costs.others())));
+        }
         Err(why) => checked.unpredicted = Some(why.to_string()),
     }
     let calibrated = finding.cliff_rps.filter(|_| !finding.lower_limit);
@@ -88,6 +91,16 @@ fn own_buffer(check: &Check, socket_bytes: Option<u32>) -> Option<String> {
     let has_bytes = print_bytes(u64::from(has));
     (wanted != has).then(|| {
         format!("the service asks for a receive buffer of its own, {has_bytes}, so that socket-buffer has no effect")
+    })
+}
+
+/// A note if other programs had much of the service's CPU (share) while costs were measured.
+fn turns_of_others(share: f64) -> Option<String> {
+    let share_text = print_share((share * 100.0).round() / 100.0);
+    (share > MUCH).then(|| {
+        format!(
+            "other programs had {share_text} of the service's CPU while costs were measured: the prediction has them as a slower CPU, without              the pauses that their turns are"
+        )
     })
 }
 
@@ -205,5 +218,7 @@ mod tests {
         assert_eq!(own_buffer(&check, Some(1 << 20)), None);
         assert!(own_buffer(&check, Some(2 << 20)).unwrap().contains("2MiB"));
         assert_eq!(own_buffer(&"backlog=9".parse().unwrap(), Some(7)), None);
+        assert_eq!(turns_of_others(0.01), None);
+        assert!(turns_of_others(0.789).unwrap().contains("79%"));
     }
 }
