@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::finding::CheckedSetting;
 use crate::outcome::Figure;
 use crate::record::{Fingerprint, Provenance};
 use crate::units;
@@ -41,8 +42,11 @@ pub struct ServiceFinding {
     /// Load of the requester at the cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<RequesterSummary>,
-    /// All trials, in the order in which they were made.
+    /// All trials, in the order in which they were made, without those of the checks.
     pub trials: Vec<ServiceTrial>,
+    /// Other set-ups (`--check`), predicted with these costs and then measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<ServiceCheck>,
     /// How the set-up limits the result, a sentence each.
     pub limits: Vec<String>,
     /// What else a reader must know, one sentence each.
@@ -304,6 +308,74 @@ pub struct ServiceBottleneck {
     pub seen: String,
 }
 
+/// A set-up that was not calibrated: predicted with the costs of this run, then measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ServiceCheck {
+    /// What differs from the run, as given: `socket-buffer=1MiB`, `service=COMMAND`.
+    pub name: String,
+    /// Settings of the host, of the testbed's interface and of the service's socket that the check changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<CheckedSetting>,
+    /// The predicted cliff; absent: see `unpredicted`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<ServicePrediction>,
+    /// Why nothing is predicted, one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpredicted: Option<String>,
+    /// Highest measured load at which the promise is kept (requests/s); absent: see `unmeasured`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cliff_rps: Option<Figure>,
+    /// True: no higher load was judged, so that the cliff is a lower limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lower_limit: bool,
+    /// Why nothing was measured, one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmeasured: Option<String>,
+    /// Measured cliff over the predicted one; absent: there are not both, or the measured one is a lower limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// True: the intervals of measured and predicted cliff overlap; absent: there are not both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agrees: Option<bool>,
+    /// Measured cliff over that of the calibrated set-up; absent: one of them is a lower limit, or was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_calibrated: Option<f64>,
+    /// What overloads first; absent: not determined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<ServiceBottleneck>,
+    /// The searches for the cliff.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<ServiceSearch>,
+    /// All trials of the check.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<ServiceTrial>,
+    /// What else a reader must know, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl ServiceCheck {
+    /// Compares the measured cliff with the predicted one and with that of the calibrated set-up; `calibrated` is `None`
+    /// if that is unknown or a lower limit.
+    pub fn compare(&mut self, calibrated: Option<Figure>) {
+        let Some(measured) = self.cliff_rps else { return };
+        let over = |other: Figure| (other.value > 0.0 && !self.lower_limit).then(|| measured.value / other.value);
+        self.of_calibrated = calibrated.and_then(over);
+        let predicted = self.predicted.as_ref().map(|one| one.cliff_rps);
+        self.ratio = predicted.and_then(over);
+        let ends = |figure: Figure| {
+            let interval = figure.interval.map(|ends| (ends.low, ends.high));
+            interval.unwrap_or((figure.value, figure.value))
+        };
+        self.agrees = predicted.map(|predicted| {
+            let ((low, high), (from, to)) = (ends(predicted), ends(measured));
+            // Of a lower limit only the lower end is known.
+            high >= from && (self.lower_limit || low <= to)
+        });
+    }
+}
+
 /// Load of the requester at the cliff.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -326,6 +398,31 @@ mod tests {
         let within = |quantile, within_s| QuantileLimit { quantile, within_s };
         let promise = Promise { loss: 1e-4, timeout_s: 0.2, quantiles: vec![within(0.99, 5e-3)] };
         assert_eq!(promise.to_string(), "at most 0.01% not answered within 200ms, 99% answered within 5ms");
+    }
+
+    #[test]
+    fn a_check_agrees_where_the_intervals_overlap() {
+        let predicted = |value| ServicePrediction {
+            cliff_rps: Figure::between(value, 0.9 * value, 1.1 * value, 0.95),
+            capacity_rps: Figure::exact(value),
+            how: String::new(),
+        };
+        let compared = |predicted_rps, measured: Figure, lower_limit| {
+            let predicted = Some(predicted(predicted_rps));
+            let mut check =
+                ServiceCheck { predicted, cliff_rps: Some(measured), lower_limit, ..ServiceCheck::default() };
+            check.compare(Some(Figure::exact(50e3)));
+            (check.ratio, check.agrees, check.of_calibrated)
+        };
+        let measured = Figure::between(100e3, 95e3, 105e3, 0.75);
+        assert_eq!(compared(80e3, measured, false), (Some(1.25), Some(false), Some(2.0)));
+        assert_eq!(compared(100e3, measured, false), (Some(1.0), Some(true), Some(2.0)));
+        // At least 100 k/s: 200 k/s is not contradicted, 80 k/s is.
+        assert_eq!(compared(200e3, Figure::exact(100e3), true), (None, Some(true), None));
+        assert_eq!(compared(80e3, Figure::exact(100e3), true), (None, Some(false), None));
+        let mut alone = ServiceCheck { cliff_rps: Some(measured), ..ServiceCheck::default() };
+        alone.compare(None);
+        assert_eq!((alone.ratio, alone.agrees, alone.of_calibrated), (None, None, None));
     }
 
     #[test]

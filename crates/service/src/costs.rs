@@ -2,7 +2,7 @@
 //! it.
 
 use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
-use netcliff_core::{Engine, Figure, FrameSizes, Host, Load, Napi, Point, Scheme, Service, Traffic};
+use netcliff_core::{Engine, Figure, FrameSizes, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, Shares};
 use netcliff_model::ModelEngine;
 use netcliff_model::cliff::CliffSearch;
@@ -21,6 +21,8 @@ const PACKETS: u64 = 200_000;
 const WIDTH: f64 = 2e-3;
 /// Default size of the receive backlog (net.core.netdev_max_backlog), if the kernel does not report it.
 const BACKLOG: u64 = 1000;
+/// Slots of the queue of a veth that polls (VETH_RING_SIZE, drivers/net/veth.c).
+const VETH_RING: u64 = 256;
 /// Size of a socket that never overflows: that of a connection, whose peer waits.
 const NO_LIMIT: u64 = 1 << 16;
 
@@ -58,6 +60,19 @@ pub struct Costs {
     constant: f64,
     /// Host for the model; `None`: more than one CPU does the work.
     host: Option<Host>,
+}
+
+/// Differences of a set-up from the calibrated one, as far as the model has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Altered {
+    /// Datagrams that the service's socket holds.
+    pub socket_packets: Option<u64>,
+    /// Packets that the receive backlog holds.
+    pub backlog: Option<u64>,
+    /// Packets of a softirq round.
+    pub budget: Option<u64>,
+    /// True: a thread polls the device, which has a ring of its own.
+    pub threaded: bool,
 }
 
 /// Fits the costs; otherwise the reason why they cannot be separated.
@@ -195,20 +210,41 @@ impl Costs {
 
     /// The computed cliff; otherwise the reason why it cannot be computed.
     pub fn predict(&self, promise: &Promise, streams: bool, seed: u64) -> Result<ServicePrediction, String> {
+        self.predict_altered(&Altered::default(), promise, streams, seed)
+    }
+
+    /// The computed cliff of a set-up that differs from the calibrated one; otherwise the reason why it cannot be
+    /// computed. A request costs what it cost in the calibrated set-up.
+    pub fn predict_altered(
+        &self,
+        altered: &Altered,
+        promise: &Promise,
+        streams: bool,
+        seed: u64,
+    ) -> Result<ServicePrediction, String> {
         let capacity_rps = self.capacity_rps();
-        let host = self.host.as_ref().ok_or(
+        let calibrated = self.host.as_ref().ok_or(
             "the model knows one CPU for packets and service; the service has several, so that only their capacity is computed",
         )?;
-        let scheme = Scheme::Napi(Napi { backlog: true, ..Napi::default() });
+        let ring = if altered.threaded { VETH_RING } else { altered.backlog.unwrap_or(calibrated.ring) };
+        let socket_buffer = altered.socket_packets.filter(|_| !streams).unwrap_or(calibrated.socket_buffer);
+        let host = &Host { ring, socket_buffer, ..calibrated.clone() };
+        let usual = Napi::default();
+        let budget = altered.budget.unwrap_or(usual.budget);
+        let scheme = Scheme::Napi(Napi { backlog: !altered.threaded, threaded: altered.threaded, budget, ..usual });
         let mut found: Vec<(f64, &str)> = Vec::new();
-        if !streams {
+        if altered.threaded && !streams {
+            // The model has no threads that poll.
+            let loses = Broken::Loss(promise.loss);
+            found.push((highest_kept(host, &scheme, capacity_rps.value, loses, seed)?, "loss by simulation"));
+        } else if !streams {
             let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
             let traffic = traffic(capacity_rps.value);
             let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic, promise.loss);
             found.push((cliff.map_err(|error| format!("the model: {error}"))?.pps, "loss by the model"));
         }
         for limit in &promise.quantiles {
-            let within = slowest_within(host, &scheme, capacity_rps.value, *limit, seed)?;
+            let within = highest_kept(host, &scheme, capacity_rps.value, Broken::Late(*limit), seed)?;
             found.push((within, "response times by simulation"));
         }
         let (rps, how) = found.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).ok_or("nothing is promised")?;
@@ -232,33 +268,49 @@ fn traffic(rps: f64) -> Traffic {
     Traffic { size: FrameSizes::Fixed(64), rate: Load::Pps(rps), link_bps: 1e12, ..Traffic::poisson(rps) }
 }
 
-/// The highest load at which the simulated quantile is within its limit.
-fn slowest_within(
-    host: &Host,
-    scheme: &Scheme,
-    capacity_rps: f64,
-    limit: QuantileLimit,
-    seed: u64,
-) -> Result<f64, String> {
+/// The part of a promise that a simulated load may break.
+#[derive(Debug, Clone, Copy)]
+enum Broken {
+    /// A larger share is lost.
+    Loss(f64),
+    /// A quantile of response times is above its limit.
+    Late(QuantileLimit),
+}
+
+impl Broken {
+    fn is_by(self, outcome: &Outcome) -> Result<bool, String> {
+        match self {
+            Self::Loss(most) => Ok(outcome.loss_fraction.ok_or("the simulator has no loss")?.value > most),
+            Self::Late(limit) => {
+                let latency = outcome.latency_s.unwrap_or_default();
+                // The lowest quantile known to the simulator that is not below the promised one.
+                let known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999)];
+                let above = known.into_iter().find(|(quantile, _)| *quantile >= limit.quantile - 1e-9);
+                let figure = above.and_then(|(_, figure)| figure);
+                Ok(figure.ok_or("the simulator has no such quantile of response times")?.value > limit.within_s)
+            }
+        }
+    }
+}
+
+/// The highest simulated load that does not break a part of the promise.
+fn highest_kept(host: &Host, scheme: &Scheme, capacity_rps: f64, part: Broken, seed: u64) -> Result<f64, String> {
     let engine = SimEngine::with_packets(seed, PACKETS);
-    let slow = |rps: f64| -> Result<bool, String> {
+    let broken = |rps: f64| -> Result<bool, String> {
         let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(rps) };
-        let outcome = engine.evaluate(&point).map_err(|error| format!("the simulator: {error}"))?;
-        let latency = outcome.latency_s.unwrap_or_default();
-        // The lowest quantile known to the simulator that is not below the promised one.
-        let known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999)];
-        let above = known.into_iter().find(|(quantile, _)| *quantile >= limit.quantile - 1e-9);
-        let figure =
-            above.and_then(|(_, figure)| figure).ok_or("the simulator has no such quantile of response times")?;
-        Ok(figure.value > limit.within_s)
+        part.is_by(&engine.evaluate(&point).map_err(|error| format!("the simulator: {error}"))?)
     };
     let (mut low, mut high) = (0.05 * capacity_rps, 1.3 * capacity_rps);
-    if slow(low)? {
-        return Err("response times exceed the limit at any load".to_owned());
+    if broken(low)? {
+        return Err(match part {
+            Broken::Loss(_) => "the simulator loses requests at any load",
+            Broken::Late(_) => "response times exceed the limit at any load",
+        }
+        .to_owned());
     }
     while high > low * (1.0 + 5.0 * WIDTH) {
         let middle = f64::midpoint(low, high);
-        if slow(middle)? { high = middle } else { low = middle }
+        if broken(middle)? { high = middle } else { low = middle }
     }
     Ok(low)
 }
@@ -344,6 +396,24 @@ mod tests {
         let within = QuantileLimit { quantile: 0.99, within_s: 1e-3 };
         let streams = costs.predict(&Promise { quantiles: vec![within], ..promise }, true, 1).unwrap();
         assert!((90e3..123e3).contains(&streams.cliff_rps.value), "{streams:?}");
+    }
+
+    /// A large socket carries loads closer to the capacity; a thread that polls is simulated.
+    #[test]
+    fn altered_set_ups_are_predicted_with_the_same_costs() {
+        let costs = costs();
+        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
+        let cliff = |altered: Altered| costs.predict_altered(&altered, &promise, false, 1).unwrap().cliff_rps.value;
+        let of_socket = |packets| cliff(Altered { socket_packets: Some(packets), ..Altered::default() });
+        let calibrated = cliff(Altered::default());
+        assert!(of_socket(8) < 0.9 * of_socket(250) && of_socket(250) <= of_socket(4000), "{}", of_socket(8));
+        assert!((of_socket(250) / calibrated - 1.0).abs() < 1e-6, "as calibrated");
+        let small_backlog = cliff(Altered { backlog: Some(4), ..Altered::default() });
+        assert!(small_backlog < 0.97 * calibrated, "{small_backlog}");
+        let threaded = costs.predict_altered(&Altered { threaded: true, ..Altered::default() }, &promise, false, 1);
+        let threaded = threaded.unwrap();
+        assert!(threaded.how.contains("simulation"), "{threaded:?}");
+        assert!((0.8..1.05).contains(&(threaded.cliff_rps.value / calibrated)), "{threaded:?} {calibrated}");
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub enum FindError {
     /// The command line asks for something impossible.
     #[error("{0}")]
     Usage(String),
+    /// There is no cliff: no load was low enough.
+    #[error("the promise is not kept at any load")]
+    NoCliff,
     /// The user stopped the run.
     #[error("stopped")]
     Stopped,

@@ -1,13 +1,16 @@
 //! The run: starts the service, measures its order of magnitude, costs and cliff, and names what overloads first.
 
+mod checks;
 mod real;
+mod values;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::service::{
-    Promise, QuantileLimit, RequesterSummary, ServiceFinding, ServiceSummary, ServiceTrial, TrialPurpose,
+    Gives, Promise, QuantileLimit, RequesterSummary, ServiceBottleneck, ServiceFinding, ServiceSummary, ServiceTrial,
+    TrialPurpose,
 };
 use netcliff_core::{Provenance, units};
 use netcliff_host::cpu::Preference;
@@ -15,6 +18,8 @@ use netcliff_packets::schedule::Arrivals;
 use netcliff_trial::rig::Place;
 
 use crate::bench::{Conductor, Metered, Observer};
+use crate::check::{Check, Possible, SetUp};
+use crate::costs::Costs;
 use crate::error::FindError;
 use crate::protocol::{Match, Transport};
 use crate::request::{RequestSpec, Workload};
@@ -83,6 +88,8 @@ pub struct Options {
     pub width: Option<f64>,
     /// Number of searches; `None`: by `quick`.
     pub searches: Option<u32>,
+    /// Set-ups to predict with the costs of this one and then to measure.
+    pub checks: Vec<Check>,
     /// Seed of all random numbers.
     pub seed: u64,
     /// How CPU time is measured.
@@ -196,6 +203,12 @@ impl Options {
             }
             _ => {}
         }
+        let possible = Possible {
+            starts_service: matches!(self.target, Target::Start(_)),
+            streams: self.transport() == Transport::Tcp,
+            interface: self.place != Place::Loopback,
+        };
+        self.checks.iter().try_for_each(|check| check.fits(&possible)).map_err(FindError::Usage)?;
         let to = match self.target {
             Target::Running(to, _) => to,
             Target::Start(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, self.port()?)),
@@ -237,9 +250,9 @@ pub fn find(
     observer: &mut dyn Observer,
 ) -> Result<ServiceFinding, FindError> {
     observer.stage("starting the service");
-    let mut real = Real::start(options, stop)?;
+    let mut real = Real::start(options, &SetUp::default(), Arc::clone(&stop))?;
     let promise = options.promise();
-    let (streams, socket_packets) = (real.is_stream(), real.socket_packets());
+    let mut basis = Basis { streams: real.is_stream(), socket_packets: real.socket_packets(), costs: None };
     let mut finding = ServiceFinding {
         kind: "service".to_owned(),
         service: real.summary(),
@@ -253,6 +266,7 @@ pub fn find(
         bottleneck: None,
         requester: None,
         trials: Vec::new(),
+        checks: Vec::new(),
         limits: real.limits(),
         notes: real.notes(),
         missing: Vec::new(),
@@ -267,11 +281,13 @@ pub fn find(
         },
     };
     let mut conductor = Conductor::new(&mut real, &promise, observer, options.seed);
-    let ended = stages(&mut conductor, options, &mut finding, streams, socket_packets).err();
+    let ended = stages(&mut conductor, options, &mut finding, &mut basis).err();
     finding.trials = std::mem::take(&mut conductor.trials);
     finding.requester = finding.cliff_rps.and_then(|cliff| requester(&finding.trials, cliff.value));
     finding.notes.extend(real.failure());
     finding.limits.extend(real.end());
+    // They have testbeds of their own, and there is one at a time.
+    checks::all(options, &basis, &mut finding, ended.as_ref(), &stop, observer);
     if let Some(error) = ended {
         finding.partial = Some(error.to_string());
         // Results before the error may still be useful.
@@ -282,25 +298,34 @@ pub fn find(
     Ok(finding)
 }
 
+/// Properties of the calibrated set-up that predictions need.
+struct Basis {
+    /// True: requests travel over connections.
+    streams: bool,
+    /// Datagrams that the service's socket holds.
+    socket_packets: u64,
+    /// Costs of a request; `None`: not measured.
+    costs: Option<Costs>,
+}
+
 fn stages(
     conductor: &mut Conductor<'_>,
     options: &Options,
     finding: &mut ServiceFinding,
-    streams: bool,
-    socket_packets: u64,
+    basis: &mut Basis,
 ) -> Result<(), FindError> {
     conductor.stage("looking for the order of magnitude");
-    let Some(scale) = search::scale(conductor)? else {
+    let Some(scale) = search::scale(conductor, search::FIRST_RPS)? else {
         finding.missing.push(no_scale(conductor));
         return Ok(());
     };
-    let judging = options.judging_at(scale.middle_rps(), socket_packets);
+    let judging = options.judging_at(scale.middle_rps(), basis.socket_packets);
     if judging.trial_s > options.judging().trial_s {
         let longer = units::print_time_s(round_3(judging.trial_s));
         finding.notes.push(format!("trials take {longer}: a queue that grows slowly breaks the promise late"));
     }
     conductor.stage("measuring what a request costs");
-    calibrate(conductor, options, finding, &scale, &judging, (streams, socket_packets))?;
+    calibrate(conductor, options, finding, &scale, &judging, basis)?;
     conductor.stage("measuring the cliff");
     let cliff = search::cliff(conductor, &scale, &judging)?;
     (finding.cliff_rps, finding.lower_limit, finding.searches) = (cliff.figure, cliff.lower_limit, cliff.searches);
@@ -309,19 +334,31 @@ fn stages(
         return Ok(());
     };
     if finding.lower_limit {
-        finding.bottleneck = Some(netcliff_core::service::ServiceBottleneck {
-            gives: netcliff_core::service::Gives::Requester,
-            seen: "the requester cannot ask faster: the service carries at least that".to_owned(),
-        });
+        finding.bottleneck = Some(requester_limits());
         return Ok(());
     }
     conductor.stage("looking for what gives out");
-    let past = conductor.one(TrialPurpose::Bottleneck, PAST * figure.value, judging.trial_s.max(1.0))?;
-    match past.metered.as_ref().and_then(bottleneck::of) {
-        Some(found) => finding.bottleneck = Some(found),
-        None => finding.missing.push("what gives out: CPU time was not metered".to_owned()),
+    finding.bottleneck = overloaded(conductor, figure.value, &judging)?;
+    if finding.bottleneck.is_none() {
+        finding.missing.push("what gives out: CPU time was not metered".to_owned());
     }
     Ok(())
+}
+
+/// What overloads first, from a trial past the cliff; `None`: CPU time was not metered.
+fn overloaded(
+    conductor: &mut Conductor<'_>,
+    cliff_rps: f64,
+    judging: &Judging,
+) -> Result<Option<ServiceBottleneck>, FindError> {
+    let past = conductor.one(TrialPurpose::Bottleneck, PAST * cliff_rps, judging.trial_s.max(1.0))?;
+    Ok(past.metered.as_ref().and_then(bottleneck::of))
+}
+
+/// The bottleneck if the requester cannot offer more.
+fn requester_limits() -> ServiceBottleneck {
+    let seen = "the requester cannot ask faster: the service carries at least that".to_owned();
+    ServiceBottleneck { gives: Gives::Requester, seen }
 }
 
 fn calibrate(
@@ -330,7 +367,7 @@ fn calibrate(
     finding: &mut ServiceFinding,
     scale: &Scale,
     judging: &Judging,
-    (streams, socket_packets): (bool, u64),
+    basis: &mut Basis,
 ) -> Result<(), FindError> {
     let mut metered: Vec<Metered> = Vec::new();
     for _ in 0..if options.quick { 2 } else { 4 } {
@@ -348,7 +385,7 @@ fn calibrate(
         return Ok(());
     }
     conductor.stage("predicting the cliff");
-    let fitted = costs::fit(&metered, socket_packets, streams);
+    let fitted = costs::fit(&metered, basis.socket_packets, basis.streams);
     match fitted {
         Ok(costs) => {
             finding.costs.clone_from(&costs.parts);
@@ -359,10 +396,11 @@ fn calibrate(
                      them, and the cliff may have been measured without"
                 ));
             }
-            match costs.predict(&finding.promise, streams, options.seed) {
+            match costs.predict(&finding.promise, basis.streams, options.seed) {
                 Ok(predicted) => finding.predicted = Some(predicted),
                 Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),
             }
+            basis.costs = Some(costs);
         }
         Err(why) => finding.missing.push(format!("costs and prediction: {why}")),
     }
@@ -425,7 +463,7 @@ fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
 mod tests {
     use super::*;
 
-    fn options(request: &str, quantiles: Vec<QuantileLimit>) -> Options {
+    pub(super) fn options(request: &str, quantiles: Vec<QuantileLimit>) -> Options {
         Options {
             target: Target::Start("true".to_owned()),
             request: request.parse().unwrap(),
@@ -446,6 +484,7 @@ mod tests {
             exceed: 0.5,
             width: None,
             searches: None,
+            checks: Vec::new(),
             seed: 1,
             cpu: Preference::Best,
             place: Place::Best,

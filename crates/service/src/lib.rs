@@ -12,11 +12,13 @@
 //! | [`search`] | order of magnitude, then MLRsearch |
 //! | [`costs`] | costs of a request, and the cliff computed from them |
 //! | [`bottleneck`] | what overloads first |
+//! | [`check`] | other set-ups, to predict and to measure |
 //! | [`mod@find`] | the run |
 //! | [`error`] | why a run has no result |
 
 pub mod bench;
 pub mod bottleneck;
+pub mod check;
 pub mod costs;
 pub mod error;
 pub mod find;

@@ -11,8 +11,9 @@ use crate::bench::{Conductor, Did};
 use crate::error::FindError;
 use crate::promise::smallest_share;
 
-/// First, lowest and highest load that is tried (requests/s).
-const FIRST_RPS: f64 = 500.0;
+/// First load of a service of which nothing is known (requests/s).
+pub const FIRST_RPS: f64 = 500.0;
+/// Lowest and highest load that is tried (requests/s).
 const LOWEST_RPS: f64 = 1.0;
 const HIGHEST_RPS: f64 = 2e7;
 /// Ratio of the bounds at which the order of magnitude counts as known.
@@ -70,18 +71,18 @@ pub struct Cliff {
     pub searches: Vec<ServiceSearch>,
 }
 
-/// Finds the order of magnitude: doubles the load until it fails, then halves the interval. `None`: even the lowest
-/// load failed.
+/// Finds the order of magnitude: doubles the load from the first one until it fails, then halves the interval. `None`:
+/// even the lowest load failed.
 ///
 /// # Errors
 /// As [`Conductor::one`].
-pub fn scale(conductor: &mut Conductor<'_>) -> Result<Option<Scale>, FindError> {
+pub fn scale(conductor: &mut Conductor<'_>, first_rps: f64) -> Result<Option<Scale>, FindError> {
     let mut at = |rate_rps: f64| {
         let window_s = (LEAST_REQUESTS / rate_rps).clamp(WINDOW_S.0, WINDOW_S.1);
         conductor.did(TrialPurpose::Scale, rate_rps, window_s)
     };
     let (mut kept, mut failed) = (None, None);
-    let mut rate_rps = FIRST_RPS;
+    let mut rate_rps = first_rps.clamp(LOWEST_RPS, HIGHEST_RPS);
     while kept.is_none() || failed.is_none() {
         match at(rate_rps)? {
             Did::Kept => {
@@ -222,7 +223,7 @@ mod tests {
         let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles };
         let mut observer = Quiet;
         let mut conductor = Conductor::new(&mut fake, &promise, &mut observer, 1);
-        let scale = scale(&mut conductor).unwrap()?;
+        let scale = scale(&mut conductor, FIRST_RPS).unwrap()?;
         let judging = Judging { trial_s: 1.0, duration_sum_s: 3.0, exceed: 0.5, width: 0.02, searches: 3 };
         let cliff = cliff(&mut conductor, &scale, &judging).unwrap();
         Some((scale, cliff))

@@ -17,7 +17,7 @@ use netcliff_host::testbed::netns::{Reception, Side, Testbed, TestbedOptions};
 use netcliff_host::testbed::offloads::TRANSMIT_OFFLOADS;
 use netcliff_host::testbed::sysctl::{Held, SysctlOverrides};
 use netcliff_host::testbed::{TestbedError, loopback::Loopback};
-use netcliff_host::tune::device::{Held as Settings, HeldError, Made, Wanted};
+use netcliff_host::tune::device::{self, Held as Settings, HeldError, Made, Wanted};
 use netcliff_packets::WireError;
 use netcliff_packets::thread::allowed_cpus;
 
@@ -31,6 +31,9 @@ pub use between::{
 const PORT: u16 = 9000;
 /// Source UDP port of the packets.
 const SOURCE_PORT: u16 = 9001;
+/// Why settings of an interface cannot be made on loopback.
+const NO_DEVICE: &str =
+    "loopback has no interface whose settings could be changed: namespaces are needed, --testbed netns";
 /// Interval between two attempts to send over a link that is coming up.
 const LINK_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -101,7 +104,8 @@ pub struct RigOptions {
     /// Link by which the load comes from another host, whatever `place` is; the sender's CPU is then one of that host.
     /// `None`: the load comes from this host.
     pub between: Option<BetweenOptions>,
-    /// Settings of that link's interface for the time of the run.
+    /// Settings of that link's interface for the time of the run; in a namespace testbed those of the interface of the
+    /// host under test, which is removed with it.
     pub settings: Vec<Wanted>,
     /// Longest wait until that link passes packets, as its settings may just have been changed.
     pub link_time: Duration,
@@ -132,6 +136,8 @@ pub struct LinkOptions {
     pub offloads: Option<bool>,
     /// How the host under test receives.
     pub reception: Reception,
+    /// RPS of the host under test is off, so that it receives on the CPU that sends. Not with threaded NAPI.
+    pub without_rps: bool,
     /// Whether RPS moves the sender's reception to the sender's CPU, as on a separate host.
     pub steer_sender: bool,
 }
@@ -169,6 +175,8 @@ pub struct Rig {
     stand: Option<Mutex<Stand>>,
     /// Settings of the link's interface. Restored before the lock is released.
     settings: Option<Settings>,
+    /// Settings of a testbed's own interface, which is removed with it.
+    made: Vec<Made>,
     /// Sysctls of this host if no testbed holds them. Restored before the lock is released.
     _sysctls: Option<Held>,
     lock: HostLock,
@@ -225,6 +233,11 @@ impl Rig {
                  is that of both together"
             ));
         }
+        let made = match &bed {
+            Bed::Netns(testbed) if !options.settings.is_empty() => set_in(testbed, &options.settings)?,
+            Bed::Loopback if !options.settings.is_empty() => return Err(HeldError::Lacks(NO_DEVICE.to_owned()).into()),
+            _ => Vec::new(),
+        };
         let ipv6 = options.link.ipv6;
         let stand = None;
         let far_sender_cpu = options.sender_cpu;
@@ -241,6 +254,7 @@ impl Rig {
             stop,
             stand,
             settings,
+            made,
             _sysctls: sysctls,
             lock,
         };
@@ -248,9 +262,9 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Results of the settings of the link's interface.
+    /// Results of the settings of the link's interface, or of the testbed's.
     pub fn settings(&self) -> &[Made] {
-        self.settings.as_ref().map_or(&[], Settings::settings)
+        self.settings.as_ref().map_or(&self.made, Settings::settings)
     }
 
     /// Sets values of the whole host through the journal, until the returned value is dropped.
@@ -335,6 +349,9 @@ impl Rig {
     pub fn driver(&self) -> String {
         match &self.bed {
             Bed::Netns(testbed) => match testbed.options().reception {
+                Reception::Backlog if testbed.options().reception_cpus.is_empty() => {
+                    format!("veth without GRO and RPS: received on CPU {} (process_backlog)", self.sender_cpu)
+                }
                 Reception::Backlog => {
                     format!("veth without GRO; RPS steers to CPU {} (process_backlog)", self.host_cpu)
                 }
@@ -476,6 +493,12 @@ fn opened(
     }
 }
 
+/// Sets what is wanted on the interface of the host under test.
+fn set_in(testbed: &Testbed, wanted: &[Wanted]) -> Result<Vec<Made>, RigError> {
+    let interface = &testbed.endpoint(Side::HostUnderTest).interface;
+    Ok(testbed.run_in_hut(|| device::set(interface, wanted))??)
+}
+
 /// Switches offloads of both ends; returns a sentence for each whose state then differs from the wanted one.
 fn switch(testbed: &Testbed, wanted: &[(&str, bool)]) -> Result<Vec<String>, TestbedError> {
     let mut refused = Vec::new();
@@ -492,7 +515,7 @@ fn testbed(lock: &HostLock, (sender, host): (u32, u32), options: &RigOptions) ->
         mtu_bytes: link.mtu_bytes.unwrap_or(9000),
         ipv6: link.ipv6,
         reception: link.reception,
-        reception_cpus: vec![host],
+        reception_cpus: if link.without_rps { Vec::new() } else { vec![host] },
         sender_reception_cpus: if link.steer_sender { vec![sender] } else { Vec::new() },
         sysctls: options.sysctls.clone(),
         ..TestbedOptions::default()

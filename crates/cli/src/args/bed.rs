@@ -154,6 +154,7 @@ impl LinkArgs {
                 Reception::ThreadedNapi => netns::Reception::ThreadedNapi,
             },
             steer_sender: self.reception == Reception::Backlog,
+            without_rps: false,
         }
     }
 }

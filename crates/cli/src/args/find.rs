@@ -9,7 +9,7 @@ use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
-use netcliff_find::{CheckSetup, Idle, Settings};
+use netcliff_find::{Idle, Settings};
 use netcliff_packets::schedule::Arrivals;
 use netcliff_trial::rig::MOST_QUEUES;
 
@@ -176,8 +176,12 @@ pub struct FindArgs {
     /// (ring), gro=off, lro=off, rx-checksum=off, gro_flush_timeout=20us, napi_defer_hard_irqs=2, threaded=on. All is set back; after a
     /// kill the next netcliff does it. Needs root; with --of the agent needs --allow-settings IF, too. Several joined by commas are one
     /// set-up.
+    ///
+    /// Of --service: socket-buffer=1MiB (net.core.rmem_default), backlog=200, budget=64, busy-poll=50us, rps=off, threaded=on, gro=on,
+    /// gro_flush_timeout=20us, napi_defer_hard_irqs=2 (of the testbed's interface), or service=COMMAND, another command, which is only
+    /// measured and stands last.
     #[arg(long, value_name = "SETUP", help_heading = "More measurements")]
-    pub check: Vec<CheckSetup>,
+    pub check: Vec<String>,
     /// Measure the most promising suggestion, too: searches with it and without it in turn
     ///
     /// 3 rounds with --quick (half a minute more), else 5. Settings of the host are changed for the length of a search.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{NearEnd, find_of};
-use netcliff_find::{Elsewhere, FindError, FindOptions, Settings, check, find};
+use netcliff_find::{CheckSetup, Elsewhere, FindError, FindOptions, Settings, check, find};
 use netcliff_host::cpu::{self, Preference};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
@@ -51,10 +51,12 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
     refuse_unwritable_files([args.html.as_deref(), args.svg.as_deref()])?;
+    let checks: Result<Vec<CheckSetup>, _> = args.check.iter().map(|text| text.parse()).collect();
+    let checks = checks.map_err(output::usage)?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.interface.is_none() { enter_user_namespace() } else { None };
     if args.interface.is_none() {
-        check(&checked(args)).map_err(explain)?;
+        check(&checked(args, &checks)).map_err(explain)?;
     }
     let capture = args.traffic.as_deref().map(captured).transpose()?;
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
@@ -63,7 +65,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     // A kernel that refuses samples does so before the search.
     Profiles::new(args.profile, Sampled::default())?;
     warn_of_load();
-    let options = options(args, capture.as_ref().map(|(capture, _)| capture), hosts.between());
+    let options = options(args, &checks, capture.as_ref().map(|(capture, _)| capture), hosts.between());
     let run_id = store
         .as_ref()
         .map(|s| s.begin("find", &options.settings.command, options.settings.started_unix_s))
@@ -263,8 +265,8 @@ fn find_in(
 }
 
 /// The options as far as this host can check them: a guest has CPUs and a NIC of its own.
-fn checked(args: &FindArgs) -> FindOptions {
-    let mut options = options(args, None, None);
+fn checked(args: &FindArgs, checks: &[CheckSetup]) -> FindOptions {
+    let mut options = options(args, checks, None, None);
     if matches!(args.testbed, Testbed::Vm(_)) {
         options.rig.host_cpu = None;
         options.checks.retain(|setup| setup.settings().is_empty());
@@ -272,7 +274,12 @@ fn checked(args: &FindArgs) -> FindOptions {
     options
 }
 
-fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<BetweenOptions>) -> FindOptions {
+fn options(
+    args: &FindArgs,
+    checks: &[CheckSetup],
+    capture: Option<&Arc<Capture>>,
+    between: Option<BetweenOptions>,
+) -> FindOptions {
     FindOptions {
         settings: Settings {
             frame_bytes: capture.map_or(args.size, |capture| Replay::of(capture).mean_bytes() as u32),
@@ -294,7 +301,7 @@ fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<Betw
             between,
             ..RigOptions::default()
         },
-        checks: args.check.clone(),
+        checks: checks.to_vec(),
         engines: Elsewhere::default(),
     }
 }

@@ -10,6 +10,7 @@ use netcliff_report as report;
 use netcliff_report::Style;
 use netcliff_report::drawing::Drawing;
 use netcliff_service::bench::Observer;
+use netcliff_service::check::Check;
 use netcliff_service::error::FindError;
 use netcliff_service::find::{Options, Target, find};
 use serde_json::json;
@@ -92,6 +93,8 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
         return Err(output::usage("--testbed vm: a service of your own runs on this host: give netns or loopback"));
     };
     let host_cpu = args.host_cpu.into_iter().collect();
+    let checks: Result<Vec<Check>, _> = args.check.iter().map(|text| text.parse()).collect();
+    let checks = checks.map_err(output::usage)?;
     Ok(Options {
         target,
         request,
@@ -112,6 +115,7 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
         exceed: args.exceed,
         width: args.width,
         searches: args.searches,
+        checks,
         seed: args.seed,
         cpu: args.cpu_meter.preference(),
         place,
@@ -128,7 +132,6 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
 fn refuse_others(args: &FindArgs) -> anyhow::Result<()> {
     let given = [
         ("--traffic", args.traffic.is_some()),
-        ("--check", !args.check.is_empty()),
         ("--try-suggestions", args.try_suggestions),
         ("--repeats", args.repeats.is_some()),
         ("--size", args.size != 64),

@@ -98,7 +98,7 @@ pub(super) fn reception(
         Reception::ThreadedNapi => thread_napi(&end.interface, &options.reception_cpus).map(drop),
     })?;
     match steered {
-        Ok(()) if options.reception == Reception::Napi => {
+        Ok(()) if options.receives_where_it_is_sent() => {
             limits.push(Limitation::ReceptionOnSenderCpu);
         }
         Ok(()) => {}

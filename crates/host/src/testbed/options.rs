@@ -41,7 +41,7 @@ pub struct TestbedOptions {
     pub queues: u32,
     /// How the host under test receives.
     pub reception: Reception,
-    /// CPUs that process its reception (unused for [`Reception::Napi`]).
+    /// CPUs that process its reception (unused for [`Reception::Napi`]); empty: the CPU that sent the packet.
     pub reception_cpus: Vec<u32>,
     /// CPUs that process the sender's reception, as on a separate host; empty: the CPU that sent the packet.
     pub sender_reception_cpus: Vec<u32>,
@@ -66,6 +66,11 @@ impl Default for TestbedOptions {
 }
 
 impl TestbedOptions {
+    /// True if the CPU that sends a packet also receives it.
+    pub(super) fn receives_where_it_is_sent(&self) -> bool {
+        self.reception == Reception::Napi || self.reception_cpus.is_empty()
+    }
+
     /// Refuses options out of range.
     pub(super) fn check(&self) -> Result<(), TestbedError> {
         let range = |name, value: u32, min: u32, max: u32, accepted| {

@@ -23,6 +23,10 @@ pub struct SysctlOverrides {
     pub dev_weight: Option<u32>,
     /// `net.core.rmem_max` (bytes): largest receive buffer that a socket may request.
     pub rmem_max: Option<u32>,
+    /// `net.core.rmem_default` (bytes): the receive buffer of a socket that asks for none. Of sockets opened afterwards.
+    pub rmem_default: Option<u32>,
+    /// `net.core.busy_poll` and `net.core.busy_read` (us): how long poll and read look for packets before they sleep.
+    pub busy_poll_usecs: Option<u32>,
 }
 
 impl SysctlOverrides {
@@ -34,6 +38,9 @@ impl SysctlOverrides {
             ("net.core.netdev_budget_usecs", self.netdev_budget_usecs),
             ("net.core.dev_weight", self.dev_weight),
             ("net.core.rmem_max", self.rmem_max),
+            ("net.core.rmem_default", self.rmem_default),
+            ("net.core.busy_poll", self.busy_poll_usecs),
+            ("net.core.busy_read", self.busy_poll_usecs),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))

@@ -245,9 +245,42 @@ pub enum HeldError {
     /// The device does not have one of the settings.
     #[error("{0}")]
     Lacks(String),
+    /// The kernel refuses a setting on a device without a journal.
+    #[error("{setting} cannot be set to {value}: {source}")]
+    NotSet {
+        /// The setting.
+        setting: String,
+        /// The value wanted.
+        value: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// The kernel or the driver refuses a setting, or the link does not come back.
     #[error(transparent)]
     Refused(#[from] ApplyError),
+}
+
+/// Sets them on a device of the calling thread's namespace that is removed with this namespace: not in the journal, never restored.
+///
+/// # Errors
+/// See [`HeldError`].
+pub fn set(interface: &str, wanted: &[Wanted]) -> Result<Vec<Made>, HeldError> {
+    let unread = |source| HeldError::Unread { interface: interface.to_owned(), source };
+    let nic = nic::read(interface, Path::new("/sys")).map_err(unread)?;
+    for Step { setting, proposal } in steps(&nic, wanted).map_err(HeldError::Lacks)? {
+        let value = proposal.new;
+        let written = setting.write(&value);
+        written.map_err(|source| HeldError::NotSet { setting: setting.to_string(), value, source })?;
+    }
+    Ok(wanted.iter().filter_map(|one| made(&nic, *one)).collect())
+}
+
+/// Result of a setting of a device, `nic` as it was before.
+fn made(nic: &Nic, one: Wanted) -> Option<Made> {
+    let (setting, found) = one.key.settings(nic).ok()?.into_iter().next()?;
+    let effective = setting.read().ok()?;
+    let [found, requested, effective] = [&found, &one.text(), &effective].map(|value| one.key.in_words(value));
+    Some(Made { name: one.key.name(), found, requested, effective })
 }
 
 /// A device whose settings are restored when this is dropped. They are in the undo journal: if the process dies, the
@@ -274,15 +307,8 @@ impl Held {
         session.apply_steps(&steps)?;
         let mut held = Self { interface: interface.to_owned(), session, made: Vec::new(), was_up };
         held.wait_until_up(LINK_TIME);
-        held.made = wanted.iter().filter_map(|one| held.made(&nic, *one)).collect();
+        held.made = wanted.iter().filter_map(|one| made(&nic, *one)).collect();
         Ok(held)
-    }
-
-    fn made(&self, nic: &Nic, one: Wanted) -> Option<Made> {
-        let (setting, found) = one.key.settings(nic).ok()?.into_iter().next()?;
-        let effective = setting.read().ok()?;
-        let [found, requested, effective] = [&found, &one.text(), &effective].map(|value| one.key.in_words(value));
-        Some(Made { name: one.key.name(), found, requested, effective })
     }
 
     /// Results of the settings, in the requested order.

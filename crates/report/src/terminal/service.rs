@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use netcliff_core::service::{ServiceFinding, ServiceTrial, TrialPurpose};
+use netcliff_core::finding::CheckedSetting;
+use netcliff_core::service::{ServiceCheck, ServiceFinding, ServiceTrial, TrialPurpose};
 
 use super::Style;
-use super::page::Page;
+use super::page::{Page, Tone};
 use super::rfc2544::{table, words};
 use crate::format::{self, Unit};
 
 /// Loads that the table shows: those next to the cliff.
 const LOADS: usize = 12;
 
-/// The cliff, measured and predicted, the bottleneck, the costs of a request, the loads next to the cliff.
+/// The cliff, measured and predicted, the bottleneck, the checks, the costs of a request, the loads next to the cliff.
 pub fn service(finding: &ServiceFinding, style: Style) -> String {
     let mut page = Page::new(style);
     page.head("service", &finding.provenance, finding.partial.is_some(), &finding.asked);
     answer(&mut page, finding);
+    checks(&mut page, finding);
     costs(&mut page, finding);
     loads(&mut page, finding);
     let partial = finding.partial.iter().map(|why| format!("the run ended early: {why}"));
@@ -73,6 +75,60 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
         let (busy, most) = (format::share_short(requester.busy), rate(requester.ceiling_rps));
         page.fact("requester", &format!("busy {busy} of the time at the cliff, so it could ask {most}{late}"));
     }
+}
+
+/// Sentence on what "agrees" means, above the checks.
+const CHECK_NOTE: &str =
+    "Predicted with the costs of this run, then measured; they agree where their intervals overlap";
+
+/// Other set-ups, predicted and measured.
+fn checks(page: &mut Page, finding: &ServiceFinding) {
+    if finding.checks.is_empty() {
+        return;
+    }
+    page.heading("CHECKS");
+    page.paragraph(2, Tone::Faint, &format!("{CHECK_NOTE}."));
+    for check in &finding.checks {
+        page.paragraph(2, Tone::Strong, &check.name);
+        match (&check.predicted, &check.unpredicted) {
+            (Some(predicted), _) => {
+                page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
+            }
+            (None, Some(why)) => page.fact("predicted", &format!("not predicted: {why}")),
+            (None, None) => {}
+        }
+        page.fact("measured", &measured(check));
+        if let Some(bottleneck) = &check.bottleneck {
+            page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
+        }
+        for setting in &check.settings {
+            let CheckedSetting { name, found, requested, effective } = setting;
+            let asked = if requested == effective { String::new() } else { format!(", requested {requested}") };
+            page.fact("changed", &format!("{name}: {effective} instead of {found}{asked}"));
+        }
+        check.notes.iter().for_each(|note| page.fact("note", note));
+    }
+}
+
+fn measured(check: &ServiceCheck) -> String {
+    let Some(cliff) = &check.cliff_rps else {
+        return format!("not measured: {}", check.unmeasured.as_deref().unwrap_or("-"));
+    };
+    let mut text = if check.lower_limit { format!("at least {}", rate(cliff.value)) } else { figure(cliff) };
+    if let Some(share) = check.of_calibrated {
+        text.push_str(&format!("; {share:.2} of the calibrated cliff"));
+    }
+    match (check.ratio, check.agrees) {
+        (Some(ratio), Some(true)) => text.push_str(&format!("; {ratio:.2} of the prediction: agrees")),
+        (Some(ratio), Some(false)) => text.push_str(&format!("; {ratio:.2} of the prediction: DOES NOT AGREE")),
+        (None, Some(true)) => text.push_str("; does not contradict the prediction"),
+        (None, Some(false)) => text.push_str("; more than predicted: DOES NOT AGREE"),
+        (_, None) => {}
+    }
+    if let Some(why) = &check.unmeasured {
+        text.push_str(&format!("; ended early: {why}"));
+    }
+    text
 }
 
 fn costs(page: &mut Page, finding: &ServiceFinding) {
@@ -141,5 +197,82 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
     if void > 0 {
         let why = finding.trials.iter().find_map(|trial| trial.void.clone()).unwrap_or_default();
         page.fact("void", &format!("{} (without a verdict): {why}", format::counted(void, "trial")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_core::Figure;
+    use netcliff_core::service::{Gives, Promise, ServiceBottleneck, ServicePrediction, ServiceSummary};
+    use netcliff_core::{Fingerprint, Provenance};
+
+    use super::*;
+
+    fn finding(checks: Vec<ServiceCheck>) -> ServiceFinding {
+        ServiceFinding {
+            kind: "service".to_owned(),
+            service: ServiceSummary::default(),
+            promise: Promise { loss: 1e-4, timeout_s: 0.2, quantiles: Vec::new() },
+            asked: vec![("service".to_owned(), "nsd -d -c nsd.conf".to_owned())],
+            cliff_rps: Some(Figure::between(65e3, 62e3, 68.3e3, 0.75)),
+            lower_limit: false,
+            searches: Vec::new(),
+            predicted: None,
+            costs: Vec::new(),
+            bottleneck: None,
+            requester: None,
+            trials: Vec::new(),
+            checks,
+            limits: Vec::new(),
+            notes: Vec::new(),
+            missing: Vec::new(),
+            partial: None,
+            fingerprint: Fingerprint::default(),
+            provenance: Provenance { version: "0.1.0".to_owned(), ..Provenance::default() },
+        }
+    }
+
+    fn check(name: &str, predicted_rps: Option<f64>, measured_rps: Option<f64>) -> ServiceCheck {
+        let near = |rps: f64| Figure::between(rps, 0.95 * rps, 1.05 * rps, 0.95);
+        let predicted = predicted_rps.map(|rps| ServicePrediction {
+            cliff_rps: near(rps),
+            capacity_rps: Figure::exact(rps),
+            how: "loss by the model".to_owned(),
+        });
+        let mut check = ServiceCheck {
+            name: name.to_owned(),
+            predicted,
+            cliff_rps: measured_rps.map(near),
+            ..ServiceCheck::default()
+        };
+        check.compare(Some(Figure::exact(65e3)));
+        check
+    }
+
+    #[test]
+    fn checks_are_predicted_and_measured_side_by_side() {
+        let setting = |name: &str, effective: &str| CheckedSetting {
+            name: name.to_owned(),
+            found: "212992".to_owned(),
+            requested: "16384".to_owned(),
+            effective: effective.to_owned(),
+        };
+        let small = ServiceCheck {
+            settings: vec![setting("net.core.rmem_default", "16384")],
+            bottleneck: Some(ServiceBottleneck { gives: Gives::SocketBuffer, seen: "CPU 1 is 20% idle".to_owned() }),
+            ..check("socket-buffer=16KiB", Some(51e3), Some(50e3))
+        };
+        let other = ServiceCheck {
+            unpredicted: Some("another command may run another program, whose costs were not calibrated".to_owned()),
+            notes: vec!["the first request that failed: SERVFAIL".to_owned()],
+            ..check("service=nsd -d -c other.conf", None, Some(90e3))
+        };
+        let threaded = check("threaded=on", Some(60e3), Some(40e3));
+        let mut most = ServiceCheck { lower_limit: true, ..check("rps=off", None, Some(70e3)) };
+        most.compare(Some(Figure::exact(65e3)));
+        let late = ServiceCheck { unmeasured: Some("stopped".to_owned()), ..check("gro=on", None, None) };
+        let page = service(&finding(vec![small, other, threaded, most, late]), Style::default());
+        insta::assert_snapshot!(page);
+        assert!(!service(&finding(Vec::new()), Style::default()).contains("CHECKS"));
     }
 }

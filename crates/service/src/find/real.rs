@@ -6,21 +6,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netcliff_core::Fingerprint;
+use netcliff_core::finding::CheckedSetting;
 use netcliff_core::service::ServiceSummary;
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{CpuMeter, MeterSpec, Watch, choose};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::process::{ProcessId, tree};
-use netcliff_host::serving::{DEFAULT_RECEIVE_BUFFER_BYTES, SMALL_DATAGRAM_BYTES};
+use netcliff_host::serving::{DEFAULT_RECEIVE_BUFFER_BYTES, Program, SMALL_DATAGRAM_BYTES, Sockets};
 use netcliff_host::testbed::netns::Side;
+use netcliff_host::testbed::sysctl::SysctlOverrides;
+use netcliff_host::tune::device::Made;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::thread::allowed_cpus;
 use netcliff_transfer::hosts::Fingerprints;
 use netcliff_trial::rig::{LinkOptions, Place, Rig, RigOptions};
 
+use super::values::Found;
 use super::{Options, Target};
 use crate::bench::{Bench, Metered, Spec};
+use crate::check::SetUp;
 use crate::error::FindError;
 use crate::process::{NetworkCounts, Service, Times, Waits, softirq_threads};
 use crate::protocol::Transport;
@@ -53,18 +58,21 @@ pub(super) struct Real {
     arrivals: Option<Arrivals>,
     notes: Vec<String>,
     failure: Option<String>,
+    /// Values of the host that were changed while the service started.
+    changed: Vec<CheckedSetting>,
     /// True: the service was already running.
     running: bool,
 }
 
 impl Real {
-    pub(super) fn start(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, FindError> {
+    /// Starts the service in a testbed with this set-up.
+    pub(super) fn start(options: &Options, set_up: &SetUp, stop: Arc<AtomicBool>) -> Result<Self, FindError> {
         let running = match options.target {
             Target::Running(to, _) => Some(to),
             Target::Start(_) => None,
         };
         let port = options.port()?;
-        let rig = Rig::build(&rig_options(options), Arc::clone(&stop))?;
+        let rig = Rig::build(&rig_options(options, set_up), Arc::clone(&stop))?;
         let to = running.unwrap_or_else(|| SocketAddr::new(rig.host_address(), port));
         let (workload, tls) = options.read(to)?;
         let datagrams = workload.transport == Transport::Udp;
@@ -135,14 +143,15 @@ impl Real {
             arrivals: options.arrivals,
             notes,
             failure: None,
+            changed: Vec::new(),
             running: running.is_some(),
         };
-        real.bring_up(options, &service_cpus)?;
+        real.bring_up(options, &service_cpus, &set_up.at_start)?;
         real.start_meter(options, &service_cpus);
         Ok(real)
     }
 
-    fn bring_up(&mut self, options: &Options, cpus: &[u32]) -> Result<(), FindError> {
+    fn bring_up(&mut self, options: &Options, cpus: &[u32], at_start: &SysctlOverrides) -> Result<(), FindError> {
         match &options.target {
             Target::Running(_, pid) => {
                 self.requester.ask_once(true)?;
@@ -156,8 +165,12 @@ impl Real {
                     self.refuse_taken_port()?;
                 }
                 self.summary.command = Some(command.clone());
+                let before = Found::read(at_start);
+                let held = self.rig.hold_sysctls(at_start)?;
+                self.changed = before.changed();
                 let service = Service::start(command, self.rig.netns(Side::HostUnderTest), cpus)?;
                 self.wait_for(&service)?;
+                drop(held);
                 self.watched = service.processes();
                 if !service.is_isolated() {
                     self.notes.push(
@@ -240,10 +253,37 @@ impl Real {
         self.requester.workload.transport == Transport::Tcp
     }
 
-    /// Number of small datagrams that a socket with the default size holds.
+    /// Number of small datagrams that the service's socket holds; if that is unknown, that a socket with the default size
+    /// holds.
     pub(super) fn socket_packets(&self) -> u64 {
-        let text = std::fs::read_to_string("/proc/sys/net/core/rmem_default").unwrap_or_default();
-        text.trim().parse().unwrap_or(DEFAULT_RECEIVE_BUFFER_BYTES) / SMALL_DATAGRAM_BYTES
+        let usual = || {
+            let text = std::fs::read_to_string("/proc/sys/net/core/rmem_default").unwrap_or_default();
+            text.trim().parse().unwrap_or(DEFAULT_RECEIVE_BUFFER_BYTES)
+        };
+        self.socket_bytes().map_or_else(usual, u64::from) / SMALL_DATAGRAM_BYTES
+    }
+
+    /// Receive buffer of the service's UDP socket (bytes), of several the smallest; `None`: it has none, or none is visible.
+    pub(super) fn socket_bytes(&self) -> Option<u32> {
+        let port = self.requester.to.port();
+        let programs: Vec<Program> = self.watched.iter().filter_map(|one| Program::of(one.pid)).collect();
+        let look = || Sockets::of(&programs, Some(port)).look();
+        let found = if self.running { look() } else { self.rig.in_host(look).ok()? };
+        found.into_iter().map(|socket| socket.room_bytes).min()
+    }
+
+    /// Values of the host that were changed while the service started, and settings of the testbed's interface.
+    pub(super) fn changed(&self) -> Vec<CheckedSetting> {
+        let of_interface = self.rig.settings().iter().map(|made| {
+            let Made { name, found, requested, effective } = made.clone();
+            CheckedSetting { name: name.to_owned(), found, requested, effective }
+        });
+        self.changed.iter().cloned().chain(of_interface).collect()
+    }
+
+    /// How the testbed limits the result, without limits of the host.
+    pub(super) fn testbed_limits(&self) -> impl Iterator<Item = &String> {
+        self.rig.limits.iter().filter(|limit| !self.rig.host_limits.contains(limit))
     }
 
     pub(super) fn summary(&self) -> ServiceSummary {
@@ -352,13 +392,27 @@ impl Bench for Real {
     }
 }
 
-fn rig_options(options: &Options) -> RigOptions {
+fn rig_options(options: &Options, set_up: &SetUp) -> RigOptions {
     let running = matches!(options.target, Target::Running(..));
+    let place = match options.place {
+        _ if running => Place::Loopback,
+        Place::Best if set_up.needs_interface() => Place::Netns,
+        place => place,
+    };
     RigOptions {
-        place: if running { Place::Loopback } else { options.place },
+        place,
         sender_cpu: options.requester_cpu,
         host_cpu: options.service_cpus.first().copied(),
-        link: LinkOptions { mtu_bytes: Some(1500), ipv6: options.ipv6, steer_sender: true, ..LinkOptions::default() },
+        sysctls: set_up.sysctls.clone(),
+        link: LinkOptions {
+            mtu_bytes: Some(1500),
+            ipv6: options.ipv6,
+            steer_sender: true,
+            reception: set_up.reception,
+            without_rps: set_up.without_rps,
+            ..LinkOptions::default()
+        },
+        settings: set_up.settings.clone(),
         ..RigOptions::default()
     }
 }

@@ -1,0 +1,224 @@
+//! Runs the checks: each set-up has a testbed and a service of its own, is predicted, and then measured.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netcliff_core::Figure;
+use netcliff_core::service::{ServiceCheck, ServiceFinding, ServicePrediction};
+use netcliff_core::units::{print_bytes, print_share};
+
+use super::real::Real;
+use super::values::Found;
+use super::{Basis, MUCH, Options, Target, overloaded, requester_limits};
+use crate::bench::{Bench, Conductor, Observer};
+use crate::check::{Check, Unpredicted};
+use crate::error::FindError;
+use crate::search;
+
+/// Load at which the search for a check's order of magnitude begins, relative to the calibrated cliff.
+const BELOW: f64 = 0.5;
+
+/// Runs all checks; after a stop, or if the run itself `ended` early, the rest is left out, with the reason.
+pub(super) fn all(
+    options: &Options,
+    basis: &Basis,
+    finding: &mut ServiceFinding,
+    ended: Option<&FindError>,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) {
+    let mut left_out = ended.map(|why| format!("the run ended before: {why}"));
+    for check in &options.checks {
+        let name = check.to_string();
+        let checked = match &left_out {
+            Some(why) => ServiceCheck { name, unmeasured: Some(why.clone()), ..ServiceCheck::default() },
+            None => {
+                observer.stage(&format!("checking {check}"));
+                one(check, options, basis, finding, stop, observer)
+            }
+        };
+        finding.checks.push(checked);
+        if stop.load(Ordering::Relaxed) && left_out.is_none() {
+            left_out = Some(format!("the run ended before: {}", FindError::Stopped));
+            finding.partial = Some(FindError::Stopped.to_string());
+        }
+    }
+}
+
+/// A whole check.
+fn one(
+    check: &Check,
+    options: &Options,
+    basis: &Basis,
+    finding: &mut ServiceFinding,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> ServiceCheck {
+    let mut checked = ServiceCheck { name: check.to_string(), ..ServiceCheck::default() };
+    let set_up = check.set_up();
+    let own = match check.command() {
+        Some(command) => Options { target: Target::Start(command.to_owned()), ..options.clone() },
+        None => options.clone(),
+    };
+    let before = Found::read(&set_up.sysctls);
+    let mut real = match Real::start(&own, &set_up, Arc::clone(stop)) {
+        Ok(real) => real,
+        Err(why) => return ServiceCheck { unmeasured: Some(why.to_string()), ..checked },
+    };
+    checked.settings = [before.changed(), real.changed()].concat();
+    let socket_packets = real.socket_packets();
+    checked.notes.extend(own_buffer(check, real.socket_bytes()));
+    match predicted(check, basis, socket_packets, &own) {
+        Ok(predicted) => {
+            checked.predicted = Some(predicted);
+            checked.notes.extend(basis.costs.as_ref().and_then(|costs| turns_of_others(costs.others())));
+        }
+        Err(why) => checked.unpredicted = Some(why.to_string()),
+    }
+    let calibrated = finding.cliff_rps.filter(|_| !finding.lower_limit);
+    let near = Near { calibrated_rps: finding.cliff_rps.map(|cliff| cliff.value), socket_packets };
+    measure(&mut checked, &mut real, &own, &near, observer);
+    checked.notes.extend(real.failure());
+    checked.compare(calibrated);
+    checked.notes.extend(real.testbed_limits().filter(|limit| !finding.limits.contains(limit)).cloned());
+    finding.limits.extend(real.end());
+    checked
+}
+
+/// A note if the service's socket does not have the buffer of the check.
+fn own_buffer(check: &Check, socket_bytes: Option<u32>) -> Option<String> {
+    let (wanted, has) = (check.socket_buffer_bytes()?, socket_bytes?);
+    let has_bytes = print_bytes(u64::from(has));
+    (wanted != has).then(|| {
+        format!("the service asks for a receive buffer of its own, {has_bytes}, so that socket-buffer has no effect")
+    })
+}
+
+/// A note if other programs had much of the service's CPU (share) while costs were measured.
+fn turns_of_others(share: f64) -> Option<String> {
+    let share_text = print_share((share * 100.0).round() / 100.0);
+    (share > MUCH).then(|| {
+        format!(
+            "other programs had {share_text} of the service's CPU while costs were measured: the prediction has them as a slower CPU, without              the pauses that their turns are"
+        )
+    })
+}
+
+/// The prediction, or why there is none.
+fn predicted(
+    check: &Check,
+    basis: &Basis,
+    socket_packets: u64,
+    options: &Options,
+) -> Result<ServicePrediction, Unpredicted> {
+    let altered = check.altered(socket_packets)?;
+    let costs = basis.costs.as_ref().ok_or(Unpredicted::NoCosts)?;
+    let predicted = costs.predict_altered(&altered, &options.promise(), basis.streams, options.seed);
+    predicted.map_err(Unpredicted::Engine)
+}
+
+/// What is known before a check is measured.
+struct Near {
+    /// The calibrated cliff (requests/s); `None`: not measured.
+    calibrated_rps: Option<f64>,
+    /// Datagrams that the service's socket holds.
+    socket_packets: u64,
+}
+
+/// Measures the cliff and what overloads first.
+fn measure(
+    checked: &mut ServiceCheck,
+    bench: &mut dyn Bench,
+    options: &Options,
+    near: &Near,
+    observer: &mut dyn Observer,
+) {
+    let promise = options.promise();
+    let mut conductor = Conductor::new(bench, &promise, observer, options.seed);
+    checked.unmeasured = searched(checked, &mut conductor, options, near).err().map(|why| why.to_string());
+    checked.trials = std::mem::take(&mut conductor.trials);
+}
+
+fn searched(
+    checked: &mut ServiceCheck,
+    conductor: &mut Conductor<'_>,
+    options: &Options,
+    near: &Near,
+) -> Result<(), FindError> {
+    let first_rps = near.calibrated_rps.map_or(search::FIRST_RPS, |cliff_rps| BELOW * cliff_rps);
+    let none = || FindError::NoCliff;
+    let scale = search::scale(conductor, first_rps)?.ok_or_else(none)?;
+    let judging = options.judging_at(scale.middle_rps(), near.socket_packets);
+    let cliff = search::cliff(conductor, &scale, &judging)?;
+    (checked.lower_limit, checked.searches) = (cliff.lower_limit, cliff.searches);
+    let figure: Figure = cliff.figure.ok_or_else(none)?;
+    checked.cliff_rps = Some(figure);
+    checked.bottleneck =
+        if cliff.lower_limit { Some(requester_limits()) } else { overloaded(conductor, figure.value, &judging)? };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Metered, Spec};
+    use crate::requester::Report;
+    use netcliff_core::service::{Gives, ServiceTrial};
+
+    /// A service with this capacity; the requester offers at most 90 k/s.
+    struct Fake(f64);
+
+    impl Bench for Fake {
+        fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
+            let requests = (spec.rate_rps * spec.window_s) as u64;
+            let mut report = Report { requests, window_s: spec.window_s, ..Report::default() };
+            report.answers = ((self.0 * spec.window_s) as u64).min(requests);
+            report.times.record_n_ns(1_000_000, report.answers);
+            report.in_time = ((90e3 * spec.window_s) as u64).min(requests);
+            Ok((report, None))
+        }
+    }
+
+    struct Quiet(Vec<String>);
+    impl Observer for Quiet {
+        fn stage(&mut self, name: &str) {
+            self.0.push(name.to_owned());
+        }
+        fn trial(&mut self, _: &ServiceTrial) {}
+    }
+
+    fn options() -> Options {
+        crate::find::tests::options("udp:00", Vec::new())
+    }
+
+    fn measured(capacity_rps: f64) -> ServiceCheck {
+        let mut checked = ServiceCheck::default();
+        let near = Near { calibrated_rps: Some(40e3), socket_packets: 277 };
+        measure(&mut checked, &mut Fake(capacity_rps), &options(), &near, &mut Quiet(Vec::new()));
+        checked
+    }
+
+    #[test]
+    fn cliffs_above_and_below_the_calibrated_one_are_measured() {
+        for capacity_rps in [9e3, 41e3, 70e3] {
+            let checked = measured(capacity_rps);
+            let cliff = checked.cliff_rps.unwrap_or_else(|| panic!("{checked:?}"));
+            assert!((cliff.value / capacity_rps - 1.0).abs() < 0.05, "{cliff:?}");
+            assert!(!checked.lower_limit && checked.unmeasured.is_none() && !checked.trials.is_empty());
+        }
+        let most = measured(1e6);
+        assert!(most.lower_limit && most.bottleneck.is_some_and(|one| one.gives == Gives::Requester));
+        let none = measured(0.0);
+        assert!(none.unmeasured.is_some_and(|why| why.contains("not kept")) && none.cliff_rps.is_none());
+    }
+
+    #[test]
+    fn a_buffer_that_the_service_sets_itself_is_noted() {
+        let check: Check = "socket-buffer=1MiB".parse().unwrap();
+        assert_eq!(own_buffer(&check, Some(1 << 20)), None);
+        assert!(own_buffer(&check, Some(2 << 20)).unwrap().contains("2MiB"));
+        assert_eq!(own_buffer(&"backlog=9".parse().unwrap(), Some(7)), None);
+        assert_eq!(turns_of_others(0.01), None);
+        assert!(turns_of_others(0.789).unwrap().contains("79%"));
+    }
+}
