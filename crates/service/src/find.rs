@@ -12,6 +12,7 @@ use netcliff_core::service::{
 use netcliff_core::{Provenance, units};
 use netcliff_host::cpu::Preference;
 use netcliff_packets::schedule::Arrivals;
+use netcliff_remote::control::client::Session;
 use netcliff_trial::rig::Place;
 
 use crate::bench::{Conductor, Metered, Observer};
@@ -226,18 +227,20 @@ impl Options {
     }
 }
 
-/// Measures with settings that [`Options::check`] accepts.
+/// Measures with settings that [`Options::check`] accepts. `agent`: session with an agent on the host of a running service,
+/// which meters it there.
 ///
 /// # Errors
 /// There is no testbed, no service, or no answer. Results before a later error are returned, with the error in
 /// `partial`.
 pub fn find(
     options: &Options,
+    agent: Option<&mut Session>,
     stop: Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<ServiceFinding, FindError> {
     observer.stage("starting the service");
-    let mut real = Real::start(options, stop)?;
+    let mut real = Real::start(options, agent, stop)?;
     let promise = options.promise();
     let (streams, socket_packets) = (real.is_stream(), real.socket_packets());
     let mut finding = ServiceFinding {
@@ -316,7 +319,11 @@ fn stages(
         return Ok(());
     }
     conductor.stage("looking for what gives out");
-    let past = conductor.one(TrialPurpose::Bottleneck, PAST * figure.value, judging.trial_s.max(1.0))?;
+    let mut past = conductor.one(TrialPurpose::Bottleneck, PAST * figure.value, judging.trial_s.max(1.0))?;
+    if let Some(metered) = &mut past.metered {
+        let working = costs::working(std::slice::from_ref(metered));
+        metered.keep(&working);
+    }
     match past.metered.as_ref().and_then(bottleneck::of) {
         Some(found) => finding.bottleneck = Some(found),
         None => finding.missing.push("what gives out: CPU time was not metered".to_owned()),
@@ -346,6 +353,12 @@ fn calibrate(
     if metered.is_empty() {
         finding.missing.push("costs and prediction: CPU time was not metered".to_owned());
         return Ok(());
+    }
+    let (all, working) = (metered[0].cpus.len(), costs::working(&metered));
+    if working.len() < all {
+        metered.iter_mut().for_each(|one| one.keep(&working));
+        let names: Vec<String> = working.iter().map(ToString::to_string).collect();
+        finding.notes.push(format!("the service's work was done by CPU {}", names.join(", ")));
     }
     conductor.stage("predicting the cliff");
     let fitted = costs::fit(&metered, socket_packets, streams);
