@@ -88,6 +88,9 @@ pub struct ServiceSummary {
     /// Gaps between requests: `poisson`, `constant`, or `capture` for those of a capture.
     #[serde(default)]
     pub arrivals: String,
+    /// Agent on its host; absent: it runs on this host, or is not metered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// Path of the requests, in one line.
     pub testbed: String,
     /// CPU that the requester runs on.

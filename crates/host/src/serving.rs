@@ -4,12 +4,13 @@
 use crate::{
     cpu::util::clock_ns,
     process, procfs,
-    sockets::{self, Filled},
+    sockets::{self, Filled, Named},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     io,
+    net::{IpAddr, SocketAddr},
     os::unix::fs::FileExt as _,
     path::Path,
 };
@@ -52,39 +53,96 @@ fn is_there(pid: u32) -> bool {
     pid != 0 && Path::new(&format!("/proc/{pid}/task/{pid}")).exists()
 }
 
-/// UDP and TCP sockets of the calling thread's network namespace that receive what is sent to a port: name by inode.
-fn open_at(port: u16) -> BTreeMap<u64, String> {
-    let ends = format!(":{port}");
+/// Why the program of a socket is not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoProgram {
+    /// No socket there takes what comes.
+    #[error("nothing is open at {at} of this network namespace (UDP, or TCP that listens){}; `ss -lnptu` lists what is", also(.elsewhere))]
+    NothingOpen {
+        /// The port, or the address that was looked for.
+        at: String,
+        /// Sockets that have that port at another address.
+        elsewhere: Vec<String>,
+    },
+    /// This user may not look into the process that has it.
+    #[error("{} is open, but the process that has it is not visible to this user: run as root, or give --pid", .0.join(", "))]
+    NotVisible(Vec<String>),
+}
+
+fn also(elsewhere: &[String]) -> String {
+    if elsewhere.is_empty() { String::new() } else { format!(", but {} is", elsewhere.join(", ")) }
+}
+
+/// Open sockets of UDP and TCP of the calling thread's network namespace with this port.
+fn open_at(port: u16) -> BTreeMap<u64, Named> {
     let all = sockets::of_namespace("thread-self").into_iter();
-    all.filter(|(_, socket)| socket.open && socket.name.ends_with(&ends))
-        .map(|(inode, named)| (inode, named.name))
-        .collect()
+    all.filter(|(_, socket)| socket.open && socket.local.port() == port).collect()
 }
 
 /// The programs with an open socket at a port of the calling thread's network namespace.
 ///
 /// # Errors
-/// No socket is open there, or its process is not visible. The error is a sentence.
-pub fn of_port(port: u16) -> Result<Vec<Program>, String> {
+/// No socket is open there, or its process is not visible.
+pub fn of_port(port: u16) -> Result<Vec<Program>, NoProgram> {
     let open = open_at(port);
     if open.is_empty() {
-        return Err(format!(
-            "nothing is open at port {port} of this network namespace (UDP, or TCP that listens); `ss -lnptu` lists what is"
-        ));
+        return Err(NoProgram::NothingOpen { at: format!("port {port}"), elsewhere: Vec::new() });
     }
+    holding(&open)
+}
+
+/// The programs that take requests to an address of the calling thread's network namespace, over UDP or TCP. A socket of all addresses
+/// takes those that no other does.
+///
+/// # Errors
+/// No socket takes them, or its process is not visible.
+pub fn of_address(to: SocketAddr, is_udp: bool) -> Result<Vec<Program>, NoProgram> {
+    let (all, ip) = (open_at(to.port()), to.ip().to_canonical());
+    let taking = |takes: &dyn Fn(IpAddr) -> bool| -> BTreeMap<u64, Named> {
+        let here = all.iter().filter(|(_, socket)| socket.is_udp == is_udp && takes(socket.local.ip()));
+        here.map(|(inode, socket)| (*inode, socket.clone())).collect()
+    };
+    let mut open = taking(&|local| local == ip);
+    if open.is_empty() {
+        open = taking(&|local| local.is_unspecified() && (local.is_ipv6() || ip.is_ipv4()));
+    }
+    if open.is_empty() {
+        let protocol = if is_udp { "udp" } else { "tcp" };
+        let elsewhere = all.into_values().map(|socket| socket.name).collect();
+        return Err(NoProgram::NothingOpen { at: format!("{protocol} {to}"), elsewhere });
+    }
+    let mut programs = holding(&open)?;
+    // systemd holds the sockets of the services that it starts on demand.
+    if programs.len() > 1 {
+        programs.retain(|program| program.pid != 1);
+    }
+    Ok(programs)
+}
+
+/// The programs that have one of these sockets.
+fn holding(open: &BTreeMap<u64, Named>) -> Result<Vec<Program>, NoProgram> {
     let wanted: BTreeSet<u64> = open.keys().copied().collect();
     let mut pids: Vec<u32> = process::numbers("/proc");
     pids.retain(|pid| sockets::inodes(*pid).is_some_and(|own| !own.is_disjoint(&wanted)));
     pids.sort_unstable();
     let programs: Vec<Program> = pids.into_iter().filter_map(Program::of).collect();
     if programs.is_empty() {
-        let names: Vec<&str> = open.values().map(String::as_str).collect();
-        return Err(format!(
-            "{} is open, but the process that has it is not visible to this user: run as root, or give --pid",
-            names.join(", ")
-        ));
+        return Err(NoProgram::NotVisible(open.values().map(|socket| socket.name.clone()).collect()));
     }
     Ok(programs)
+}
+
+/// Names of the open sockets of a process, such as `udp 0.0.0.0:53`; `None`: it is gone, or this user may not look into it.
+pub fn open_of(pid: u32) -> Option<Vec<String>> {
+    let own = sockets::inodes(pid)?;
+    let all = sockets::of_namespace(&pid.to_string()).into_iter();
+    Some(all.filter(|(inode, socket)| socket.open && own.contains(inode)).map(|(_, socket)| socket.name).collect())
+}
+
+/// True if a process is in the network namespace of the calling thread; false if it is in another, or may not be looked into.
+pub fn shares_network(pid: u32) -> bool {
+    let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    namespace("thread-self").is_some_and(|own| namespace(&pid.to_string()) == Some(own))
 }
 
 /// A thread and its CPU time.
@@ -285,6 +343,24 @@ mod tests {
         }
     }
 
+    /// Two services may share a port by address and transport.
+    #[test]
+    fn the_program_of_an_address_is_that_of_its_own_socket() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = socket.local_addr().unwrap();
+        let here = of_address(at, true).expect("this process has it");
+        assert!(here.iter().any(|program| program.pid == std::process::id()), "{here:?}");
+        assert_eq!(open_of(std::process::id()).map(|names| names.contains(&format!("udp {at}"))), Some(true));
+        assert_eq!(open_of(u32::MAX), None);
+        for (to, is_udp) in [(SocketAddr::from(([127, 0, 0, 2], at.port())), true), (at, false)] {
+            let why = of_address(to, is_udp).unwrap_err().to_string();
+            assert!(why.contains(&to.to_string()) && why.contains(&format!("but udp {at} is")), "{why}");
+        }
+        let all = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let port = all.local_addr().unwrap().port();
+        assert!(of_address(([127, 0, 0, 7], port).into(), true).is_ok(), "a socket of all addresses");
+    }
+
     #[test]
     fn devices_are_summed_and_one_that_is_gone_is_an_error() {
         let table = "Inter-|   Receive\n face |bytes    packets\n    lo: 7 6 0 1 2 0 0 0 500 5 0 3 0 0 0 0\n  v0: 70 60 0 10 2 0 0 0 500 50 0 3 0 0 0 0\n";
@@ -305,7 +381,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused_with_what_to_do() {
         let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let refused = of_port(free).unwrap_err();
+        let refused = of_port(free).unwrap_err().to_string();
         assert!(refused.contains(&free.to_string()) && refused.contains("ss -lnptu"), "{refused}");
         assert_eq!((Program::of(0), Program::of(u32::MAX)), (None, None));
         assert!(threads(u32::MAX).is_empty() && Sockets::default().look().is_empty());

@@ -153,6 +153,10 @@ fn each<T>(family: u8, kind: Kind, of: impl Fn(Socket, &Memory<'_>) -> Option<T>
 pub(crate) struct Named {
     /// Protocol and address: `udp 0.0.0.0:53`, `tcp 10.0.0.1:80 > 10.0.0.2:4711`.
     pub(crate) name: String,
+    /// Its own address.
+    pub(crate) local: SocketAddr,
+    /// Whether it is a socket of UDP; otherwise it is one of TCP.
+    pub(crate) is_udp: bool,
     /// Whether it receives packets from any sender: it listens, or is an unconnected UDP socket.
     pub(crate) open: bool,
 }
@@ -205,9 +209,10 @@ impl Row {
 
     fn named(self, protocol: &str) -> Option<(u64, Named)> {
         let Row { local, remote, .. } = self;
-        let open = if protocol == "udp" { remote.port() == 0 } else { self.listens };
+        let is_udp = protocol == "udp";
+        let open = if is_udp { remote.port() == 0 } else { self.listens };
         let name = if open { format!("{protocol} {local}") } else { format!("{protocol} {local} > {remote}") };
-        Some((self.inode, Named { name, open }))
+        Some((self.inode, Named { name, local, is_udp, open }))
     }
 }
 

@@ -65,6 +65,11 @@ impl Metered {
         Some((idle_s / self.loaded_s.max(1e-9)).clamp(0.0, 1.0))
     }
 
+    /// Leaves out all other CPUs.
+    pub fn keep(&mut self, cpus: &[usize]) {
+        self.cpus.retain(|split| cpus.contains(&split.cpu));
+    }
+
     /// Mean of the CPUs' idle shares.
     pub fn idle(&self) -> Option<f64> {
         let idle: Option<Vec<f64>> = self.cpus.iter().map(|cpu| self.idle_of(cpu)).collect();

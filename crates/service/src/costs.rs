@@ -1,6 +1,8 @@
 //! Cost of a request on the service's CPUs, by least squares over trials at several loads; and the cliff computed from
 //! it.
 
+use std::collections::BTreeMap;
+
 use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
 use netcliff_core::{Engine, Figure, FrameSizes, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, Shares};
@@ -25,6 +27,9 @@ const BACKLOG: u64 = 1000;
 const VETH_RING: u64 = 256;
 /// Size of a socket that never overflows: that of a connection, whose peer waits.
 const NO_LIMIT: u64 = 1 << 16;
+
+/// Share of the work of all metered CPUs below which a CPU does none of the service's: timers, and packets of others.
+const WORKS: f64 = 0.02;
 
 /// Part of the CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +65,17 @@ pub struct Costs {
     constant: f64,
     /// Host for the model; `None`: more than one CPU does the work.
     host: Option<Host>,
+}
+
+/// CPUs that do the service's work in these trials, in ascending order.
+pub fn working(metered: &[Metered]) -> Vec<usize> {
+    let mut seconds: BTreeMap<usize, f64> = BTreeMap::new();
+    for cpu in metered.iter().flat_map(|one| &one.cpus) {
+        let own = [Part::Interrupt, Part::Softirq, Part::Application].map(|part| seconds_of(cpu, part));
+        *seconds.entry(cpu.cpu).or_default() += own.iter().sum::<f64>();
+    }
+    let all: f64 = seconds.values().sum();
+    seconds.into_iter().filter(|(_, own)| *own >= WORKS * all).map(|(cpu, _)| cpu).collect()
 }
 
 /// Differences of a set-up from the calibrated one, as far as the model has them.
@@ -414,6 +430,21 @@ mod tests {
         let threaded = threaded.unwrap();
         assert!(threaded.how.contains("simulation"), "{threaded:?}");
         assert!((0.8..1.05).contains(&(threaded.cliff_rps.value / calibrated)), "{threaded:?} {calibrated}");
+    }
+
+    /// A host has CPUs that the service does not use.
+    #[test]
+    fn cpus_without_work_are_left_out() {
+        let idle = Shares { interrupt: Some(1e-3), other: Some(0.9), idle: Some(0.099), ..Shares::default() };
+        let mut all: Vec<Metered> =
+            [(20e3, 0.9), (40e3, 0.7), (60e3, 0.5)].map(|(rps, wakes)| metered(rps, wakes)).to_vec();
+        for one in &mut all {
+            let other = CpuSplit { cpu: 0, shares: idle, ..one.cpus[0].clone() };
+            one.cpus.insert(0, other);
+        }
+        assert_eq!(working(&all), [1]);
+        all.iter_mut().for_each(|one| one.keep(&[1]));
+        assert!(fit(&all, 250, false).unwrap().host.is_some());
     }
 
     #[test]

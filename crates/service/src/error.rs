@@ -1,6 +1,7 @@
 //! [`FindError`]: why a run has no result.
 
 use netcliff_core::Invalid;
+use netcliff_packets::error::ControlError;
 use netcliff_trial::rig::RigError;
 
 use crate::process::ServiceError;
@@ -37,12 +38,23 @@ pub enum FindError {
     /// The user stopped the run.
     #[error("stopped")]
     Stopped,
+    /// The agent of the service's host does not meter it.
+    #[error("{0}")]
+    Agent(String),
+    /// The agent went during the run.
+    #[error("the service is no longer metered: {0}: the run ends here")]
+    Lost(Box<ControlError>),
     /// The host changed during the run.
     #[error("{0}: the run ends here")]
     Changed(String),
 }
 
 impl FindError {
+    /// The error that an agent which meters the service has gone.
+    pub fn lost(error: ControlError) -> Self {
+        Self::Lost(Box::new(error))
+    }
+
     /// True if the user must change the command line.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Request(_) | Self::Invalid(_) | Self::Usage(_) | Self::Rig(RigError::NoSuchCpu { .. }))

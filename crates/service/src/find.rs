@@ -15,6 +15,7 @@ use netcliff_core::service::{
 use netcliff_core::{Provenance, units};
 use netcliff_host::cpu::Preference;
 use netcliff_packets::schedule::Arrivals;
+use netcliff_remote::control::client::Session;
 use netcliff_trial::rig::Place;
 
 use crate::bench::{Conductor, Metered, Observer};
@@ -239,18 +240,20 @@ impl Options {
     }
 }
 
-/// Measures with settings that [`Options::check`] accepts.
+/// Measures with settings that [`Options::check`] accepts. `agent`: session with an agent on the host of a running service,
+/// which meters it there.
 ///
 /// # Errors
 /// There is no testbed, no service, or no answer. Results before a later error are returned, with the error in
 /// `partial`.
 pub fn find(
     options: &Options,
+    agent: Option<&mut Session>,
     stop: Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<ServiceFinding, FindError> {
     observer.stage("starting the service");
-    let mut real = Real::start(options, &SetUp::default(), Arc::clone(&stop))?;
+    let mut real = Real::start(options, &SetUp::default(), agent, Arc::clone(&stop))?;
     let promise = options.promise();
     let mut basis = Basis { streams: real.is_stream(), socket_packets: real.socket_packets(), costs: None };
     let mut finding = ServiceFinding {
@@ -351,7 +354,11 @@ fn overloaded(
     cliff_rps: f64,
     judging: &Judging,
 ) -> Result<Option<ServiceBottleneck>, FindError> {
-    let past = conductor.one(TrialPurpose::Bottleneck, PAST * cliff_rps, judging.trial_s.max(1.0))?;
+    let mut past = conductor.one(TrialPurpose::Bottleneck, PAST * cliff_rps, judging.trial_s.max(1.0))?;
+    if let Some(metered) = &mut past.metered {
+        let working = costs::working(std::slice::from_ref(metered));
+        metered.keep(&working);
+    }
     Ok(past.metered.as_ref().and_then(bottleneck::of))
 }
 
@@ -383,6 +390,12 @@ fn calibrate(
     if metered.is_empty() {
         finding.missing.push("costs and prediction: CPU time was not metered".to_owned());
         return Ok(());
+    }
+    let (all, working) = (metered[0].cpus.len(), costs::working(&metered));
+    if working.len() < all {
+        metered.iter_mut().for_each(|one| one.keep(&working));
+        let names: Vec<String> = working.iter().map(ToString::to_string).collect();
+        finding.notes.push(format!("the service's work was done by CPU {}", names.join(", ")));
     }
     conductor.stage("predicting the cliff");
     let fitted = costs::fit(&metered, basis.socket_packets, basis.streams);

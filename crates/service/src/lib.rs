@@ -7,6 +7,8 @@
 //! | [`protocol`] | writes requests and reads answers, one file per protocol |
 //! | [`requester`] | the open-loop requester |
 //! | [`process`] | starts, observes and ends the service |
+//! | [`meter`] | what the service's host does during a trial |
+//! | [`far`] | the same by an agent on another host |
 //! | [`promise`] | whether a trial kept the promise |
 //! | [`mod@bench`] | makes, judges and stores trials, with a real service or a fake |
 //! | [`search`] | order of magnitude, then MLRsearch |
@@ -21,7 +23,9 @@ pub mod bottleneck;
 pub mod check;
 pub mod costs;
 pub mod error;
+pub mod far;
 pub mod find;
+pub mod meter;
 pub mod process;
 pub mod promise;
 pub mod protocol;

@@ -126,11 +126,6 @@ impl Service {
         all.into_iter().skip(first).collect()
     }
 
-    /// ID of a process in the program's network namespace.
-    pub fn any_process(&self) -> u32 {
-        self.root
-    }
-
     /// True if all processes that it starts are ended with it.
     pub fn is_isolated(&self) -> bool {
         self.isolated

@@ -117,7 +117,7 @@ pub struct FindArgs {
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed")]
     pub host_cpu: Option<u32>,
     /// Interface of this host that the load takes, with --from or --of
-    #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", help_heading = "Two hosts")]
+    #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", group = "two_hosts", help_heading = "Two hosts")]
     pub interface: Option<String>,
     /// Host that sends to this one, by `netcliff agent` there (repeatable)
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
@@ -132,10 +132,10 @@ pub struct FindArgs {
     )]
     pub of: Option<String>,
     /// File with the agent's key
-    #[arg(long, value_name = "FILE", requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", requires = "two_hosts", help_heading = "Two hosts", hide_short_help = true)]
     pub key: Option<PathBuf>,
     /// Run the agent on that host by ssh instead
-    #[arg(long, requires = "interface", conflicts_with = "key", help_heading = "Two hosts", hide_short_help = true)]
+    #[arg(long, requires = "two_hosts", conflicts_with = "key", help_heading = "Two hosts", hide_short_help = true)]
     pub ssh: bool,
     /// Interface there to send by, with --from [default: by its routes]
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]

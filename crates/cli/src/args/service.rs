@@ -32,8 +32,11 @@ pub struct ServiceArgs {
     )]
     pub service: Option<String>,
     /// The cliff of a service that runs already, at this address: it gets real load
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "request", conflicts_with = "interface", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "request", conflicts_with = "interface", group = "two_hosts", help_heading = HEADING, hide_short_help = true)]
     pub to: Option<SocketAddr>,
+    /// Agent on the host of --to, which meters the service there; with --key or --ssh [default with these: the address of --to]
+    #[arg(long, value_name = "HOST[:PORT]", requires = "to", conflicts_with = "service", help_heading = HEADING, hide_short_help = true)]
+    pub agent: Option<String>,
     /// What it is asked: dns:NAMES.txt, http:/PATH, http:PATHS.txt (https: by TLS), memcached:, redis:, udp:HEX, udp:FILE, pcap:FILE
     ///
     /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE for memcached, a command
@@ -85,11 +88,11 @@ pub struct ServiceArgs {
     /// stands elsewhere in the answer
     #[arg(long = "match", value_name = "BYTES", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub by: Option<Match>,
-    /// CPUs of --service, such as 1,2 [default: --host-cpu]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "service", conflicts_with = "host_cpu", help_heading = HEADING, hide_short_help = true)]
+    /// CPUs of the service, such as 1,2 [default: --host-cpu; of --to: all of its host]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "target", conflicts_with = "host_cpu", help_heading = HEADING, hide_short_help = true)]
     pub service_cpus: Vec<u32>,
-    /// Process of --to on this host: meters its CPU time
-    #[arg(long, value_name = "PID", requires = "to", help_heading = HEADING, hide_short_help = true)]
+    /// Process of --to, on its host, whose CPU time is metered [default: the program with the socket]
+    #[arg(long, value_name = "PID", requires = "to", conflicts_with = "service", help_heading = HEADING, hide_short_help = true)]
     pub pid: Option<u32>,
     /// By IPv6 in the testbed
     #[arg(long, requires = "service", help_heading = HEADING, hide_short_help = true)]

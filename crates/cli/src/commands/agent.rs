@@ -49,7 +49,7 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
         true => Permission::Any,
         false => Permission::Interfaces(args.allow_settings.iter().cloned().collect()),
     };
-    vec![
+    let mut kinds: Vec<Arc<dyn Kind>> = vec![
         Arc::new(RrKind),
         Arc::new(TransferKind { congestion }),
         Arc::new(LoadKind {
@@ -59,7 +59,10 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
             priority: Priority::default(),
         }),
         Arc::new(FindKind { permission, settings, most_pps: args.max_rate }),
-    ]
+    ];
+    #[cfg(target_os = "linux")]
+    kinds.push(Arc::new(netcliff_service::far::MeterKind));
+    kinds
 }
 
 /// Services for its clients besides tests.

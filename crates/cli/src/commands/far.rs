@@ -31,7 +31,9 @@ use ssh::Ssh;
 /// meanwhile comes late.
 const CHANGING_S: f64 = 20.0;
 /// How long `find` waits for the far end (s): both ends have ended within 5 s, also where a killed process takes long to close its connections.
-const FIND_S: f64 = 4.0;
+pub const FIND_S: f64 = 4.0;
+/// How long it waits for a host whose service it overloads (s): requests may keep the agent's answers off its CPU for a trial of 5 s.
+pub const LOADED_S: f64 = 10.0;
 
 /// An agent that answered.
 pub struct FarSession {
@@ -80,12 +82,12 @@ impl FarSession {
     }
 
     /// Connects to a host, or runs an agent there by ssh, for a test that needs no address for its data.
-    pub fn of_host(host: &str, ssh: bool, key: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn of_host(host: &str, ssh: bool, key: Option<&Path>, silence_s: f64) -> anyhow::Result<Self> {
         let named = host.to_owned();
         let data_to = ssh.then(|| "127.0.0.1".to_owned());
         let (to, ssh) = if ssh { (Vec::new(), Some(named)) } else { (vec![named], None) };
         let args = FarArgs { to, port: None, ssh, data_to, key: key.map(Path::to_owned) };
-        Self::within(&args, &[], Limits { silence_s: FIND_S, ..Limits::default() })
+        Self::within(&args, &[], Limits { silence_s, ..Limits::default() })
     }
 
     /// Connects as the options say, to change these devices: this host's and the far host's, which an agent that is started by ssh then

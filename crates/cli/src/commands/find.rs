@@ -26,7 +26,7 @@ use netcliff_trial::rig::{BetweenOptions, Place, Rig, RigError, RigOptions, Send
 use netcliff_trial::trial::TrialSpec;
 use netcliff_trial::wire_bench::WireBench;
 
-use super::far::{FarSession, Guest};
+use super::far::{FIND_S, FarSession, Guest};
 use super::profile::{Profiles, Sampled};
 use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_low_rate, refuse_name,
@@ -167,7 +167,7 @@ impl Hosts {
             return Ok(Self::Vm(Box::new(Guest::boot(&options)?)));
         }
         let Some(interface) = &args.interface else { return Ok(Self::This) };
-        let open = |host: &str| FarSession::of_host(host, args.ssh, args.key.as_deref());
+        let open = |host: &str| FarSession::of_host(host, args.ssh, args.key.as_deref(), FIND_S);
         let sending = sending(args)?;
         match (&args.from[..], &args.of) {
             ([_, ..], _) => {

@@ -15,6 +15,7 @@ use netcliff_service::error::FindError;
 use netcliff_service::find::{Options, Target, find};
 use serde_json::json;
 
+use super::far::{FarSession, LOADED_S};
 use super::results::show::PAGE_COLUMNS;
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable_files};
 use super::{stop_on_signal, warn_of_load, write};
@@ -34,17 +35,20 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let own_namespace = if args.service.service.is_some() { enter_user_namespace() } else { None };
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
+    let mut far = agent(args)?;
     warn_of_load();
     let run_id = store.as_ref().map(|s| s.begin("service", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut progress = Progress::new();
-    let found = find(&options, stop, &mut progress);
+    let found = find(&options, far.as_mut().map(|far| &mut far.session), stop, &mut progress);
     progress.bar.finish_and_clear();
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Nothing was measured; the run's own error matters more than one here.
         let _ = store.remove(&[run]);
     }
     let mut finding = found.map_err(explain)?;
+    // What was measured is kept, also if ssh does not end well.
+    finding.limits.extend(far.and_then(|far| far.close().err()).map(|error| error.to_string()));
     finding.limits.extend(own_namespace);
     finding.provenance.elapsed_s = Some(now_unix_s() - options.started_unix_s);
     // A failure of one must not lose the other.
@@ -78,6 +82,20 @@ fn show(args: &FindArgs, finding: &ServiceFinding) -> anyhow::Result<()> {
         write(path, &report::svg::experiment(&drawing()))?;
     }
     Ok(())
+}
+
+/// The agent on the service's host, if the user wants one.
+fn agent(args: &FindArgs) -> anyhow::Result<Option<FarSession>> {
+    let (service, with_agent) = (&args.service, args.ssh || args.key.is_some());
+    let (Some(to), true) = (service.to, with_agent || service.agent.is_some()) else { return Ok(None) };
+    if to.ip().is_loopback() {
+        return Err(output::usage(format!(
+            "--to {to} is on this host, which needs no agent: leave --agent, --key and --ssh out, or give the address that the other \
+             host has"
+        )));
+    }
+    let host = service.agent.clone().unwrap_or_else(|| to.ip().to_string());
+    FarSession::of_host(&host, args.ssh, args.key.as_deref(), LOADED_S).map(Some)
 }
 
 fn options(args: &FindArgs) -> anyhow::Result<Options> {

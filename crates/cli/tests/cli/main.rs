@@ -15,6 +15,7 @@ mod corpora;
 mod disturbed;
 mod drops;
 mod far_host;
+mod far_service;
 mod files;
 mod find;
 mod find_hosts;

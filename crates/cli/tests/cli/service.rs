@@ -226,6 +226,9 @@ fn what_cannot_be_is_refused_before_anything_starts() {
         ),
         (http(&["--to", "127.0.0.1:80"]), vec!["cannot be used with"]),
         (vec!["find", "--request", "http:/"], vec!["--service"]),
+        (http(&["--agent", "192.0.2.7"]), vec!["--agent"]),
+        (http(&["--pid", "1"]), vec!["--pid"]),
+        (http(&["--key", "k"]), vec!["--key"]),
         (vec!["find", "--to", "127.0.0.1", "--request", "http:/"], vec!["127.0.0.1"]),
     ];
     let table: Vec<(&[&str], &[&str])> = rows.iter().map(|(args, says)| (&args[..], &says[..])).collect();

@@ -61,7 +61,7 @@ fn one(
         None => options.clone(),
     };
     let before = Found::read(&set_up.sysctls);
-    let mut real = match Real::start(&own, &set_up, Arc::clone(stop)) {
+    let mut real = match Real::start(&own, &set_up, None, Arc::clone(stop)) {
         Ok(real) => real,
         Err(why) => return ServiceCheck { unmeasured: Some(why.to_string()), ..checked },
     };

@@ -7,18 +7,17 @@ use std::time::{Duration, Instant};
 
 use netcliff_core::Fingerprint;
 use netcliff_core::finding::CheckedSetting;
+use netcliff_core::quote::{cut, in_short};
 use netcliff_core::service::ServiceSummary;
-use netcliff_host::cpu::system::SystemStamp;
-use netcliff_host::cpu::{CpuMeter, MeterSpec, Watch, choose};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::process::{ProcessId, tree};
-use netcliff_host::serving::{DEFAULT_RECEIVE_BUFFER_BYTES, Program, SMALL_DATAGRAM_BYTES, Sockets};
+use netcliff_host::serving::{self, SMALL_DATAGRAM_BYTES};
 use netcliff_host::testbed::netns::Side;
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 use netcliff_host::tune::device::Made;
 use netcliff_packets::schedule::Arrivals;
-use netcliff_packets::thread::allowed_cpus;
+use netcliff_remote::control::client::Session;
 use netcliff_transfer::hosts::Fingerprints;
 use netcliff_trial::rig::{LinkOptions, Place, Rig, RigOptions};
 
@@ -27,7 +26,11 @@ use super::{Options, Target};
 use crate::bench::{Bench, Metered, Spec};
 use crate::check::SetUp;
 use crate::error::FindError;
-use crate::process::{NetworkCounts, Service, Times, Waits, softirq_threads};
+use crate::far::{FarMeter, MeterRequest, is_own};
+use crate::meter::{
+    HostCounts, HostMeter, Meter, MeterOptions, processes, receive_buffer_bytes, smallest_buffer_bytes,
+};
+use crate::process::Service;
 use crate::protocol::Transport;
 use crate::request::Gaps;
 use crate::requester::{Load, OnceError, Report, Requester};
@@ -43,15 +46,21 @@ const CONNECTIONS: (u32, u32, u32) = (16, 64, 32);
 const WARM_UP_S: f64 = 0.1;
 /// Share of the loaded time above which a CPU counts as fully busy: the kernel counts it in ticks.
 const SATURATED: f64 = 0.97;
+/// Longest note of an agent (characters).
+const LONGEST_NOTE: usize = 400;
+
+/// The meter of the service's host.
+enum Metering<'a> {
+    Here(HostMeter),
+    There(FarMeter<'a>),
+}
 
 /// A running service with its requester and meter. The service ends before its testbed.
-pub(super) struct Real {
+pub(super) struct Real<'a> {
     requester: Requester,
-    meter: Option<Box<dyn CpuMeter>>,
+    /// `None` until the service answers.
+    meter: Option<Metering<'a>>,
     service: Option<Service>,
-    watched: Vec<ProcessId>,
-    /// Threads ksoftirqd of the service's CPUs; `None`: not visible, so that disturbed trials cannot be recognised.
-    softirqs: Option<Vec<u32>>,
     summary: ServiceSummary,
     rig: Rig,
     stop: Arc<AtomicBool>,
@@ -64,15 +73,20 @@ pub(super) struct Real {
     running: bool,
 }
 
-impl Real {
-    /// Starts the service in a testbed with this set-up.
-    pub(super) fn start(options: &Options, set_up: &SetUp, stop: Arc<AtomicBool>) -> Result<Self, FindError> {
+impl<'a> Real<'a> {
+    /// Starts the service in a testbed with this set-up, or connects to one that runs. `agent`: session with an agent on its host.
+    pub(super) fn start(
+        options: &Options,
+        set_up: &SetUp,
+        agent: Option<&'a mut Session>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, FindError> {
         let running = match options.target {
             Target::Running(to, _) => Some(to),
             Target::Start(_) => None,
         };
         let port = options.port()?;
-        let rig = Rig::build(&rig_options(options, set_up), Arc::clone(&stop))?;
+        let rig = Rig::build(&rig_options(options, set_up, agent.is_some()), Arc::clone(&stop))?;
         let to = running.unwrap_or_else(|| SocketAddr::new(rig.host_address(), port));
         let (workload, tls) = options.read(to)?;
         let datagrams = workload.transport == Transport::Udp;
@@ -88,9 +102,16 @@ impl Real {
         if service_cpus.is_empty() && running.is_none() {
             service_cpus.push(rig.host_cpu);
         }
-        let testbed = match running {
-            Some(_) => format!("the service where it runs; requester on CPU {}", rig.sender_cpu),
-            None => rig.describe_as("requester", "service"),
+        let testbed = match (running, &agent) {
+            (Some(_), Some(agent)) => {
+                format!(
+                    "the service where it runs, metered by the agent {}; requester on CPU {}",
+                    agent.peer(),
+                    rig.sender_cpu
+                )
+            }
+            (Some(_), None) => format!("the service where it runs; requester on CPU {}", rig.sender_cpu),
+            (None, _) => rig.describe_as("requester", "service"),
         };
         let gaps = workload.gaps(options.arrivals);
         let how = match &gaps {
@@ -117,6 +138,7 @@ impl Real {
             testbed,
             requester_cpu: rig.sender_cpu,
             service_cpus: service_cpus.clone(),
+            at: agent.as_ref().map(|agent| agent.peer().to_owned()),
             ..ServiceSummary::default()
         };
         let requester = Requester {
@@ -135,8 +157,6 @@ impl Real {
             requester,
             meter: None,
             service: None,
-            watched: Vec::new(),
-            softirqs: softirq_threads(&service_cpus),
             summary,
             rig,
             stop,
@@ -146,18 +166,29 @@ impl Real {
             changed: Vec::new(),
             running: running.is_some(),
         };
-        real.bring_up(options, &service_cpus, &set_up.at_start)?;
-        real.start_meter(options, &service_cpus);
+        real.bring_up(options, &service_cpus, &set_up.at_start, agent)?;
         Ok(real)
     }
 
-    fn bring_up(&mut self, options: &Options, cpus: &[u32], at_start: &SysctlOverrides) -> Result<(), FindError> {
+    fn bring_up(
+        &mut self,
+        options: &Options,
+        cpus: &[u32],
+        at_start: &SysctlOverrides,
+        agent: Option<&'a mut Session>,
+    ) -> Result<(), FindError> {
+        let here = agent.as_ref().is_none_or(|agent| agent.shares_clock());
+        let meter =
+            MeterOptions { cpus: cpus.to_vec(), without: here.then_some(self.rig.sender_cpu), cpu: options.cpu };
         match &options.target {
-            Target::Running(_, pid) => {
+            Target::Running(to, pid) => {
                 self.requester.ask_once(true)?;
-                self.watched = pid.map(tree).unwrap_or_default();
-                if let (Some(pid), true) = (pid, self.watched.is_empty()) {
-                    return Err(FindError::Usage(format!("--pid {pid}: there is no such process")));
+                match agent {
+                    Some(agent) => self.meter_there(agent, *to, *pid, &meter)?,
+                    None => {
+                        let watched = self.found(*to, *pid)?;
+                        self.meter_here(watched, &meter);
+                    }
                 }
             }
             Target::Start(command) => {
@@ -171,7 +202,7 @@ impl Real {
                 let service = Service::start(command, self.rig.netns(Side::HostUnderTest), cpus)?;
                 self.wait_for(&service)?;
                 drop(held);
-                self.watched = service.processes();
+                self.meter_here(service.processes(), &meter);
                 if !service.is_isolated() {
                     self.notes.push(
                         "PID namespaces are not permitted here: what the service cuts loose from itself may go on after the run"
@@ -181,10 +212,60 @@ impl Real {
                 self.service = Some(service);
             }
         }
-        if !self.watched.is_empty() {
-            self.summary.processes = Some(self.watched.len() as u32);
-            self.summary.threads = Some(Times::of(&self.watched).threads() as u32);
+        Ok(())
+    }
+
+    /// Processes of a service that runs on this host; none, with a note, if they are unknown.
+    fn found(&mut self, to: SocketAddr, pid: Option<u32>) -> Result<Vec<ProcessId>, FindError> {
+        if let Some(pid) = pid {
+            let watched = tree(pid);
+            return match watched.is_empty() {
+                true => Err(FindError::Usage(format!("--pid {pid}: there is no such process"))),
+                false => Ok(watched),
+            };
         }
+        let is_udp = self.requester.workload.transport == Transport::Udp;
+        let found = match is_own(to) {
+            true => serving::of_address(to, is_udp).map_err(|why| why.to_string()),
+            false => Err("the service is on another host, whose agent meters it: --agent HOST".to_owned()),
+        };
+        Ok(found.map(|programs| processes(&programs)).unwrap_or_else(|why| {
+            self.notes.push(format!("CPU time is not metered: {why}"));
+            Vec::new()
+        }))
+    }
+
+    /// Meters this host. Without CPU time the cliff is measured nevertheless.
+    fn meter_here(&mut self, watched: Vec<ProcessId>, options: &MeterOptions) {
+        let is_known = !watched.is_empty();
+        let (meter, note) = HostMeter::start(watched, self.running, options);
+        if is_known {
+            let (processes, threads) = meter.size();
+            (self.summary.processes, self.summary.threads) = (Some(processes), Some(threads));
+        }
+        self.notes.extend(note);
+        self.meter = Some(Metering::Here(meter));
+    }
+
+    /// Has the agent meter its host.
+    fn meter_there(
+        &mut self,
+        agent: &'a mut Session,
+        to: SocketAddr,
+        pid: Option<u32>,
+        options: &MeterOptions,
+    ) -> Result<(), FindError> {
+        let request = MeterRequest::of(to, self.requester.workload.transport, pid, options);
+        let meter = FarMeter::start(agent, &request)?;
+        let service = &meter.service;
+        (self.summary.processes, self.summary.threads) = (Some(service.processes), Some(service.threads));
+        let programs: Vec<String> = service.programs.iter().map(|name| in_short(name)).collect();
+        self.notes.push(format!("the service there: {}", programs.join(", ")));
+        self.notes.extend(service.note.as_deref().map(|note| cut(note, LONGEST_NOTE)));
+        if let Err(why) = &meter.facts {
+            self.notes.push(format!("facts of the service's host: not available: {}", cut(why, LONGEST_NOTE)));
+        }
+        self.meter = Some(Metering::There(meter));
         Ok(())
     }
 
@@ -228,27 +309,6 @@ impl Real {
         Ok(())
     }
 
-    /// Starts measuring the service's CPUs. Without that the cliff is measured nevertheless.
-    fn start_meter(&mut self, options: &Options, cpus: &[u32]) {
-        if self.watched.is_empty() {
-            self.notes.push("CPU time is not metered: --pid says which process the service is".to_owned());
-            return;
-        }
-        let others = || allowed_cpus().into_iter().filter(|cpu| *cpu != self.requester.cpu).collect();
-        let cpus: Vec<usize> = if cpus.is_empty() { others() } else { cpus.iter().map(|cpu| *cpu as usize).collect() };
-        let watch = self.watched.iter().map(|process| Watch::Process(process.pid)).collect();
-        match choose(options.cpu, &MeterSpec { cpus, watch }) {
-            Ok(choice) => {
-                let method = choice.meter.method();
-                self.notes.push(format!(
-                    "CPU time is metered by {method}, in trials of their own: the cliff is measured without"
-                ));
-                self.meter = Some(choice.meter);
-            }
-            Err(error) => self.notes.push(format!("CPU time is not metered: {error}")),
-        }
-    }
-
     pub(super) fn is_stream(&self) -> bool {
         self.requester.workload.transport == Transport::Tcp
     }
@@ -256,20 +316,19 @@ impl Real {
     /// Number of small datagrams that the service's socket holds; if that is unknown, that a socket with the default size
     /// holds.
     pub(super) fn socket_packets(&self) -> u64 {
-        let usual = || {
-            let text = std::fs::read_to_string("/proc/sys/net/core/rmem_default").unwrap_or_default();
-            text.trim().parse().unwrap_or(DEFAULT_RECEIVE_BUFFER_BYTES)
+        let bytes = match &self.meter {
+            Some(Metering::There(far)) => far.service.receive_buffer_bytes,
+            _ => self.socket_bytes().map_or_else(receive_buffer_bytes, u64::from),
         };
-        self.socket_bytes().map_or_else(usual, u64::from) / SMALL_DATAGRAM_BYTES
+        bytes / SMALL_DATAGRAM_BYTES
     }
 
-    /// Receive buffer of the service's UDP socket (bytes), of several the smallest; `None`: it has none, or none is visible.
+    /// Receive buffer of the service's UDP socket on this host (bytes), of several the smallest; `None`: it has none, or none is visible.
     pub(super) fn socket_bytes(&self) -> Option<u32> {
-        let port = self.requester.to.port();
-        let programs: Vec<Program> = self.watched.iter().filter_map(|one| Program::of(one.pid)).collect();
-        let look = || Sockets::of(&programs, Some(port)).look();
-        let found = if self.running { look() } else { self.rig.in_host(look).ok()? };
-        found.into_iter().map(|socket| socket.room_bytes).min()
+        let Some(Metering::Here(meter)) = &self.meter else { return None };
+        let (programs, port) = (meter.programs(), self.requester.to.port());
+        let look = || smallest_buffer_bytes(&programs, port);
+        if self.running { look() } else { self.rig.in_host(look).ok()? }
     }
 
     /// Values of the host that were changed while the service started, and settings of the testbed's interface.
@@ -302,11 +361,16 @@ impl Real {
         self.failure.as_ref().map(|why| format!("the first request that failed: {why}"))
     }
 
+    /// Facts of the service's host; if that is another one, with those of the requester's.
     pub(super) fn fingerprint(&self) -> Fingerprint {
-        if self.running {
-            return fingerprint::towards(&Inventory::of_this_host(), self.requester.to.ip());
+        if !self.running {
+            return Fingerprints::of_rig(&self.rig).near;
         }
-        Fingerprints::of_rig(&self.rig).near
+        let near = fingerprint::towards(&Inventory::of_this_host(), self.requester.to.ip());
+        let Some(Metering::There(far)) = &self.meter else { return near };
+        let mut facts = far.facts.clone().unwrap_or_default();
+        facts.facts.extend(near.facts.into_iter().map(|(name, fact)| (format!("sender.{name}"), fact)));
+        facts
     }
 
     /// Ends the service and then the testbed; returns what could not be restored.
@@ -324,36 +388,45 @@ impl Real {
         self.rig.changed().map_or(Ok(()), |why| Err(FindError::Changed(why)))
     }
 
-    /// True if all of the service's CPUs worked during the whole time `loaded_s` in which requests came.
-    fn is_saturated(&self, from: &SystemStamp, to: &SystemStamp, loaded_s: f64) -> bool {
-        let cpus: Vec<usize> = self.summary.service_cpus.iter().map(|cpu| *cpu as usize).collect();
-        let shares = from.until(to);
-        let full = |cpu: &usize| {
-            shares.iter().any(|one| one.cpu == *cpu && one.used_s() + one.steal * one.counted_s >= SATURATED * loaded_s)
-        };
-        !cpus.is_empty() && cpus.iter().all(full)
-    }
-
-    fn ask(&mut self, load: &Load) -> Result<Report, FindError> {
-        let before = SystemStamp::now().ok();
-        let waits = || self.softirqs.as_ref().map(|threads| Waits::of(&self.watched, threads));
-        let waited = waits();
+    fn ask(&mut self, load: &Load, exact: bool) -> Result<(Report, Option<Metered>), FindError> {
+        let Some(meter) = &mut self.meter else { return Ok((self.requester.trial(load)?, None)) };
+        meter.mark(exact)?;
         let mut report = self.requester.trial(load)?;
-        let loaded_s = load.warm_up_s + load.window_s;
-        report.saturated =
-            before.zip(SystemStamp::now().ok()).is_some_and(|(from, to)| self.is_saturated(&from, &to, loaded_s));
-        report.others =
-            waited.zip(waits()).map_or(0.0, |(from, to)| from.others_until(&to) / loaded_s.max(1e-9)).clamp(0.0, 1.0);
+        let counts = meter.read();
         self.check()?;
+        let counts = counts?;
+        let loaded_s = load.warm_up_s + load.window_s;
+        report.saturated = counts.least_used_s >= SATURATED * loaded_s;
+        report.others = (counts.others_s / loaded_s.max(1e-9)).clamp(0.0, 1.0);
         // Overload causes many equal failures: the first one suffices.
         if self.failure.is_none() {
             self.failure.clone_from(&report.failure);
         }
-        Ok(report)
+        let HostCounts { elapsed_s, cpus, ticks, busiest, network, .. } = counts;
+        let (answers, loaded_s) = (report.all_answers, loaded_s.min(elapsed_s));
+        let metered =
+            (!cpus.is_empty()).then_some(Metered { elapsed_s, loaded_s, answers, cpus, ticks, busiest, network });
+        Ok((report, metered))
     }
 }
 
-impl Bench for Real {
+impl Meter for Metering<'_> {
+    fn mark(&mut self, exact: bool) -> Result<(), FindError> {
+        match self {
+            Self::Here(meter) => meter.mark(exact),
+            Self::There(meter) => meter.mark(exact),
+        }
+    }
+
+    fn read(&mut self) -> Result<HostCounts, FindError> {
+        match self {
+            Self::Here(meter) => meter.read(),
+            Self::There(meter) => meter.read(),
+        }
+    }
+}
+
+impl Bench for Real<'_> {
     fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
         self.check()?;
         let load = Load {
@@ -363,36 +436,17 @@ impl Bench for Real {
             window_s: spec.window_s,
             seed: spec.seed,
         };
-        if !spec.is_metered() || self.meter.is_none() {
-            return Ok((self.ask(&load)?, None));
-        }
         // Includes the workers that it has forked since.
-        if let Some(service) = &self.service {
-            self.watched = service.processes();
+        if let (Some(service), Some(Metering::Here(meter)), true) = (&self.service, &mut self.meter, spec.is_metered())
+        {
+            meter.watch(service.processes());
         }
-        let pid = self.service.as_ref().map(Service::any_process).or(self.watched.first().map(|process| process.pid));
-        let network = || pid.map(NetworkCounts::of).unwrap_or_default();
-        let (times, counts, began) = (Times::of(&self.watched), network(), Instant::now());
-        let marked = self.meter.as_mut().is_some_and(|meter| meter.mark().is_ok());
-        let report = self.ask(&load)?;
-        let elapsed_s = began.elapsed().as_secs_f64();
-        let cpus = self.meter.as_mut().filter(|_| marked).and_then(|meter| meter.read().ok());
-        let later = Times::of(&self.watched);
-        let ticks = |now: u64, before: u64| now.saturating_sub(before);
-        let metered = cpus.map(|cpus| Metered {
-            elapsed_s,
-            loaded_s: (load.warm_up_s + load.window_s).min(elapsed_s),
-            answers: report.all_answers,
-            cpus,
-            ticks: (ticks(later.user_ticks, times.user_ticks), ticks(later.system_ticks, times.system_ticks)),
-            busiest: times.busiest_until(&later),
-            network: counts.until(&network()),
-        });
-        Ok((report, metered))
+        self.ask(&load, spec.is_metered())
     }
 }
 
-fn rig_options(options: &Options, set_up: &SetUp) -> RigOptions {
+/// `far`: the service's CPUs are those of another host.
+fn rig_options(options: &Options, set_up: &SetUp, far: bool) -> RigOptions {
     let running = matches!(options.target, Target::Running(..));
     let place = match options.place {
         _ if running => Place::Loopback,
@@ -402,7 +456,7 @@ fn rig_options(options: &Options, set_up: &SetUp) -> RigOptions {
     RigOptions {
         place,
         sender_cpu: options.requester_cpu,
-        host_cpu: options.service_cpus.first().copied(),
+        host_cpu: options.service_cpus.first().copied().filter(|_| !far),
         sysctls: set_up.sysctls.clone(),
         link: LinkOptions {
             mtu_bytes: Some(1500),

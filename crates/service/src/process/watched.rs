@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netcliff_host::process::{ProcessId, numbers, scheduled};
+use serde::{Deserialize, Serialize};
 
 /// CPU time of the threads of several processes since their start.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,7 +63,7 @@ impl Times {
 }
 
 /// Loss counters of a network namespace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkCounts {
     /// Datagrams dropped because a socket's receive buffer was full.
     pub full_sockets: u64,
