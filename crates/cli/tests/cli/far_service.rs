@@ -59,7 +59,7 @@ fn an_agent_meters_the_service_on_its_host() {
     let key = key(&home);
     steer(&bed, &home);
     let find = |to: &str, more: &[&str]| -> Ended {
-        let short = "find --quick --trial 400ms --searches 1 --width 10% --json --request udp:0000aabb --match 0:2 --loss 1% --p99 150ms";
+        let short = "find --quick --trial 400ms --searches 1 --width 10% --json --request udp:0000aabb --match 0:2 --loss 1% --p99 60ms";
         let args: Vec<&str> = short.split(' ').chain(["--to", to, "--key", &key]).chain(more.iter().copied()).collect();
         Running::of(bed.inside(0, &home, &[], &args)).end(WHOLE)
     };
@@ -74,9 +74,10 @@ fn an_agent_meters_the_service_on_its_host() {
     let found = find("10.99.0.2:5300", &["--sender-cpu", "0"]);
     assert_eq!(found.status.code(), Some(0), "{}", found.stderr);
     let found = printed(&found.stdout, &found.stderr);
-    // Programs that take the service's CPU lower the cliff, and leave its own time a request as it is.
+    // Programs that take the service's CPU lower the cliff, and leave its own time a request as it is. In 400 ms the queue of a load a
+    // sixth above 1000/s does not grow beyond the promised 60 ms.
     let cliff = number_at(&found, "/cliff_rps");
-    assert!((1.0..1100.0).contains(&cliff), "{cliff}");
+    assert!((1.0..1300.0).contains(&cliff), "{cliff}");
     assert_eq!(found["service"]["at"], AGENT);
     assert_eq!((&found["service"]["processes"], &found["service"]["threads"]), (&1.into(), &1.into()));
     // 1 ms by the program's own clock, in user mode, and what the kernel takes for two datagrams.
