@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use netcliff_host::cpu::system::SystemStamp;
-use netcliff_host::cpu::{CpuMeter, CpuSplit, MeterSpec, Preference, Watch, choose};
+use netcliff_host::cpu::{CpuMeter, CpuSplit, MeterSpec, Method, Preference, Watch, choose};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::process::{ProcessId, tree};
 use netcliff_host::serving::{DEFAULT_RECEIVE_BUFFER_BYTES, Program, Sockets};
@@ -98,9 +98,13 @@ impl HostMeter {
                     let method = choice.meter.method();
                     meter = Some(choice.meter);
                     let why: String = choice.passed_over.iter().map(|why| format!("; {why}")).collect();
-                    format!(
-                        "CPU time is metered by {method}, in trials of their own: the cliff is measured without{why}"
-                    )
+                    let cost = match method {
+                        Method::Ebpf => {
+                            "; its programs run in all trials, so that their time is part of every request's"
+                        }
+                        Method::Procfs | Method::Soaker => "",
+                    };
+                    format!("CPU time is metered by {method}, in trials of their own{cost}{why}")
                 }
                 Err(error) => format!("CPU time is not metered: {error}"),
             }
@@ -200,7 +204,6 @@ pub fn receive_buffer_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netcliff_host::cpu::Method;
     use netcliff_host::serving::own_thread_cpu_s;
 
     /// By the kernel's ticks, which need no rights.
