@@ -8,7 +8,6 @@ use netcliff_core::service::{ServiceCheck, ServiceFinding, ServicePrediction};
 use netcliff_core::units::{print_bytes, print_share};
 
 use super::real::Real;
-use super::values::Found;
 use super::{Basis, MUCH, Options, Target, overloaded, requester_limits};
 use crate::bench::{Bench, Conductor, Observer};
 use crate::check::{Check, Unpredicted};
@@ -60,12 +59,11 @@ fn one(
         Some(command) => Options { target: Target::Start(command.to_owned()), ..options.clone() },
         None => options.clone(),
     };
-    let before = Found::read(&set_up.sysctls);
     let mut real = match Real::start(&own, &set_up, None, Arc::clone(stop)) {
         Ok(real) => real,
         Err(why) => return ServiceCheck { unmeasured: Some(why.to_string()), ..checked },
     };
-    checked.settings = [before.changed(), real.changed()].concat();
+    checked.settings = real.changed();
     let socket_packets = real.socket_packets();
     checked.notes.extend(own_buffer(check, real.socket_bytes()));
     match predicted(check, basis, socket_packets, &own) {
@@ -99,12 +97,13 @@ fn turns_of_others(share: f64) -> Option<String> {
     let share_text = print_share((share * 100.0).round() / 100.0);
     (share > MUCH).then(|| {
         format!(
-            "other programs had {share_text} of the service's CPU while costs were measured: the prediction has them as a slower CPU, without              the pauses that their turns are"
+            "other programs had {share_text} of the service's CPU while costs were measured: the prediction has them as a slower CPU, without the pauses \
+             that their turns are"
         )
     })
 }
 
-/// The prediction, or why there is none.
+/// Predicts the cliff of a check; otherwise returns why it cannot be predicted.
 fn predicted(
     check: &Check,
     basis: &Basis,

@@ -67,7 +67,7 @@ pub(super) struct Real<'a> {
     arrivals: Option<Arrivals>,
     notes: Vec<String>,
     failure: Option<String>,
-    /// Values of the host that were changed while the service started.
+    /// Values of the host that the set-up changed, for the whole run or while the service started.
     changed: Vec<CheckedSetting>,
     /// True: the service was already running.
     running: bool,
@@ -86,6 +86,7 @@ impl<'a> Real<'a> {
             Target::Start(_) => None,
         };
         let port = options.port()?;
+        let before = Found::read(&set_up.sysctls);
         let rig = Rig::build(&rig_options(options, set_up, agent.is_some()), Arc::clone(&stop))?;
         let to = running.unwrap_or_else(|| SocketAddr::new(rig.host_address(), port));
         let (workload, tls) = options.read(to)?;
@@ -163,7 +164,7 @@ impl<'a> Real<'a> {
             arrivals: options.arrivals,
             notes,
             failure: None,
-            changed: Vec::new(),
+            changed: before.changed(),
             running: running.is_some(),
         };
         real.bring_up(options, &service_cpus, &set_up.at_start, agent)?;
@@ -198,7 +199,7 @@ impl<'a> Real<'a> {
                 self.summary.command = Some(command.clone());
                 let before = Found::read(at_start);
                 let held = self.rig.hold_sysctls(at_start)?;
-                self.changed = before.changed();
+                self.changed.extend(before.changed());
                 let service = Service::start(command, self.rig.netns(Side::HostUnderTest), cpus)?;
                 self.wait_for(&service)?;
                 drop(held);
@@ -331,7 +332,7 @@ impl<'a> Real<'a> {
         if self.running { look() } else { self.rig.in_host(look).ok()? }
     }
 
-    /// Values of the host that were changed while the service started, and settings of the testbed's interface.
+    /// Values of the host and settings of the testbed's interface that the set-up changed.
     pub(super) fn changed(&self) -> Vec<CheckedSetting> {
         let of_interface = self.rig.settings().iter().map(|made| {
             let Made { name, found, requested, effective } = made.clone();
