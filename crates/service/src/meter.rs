@@ -66,12 +66,13 @@ pub struct HostMeter {
     meter: Option<Box<dyn CpuMeter>>,
     /// True: the service was started by somebody else, so that nobody else notices its end.
     runs_already: bool,
+    /// True: CPU time is measured in the present trial.
+    exact: bool,
     mark: Mark,
 }
 
 /// Counters at the beginning of a trial.
 struct Mark {
-    exact: bool,
     began: Instant,
     stamp: Option<SystemStamp>,
     waits: Option<Waits>,
@@ -109,8 +110,8 @@ impl HostMeter {
                 Err(error) => format!("CPU time is not metered: {error}"),
             }
         });
-        let mark = Mark::now(&watched, None, false);
-        (Self { watched, softirqs: softirq_threads(&all), cpus: all, meter, runs_already, mark }, note)
+        let mark = Mark::now(&watched, None);
+        (Self { watched, softirqs: softirq_threads(&all), cpus: all, meter, runs_already, exact: false, mark }, note)
     }
 
     /// Meters other processes, such as workers that the service has forked since.
@@ -130,9 +131,8 @@ impl HostMeter {
 }
 
 impl Mark {
-    fn now(watched: &[ProcessId], softirqs: Option<&[u32]>, exact: bool) -> Self {
+    fn now(watched: &[ProcessId], softirqs: Option<&[u32]>) -> Self {
         Self {
-            exact,
             stamp: SystemStamp::now().ok(),
             waits: softirqs.map(|threads| Waits::of(watched, threads)),
             times: Times::of(watched),
@@ -149,15 +149,15 @@ fn network(watched: &[ProcessId]) -> NetworkCounts {
 
 impl Meter for HostMeter {
     fn mark(&mut self, exact: bool) -> Result<(), FindError> {
-        self.mark = Mark::now(&self.watched, self.softirqs.as_deref(), exact);
-        self.mark.exact = exact && self.meter.as_mut().is_some_and(|meter| meter.mark().is_ok());
+        self.mark = Mark::now(&self.watched, self.softirqs.as_deref());
+        self.exact = exact && self.meter.as_mut().is_some_and(|meter| meter.mark().is_ok());
         Ok(())
     }
 
     fn read(&mut self) -> Result<HostCounts, FindError> {
         let elapsed_s = self.mark.began.elapsed().as_secs_f64();
-        let cpus = self.meter.as_mut().filter(|_| self.mark.exact).and_then(|meter| meter.read().ok());
-        let now = Mark::now(&self.watched, self.softirqs.as_deref(), false);
+        let cpus = self.meter.as_mut().filter(|_| self.exact).and_then(|meter| meter.read().ok());
+        let now = Mark::now(&self.watched, self.softirqs.as_deref());
         if self.runs_already && !self.watched.is_empty() && !self.watched.iter().any(ProcessId::is_alive) {
             return Err(FindError::Changed("the service has ended".to_owned()));
         }
