@@ -129,10 +129,8 @@ pub struct Trend {
 impl Trend {
     /// The changes of level that began after this run, each with its figure.
     pub fn changes_after(&self, run: i64) -> impl Iterator<Item = (&Series, &LevelChange)> {
-        let of = move |series| (series, run);
-        self.series.iter().map(of).flat_map(|(series, run): (&Series, i64)| {
-            series.changes.iter().filter(move |change| change.run > run).map(move |change| (series, change))
-        })
+        let all = self.series.iter().flat_map(|series| series.changes.iter().map(move |change| (series, change)));
+        all.filter(move |(_, change)| change.run > run)
     }
 }
 

@@ -12,7 +12,7 @@ use netcliff_lab::trend::{self, TrendError};
 use netcliff_learn::{Options, learn};
 use netcliff_report as report;
 
-use super::super::store_path;
+use super::super::open_store;
 use super::refused;
 use crate::args::{LearnArgs, StoreArgs};
 use crate::output;
@@ -83,7 +83,7 @@ struct Series {
 impl Series {
     fn begin(store: &StoreArgs, most: usize) -> anyhow::Result<Self> {
         let name = store.name.clone().unwrap_or_else(|| NAME.to_owned());
-        let store = Store::open(&store_path(store)?)?.naming(Some(name.clone()));
+        let store = open_store(store)?.naming(Some(name.clone()));
         let mut watches = match trend::of_store(&store, &name) {
             Ok((watches, _)) => watches,
             Err(TrendError::Store(error)) => return Err(error.into()),
