@@ -32,7 +32,7 @@ pub struct ServiceArgs {
     )]
     pub service: Option<String>,
     /// The cliff of a service that runs already, at this address: it gets real load
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "request", conflicts_with = "interface", group = "two_hosts", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::numbers::listening, requires = "request", conflicts_with = "interface", group = "two_hosts", help_heading = HEADING, hide_short_help = true)]
     pub to: Option<SocketAddr>,
     /// Agent on the host of --to, which meters the service there; with --key or --ssh [default with these: the address of --to]
     #[arg(long, value_name = "HOST[:PORT]", requires = "to", conflicts_with = "service", help_heading = HEADING, hide_short_help = true)]
