@@ -55,7 +55,7 @@ pub fn open_store(args: &StoreArgs) -> anyhow::Result<Store> {
     Ok(Store::open(&store_path(args)?)?.naming(args.name.clone()))
 }
 
-/// Opens the store that the options name, to read it; it is empty if there is none, and not made.
+/// Opens the store that the options name, to read it. A store that does not exist reads as empty and is not made.
 pub fn open_store_to_read(args: &StoreArgs) -> anyhow::Result<Store> {
     Ok(Store::open_to_read(&store_path(args)?)?)
 }

@@ -76,9 +76,9 @@ enum Held {
 
 impl HostLock {
     /// From now on this process waits for other runs, at most `limit`. With `None` it does not wait, except that root
-    /// waits for a while. `told` receives a sentence when a wait begins. Only the first call has an effect.
-    pub fn wait_for_others(limit: Option<Duration>, told: fn(&str)) {
-        let _ = PATIENCE.set((limit, told));
+    /// waits 10 s for a run of another user. `say` is called with a sentence when a wait begins. Only the first call has an effect.
+    pub fn wait_for_others(limit: Option<Duration>, say: fn(&str)) {
+        let _ = PATIENCE.set((limit, say));
     }
 
     /// From now on this process neither waits for other users' runs nor is refused because of them: it measures at the
@@ -214,7 +214,8 @@ fn beside(other: &Who) -> String {
 /// A wait for another run, which is reported once.
 struct Waiting {
     until: Instant,
-    told: Option<fn(&str)>,
+    /// Reports the wait; `None` once it was reported.
+    say: Option<fn(&str)>,
 }
 
 impl Waiting {
@@ -222,7 +223,7 @@ impl Waiting {
     fn new(usual: Duration) -> Self {
         let patience = PATIENCE.get();
         let limit = patience.and_then(|(limit, _)| *limit).unwrap_or(usual);
-        Self { until: Instant::now() + limit, told: patience.map(|(_, told)| *told) }
+        Self { until: Instant::now() + limit, say: patience.map(|(_, say)| *say) }
     }
 
     /// Waits for a short time; false once the whole wait is over.
@@ -234,9 +235,9 @@ impl Waiting {
         if WAIT_ENDED.load(Ordering::Relaxed) {
             return Err(JournalError::WaitEnded { other: other.to_owned() });
         }
-        if let Some(told) = self.told.take() {
+        if let Some(say) = self.say.take() {
             let most_s = left.as_secs_f64();
-            told(&format!("waiting for another netcliff run ({other}), at most {most_s:.0} s; Ctrl-C ends the wait"));
+            say(&format!("waiting for another netcliff run ({other}), at most {most_s:.0} s; Ctrl-C ends the wait"));
         }
         thread::sleep(left.min(LOOK));
         Ok(true)

@@ -22,7 +22,7 @@ const HERE: &str = "/proc/thread-self/ns/net";
 pub(crate) struct Namespace {
     name: String,
     net: File,
-    /// Mounts in which /sys shows this network namespace; `Err` has the reason if there are none.
+    /// Mounts in which /sys shows this network namespace; `Err`: the reason why they could not be made.
     sysfs: Result<Mounts, String>,
 }
 
