@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::CheckedSetting;
+use crate::finding::{CheckedSetting, Pauses};
 use crate::outcome::Figure;
 use crate::record::{Fingerprint, Provenance};
 use crate::units;
@@ -36,6 +36,10 @@ pub struct ServiceFinding {
     /// CPU time of a request on the service's CPUs, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<ServiceCost>,
+    /// Times in the calibration's trials without an answer although requests were due, longer than requests take. The
+    /// prediction has them. Absent: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<Pauses>,
     /// What overloads first; absent: not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<ServiceBottleneck>,

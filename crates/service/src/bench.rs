@@ -6,6 +6,7 @@ use netcliff_core::verdict::Void;
 use netcliff_host::cpu::CpuSplit;
 
 use crate::error::FindError;
+use crate::pauses::{Pauses, Silences};
 use crate::process::NetworkCounts;
 use crate::promise::{Judged, judge};
 use crate::requester::Report;
@@ -133,17 +134,28 @@ pub struct Conductor<'a> {
     seed: u64,
     /// Every trial so far.
     pub trials: Vec<ServiceTrial>,
+    /// When the service was silent in each of them.
+    pub silences: Vec<Silences>,
 }
 
 impl<'a> Conductor<'a> {
     /// A conductor without trials yet.
     pub fn new(bench: &'a mut dyn Bench, promise: &'a Promise, observer: &'a mut dyn Observer, seed: u64) -> Self {
-        Self { bench, promise, observer, seed, trials: Vec::new() }
+        Self { bench, promise, observer, seed, trials: Vec::new(), silences: Vec::new() }
     }
 
     /// Begins a stage with this name.
     pub fn stage(&mut self, name: &str) {
         self.observer.stage(name);
+    }
+
+    /// Pauses in the trials of this length (s) at loads up to `most_rps` that count. Overloaded services are silent for
+    /// other reasons. `cpu`: the CPU that does the work; `None`: several do.
+    pub fn pauses(&self, window_s: f64, most_rps: f64, cpu: Option<usize>) -> Pauses {
+        let counts =
+            |trial: &ServiceTrial| trial.void.is_none() && trial.window_s == window_s && trial.rate_rps <= most_rps;
+        let all = self.trials.iter().zip(&self.silences).filter(|(trial, _)| counts(trial));
+        Pauses::of(all.map(|(_, silences)| silences.of_cpu(cpu)), window_s)
     }
 
     /// The promise that trials must keep.
@@ -178,6 +190,7 @@ impl<'a> Conductor<'a> {
         let trial = described(&spec, &report, judged, void.as_ref(), metered.as_ref());
         self.observer.trial(&trial);
         self.trials.push(trial);
+        self.silences.push(report.silences.clone());
         Ok(Seen { report, judged, void, metered })
     }
 

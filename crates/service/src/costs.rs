@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
 use netcliff_core::{Engine, Figure, FrameSizes, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
-use netcliff_host::cpu::{CpuSplit, Shares};
+use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
 use netcliff_model::ModelEngine;
 use netcliff_model::cliff::CliffSearch;
 use netcliff_sim::SimEngine;
 use netcliff_stats::fit_non_negative_robust;
 
 use crate::bench::Metered;
+use crate::pauses::Pauses;
 
 /// Loads of the calibration, as shares of the rough cliff: different enough to separate time that grows with the load
 /// from constant time, and close enough to the cliff that little is extrapolated. With loads up to 0.8 only, five
@@ -63,7 +64,7 @@ pub struct Costs {
     busiest_s: Figure,
     /// Share of the busiest CPU used by other tasks.
     constant: f64,
-    /// Host for the model; `None`: more than one CPU does the work.
+    /// Host for the model, without other tasks and pauses; `None`: more than one CPU does the work.
     host: Option<Host>,
 }
 
@@ -76,6 +77,21 @@ pub fn working(metered: &[Metered]) -> Vec<usize> {
     }
     let all: f64 = seconds.values().sum();
     seconds.into_iter().filter(|(_, own)| *own >= WORKS * all).map(|(cpu, _)| cpu).collect()
+}
+
+/// What a predicted cliff has to keep, and how trials decide it.
+#[derive(Debug, Clone, Copy)]
+pub struct Goal<'a> {
+    /// The promise.
+    pub promise: &'a Promise,
+    /// Share of trials that may break it.
+    pub exceed: f64,
+    /// Pauses of the service.
+    pub pauses: &'a Pauses,
+    /// True: requests travel over connections, whose peer waits where a buffer is full.
+    pub streams: bool,
+    /// Seed of the simulations.
+    pub seed: u64,
 }
 
 /// Differences of a set-up from the calibrated one, as far as the model has them.
@@ -139,7 +155,7 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
     let busiest = lines.into_iter().min_by(|a, b| capacity(a).total_cmp(&capacity(b)));
     let (busiest_s, constant) = busiest.ok_or_else(|| "no CPU was metered".to_owned())?;
     let socket = if streams { NO_LIMIT } else { socket_packets };
-    let host = (cpus == 1).then(|| host(metered, constant, socket)).flatten();
+    let host = (cpus == 1).then(|| host(metered, socket)).flatten();
     Ok(Costs { parts, busiest_s, constant, host })
 }
 
@@ -149,6 +165,17 @@ fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
     let own = cpu.overhead_share.unwrap_or(0.0).min(0.5 * busy);
     let rest = if busy > 0.0 { 1.0 - own / busy } else { 1.0 };
     part.share(&cpu.shares) * cpu.elapsed_s * rest
+}
+
+/// The part of the softirq time in polls, without that of the meter (s): reception of requests, which has priority over
+/// the service. The rest belongs to the service's own sends, whose packets pass the softirq of the CPU that sends. All
+/// of it if the method does not measure polls.
+fn received_s(cpu: &CpuSplit) -> f64 {
+    let softirq_s = seconds_of(cpu, Part::Softirq);
+    let all_s = Part::Softirq.share(&cpu.shares) * cpu.elapsed_s;
+    let polls_s = |table: &PollTable| table.cells.iter().map(|cell| cell.total_s).sum::<f64>();
+    let share = cpu.polls.as_ref().map_or(1.0, |table| polls_s(table) / all_s.max(1e-12));
+    softirq_s * share.min(1.0)
 }
 
 /// (answers, wake-ups of the service) in each trial. Requests close together share a wake-up and an interrupt, so that
@@ -183,23 +210,24 @@ fn per_cpu(metered: &[Metered], place: usize) -> Option<(Figure, f64)> {
 }
 
 /// A host with one CPU: costs of each request, of each wake-up of the service and of each interrupt.
-fn host(metered: &[Metered], others: f64, socket_buffer: u64) -> Option<Host> {
+fn host(metered: &[Metered], socket_buffer: u64) -> Option<Host> {
     let cpus = || metered.iter().filter_map(|one| one.cpus.first());
     let seconds = |part: Part| -> Vec<f64> { cpus().map(|cpu| seconds_of(cpu, part)).collect() };
     let rows = by_wakes(metered, 0);
-    let (protocol_s, wakeup_s) = fitted(&rows, &seconds(Part::Softirq))?;
-    let (application_s, context_switch_s) = fitted(&rows, &seconds(Part::Application))?;
+    let received: Vec<f64> = cpus().map(received_s).collect();
+    let own_s = |cpu: &CpuSplit| seconds_of(cpu, Part::Application) + seconds_of(cpu, Part::Softirq) - received_s(cpu);
+    let own: Vec<f64> = cpus().map(own_s).collect();
+    let (protocol_s, wakeup_s) = fitted(&rows, &received)?;
+    let (application_s, context_switch_s) = fitted(&rows, &own)?;
     let interrupts: f64 = cpus().filter_map(|cpu| Some(cpu.counters.reception()?.interrupts as f64)).sum();
     let interrupt_s = if interrupts > 0.0 { seconds(Part::Interrupt).iter().sum::<f64>() / interrupts } else { 0.0 };
-    // Other programs lengthen everything.
-    let slower = 1.0 / (1.0 - others);
     let host = Host {
         name: "calibrated".to_owned(),
-        interrupt_s: interrupt_s * slower,
-        protocol_s: (protocol_s.value * slower).max(1e-9),
-        wakeup_s: wakeup_s * slower,
-        application_s: Some(application_s.value * slower),
-        context_switch_s: context_switch_s * slower,
+        interrupt_s,
+        protocol_s: protocol_s.value.max(1e-9),
+        wakeup_s,
+        application_s: Some(application_s.value),
+        context_switch_s,
         ring: BACKLOG,
         socket_buffer,
         service: Service::Exponential,
@@ -214,6 +242,11 @@ impl Costs {
         self.constant
     }
 
+    /// CPU time of a request on the busiest CPU (s).
+    pub fn request_s(&self) -> f64 {
+        self.busiest_s.value
+    }
+
     /// The load at which the busiest CPU has no idle time (requests/s).
     pub fn capacity_rps(&self) -> Figure {
         let at = |request_s: f64| (1.0 - self.constant) / request_s;
@@ -225,59 +258,74 @@ impl Costs {
     }
 
     /// The computed cliff; otherwise the reason why it cannot be computed.
-    pub fn predict(&self, promise: &Promise, streams: bool, seed: u64) -> Result<ServicePrediction, String> {
-        self.predict_altered(&Altered::default(), promise, streams, seed)
+    pub fn predict(&self, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
+        self.predict_altered(&Altered::default(), goal)
     }
 
     /// The computed cliff of a set-up that differs from the calibrated one; otherwise the reason why it cannot be
     /// computed. A request costs what it cost in the calibrated set-up.
-    pub fn predict_altered(
-        &self,
-        altered: &Altered,
-        promise: &Promise,
-        streams: bool,
-        seed: u64,
-    ) -> Result<ServicePrediction, String> {
+    pub fn predict_altered(&self, altered: &Altered, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
         let capacity_rps = self.capacity_rps();
         let calibrated = self.host.as_ref().ok_or(
             "the model knows one CPU for packets and service; the service has several, so that only their capacity is computed",
         )?;
         let ring = if altered.threaded { VETH_RING } else { altered.backlog.unwrap_or(calibrated.ring) };
-        let socket_buffer = altered.socket_packets.filter(|_| !streams).unwrap_or(calibrated.socket_buffer);
-        let host = &Host { ring, socket_buffer, ..calibrated.clone() };
+        let socket_buffer = altered.socket_packets.filter(|_| !goal.streams).unwrap_or(calibrated.socket_buffer);
+        let mut host = Host { ring, socket_buffer, ..calibrated.clone() };
+        // Other programs lengthen everything; their long turns are among the pauses.
+        let slower = 1.0 / (1.0 - (self.constant - goal.pauses.share()).max(0.0));
+        host.scale_times(|role| role.part.map(|_| slower));
+        let host = &host;
         let usual = Napi::default();
         let budget = altered.budget.unwrap_or(usual.budget);
         let scheme = Scheme::Napi(Napi { backlog: !altered.threaded, threaded: altered.threaded, budget, ..usual });
-        let mut found: Vec<(f64, &str)> = Vec::new();
-        if altered.threaded && !streams {
-            // The model has no threads that poll.
-            let loses = Broken::Loss(promise.loss);
-            found.push((highest_kept(host, &scheme, capacity_rps.value, loses, seed)?, "loss by simulation"));
-        } else if !streams {
-            let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
-            let traffic = traffic(capacity_rps.value);
-            let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic, promise.loss);
-            found.push((cliff.map_err(|error| format!("the model: {error}"))?.pps, "loss by the model"));
+        let unpaused_rps = 1.0 / (slower * self.request_s());
+        let mut found: Vec<(Figure, String)> = Vec::new();
+        if !goal.streams {
+            let loss = goal.promise.loss;
+            let (own_rps, by) = if altered.threaded {
+                // The model has no threads that poll.
+                (highest_kept(host, &scheme, unpaused_rps, Broken::Loss(loss), goal.seed)?, "simulation")
+            } else {
+                let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
+                let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic(unpaused_rps), loss);
+                (cliff.map_err(|error| format!("the model: {error}"))?.pps, "the model")
+            };
+            let point_at =
+                |host: &Host, rps: f64| Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(rps) };
+            let paused = goal.pauses.cliff(host, point_at, (own_rps, loss, goal.exceed), goal.seed)?;
+            let how = match (goal.pauses.is_empty(), altered.threaded) {
+                (true, _) => format!("loss by {by}"),
+                (false, false) => format!("loss by {by} and pauses by simulation"),
+                (false, true) => format!("loss and pauses by {by}"),
+            };
+            found.push((paused.unwrap_or(Figure::exact(own_rps)), how));
         }
-        for limit in &promise.quantiles {
-            let within = highest_kept(host, &scheme, capacity_rps.value, Broken::Late(*limit), seed)?;
-            found.push((within, "response times by simulation"));
+        for limit in &goal.promise.quantiles {
+            let host = goal.pauses.on(host);
+            let within_rps = highest_kept(&host, &scheme, unpaused_rps, Broken::Late(*limit), goal.seed)?;
+            found.push((Figure::exact(within_rps), "response times by simulation".to_owned()));
         }
-        let (rps, how) = found.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).ok_or("nothing is promised")?;
-        // The relative uncertainty of the cliff is that of the cost of a request.
-        let cliff_rps = match capacity_rps.interval {
-            Some(ends) => {
-                let at = |end: f64| rps * end / capacity_rps.value;
-                Figure::between(rps, at(ends.low), at(ends.high), ends.confidence)
-            }
-            None => Figure::exact(rps),
-        };
+        let (cliff_rps, how) =
+            found.into_iter().min_by(|a, b| a.0.value.total_cmp(&b.0.value)).ok_or("nothing is promised")?;
         Ok(ServicePrediction {
-            cliff_rps,
+            cliff_rps: widened(cliff_rps, &capacity_rps),
             capacity_rps,
             how: format!("{how}, one CPU for packets and service, exponential times with the calibrated means"),
         })
     }
+}
+
+/// A cliff with its own interval, that of which trials there were, and the relative uncertainty of the cost of a
+/// request, combined as independent.
+fn widened(cliff_rps: Figure, capacity_rps: &Figure) -> Figure {
+    let Some(cost) = capacity_rps.interval else { return cliff_rps };
+    let value = cliff_rps.value;
+    let (low, high) = cliff_rps.interval.map_or((value, value), |own| (own.low, own.high));
+    let (below, above) = (1.0 - cost.low / capacity_rps.value, cost.high / capacity_rps.value - 1.0);
+    let confidence = cliff_rps.interval.map_or(cost.confidence, |own| own.confidence.min(cost.confidence));
+    let (below, above) = ((value - low).hypot(value * below), (high - value).hypot(value * above));
+    Figure::between(value, (value - below).max(0.0), value + above, confidence)
 }
 
 fn traffic(rps: f64) -> Traffic {
@@ -380,6 +428,10 @@ mod tests {
         }
     }
 
+    fn goal<'a>(promise: &'a Promise, pauses: &'a Pauses, streams: bool) -> Goal<'a> {
+        Goal { promise, exceed: 0.5, pauses, streams, seed: 1 }
+    }
+
     fn costs() -> Costs {
         let all: Vec<Metered> =
             [(20e3, 0.9), (40e3, 0.7), (60e3, 0.5), (80e3, 0.3)].map(|(rps, wakes)| metered(rps, wakes)).to_vec();
@@ -395,22 +447,21 @@ mod tests {
         let (user, system) = (of("user").request_s.value, of("system").request_s.value);
         assert!((system / user - 3.0).abs() < 1e-6, "by ticks");
         let host = costs.host.clone().unwrap();
-        let slower = 1.0 / (1.0 - costs.constant);
-        assert!((host.application_s.unwrap() / slower / 6e-6 - 1.0).abs() < 0.02, "{host:?}");
-        assert!((host.context_switch_s / slower / 1e-6 - 1.0).abs() < 0.05, "{host:?}");
-        assert!((host.interrupt_s / slower / 0.5e-6 - 1.0).abs() < 0.02, "{host:?}");
+        assert!((host.application_s.unwrap() / 6e-6 - 1.0).abs() < 0.02, "{host:?}");
+        assert!((host.context_switch_s / 1e-6 - 1.0).abs() < 0.05, "{host:?}");
+        assert!((host.interrupt_s / 0.5e-6 - 1.0).abs() < 0.02, "{host:?}");
     }
 
     #[test]
     fn the_cliff_is_near_the_capacity() {
         let costs = costs();
         // 8 us per request if wake-ups are shared, of 97 % of the CPU.
-        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
-        let predicted = costs.predict(&promise, false, 1).unwrap();
+        let (promise, none) = (Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() }, Pauses::default());
+        let predicted = costs.predict(&goal(&promise, &none, false)).unwrap();
         let cliff = predicted.cliff_rps.value;
         assert!((100e3..123e3).contains(&cliff), "{predicted:?}");
         let within = QuantileLimit { quantile: 0.99, within_s: 1e-3 };
-        let streams = costs.predict(&Promise { quantiles: vec![within], ..promise }, true, 1).unwrap();
+        let streams = costs.predict(&goal(&Promise { quantiles: vec![within], ..promise }, &none, true)).unwrap();
         assert!((90e3..123e3).contains(&streams.cliff_rps.value), "{streams:?}");
     }
 
@@ -418,15 +469,17 @@ mod tests {
     #[test]
     fn altered_set_ups_are_predicted_with_the_same_costs() {
         let costs = costs();
-        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
-        let cliff = |altered: Altered| costs.predict_altered(&altered, &promise, false, 1).unwrap().cliff_rps.value;
+        let (promise, none) = (Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() }, Pauses::default());
+        let cliff =
+            |altered: Altered| costs.predict_altered(&altered, &goal(&promise, &none, false)).unwrap().cliff_rps.value;
         let of_socket = |packets| cliff(Altered { socket_packets: Some(packets), ..Altered::default() });
         let calibrated = cliff(Altered::default());
         assert!(of_socket(8) < 0.9 * of_socket(250) && of_socket(250) <= of_socket(4000), "{}", of_socket(8));
         assert!((of_socket(250) / calibrated - 1.0).abs() < 1e-6, "as calibrated");
         let small_backlog = cliff(Altered { backlog: Some(4), ..Altered::default() });
         assert!(small_backlog < 0.97 * calibrated, "{small_backlog}");
-        let threaded = costs.predict_altered(&Altered { threaded: true, ..Altered::default() }, &promise, false, 1);
+        let threaded =
+            costs.predict_altered(&Altered { threaded: true, ..Altered::default() }, &goal(&promise, &none, false));
         let threaded = threaded.unwrap();
         assert!(threaded.how.contains("simulation"), "{threaded:?}");
         assert!((0.8..1.05).contains(&(threaded.cliff_rps.value / calibrated)), "{threaded:?} {calibrated}");
@@ -456,8 +509,8 @@ mod tests {
                 Metered { cpus: [one.cpus.clone(), one.cpus.clone()].concat(), ..one }
             })
             .to_vec();
-        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
+        let (promise, none) = (Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() }, Pauses::default());
         let costs = fit(&several, 250, false).unwrap();
-        assert!(costs.predict(&promise, false, 1).unwrap_err().contains("several"));
+        assert!(costs.predict(&goal(&promise, &none, false)).unwrap_err().contains("several"));
     }
 }

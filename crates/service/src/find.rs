@@ -20,8 +20,9 @@ use netcliff_trial::rig::Place;
 
 use crate::bench::{Conductor, Metered, Observer};
 use crate::check::{Check, Possible, SetUp};
-use crate::costs::Costs;
+use crate::costs::{Costs, Goal};
 use crate::error::FindError;
+use crate::pauses::Pauses;
 use crate::protocol::{Match, Transport};
 use crate::request::{RequestSpec, Workload};
 use crate::requester::tls::{Client, Wanted};
@@ -131,6 +132,10 @@ impl Options {
         let usual = self.quantiles.is_empty() && self.transport() == Transport::Tcp;
         let quantiles = if usual { vec![USUAL] } else { self.quantiles.clone() };
         Promise { loss: self.loss, timeout_s: self.timeout_s, quantiles }
+    }
+
+    fn goal<'a>(&self, promise: &'a Promise, basis: &'a Basis) -> Goal<'a> {
+        Goal { promise, exceed: self.exceed, pauses: &basis.pauses, streams: basis.streams, seed: self.seed }
     }
 
     fn judging(&self) -> Judging {
@@ -255,7 +260,7 @@ pub fn find(
     observer.stage("starting the service");
     let mut real = Real::start(options, &SetUp::default(), agent, Arc::clone(&stop))?;
     let promise = options.promise();
-    let mut basis = Basis { streams: real.is_stream(), socket_packets: real.socket_packets(), costs: None };
+    let mut basis = Basis { streams: real.is_stream(), socket_packets: real.socket_packets(), ..Basis::default() };
     let mut finding = ServiceFinding {
         kind: "service".to_owned(),
         service: real.summary(),
@@ -266,6 +271,7 @@ pub fn find(
         searches: Vec::new(),
         predicted: None,
         costs: Vec::new(),
+        pauses: None,
         bottleneck: None,
         requester: None,
         trials: Vec::new(),
@@ -302,6 +308,7 @@ pub fn find(
 }
 
 /// Properties of the calibrated set-up that predictions need.
+#[derive(Default)]
 struct Basis {
     /// True: requests travel over connections.
     streams: bool,
@@ -309,6 +316,10 @@ struct Basis {
     socket_packets: u64,
     /// Costs of a request; `None`: not measured.
     costs: Option<Costs>,
+    /// The CPU that does the work; `None`: not known, or several do.
+    cpu: Option<usize>,
+    /// Pauses of the service at loads that it carries.
+    pauses: Pauses,
 }
 
 fn stages(
@@ -330,7 +341,11 @@ fn stages(
     conductor.stage("measuring what a request costs");
     calibrate(conductor, options, finding, &scale, &judging, basis)?;
     conductor.stage("measuring the cliff");
-    let cliff = search::cliff(conductor, &scale, &judging)?;
+    let cliff = search::cliff(conductor, &scale, &judging);
+    conductor.stage("predicting the cliff");
+    let measured = cliff.as_ref().ok().and_then(|cliff| cliff.figure);
+    predict(conductor, options, finding, (&judging, measured.map_or(scale.middle_rps(), |figure| figure.value)), basis);
+    let cliff = cliff?;
     (finding.cliff_rps, finding.lower_limit, finding.searches) = (cliff.figure, cliff.lower_limit, cliff.searches);
     let Some(figure) = finding.cliff_rps else {
         finding.missing.push("the cliff: no load kept the promise in the searches".to_owned());
@@ -397,9 +412,7 @@ fn calibrate(
         let names: Vec<String> = working.iter().map(ToString::to_string).collect();
         finding.notes.push(format!("the service's work was done by CPU {}", names.join(", ")));
     }
-    conductor.stage("predicting the cliff");
-    let fitted = costs::fit(&metered, basis.socket_packets, basis.streams);
-    match fitted {
+    match costs::fit(&metered, basis.socket_packets, basis.streams) {
         Ok(costs) => {
             finding.costs.clone_from(&costs.parts);
             if costs.others() > MUCH {
@@ -409,15 +422,28 @@ fn calibrate(
                      them, and the cliff may have been measured without"
                 ));
             }
-            match costs.predict(&finding.promise, basis.streams, options.seed) {
-                Ok(predicted) => finding.predicted = Some(predicted),
-                Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),
-            }
-            basis.costs = Some(costs);
+            (basis.costs, basis.cpu) = (Some(costs), working.first().copied().filter(|_| working.len() == 1));
         }
         Err(why) => finding.missing.push(format!("costs and prediction: {why}")),
     }
     Ok(())
+}
+
+/// Predicts the cliff with the pauses of the trials so far; `most_rps`: the highest load whose trials count.
+fn predict(
+    conductor: &Conductor<'_>,
+    options: &Options,
+    finding: &mut ServiceFinding,
+    (judging, most_rps): (&Judging, f64),
+    basis: &mut Basis,
+) {
+    let Some(costs) = &basis.costs else { return };
+    basis.pauses = conductor.pauses(judging.trial_s, most_rps, basis.cpu).beyond(costs.request_s());
+    finding.pauses = Some(basis.pauses.summary());
+    match costs.predict(&options.goal(&finding.promise, basis)) {
+        Ok(predicted) => finding.predicted = Some(predicted),
+        Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),
+    }
 }
 
 /// Result of the lowest load, as a reason why there is no order of magnitude.

@@ -13,6 +13,7 @@
 //! | [`mod@bench`] | makes, judges and stores trials, with a real service or a fake |
 //! | [`search`] | order of magnitude, then MLRsearch |
 //! | [`costs`] | costs of a request, and the cliff computed from them |
+//! | [`pauses`] | times without answers, and the cliff that is left with them |
 //! | [`bottleneck`] | what overloads first |
 //! | [`check`] | other set-ups, to predict and to measure |
 //! | [`mod@find`] | the run |
@@ -26,6 +27,7 @@ pub mod error;
 pub mod far;
 pub mod find;
 pub mod meter;
+pub mod pauses;
 pub mod process;
 pub mod promise;
 pub mod protocol;

@@ -1,7 +1,10 @@
 //! [`HostMeter`]: what a service's host does during a trial. The run meters this host, an agent that of a service elsewhere.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Instant;
 
+use netcliff_host::cpu::heartbeat::Pause;
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{CpuMeter, CpuSplit, MeterSpec, Method, Preference, Watch, choose};
 use netcliff_host::inventory::Inventory;
@@ -122,6 +125,21 @@ impl HostMeter {
     /// The metered programs.
     pub fn programs(&self) -> Vec<Program> {
         self.watched.iter().filter_map(|one| Program::of(one.pid)).collect()
+    }
+
+    /// Pauses of each CPU that the programs saw in `window_ns` (ns of `CLOCK_MONOTONIC`): (start after it began, length)
+    /// (s). Without the programs there are none.
+    pub fn pauses_s(&self, window_ns: Range<u64>) -> BTreeMap<usize, Vec<(f64, f64)>> {
+        let Some(meter) = &self.meter else { return BTreeMap::new() };
+        let of = |cpu: usize| {
+            let part = |pause: Pause| {
+                let (from_ns, to_ns) = (pause.from_ns.max(window_ns.start), pause.to_ns.min(window_ns.end));
+                ((from_ns - window_ns.start) as f64 * 1e-9, (to_ns - from_ns) as f64 * 1e-9)
+            };
+            let pauses = meter.heartbeat(cpu)?.pauses(window_ns.start, window_ns.end);
+            Some((cpu, pauses.into_iter().map(part).collect()))
+        };
+        self.cpus.iter().filter_map(|cpu| of(*cpu as usize)).collect()
     }
 
     /// Number of processes and of their threads.

@@ -10,6 +10,7 @@ mod connections;
 mod datagrams;
 mod net;
 mod once;
+mod silence;
 #[cfg(test)]
 mod tests;
 pub mod tls;
@@ -28,10 +29,14 @@ use netcliff_packets::latency::Latency;
 use netcliff_packets::schedule::{Arrivals, Schedule};
 use netcliff_packets::thread::{Placement, Priority};
 
+use crate::pauses::Silences;
 use crate::protocol::Transport;
 use crate::request::{Gaps, Workload};
 
 pub use once::OnceError;
+pub use silence::LEAST_SILENCE_S;
+
+use silence::Silence;
 
 /// Why a trial could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -141,6 +146,8 @@ pub struct Report {
     pub saturated: bool,
     /// Share of the loaded time in which a thread of the service waited for a CPU used by other programs.
     pub others: f64,
+    /// When the window opened (ns of `CLOCK_MONOTONIC`).
+    pub opened_ns: u64,
     /// Length of the window (s).
     pub window_s: f64,
     /// Share of the time until the end of the window in which the requester was busy.
@@ -149,6 +156,8 @@ pub struct Report {
     pub missed: u64,
     /// Connections opened.
     pub opened: u64,
+    /// When the service was silent. The requester does not see its CPUs' pauses.
+    pub silences: Silences,
     /// The first failure of a connection or a socket, in words.
     pub failure: Option<String>,
 }
@@ -204,6 +213,7 @@ struct Trial<'a> {
     next_message: usize,
     report: Report,
     busy_ns: u64,
+    silence: Silence,
 }
 
 impl<'a> Trial<'a> {
@@ -214,8 +224,17 @@ impl<'a> Trial<'a> {
         let window = Window { begins_ns, opens_ns, closes_ns: opens_ns + (load.window_s * 1e9) as u64 };
         let (mut schedule, next_message) = load.schedule(&requester.workload)?;
         let next_due_ns = begins_ns + schedule.next().unwrap_or_default();
-        let report = Report { window_s: load.window_s, ..Report::default() };
-        Ok(Self { requester, window, schedule, next_due_ns, next_message, report, busy_ns: 0 })
+        let report = Report { opened_ns: opens_ns, window_s: load.window_s, ..Report::default() };
+        Ok(Self {
+            requester,
+            window,
+            schedule,
+            next_due_ns,
+            next_message,
+            report,
+            busy_ns: 0,
+            silence: Silence::default(),
+        })
     }
 
     /// The next request if it is due: (due time, index of its message).
@@ -238,6 +257,7 @@ impl<'a> Trial<'a> {
             self.report.in_time += u64::from(late_ns <= IN_TIME_NS);
             self.report.offered += u64::from(now_ns <= self.window.closes_ns + IN_TIME_NS);
         }
+        self.silence.asked(now_ns);
         Some((due_ns, message))
     }
 
@@ -256,6 +276,7 @@ impl<'a> Trial<'a> {
     /// Counts the answer to a request by its due time.
     fn answered(&mut self, due_ns: u64, now_ns: u64, right: bool) {
         self.report.all_answers += 1;
+        self.silence.answered(now_ns);
         if !self.window.holds(due_ns) {
             return;
         }
@@ -274,6 +295,11 @@ impl<'a> Trial<'a> {
         self.report.failure.get_or_insert_with(why);
     }
 
+    /// Begins a turn of the requester's loop.
+    fn turn(&mut self, now_ns: u64) {
+        self.silence.turn(now_ns);
+    }
+
     /// Adds the time since `from_ns` to the requester's busy time, while the window is open.
     fn worked(&mut self, from_ns: u64) {
         let to_ns = clock::monotonic_ns().min(self.window.closes_ns);
@@ -290,6 +316,7 @@ impl<'a> Trial<'a> {
     fn end(mut self) -> Report {
         let length_ns = self.window.closes_ns - self.window.begins_ns;
         self.report.busy = self.busy_ns as f64 / length_ns.max(1) as f64;
+        self.report.silences.service = self.silence.within(&self.window);
         self.report
     }
 }

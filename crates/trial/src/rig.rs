@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use netcliff_core::Fingerprint;
+use netcliff_core::experiment::Feature;
 use netcliff_host::device::{DeviceError, DeviceHold};
 use netcliff_host::fingerprint;
-use netcliff_host::inventory::Inventory;
+use netcliff_host::inventory::{Inventory, Limitation};
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
 use netcliff_host::testbed::netns::{Reception, Side, Testbed, TestbedOptions};
 use netcliff_host::testbed::offloads::TRANSMIT_OFFLOADS;
 use netcliff_host::testbed::sysctl::{Held, SysctlOverrides};
 use netcliff_host::testbed::{TestbedError, loopback::Loopback};
-use netcliff_host::tune::device::{self, Held as Settings, HeldError, Made, Wanted};
+use netcliff_host::tune::device::{self, DeviceKey, Held as Settings, HeldError, Made, Wanted};
 use netcliff_packets::WireError;
 use netcliff_packets::thread::allowed_cpus;
 
@@ -222,6 +223,9 @@ impl Rig {
                 limits.extend(testbed.limits().iter().map(ToString::to_string));
                 if let Some(on) = options.link.offloads {
                     limits.extend(switch(testbed, &TRANSMIT_OFFLOADS.map(|feature| (feature, on)))?);
+                    if on && options.link.reception != Reception::Backlog {
+                        limits.push(Limitation::NapiUnused.to_string());
+                    }
                 }
             }
             Bed::Loopback => limits.extend(Loopback.limits().iter().map(ToString::to_string)),
@@ -495,6 +499,9 @@ fn opened(
 
 /// Sets what is wanted on the interface of the host under test.
 fn set_in(testbed: &Testbed, wanted: &[Wanted]) -> Result<Vec<Made>, RigError> {
+    if wanted.iter().any(|one| one.key == DeviceKey::Feature(Feature::Gro) && one.value > 0) {
+        testbed.let_napi_poll()?;
+    }
     let interface = &testbed.endpoint(Side::HostUnderTest).interface;
     Ok(testbed.run_in_hut(|| device::set(interface, wanted))??)
 }

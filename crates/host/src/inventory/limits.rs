@@ -110,6 +110,8 @@ pub enum Limitation {
     },
     /// In this reception mode the sender's softirq does the reception.
     ReceptionOnSenderCpu,
+    /// The sender's veth has TCP segmentation, with which the receiver's NAPI polls none of its packets.
+    NapiUnused,
 }
 
 impl fmt::Display for Limitation {
@@ -164,6 +166,10 @@ impl fmt::Display for Limitation {
             Limitation::ReceptionOnSenderCpu => f.write_str(
                 "in this reception mode veth receives on the CPU that sends, so sender and receiver slow each \
                  other",
+            ),
+            Limitation::NapiUnused => f.write_str(
+                "the sender's veth has TCP segmentation: with it the receiver's NAPI polls no packet, and the CPU that sends \
+                 receives; give --offloads off",
             ),
         }
     }

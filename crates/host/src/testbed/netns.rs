@@ -92,7 +92,11 @@ impl Testbed {
         endpoint::sender_reception(&sender, from, &options, &mut limits)?;
         sysctl::set_all(&mut journal, &options.sysctls)?;
         let _lock = lock.clone();
-        Ok(Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock })
+        let testbed = Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock };
+        if testbed.options.reception != Reception::Backlog {
+            testbed.let_napi_poll()?;
+        }
+        Ok(testbed)
     }
 
     /// Checks whether this process may build a testbed.

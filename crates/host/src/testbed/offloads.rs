@@ -23,7 +23,21 @@ pub const TRANSMIT_OFFLOADS: [&str; 9] = [
     "tx-generic-segmentation",
 ];
 
+/// TCP segmentation by the device. While an end has it, the peer's NAPI polls no packet of this end's sockets: they take
+/// the path without GRO, on the CPU that sends (`veth_skb_is_eligible_for_gro`, drivers/net/veth.c).
+pub const SEGMENTATION: [&str; 4] =
+    ["tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation"];
+
 impl Testbed {
+    /// Switches off what keeps the NAPI of the host under test from polling the sender's packets; returns the features
+    /// that the kernel does not switch off, with the reason.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered, or the interface cannot be read.
+    pub fn let_napi_poll(&self) -> Result<BTreeMap<String, String>, TestbedError> {
+        self.set_features(Side::Sender, &SEGMENTATION.map(|feature| (feature, false)))
+    }
+
     /// Offloads that an end's interface can switch or has on.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use netcliff_host::{
     inventory::{Inventory, Limitation},
     journal::{HostLock, StateDir},
     nic,
+    process::scheduled,
     softnet::{UdpCounters, softnet_stats},
     testbed::{
         Permission, TestbedError,
@@ -194,14 +195,21 @@ fn reception_modes_are_what_the_kernel_reports() {
         let threads: Vec<u32> = veth.napis.iter().filter_map(|napi| napi.thread_pid).collect();
         assert_eq!(threads.is_empty(), reception != Reception::ThreadedNapi, "{veth:#?}");
         let unseen = |limit: &Limitation| matches!(limit, Limitation::ReceptionNotSteered { reason } if reason.contains("PID namespace"));
-        for thread in threads {
+        for thread in &threads {
             let Ok(status) = fs::read_to_string(format!("/proc/{thread}/status")) else {
                 assert!(testbed.limits().iter().any(unseen), "{:?}", testbed.limits());
                 continue;
             };
             assert!(status.contains(&format!("Cpus_allowed_list:\t{cpu}\n")), "{status}");
         }
+        // None where another PID namespace hides the threads.
+        let ran_ns = || threads.iter().map(|one| Some(scheduled(*one, *one)?.ran_ns)).sum::<Option<u64>>();
+        let before_ns = ran_ns();
         exchange(&testbed);
+        // While the sender's veth has TCP segmentation, NAPI polls none of a socket's packets.
+        if let (false, Some(before_ns), Some(after_ns)) = (threads.is_empty(), before_ns, ran_ns()) {
+            assert!(after_ns > before_ns, "the thread polled nothing");
+        }
     }
 }
 

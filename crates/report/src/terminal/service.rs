@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netcliff_core::finding::CheckedSetting;
+use netcliff_core::finding::{CheckedSetting, Pauses};
 use netcliff_core::service::{ServiceCheck, ServiceFinding, ServiceTrial, TrialPurpose};
 
 use super::Style;
@@ -65,6 +65,9 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
         page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
         page.fact("capacity", &figure(&predicted.capacity_rps));
     }
+    if let Some(pauses) = finding.pauses.as_ref().filter(|pauses| pauses.count > 0) {
+        page.fact("pauses", &silences(pauses));
+    }
     if let Some(bottleneck) = &finding.bottleneck {
         page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
     }
@@ -75,6 +78,17 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
         let (busy, most) = (format::share_short(requester.busy), rate(requester.ceiling_rps));
         page.fact("requester", &format!("busy {busy} of the time at the cliff, so it could ask {most}{late}"));
     }
+}
+
+/// Times without answers, in one sentence.
+fn silences(pauses: &Pauses) -> String {
+    let seconds = |value: f64| format::quantity(value, Unit::Seconds);
+    let lengths = pauses.p50_s.zip(pauses.max_s);
+    let lengths = lengths.map(|(half_s, longest_s)| {
+        format!(": half of them longer than {}, the longest {}", seconds(half_s), seconds(longest_s))
+    });
+    let often = format::quantity(pauses.per_s, Unit::PerSecond);
+    format!("{often} without an answer for {} or longer{}", seconds(pauses.shortest_s), lengths.unwrap_or_default())
 }
 
 /// Sentence on what "agrees" means, above the checks.
@@ -219,6 +233,7 @@ mod tests {
             searches: Vec::new(),
             predicted: None,
             costs: Vec::new(),
+            pauses: None,
             bottleneck: None,
             requester: None,
             trials: Vec::new(),

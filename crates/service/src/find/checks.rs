@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::Figure;
 use netcliff_core::service::{ServiceCheck, ServiceFinding, ServicePrediction};
-use netcliff_core::units::{print_bytes, print_share};
+use netcliff_core::units::print_bytes;
 
 use super::real::Real;
-use super::{Basis, MUCH, Options, Target, overloaded, requester_limits};
+use super::{Basis, Options, Target, overloaded, requester_limits};
 use crate::bench::{Bench, Conductor, Observer};
 use crate::check::{Check, Unpredicted};
 use crate::error::FindError;
@@ -69,7 +69,6 @@ fn one(
     match predicted(check, basis, socket_packets, &own) {
         Ok(predicted) => {
             checked.predicted = Some(predicted);
-            checked.notes.extend(basis.costs.as_ref().and_then(|costs| turns_of_others(costs.others())));
         }
         Err(why) => checked.unpredicted = Some(why.to_string()),
     }
@@ -92,17 +91,6 @@ fn own_buffer(check: &Check, socket_bytes: Option<u32>) -> Option<String> {
     })
 }
 
-/// A note if other programs had much of the service's CPU (share) while costs were measured.
-fn turns_of_others(share: f64) -> Option<String> {
-    let share_text = print_share((share * 100.0).round() / 100.0);
-    (share > MUCH).then(|| {
-        format!(
-            "other programs had {share_text} of the service's CPU while costs were measured: the prediction has them as a slower CPU, without the pauses \
-             that their turns are"
-        )
-    })
-}
-
 /// Predicts the cliff of a check; otherwise returns why it cannot be predicted.
 fn predicted(
     check: &Check,
@@ -112,7 +100,8 @@ fn predicted(
 ) -> Result<ServicePrediction, Unpredicted> {
     let altered = check.altered(socket_packets)?;
     let costs = basis.costs.as_ref().ok_or(Unpredicted::NoCosts)?;
-    let predicted = costs.predict_altered(&altered, &options.promise(), basis.streams, options.seed);
+    let promise = options.promise();
+    let predicted = costs.predict_altered(&altered, &options.goal(&promise, basis));
     predicted.map_err(Unpredicted::Engine)
 }
 
@@ -217,7 +206,5 @@ mod tests {
         assert_eq!(own_buffer(&check, Some(1 << 20)), None);
         assert!(own_buffer(&check, Some(2 << 20)).unwrap().contains("2MiB"));
         assert_eq!(own_buffer(&"backlog=9".parse().unwrap(), Some(7)), None);
-        assert_eq!(turns_of_others(0.01), None);
-        assert!(turns_of_others(0.789).unwrap().contains("79%"));
     }
 }

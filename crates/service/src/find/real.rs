@@ -399,6 +399,10 @@ impl<'a> Real<'a> {
         let loaded_s = load.warm_up_s + load.window_s;
         report.saturated = counts.least_used_s >= SATURATED * loaded_s;
         report.others = (counts.others_s / loaded_s.max(1e-9)).clamp(0.0, 1.0);
+        if let Some(Metering::Here(meter)) = &self.meter {
+            let window_ns = report.opened_ns..report.opened_ns + (report.window_s * 1e9) as u64;
+            report.silences.cpus = meter.pauses_s(window_ns);
+        }
         // Overload causes many equal failures: the first one suffices.
         if self.failure.is_none() {
             self.failure.clone_from(&report.failure);

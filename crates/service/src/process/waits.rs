@@ -10,7 +10,7 @@ use netcliff_host::process::{ProcessId, Scheduled, numbers, scheduled};
 pub struct Waits {
     /// By thread: (time running, time runnable without a CPU) (s).
     threads: BTreeMap<u32, (f64, f64)>,
-    /// Time of the threads ksoftirqd of the service's CPUs (s), which is work for the service.
+    /// Time of the kernel's threads that receive (s), which is work for the service.
     softirqs_s: f64,
 }
 
@@ -44,15 +44,20 @@ impl Waits {
     }
 }
 
-/// Thread IDs of ksoftirqd/N of these CPUs. `None` if one is not visible, as in a container: waiting for it cannot then
-/// be distinguished from waiting for other programs.
+/// Thread IDs of the kernel's threads that receive: ksoftirqd/N of these CPUs, and threads that poll a device or a backlog.
+/// `None` if a ksoftirqd is not visible, as in a container: waiting for it cannot then be distinguished from waiting for
+/// other programs.
 pub fn softirq_threads(cpus: &[u32]) -> Option<Vec<u32>> {
-    let named = |pid: u32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        Some((name.trim().strip_prefix("ksoftirqd/")?.parse::<u32>().ok()?, pid))
+    let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    let named: Vec<(u32, String)> = numbers("/proc").into_iter().filter_map(|pid| Some((pid, name(pid)?))).collect();
+    let thread_of = |cpu: &u32| {
+        let wanted = format!("ksoftirqd/{cpu}");
+        named.iter().find_map(|(pid, name)| (name.trim() == wanted).then_some(*pid))
     };
-    let all: BTreeMap<u32, u32> = numbers("/proc").into_iter().filter_map(named).collect();
-    cpus.iter().map(|cpu| all.get(cpu).copied()).collect()
+    let polls = |name: &str| name.starts_with("napi/") || name.starts_with("backlog_napi/");
+    let mut all = cpus.iter().map(thread_of).collect::<Option<Vec<u32>>>()?;
+    all.extend(named.iter().filter(|(_, name)| polls(name)).map(|(pid, _)| *pid));
+    Some(all)
 }
 
 #[cfg(test)]

@@ -93,6 +93,7 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
     let mut trial = Trial::new(requester, load, AGAIN_NS)?;
     loop {
         let now_ns = clock::monotonic_ns();
+        trial.turn(now_ns);
         if trial.is_over(now_ns, engine.under_way > 0) {
             break;
         }

@@ -49,6 +49,7 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
     let mut ready = Vec::new();
     loop {
         let now_ns = clock::monotonic_ns();
+        trial.turn(now_ns);
         if trial.is_over(now_ns, engine.under_way > 0) {
             break;
         }

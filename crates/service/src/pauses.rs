@@ -1,0 +1,270 @@
+//! [`Pauses`]: times of the calibration without answers, and the cliff that is left with them.
+//!
+//! Each trial of the calibration has a highest load at which its pauses lose no more than is promised; the cliff is a
+//! quantile of these loads, with the share of failing trials that the search allows.
+//!
+//! In each of them the service is away, and packets wait in its socket. The receive backlog fills only if the CPU is away,
+//! too, which the eBPF meter sees: while another program has the CPU, softirqs go on. The simulator pauses the whole CPU,
+//! which then has the softirqs to catch up before the service continues. A pause of the service alone of length L at load
+//! x is therefore simulated as one of the CPU of L (1 - x p) with a backlog that does not overflow, p being the softirq
+//! time of a packet: the service continues after L, with as many packets in its socket.
+
+use std::collections::BTreeMap;
+
+use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
+use netcliff_core::{Figure, Host, Point, finding};
+use netcliff_sim::SimEngine;
+use netcliff_stats::quantile_at;
+
+use crate::requester::LEAST_SILENCE_S;
+
+/// Shortest silence that counts as a pause, in times of a request: with exponentially distributed times, one of 22000
+/// requests takes longer.
+const REQUESTS: f64 = 10.0;
+/// Lowest load tried, as a share of the cliff without pauses, and relative width at which the search for a trial's
+/// highest load ends.
+const LOWEST: f64 = 0.01;
+const WIDTH: f64 = 0.01;
+
+/// Size of the frames that requests are simulated with (bytes).
+pub const SMALLEST_BYTES: f64 = 64.0;
+/// Packets in a backlog that never overflows.
+const NO_LIMIT: u64 = 1 << 16;
+
+/// (start, length) of each pause (s), by start.
+pub type Spans = Vec<(f64, f64)>;
+
+/// When a service and its CPUs were away in the window of a trial.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Silences {
+    /// Times without an answer although requests were due, without the requester's own delays.
+    pub service: Spans,
+    /// Pauses of each of its CPUs; empty if the meter does not see them.
+    pub cpus: BTreeMap<usize, Spans>,
+}
+
+impl Silences {
+    /// (silences of the service, pauses of this CPU).
+    pub fn of_cpu(&self, cpu: Option<usize>) -> (Spans, Spans) {
+        (self.service.clone(), cpu.and_then(|cpu| self.cpus.get(&cpu)).cloned().unwrap_or_default())
+    }
+}
+
+/// Pauses in a trial.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Trial {
+    /// Those of the service.
+    service: Spans,
+    /// Those of its CPU during them.
+    cpu: Spans,
+}
+
+impl Trial {
+    /// The pauses of the service at a load, for a simulated CPU: shorter by the `softirqs` (share of the CPU) that go on
+    /// in those of the service alone.
+    fn for_socket(&self, softirqs: f64) -> Spans {
+        let of = |span: &(f64, f64)| {
+            let is_of_cpu = self.cpu.iter().any(|pause| overlap(pause, span));
+            (span.0, span.1 * if is_of_cpu { 1.0 } else { (1.0 - softirqs).max(0.0) })
+        };
+        self.service.iter().map(of).filter(|(_, length_s)| *length_s > 0.0).collect()
+    }
+}
+
+/// Pauses of a service in trials of one length.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Pauses {
+    trials: Vec<Trial>,
+    /// Length of a trial (s).
+    trial_s: f64,
+}
+
+impl Pauses {
+    /// (silences of the service, pauses of its CPU) of each trial, which lasted `trial_s` (s). A pause of the CPU counts if the service was silent then.
+    pub fn of(trials: impl IntoIterator<Item = (Spans, Spans)>, trial_s: f64) -> Self {
+        let trial = |(service, mut cpu): (Spans, Spans)| {
+            cpu.retain(|pause| service.iter().any(|silence| overlap(pause, silence)));
+            Trial { service, cpu }
+        };
+        Self { trials: trials.into_iter().map(trial).collect(), trial_s }
+    }
+
+    /// Leaves out what single requests of `request_s` (s) explain.
+    #[must_use]
+    pub fn beyond(mut self, request_s: f64) -> Self {
+        let is_long = |span: &(f64, f64)| span.1 > REQUESTS * request_s;
+        for trial in &mut self.trials {
+            trial.service.retain(is_long);
+            trial.cpu.retain(is_long);
+        }
+        self
+    }
+
+    fn lengths_s(&self) -> Vec<f64> {
+        self.trials.iter().flat_map(|trial| &trial.service).map(|(_, length_s)| *length_s).collect()
+    }
+
+    fn measured_s(&self) -> f64 {
+        self.trials.len() as f64 * self.trial_s
+    }
+
+    /// True if no trial had a pause.
+    pub fn is_empty(&self) -> bool {
+        self.trials.iter().all(|trial| trial.service.is_empty())
+    }
+
+    /// Number, rate and lengths of the pauses.
+    pub fn summary(&self) -> finding::Pauses {
+        finding::Pauses::of(&self.lengths_s(), self.measured_s(), LEAST_SILENCE_S)
+    }
+
+    /// Their share of the time.
+    pub fn share(&self) -> f64 {
+        self.summary().share
+    }
+
+    /// The host with pauses of these lengths, as often as they were; unchanged if there were none.
+    pub fn on(&self, host: &Host) -> Host {
+        let lengths_s = self.lengths_s();
+        let times = MeasuredTimes::new(lengths_s.iter().map(|length_s| (*length_s, 1.0)).collect());
+        let Some(times) = times.ok().filter(|_| !lengths_s.is_empty()) else { return host.clone() };
+        let mean_s = lengths_s.iter().sum::<f64>() / lengths_s.len() as f64;
+        let every_s = (self.measured_s() / lengths_s.len() as f64 - mean_s).max(mean_s * 1e-3);
+        let times = PauseTimes::Empirical(Empirical { file: "calibration".to_owned(), times: Some(times.into()) });
+        Host { pause_s: Some(mean_s), pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }
+    }
+
+    /// The cliff with the pauses (requests/s), at most `own_rps`, that without them. `point_at`: the point of a host at
+    /// a load; `exceed`: share of trials that may lose more than `loss`. `None` if there were no trials.
+    ///
+    /// # Errors
+    /// The simulator does not support the host.
+    pub fn cliff(
+        &self,
+        host: &Host,
+        point_at: impl Fn(&Host, f64) -> Point,
+        (own_rps, loss, exceed): (f64, f64, f64),
+        seed: u64,
+    ) -> Result<Option<Figure>, String> {
+        let engine = SimEngine { seed, ..SimEngine::default() };
+        let deep = Host { ring: host.ring.max(NO_LIMIT), ..host.clone() };
+        let packet_s = host.service_s(SMALLEST_BYTES) + host.interrupt_s;
+        let of = |(number, trial): (usize, &Trial)| {
+            let keeps = |host: &Host, spans: &Spans, rps: f64| {
+                let Some(host) = self.with(host, spans)? else { return Ok(true) };
+                let packets = (rps * self.trial_s).ceil() as u64;
+                let lost = engine.trial_loss(&point_at(&host, rps), number as u64, packets);
+                lost.map(|lost| lost <= loss).map_err(|error| format!("the simulator: {error}"))
+            };
+            let by_socket_rps = highest_passed(own_rps, |rps| keeps(&deep, &trial.for_socket(rps * packet_s), rps))?;
+            highest_passed(by_socket_rps, |rps| keeps(host, &trial.cpu, rps))
+        };
+        let highest: Vec<f64> = self.trials.iter().enumerate().map(of).collect::<Result<_, String>>()?;
+        Ok(quantile_at(&highest, exceed))
+    }
+
+    /// The host with these pauses of its CPU at their own times in a trial; `None` if there are none.
+    fn with(&self, host: &Host, spans: &Spans) -> Result<Option<Host>, String> {
+        if spans.is_empty() {
+            return Ok(None);
+        }
+        let times = PauseTimes::recorded(spans.clone()).map_err(|error| format!("pauses of a trial: {error}"))?;
+        // The simulator takes the pauses at their own times; means are for the choice of its clock.
+        let every_s = self.trial_s / spans.len() as f64;
+        Ok(Some(Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }))
+    }
+}
+
+fn overlap(one: &(f64, f64), other: &(f64, f64)) -> bool {
+    one.0 < other.0 + other.1 && other.0 < one.0 + one.1
+}
+
+/// The highest load that passes, at most `most_rps`; a load within [`WIDTH`] of it counts as passing there.
+fn highest_passed(most_rps: f64, passes: impl Fn(f64) -> Result<bool, String>) -> Result<f64, String> {
+    if passes((1.0 - WIDTH) * most_rps)? {
+        return Ok(most_rps);
+    }
+    let (mut low, mut high) = (LOWEST * most_rps, most_rps);
+    while high > (1.0 + WIDTH) * low {
+        let middle = (low * high).sqrt();
+        if passes(middle)? { low = middle } else { high = middle }
+    }
+    Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netcliff_core::{Napi, Scheme, Traffic};
+
+    /// 10 us a request, 100 of which a socket holds.
+    fn host() -> Host {
+        Host { protocol_s: 1e-6, application_s: Some(9e-6), ring: 1000, socket_buffer: 100, ..Host::default() }
+    }
+
+    fn point_at(host: &Host, rps: f64) -> Point {
+        let scheme = Scheme::Napi(Napi { backlog: true, ..Napi::default() });
+        Point { host: host.clone(), scheme, traffic: Traffic::poisson(rps) }
+    }
+
+    fn cliff(pauses: &Pauses, loss: f64, exceed: f64) -> f64 {
+        pauses.cliff(&host(), point_at, (90e3, loss, exceed), 1).unwrap().unwrap().value
+    }
+
+    /// Trials of 0.5 s with these silences, during which softirqs went on.
+    fn silent(trials: Vec<Spans>) -> Pauses {
+        Pauses::of(trials.into_iter().map(|spans| (spans, Vec::new())), 0.5)
+    }
+
+    #[test]
+    fn a_pause_fills_the_socket_at_the_load_that_a_fluid_has() {
+        // In 4 ms at 25 k/s 100 requests come; at 30 k/s 20 more, of 15000.
+        let pauses = silent(vec![vec![(0.2, 4e-3)]; 9]);
+        let strict = cliff(&pauses, 1e-4, 0.5);
+        assert!((20e3..26.5e3).contains(&strict), "{strict}");
+        // A load x loses 4 ms x - 100 of 0.5 s x: 0.2 % at 33 k/s.
+        let loose = cliff(&pauses, 2e-3, 0.5);
+        assert!((29e3..36e3).contains(&loose), "{loose}");
+    }
+
+    #[test]
+    fn the_backlog_fills_only_while_the_cpu_is_away() {
+        let spans = vec![(0.2, 4e-3)];
+        let shallow = Host { ring: 20, socket_buffer: 4000, ..host() };
+        let of = |cpu: Spans| {
+            let pauses = Pauses::of(vec![(spans.clone(), cpu); 9], 0.5);
+            pauses.cliff(&shallow, point_at, (90e3, 1e-4, 0.5), 1).unwrap().unwrap().value
+        };
+        assert_eq!(of(Vec::new()), 90e3, "400 requests fit into the socket");
+        let paused = of(spans.clone());
+        assert!((3e3..7e3).contains(&paused), "20 packets in 4 ms: {paused}");
+        assert_eq!(of(vec![(0.3, 4e-3)]), 90e3, "nobody waited then");
+    }
+
+    #[test]
+    fn the_cliff_is_that_of_the_trials_which_may_fail() {
+        let paused = vec![(0.1, 8e-3)];
+        let pauses = silent([vec![paused; 3], vec![Vec::new(); 6]].concat());
+        assert_eq!(cliff(&pauses, 1e-4, 0.5), 90e3, "most trials had no pause");
+        assert!(cliff(&pauses, 1e-4, 0.1) < 20e3);
+        assert_eq!(silent(Vec::new()).cliff(&host(), point_at, (90e3, 1e-4, 0.5), 1), Ok(None));
+    }
+
+    #[test]
+    fn silences_of_slow_requests_are_no_pauses() {
+        let pauses = silent(vec![vec![(0.1, 4e-3), (0.2, 12e-3)], Vec::new()]);
+        assert_eq!(pauses.clone().beyond(1e-3).lengths_s(), [12e-3]);
+        assert_eq!(pauses.clone().beyond(1e-5), pauses);
+        let summary = pauses.summary();
+        assert_eq!((summary.count, summary.per_s), (2, 2.0));
+        assert!((pauses.share() - 0.016).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_host_gets_pauses_as_often_and_as_long_as_measured() {
+        let pauses = silent(vec![vec![(0.1, 4e-3), (0.2, 12e-3)], Vec::new()]);
+        let with = pauses.on(&host()).pauses().unwrap();
+        assert!((with.share() - pauses.share()).abs() < 1e-9 && (with.per_s() - 2.0).abs() < 1e-9, "{with:?}");
+        assert_eq!(silent(vec![Vec::new()]).on(&host()), host());
+    }
+}

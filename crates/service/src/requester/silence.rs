@@ -1,0 +1,112 @@
+//! [`Silence`]: times in which requests were due and no answer came. The service was then away: its CPU was taken by the
+//! hypervisor or by other programs, or the service itself waited.
+
+use netcliff_core::verdict::LATE_NS;
+
+use super::Window;
+
+/// Shortest silence that is recorded (s): longer than most requests take, and less than a tenth of what a socket of the
+/// default size bridges at 50 k requests/s.
+pub const LEAST_SILENCE_S: f64 = 250e-6;
+const LEAST_NS: u64 = (LEAST_SILENCE_S * 1e9) as u64;
+/// Most silences recorded in a trial; a service that is silent more often is overloaded.
+const MOST: usize = 10_000;
+
+/// Silences of a trial. A silence begins with the first request after an answer, so that one that was lost before does
+/// not begin one.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    /// Time of the first request since the last answer (ns); `None`: none since then.
+    first_ns: Option<u64>,
+    /// Delays of the requester itself since then (ns).
+    own_ns: u64,
+    /// Start of the last turn of the requester's loop (ns).
+    turn_ns: Option<u64>,
+    /// (start, length) (ns).
+    all: Vec<(u64, u64)>,
+}
+
+impl Silence {
+    /// The requester's loop begins another turn. A turn that takes long is the requester's delay, not the service's.
+    pub(super) fn turn(&mut self, now_ns: u64) {
+        let took_ns = self.turn_ns.map_or(0, |turn_ns| now_ns.saturating_sub(turn_ns));
+        if took_ns > LATE_NS {
+            self.own_ns += took_ns;
+        }
+        self.turn_ns = Some(now_ns);
+    }
+
+    /// A request is sent.
+    pub(super) fn asked(&mut self, now_ns: u64) {
+        if self.first_ns.is_none() {
+            (self.first_ns, self.own_ns) = (Some(now_ns), 0);
+        }
+    }
+
+    /// An answer arrived.
+    pub(super) fn answered(&mut self, now_ns: u64) {
+        let Some(first_ns) = self.first_ns.take() else { return };
+        let length_ns = now_ns.saturating_sub(first_ns).saturating_sub(self.own_ns);
+        if length_ns > LEAST_NS && self.all.len() < MOST {
+            self.all.push((first_ns, length_ns));
+        }
+    }
+
+    /// The parts of the silences within the window: (start after it opened, length) (s).
+    pub(super) fn within(&self, window: &Window) -> Vec<(f64, f64)> {
+        let part = |(from_ns, length_ns): &(u64, u64)| {
+            let (from_ns, to_ns) = ((*from_ns).max(window.opens_ns), (from_ns + length_ns).min(window.closes_ns));
+            let length_ns = to_ns.checked_sub(from_ns).filter(|length_ns| *length_ns > LEAST_NS)?;
+            Some(((from_ns - window.opens_ns) as f64 * 1e-9, length_ns as f64 * 1e-9))
+        };
+        self.all.iter().filter_map(part).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn within(silence: &Silence) -> Vec<(f64, f64)> {
+        silence.within(&Window { begins_ns: 0, opens_ns: 100 * MS, closes_ns: 200 * MS })
+    }
+
+    #[test]
+    fn requests_without_an_answer_make_a_silence() {
+        let mut silence = Silence::default();
+        // Answered at once; then one after 3 ms, which others waited for, too; then one after less than the least.
+        for (asked, answered) in
+            [(&[110 * MS][..], 110 * MS + 10), (&[120 * MS, 121 * MS], 123 * MS), (&[130 * MS], 130 * MS + LEAST_NS)]
+        {
+            asked.iter().for_each(|at_ns| silence.asked(*at_ns));
+            silence.answered(answered);
+            silence.answered(answered + MS / 2);
+        }
+        assert_eq!(within(&silence), [(0.02, 0.003)]);
+    }
+
+    #[test]
+    fn silences_are_cut_to_the_window() {
+        let mut silence = Silence::default();
+        for (asked, answered) in [(90, 99), (98, 102), (199, 205), (210, 220)] {
+            silence.asked(asked * MS);
+            silence.answered(answered * MS);
+        }
+        assert_eq!(within(&silence), [(0.0, 0.002), (0.099, 0.001)]);
+    }
+
+    /// Of 6 ms without an answer the requester itself was away for 4.
+    #[test]
+    fn the_requester_s_own_delay_is_no_silence_of_the_service() {
+        let mut silence = Silence::default();
+        silence.turn(119 * MS);
+        silence.turn(119 * MS + LATE_NS);
+        silence.turn(120 * MS);
+        silence.asked(120 * MS);
+        silence.turn(124 * MS);
+        silence.answered(126 * MS);
+        assert_eq!(within(&silence), [(0.02, 0.002)]);
+    }
+}
