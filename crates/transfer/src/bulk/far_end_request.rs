@@ -148,7 +148,7 @@ impl FarEndRequest {
         Ok(order)
     }
 
-    /// Refuses what an agent does for no client.
+    /// Refuses what an agent does for no client: invalid values, files of its host, and requests beyond its limits.
     pub fn check(&self) -> Result<(), WireError> {
         for (what, bytes) in [("block_bytes", self.block_bytes), ("read_bytes", self.read_bytes)] {
             if !(1..=LARGEST_BLOCK_BYTES).contains(&bytes) {
