@@ -24,7 +24,7 @@ pub(super) use flight::void;
 use flight::{Ended, Flight, send, settle};
 use open::{receivers, senders};
 
-/// Frames of a kick by default: what is due together leaves together.
+/// Default number of frames per kick: frames that are due together leave together.
 pub const MAX_BURST: usize = 32;
 /// Time after the end of a trial during which overdue frames may still leave \[ns\].
 pub(super) const GRACE_NS: u64 = 5_000_000;
@@ -112,8 +112,9 @@ pub struct Trial {
     pub tagged_at_s: Option<f64>,
     /// Number of frames to send as fast as possible, used instead of rate and duration.
     pub burst: Option<u64>,
-    /// Number of frames, over all directions, that may be lost: sending ends once more have not arrived `settle_s` after they left. `None`: nothing
-    /// ends it early, nor a burst or a capture, nor live frames.
+    /// Number of frames, over all directions, that may be lost. Sending ends when more frames have not arrived
+    /// `settle_s` after they left. `None`: sending does not end early. Bursts, captures and live frames never end
+    /// early.
     pub most_lost: Option<u64>,
 }
 
