@@ -35,7 +35,8 @@ const WEIGHTS: [&str; 4] = [
     "napi:weight=256,budget=300,budget_time=2ms",
 ];
 
-/// The first is fastest but leaves too little CPU, the second the best of the rest, the third close to it, the last far off.
+/// The first is fastest but leaves too little CPU, the second is the best of the rest, the third is close to it, and
+/// the last is far behind.
 fn four() -> Fake {
     Fake::new(&[
         (WEIGHTS[0], 10e-6, 0.20, 0.0),
@@ -117,7 +118,7 @@ fn packets_that_do_not_decide_name_those_in_contention() {
 
 #[test]
 fn a_bound_within_the_noise_is_not_decided() {
-    // 30 % with a deviation of 5 % of it: no number of replications allowed here distinguishes it from 30 %.
+    // 30 % with a deviation of 5 % of it: no permitted number of replications distinguishes it from 30 %.
     let fake = Fake::new(&[(WEIGHTS[0], 20e-6, 0.3, 0.0), (WEIGHTS[1], 30e-6, 0.5, 0.0)]);
     let mut question = question(&fake, "minimise p99", &["available>=30%"]);
     question.settings.margin = 1.0;
