@@ -51,10 +51,9 @@ struct Outlets {
     err: Outlet,
 }
 
-/// From now on nobody waits for a reader while the host is held. It starts threads.
+/// From now on, nothing waits for a reader while the host is in use. Starts the output threads.
 ///
-/// # Errors
-/// The system has no threads for it.
+/// # Errors The system cannot start the threads.
 pub fn begin_measuring() -> anyhow::Result<()> {
     if OUTLETS.get().is_none() {
         let start = || {
@@ -68,12 +67,12 @@ pub fn begin_measuring() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// From now on a reader that has stopped is not waited for: a signal asks this process to end.
+/// From now on, nothing waits for a stopped reader, because a signal requested this process to end.
 pub fn end() {
     ENDS.store(true, Ordering::Relaxed);
 }
 
-/// Whether a signal asked this process to end.
+/// Whether a signal requested this process to end.
 pub fn ends() -> bool {
     ENDS.load(Ordering::Relaxed)
 }
@@ -115,7 +114,7 @@ pub fn clear() -> anyhow::Result<()> {
 fn put(text: String) -> anyhow::Result<()> {
     let written = match OUTLETS.get() {
         Some(outlets) => {
-            // What was said before stands before it.
+            // Earlier messages are written first.
             outlets.err.settle();
             outlets.out.put(text.clone(), missing)
         }
@@ -135,8 +134,8 @@ fn put(text: String) -> anyhow::Result<()> {
     }
 }
 
-/// A line of a run under way, which does not wait for its reader: to stdout, or to stderr where that is one JSON object. Lines that are
-/// dropped are counted, and a line by `dropped` says how many.
+/// Prints a line of a run in progress without waiting for its reader: to stdout, or to stderr if stdout is a single
+/// JSON object. Dropped lines are counted; `dropped` makes the line that gives their number.
 pub fn line(to_stderr: bool, text: String, dropped: impl FnOnce(u64) -> String) {
     match OUTLETS.get() {
         Some(Outlets { out, err }) => (if to_stderr { err } else { out }).offer(text, dropped),
@@ -194,7 +193,8 @@ pub fn sentences(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// From now on `listener` receives each message of [`say`] as well, without the program's name in front. The first call counts.
+/// From now on, `listener` also receives each message of [`say`], without the program's name. Only the first call has
+/// an effect.
 pub fn listen(listener: fn(&str)) {
     let _ = LISTENER.set(listener);
 }
@@ -243,7 +243,7 @@ pub fn has_bars() -> bool {
     std::io::stderr().is_terminal() && !is_dumb()
 }
 
-/// A progress bar of a terminal: what it draws goes the way of messages, and is left out while those wait.
+/// A progress bar on a terminal. It is drawn through the queue of messages, and omitted while messages wait.
 pub fn bar(length: u64) -> ProgressBar {
     if !has_bars() {
         return ProgressBar::hidden();
@@ -310,7 +310,7 @@ impl TermLike for Drawing {
     }
 }
 
-/// Columns of the terminal that a stream goes to; None: it goes elsewhere.
+/// Width of the terminal that a stream goes to. `None` if it does not go to a terminal.
 pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
     /// Columns of a terminal that does not report them, and of pages.
     const USUAL: usize = 80;
@@ -424,7 +424,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write_as(path, text, Form::default()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a file that the user named, and says what was written where.
+/// Writes a file that the user named, and prints what was written where.
 pub fn write_told(what: &str, path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, text)?;
     say(format!("netcliff: {what} written to {}", path.display()));

@@ -47,7 +47,7 @@ const LARGEST: (u16, u16) = (1000, 500);
 /// A watch ends within a few intervals of a signal.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// Watches until a key, a signal or the end of stdout ends it, or what is watched is gone.
+/// Watches until a key, a signal or the end of stdout ends it, or until what is watched is gone.
 pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if let Some(address) = args.metrics.metrics {
         return super::metrics::serve(address, args, store);
@@ -99,7 +99,7 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let mut gone = Vec::new();
     let ended = on_screen(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
     let restored = terminal.show_cursor().and_then(|()| ratatui::try_restore());
-    // When it is dropped it writes to stderr what it could not restore, and panics where that is gone, too.
+    // When it is dropped, it prints to stderr what it could not restore, and panics if stderr is gone too.
     std::mem::forget(terminal);
     gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
     ended?;

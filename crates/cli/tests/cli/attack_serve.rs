@@ -28,7 +28,7 @@ fn of(command: Command) -> (Running, String, String) {
     (server, address, path)
 }
 
-/// The answer to a request, as far as it comes within five seconds.
+/// The answer to a request, as far as it arrives within five seconds.
 fn asked(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
@@ -109,7 +109,7 @@ fn silent_connections_keep_no_page_away() {
     }
 }
 
-/// Half a request holds its connection for a limited time.
+/// An incomplete request may use its connection only for a limited time.
 #[test]
 fn a_request_has_a_time_limit() {
     let home = Home::new();

@@ -12,7 +12,7 @@ use crate::schema::printed;
 /// The longest a short run may take next to other work.
 const WHOLE: Duration = Duration::from_secs(120);
 
-/// Sends datagrams back, with 1 ms of CPU time each: less than 1000 a second.
+/// Returns datagrams after 1 ms of CPU time for each: less than 1000 per second.
 const ECHO: &str = "import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(('10.99.0.2', 5300))

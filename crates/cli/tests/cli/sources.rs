@@ -1,4 +1,4 @@
-//! What a host or a traffic is read from: measured times and captures, and how a record names them.
+//! The files that hosts and traffic are read from: measured times and captures, and how records name them.
 
 use crate::common::{Home, number_at, refusals};
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn measured_times_are_an_m_g_1() {
     let file = home.file("times.csv", "time,weight\n2us,5\n0.000005,4\n20us,1\n");
     let service = format!("empirical:{file}");
     let mean = 5e-6;
-    // Only the shape is taken: (4 x 5 + 25 x 4 + 400 x 1)/10 over the square of the mean of 5 us.
+    // Only the shape is used: (4 x 5 + 25 x 4 + 400 x 1)/10, divided by the square of the mean of 5 us.
     let second = 52.0 / 25.0 * mean * mean;
     let rho = 100e3 * mean;
     let expected = mean + 100e3 * second / (2.0 * (1.0 - rho));
@@ -163,7 +163,7 @@ fn a_trace_is_read_once() {
     );
 }
 
-/// What each of several applications got is a line each.
+/// The results of several applications are one line each.
 #[test]
 fn applications_are_listed() {
     let home = Home::new();

@@ -87,8 +87,8 @@ fn written(path: &Path, json: &str, force: bool) -> anyhow::Result<()> {
     })
 }
 
-/// Imports files into the store, a run each: all of them or none. A name in the file is the run's, unless the user
-/// `named` it.
+/// Imports files into the store, each as a run: either all or none. A name in the file becomes the run's name, unless
+/// the user gave one (`named`).
 pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::Result<()> {
     let read = |path: &PathBuf| {
         let name = path.display().to_string();

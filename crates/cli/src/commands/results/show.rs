@@ -91,7 +91,7 @@ pub fn page(run: &RunSummary, stored: &Stored) -> String {
     }
 }
 
-/// How long the answers of `rr`, or of a service, took.
+/// A plot of the latencies of `rr` or of a service.
 fn of_times(run: &RunSummary, stored: &Stored) -> Option<Drawing> {
     match stored {
         Stored::Rr(answers) => Some(Drawing::of_rr(&title(run), answers)),

@@ -1,5 +1,5 @@
-//! The schemas, made from the types. Where a command adds something around a type, or prints a form of its own, the type here says so; that it
-//! is what is printed is held against the outputs of the tests.
+//! Generates the schemas from the types. If a command adds keys to a type, or prints another form, a type here
+//! describes that. The outputs of the tests are checked against it.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::{ADDRESS, version};
 
-/// What is printed and read: a type's schema with a title, and the definitions that it refers to, no others.
+/// A schema: that of a type, with a title and only the definitions that it refers to.
 #[derive(Default)]
 struct Made {
     files: BTreeMap<&'static str, Value>,
@@ -52,15 +52,15 @@ impl Made {
     }
 }
 
-/// What the commands add around a type, or print in place of one: as they print it.
+/// What commands add to a type, or print instead of one.
 #[derive(serde::Serialize, JsonSchema)]
 struct RecordPlus {
     #[serde(flatten)]
     record: Record,
-    /// Of `predict --cliff` and `--sensitivities`.
+    /// Only with `predict --cliff` and `--sensitivities`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     analysis: Option<Analysis>,
-    /// Of `simulate --distributions`, `--series` and `--histogram`.
+    /// Only with `simulate --distributions`, `--series` and `--histogram`.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<Detail>,
 }
@@ -104,7 +104,7 @@ struct Tried {
     plan: Plan,
     /// The first figure's; null: no round came to its end.
     trial: Option<Trial>,
-    /// Each figure's, where several are asked for.
+    /// The trial of each figure, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     trials: Option<Vec<Trial>>,
     /// Of all figures together.
@@ -113,7 +113,8 @@ struct Tried {
     kept: bool,
 }
 
-/// Of an experiment that is formulas: `offered_pps` and `delivered_pps` of kind mlfrr, the other two of kind roofline.
+/// A point of an experiment of formulas: `offered_pps` and `delivered_pps` for kind mlfrr, the other two keys for kind
+/// roofline.
 #[derive(serde::Serialize, JsonSchema)]
 struct CurvePoint {
     kind: String,
