@@ -52,15 +52,15 @@ impl Made {
     }
 }
 
-/// What commands add to a type, or print instead of one.
+/// What the commands add around a type, or print in place of one: as they print it.
 #[derive(serde::Serialize, JsonSchema)]
 struct RecordPlus {
     #[serde(flatten)]
     record: Record,
-    /// Only with `predict --cliff` and `--sensitivities`.
+    /// Of `predict --cliff` and `--sensitivities`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     analysis: Option<Analysis>,
-    /// Only with `simulate --distributions`, `--series` and `--histogram`.
+    /// Of `simulate --distributions`, `--series` and `--histogram`.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<Detail>,
 }
@@ -104,7 +104,7 @@ struct Tried {
     plan: Plan,
     /// The first figure's; null: no round came to its end.
     trial: Option<Trial>,
-    /// The trial of each figure, if there are several.
+    /// Each figure's, where several are asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     trials: Option<Vec<Trial>>,
     /// Of all figures together.
@@ -113,8 +113,7 @@ struct Tried {
     kept: bool,
 }
 
-/// A point of an experiment of formulas: `offered_pps` and `delivered_pps` for kind mlfrr, the other two keys for kind
-/// roofline.
+/// Of an experiment that is formulas: `offered_pps` and `delivered_pps` of kind mlfrr, the other two of kind roofline.
 #[derive(serde::Serialize, JsonSchema)]
 struct CurvePoint {
     kind: String,
