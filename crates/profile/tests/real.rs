@@ -147,7 +147,7 @@ fn the_account_of_a_load_is_the_meter_s_time_by_known_stages() {
             profile.unknown(),
             profile.sampled.cpus.len()
         ));
-        // What a halted virtual CPU waits for its timer is in no class.
+        // The time for which a halted virtual CPU delays its timer is in no class.
         let whole = all < 1.01 * profile.sampled.cpus.len() as f64;
         let late = profile.cautions.iter().find(|caution| caution.contains("after their timer was due"));
         if let Some(late) = late.filter(|_| whole && profile.unknown() < 0.05) {

@@ -20,7 +20,7 @@ fn the_innermost_function_with_a_row_decides() {
     assert_eq!(stage(&copying), (Stage::Copy, false));
     assert_eq!(stage(&copying[2..]), (Stage::Transport, false));
     assert_eq!(stage(&copying[3..]), (Stage::Syscall, false));
-    // What works for whoever calls it is the caller's.
+    // A helper's time belongs to its caller.
     let helped = ["_raw_spin_unlock_irqrestore", "try_to_wake_up", "sock_def_readable", "net_rx_action"];
     assert_eq!(stage(&helped), (Stage::Socket, false));
     assert_eq!(stage(&["memcpy", "skb_release_data", "net_rx_action"]), (Stage::Release, false));
