@@ -1,4 +1,4 @@
-//! What build servers read: [`junit`] and [`benchmark`].
+//! Formats that build servers read: [`junit`] and [`benchmark`].
 
 use maud::{PreEscaped, html};
 use netcliff_lab::compare::{Better, Comparison, Outcome, Row, Verdict};
@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::format::Unit;
 use crate::terminal::comparison::{change, name, value};
 
-/// A comparison in JUnit's XML, as build servers show tests: a test case a figure of a point. With `--fail-if-slower` the figures that
-/// are shown to be slower by more fail, those that are neither shown to be nor shown not to be are skipped; without it nothing fails.
+/// A comparison as JUnit's XML, as build servers show tests: each figure of a point is a test case. With
+/// `--fail-if-slower`, figures that are shown to be slower by more than the limit fail, and inconclusive ones are
+/// skipped. Without it, none fails.
 pub fn junit(comparison: &Comparison) -> String {
     let inconclusive = comparison.gate.is_some_and(|gate| gate.outcome == Outcome::Inconclusive);
     let results: Vec<Result> = comparison.rows.iter().map(|row| result(row, inconclusive)).collect();

@@ -72,7 +72,8 @@ pub fn profile(profile: &Profile) -> String {
     [names.to_owned()].into_iter().chain(rows).collect()
 }
 
-/// A roofline, one row a frame size and set of offloads, bounds in packets a second; a part without a bound is empty.
+/// A roofline: one row per frame size and set of offloads, bounds in packets per second. A part without a bound is
+/// empty.
 pub fn roofline(roofline: &Roofline) -> String {
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<String>>();
     let mut header = words(&["asked_bytes", "frame_bytes", "offloads", "pps", "bps", "binding"]);
@@ -115,7 +116,8 @@ pub fn transfers(report: &TransferReport) -> String {
     [line(&header)].into_iter().chain(rows).collect()
 }
 
-/// An experiment of forwarding, one row a search, rates in frames a second; what was not measured is empty.
+/// An experiment of forwarding: one row per search, rates in frames per second. Figures that were not measured are
+/// empty.
 pub fn forwarding(report: &ForwardingReport) -> String {
     let header = "frame_bytes,set_up,round,throughput_pps,upper_pps,bound,sender_pps,simulated_pps,server_pps,frame_s,poll_s,trials,\
                   trial_time_s\n";

@@ -65,7 +65,7 @@ fn lengths(shares: &[QueueShare], style: Style) -> Table {
     table
 }
 
-/// Latencies up to 1, 2, 5, 10, ... with a bar each, and the share of the packets that is within them.
+/// Latencies up to 1, 2, 5, 10, ... with a bar for each, and the share of packets up to it.
 fn latencies(histogram: &LatencyHistogram, style: Style) -> Table {
     let mut groups: Vec<(u64, u64)> = Vec::new();
     for (latency_ns, packets) in &histogram.0 {
@@ -143,7 +143,8 @@ fn series(slices: &[Slice], style: Style) -> Table {
     table
 }
 
-/// Each figure under both schemes, and the difference, second minus first, where its interval leaves 0 out marked with *.
+/// Each figure under both schemes, and the difference, second minus first. A * marks differences whose interval
+/// excludes 0.
 pub fn differences(differences: &[Difference], points: [&Point; 2], style: Style) -> String {
     let [first, second] = points;
     let mut table = empty(style);

@@ -35,7 +35,8 @@ impl Drawing {
         Self { asked: report.asked.clone(), partial: report.partial, ..drawing }
     }
 
-    /// The share of answers that took longer, over the time: 1 % is at p99. A curve a configuration of `rr` with answers.
+    /// The share of answers that took longer than a time, over that time: p99 is at 1 %. One curve for each
+    /// configuration of `rr` that has answers.
     pub fn of_rr(title: &str, run: &RrRun) -> Self {
         let curve = |record: &RrRecord| {
             let counts_ns = &record.report.latency.as_ref()?.counts_ns;
@@ -116,7 +117,7 @@ impl Drawing {
         Self { asked: finding.asked.clone(), partial: finding.partial.is_some(), ..drawing }
     }
 
-    /// Throughput over the offered load, a curve a host, scheme, traffic and engine.
+    /// Throughput over the offered load: a curve for each combination of host, scheme, traffic and engine.
     pub fn of_records(title: &str, records: &[Record], partial: bool) -> Self {
         let mut curves: Vec<Curve> = Vec::new();
         for record in records {

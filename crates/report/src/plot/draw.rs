@@ -27,7 +27,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Where shares of the axes are on the sheet.
+    /// The place on the sheet of shares of the axes.
     pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (self.left + x * self.width, self.top + (1.0 - y) * self.height)
     }

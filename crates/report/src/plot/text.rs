@@ -1,4 +1,4 @@
-//! How wide text is, without a font: the widths of Helvetica, which Arial and Liberation Sans share.
+//! Width of text without a font: the widths of Helvetica, which Arial and Liberation Sans share.
 
 /// Widths of the printable ASCII characters from space on [1/1000 em] (Adobe's metrics of Helvetica).
 const WIDTHS: [u16; 95] = [
@@ -8,7 +8,8 @@ const WIDTHS: [u16; 95] = [
     556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334,
     260, 334, 584,
 ];
-/// Of a character that is not in the table (an arrow is that wide), and of bold text against plain.
+/// Width of a character that is not in the table (the width of an arrow), and width of bold text relative to plain
+/// text.
 const OTHER: u16 = 1000;
 const BOLD: f64 = 1.08;
 /// A line of text in the widest of the usual fonts (DejaVu Sans, the only one of many servers) against Helvetica.
@@ -45,7 +46,7 @@ pub fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// `text` in at most `most` such lines; an ellipsis says that there was more.
+/// `text` on at most `most` such lines. An ellipsis shows that text was cut.
 pub fn wrapped_to(text: &str, size: f64, room: f64, most: usize) -> Vec<String> {
     let mut lines = wrapped(text, size, room);
     if lines.len() > most {

@@ -90,7 +90,7 @@ fn legend<'a>(stages: impl Iterator<Item = &'a Stage>) -> Markup {
     html! { @for entry in stages.map(entry) { (entry) } }
 }
 
-/// The box of a function at a place, and above it those of the functions that it called.
+/// The box of a function at a place, and above it the boxes of the functions that it called.
 fn boxes(name: &str, node: &Node, (x, y): (f64, f64), all_s: f64, least_s: f64) -> Markup {
     let name = format::printable(name);
     let width = node.seconds / all_s * WIDTH;

@@ -10,7 +10,7 @@ use crate::format::{self, Unit};
 
 /// Index of dispersion from which traffic is called bursty.
 const BURSTY: f64 = 2.0;
-/// Share of the cliff from which the answer alarms.
+/// Share of the cliff above which the answer is an alarm.
 const NEAR: f64 = 0.8;
 
 /// The answer first, then the parts, what a packet costs, the traffic, and what is not known.
@@ -77,7 +77,7 @@ fn answer(learned: &Learned) -> String {
     )
 }
 
-/// What gives out, at the start of a sentence.
+/// The part that overloads, as the start of a sentence.
 fn subject(part: &LearnedPart) -> String {
     match part.kind {
         PartKind::Cpu => part.name.clone(),

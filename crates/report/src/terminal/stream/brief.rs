@@ -120,7 +120,7 @@ fn doubts(report: &StreamReport) -> Vec<String> {
     said
 }
 
-/// Share of the datagrams sent that were lost.
+/// Share of the sent datagrams that were lost.
 fn loss(row: &StreamRow) -> Option<f64> {
     let counts = row.datagrams.filter(|counts| counts.sent > 0)?;
     Some(counts.lost as f64 / counts.sent as f64)
@@ -200,7 +200,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
 /// A figure of a repeat.
 type Pick = fn(&StreamSample) -> Option<f64>;
 
-/// Its mean over the repeats, as `compare` has it.
+/// Mean of a figure over the repeats, as `compare` computes it.
 fn mean_of(row: &StreamRow, pick: Pick) -> Option<f64> {
     let values: Vec<f64> = row.samples.iter().filter_map(pick).collect();
     Some(stats::mean(&values)?.value)

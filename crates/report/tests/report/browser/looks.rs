@@ -1,6 +1,7 @@
-//! How figures look: brightness by coarse cells against looks.txt. `INSTA_UPDATE=always` writes what is drawn now.
+//! The appearance of figures: brightness of coarse cells, compared with looks.txt. `INSTA_UPDATE=always` writes the
+//! current figures there.
 //!
-//! Text is hidden: fonts differ from machine to machine, and `layout` measures where text is and how large. The rest of a
+//! Text is hidden: fonts differ between machines, and `layout` measures the place and size of text. The rest of a
 //! drawing does not depend on fonts.
 
 use std::collections::BTreeMap;
