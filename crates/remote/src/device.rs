@@ -25,7 +25,7 @@ enum Request {
     FindAll,
     /// Change the settings that this state names.
     BringTo(DeviceState),
-    /// Restore the settings that were found first.
+    /// Restore the original settings.
     SetBack,
 }
 

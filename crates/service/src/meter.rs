@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use netcliff_host::serving::own_thread_cpu_s;
 
-    /// By the kernel's ticks, which need no rights.
+    /// Measures by the kernel's ticks, which need no rights.
     fn options() -> MeterOptions {
         MeterOptions { cpu: Preference::Only(Method::Procfs), ..MeterOptions::default() }
     }
