@@ -65,7 +65,8 @@ pub struct Here<'a> {
 
 /// Compares a moment of a host with its cliff.
 ///
-/// # Errors A sentence: the finding has no cliff, or no CPU was counted.
+/// # Errors
+/// A sentence: the finding has no cliff, or no CPU was counted.
 pub fn headroom(moment: &Moment, found: &Found, here: Here<'_>) -> Result<Headroom, String> {
     let Some((engine, cliff_pps)) = cliff(found) else {
         return Err(format!("{} found no cliff: repeat `netcliff find`", found.name));

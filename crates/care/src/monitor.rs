@@ -45,7 +45,8 @@ pub struct Calibration {
 impl Calibration {
     /// Reads the current cliff; a run may have been made or named since the last call.
     ///
-    /// # Errors A sentence that says why there is none.
+    /// # Errors
+    /// A sentence that says why there is none.
     pub fn read(&self) -> Result<Found, String> {
         let store = || self.store.clone().ok_or_else(|| "no directory for a store is known".to_owned());
         costs::cliff_of(self.named.as_deref(), store)
@@ -76,7 +77,8 @@ impl Monitor {
     /// Monitors these interfaces (empty: the main ones). `found` is the cliff if it has been read; `None` if there is
     /// none yet.
     ///
-    /// # Errors /proc/stat cannot be read or has an unknown format.
+    /// # Errors
+    /// /proc/stat cannot be read or has an unknown format.
     pub fn new(
         host: Inspection,
         interfaces: Vec<String>,
@@ -97,7 +99,8 @@ impl Monitor {
 
     /// Makes a reading at `now_unix_s`, the caller's time (s since the Unix epoch).
     ///
-    /// # Errors /proc/stat cannot be read or has an unknown format.
+    /// # Errors
+    /// /proc/stat cannot be read or has an unknown format.
     pub fn read(&self, now_unix_s: f64) -> Result<Read, MeterError> {
         let ports = ports(&self.host, &self.interfaces);
         // Make one reading at a time, so that the next one uses the results of this one.

@@ -75,7 +75,8 @@ impl Verdict {
 /// Measures in rounds, each with and without the plan. The order alternates from round to round, so that drift cancels
 /// out. `measure` sets up the host as requested and returns a value for each of `yardsticks`, in their order.
 ///
-/// # Errors The first error of `measure`.
+/// # Errors
+/// The first error of `measure`.
 pub fn rounds<E>(
     rounds: usize,
     yardsticks: &[Yardstick],
@@ -119,7 +120,8 @@ fn verdict(difference: &Figure, higher_is_better: bool) -> Verdict {
 /// Extracts the figure from the output of a command: with a JSON pointer (`/latency/p99_s`) from its JSON, otherwise
 /// the last number.
 ///
-/// # Errors A sentence that says what is missing.
+/// # Errors
+/// A sentence that says what is missing.
 pub fn figure(output: &str, pointer: Option<&str>) -> Result<f64, String> {
     let found = match pointer {
         Some(pointer) => {

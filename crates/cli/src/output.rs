@@ -53,7 +53,8 @@ struct Outlets {
 
 /// From now on, nothing waits for a reader while the host is in use. Starts the output threads.
 ///
-/// # Errors The system cannot start the threads.
+/// # Errors
+/// The system cannot start the threads.
 pub fn begin_measuring() -> anyhow::Result<()> {
     if OUTLETS.get().is_none() {
         let start = || {

@@ -303,7 +303,8 @@ mod settings {
 
     /// Checks whether a device can be configured for a scheme.
     ///
-    /// # Errors The reason why not, as a part of a sentence.
+    /// # Errors
+    /// The reason why not, as a part of a sentence.
     pub fn offered(scheme: &Scheme, device: Device<'_>) -> Result<(), String> {
         steps(scheme, device).map(drop)
     }

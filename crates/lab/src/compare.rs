@@ -129,7 +129,8 @@ pub struct Comparison {
 
 /// Compares the second run with the first.
 ///
-/// # Errors The runs have no figure in common.
+/// # Errors
+/// The runs have no figure in common.
 pub fn compare(a: &Measured, b: &Measured, fail_if_slower: Option<f64>) -> Result<Comparison, NotComparable> {
     check(a, b)?;
     let mut rows: Vec<Row> = a.points.iter().flat_map(|point| rows_of(point, b)).collect();

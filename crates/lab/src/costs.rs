@@ -102,7 +102,8 @@ impl Found {
 
     /// A finding of 64-byte frames that has only costs, for tests.
     ///
-    /// # Panics `calibration` has no costs.
+    /// # Panics
+    /// `calibration` has no costs.
     pub fn bare(run: i64, calibration: Calibration) -> Self {
         let finding = blank(calibration, netcliff_core::Scheme::Ideal);
         Self::of_run(run, &finding).expect("it has costs")
@@ -163,7 +164,8 @@ fn packets_per_interrupt(finding: &Finding, cliff_pps: f64) -> Option<(f64, f64)
 /// This host's calibration in a store: the run named by `results calibrate`, otherwise the newest `find` of this
 /// machine that measured a cliff with standard settings and passed its own checks.
 ///
-/// # Errors The reason why there is none, as a part of a sentence.
+/// # Errors
+/// The reason why there is none, as a part of a sentence.
 pub fn calibration(store: &Path) -> Result<Found, String> {
     choice::choose(store, &this_cpu())
 }
@@ -177,7 +179,8 @@ pub fn this_cpu() -> String {
 /// `find --json`, or a preset or TOML file of costs, whose cliff is the model's. Without a name: this host's
 /// [`calibration`].
 ///
-/// # Errors A sentence: there is no such host, or this host was not calibrated.
+/// # Errors
+/// A sentence: there is no such host, or this host was not calibrated.
 pub fn cliff_of(
     name: Option<&str>,
     store: impl FnOnce() -> Result<std::path::PathBuf, String>,
@@ -206,7 +209,8 @@ pub fn is_of(finding: &Finding, cpu: &str) -> bool {
 /// The run that a page about this host shows first: this host's [`calibration`], otherwise the newest `find` of this
 /// machine that has costs, otherwise that of another machine. The flag is true for a run of this machine.
 ///
-/// # Errors No run has costs; the reason as a part of a sentence.
+/// # Errors
+/// No run has costs; the reason as a part of a sentence.
 pub fn opening(store: &Path) -> Result<(Found, bool), String> {
     opening_of(store, &this_cpu())
 }
@@ -349,7 +353,8 @@ impl fmt::Display for Origin {
 /// `learn:4`, `last-find` or `last-learn` for a run of the store. Without a name: this machine's [`calibration`],
 /// otherwise a preset.
 ///
-/// # Errors There is no such host: the name, the reason, and the accepted names.
+/// # Errors
+/// There is no such host: the name, the reason, and the accepted names.
 pub fn named(
     name: Option<&str>,
     store: impl FnOnce() -> Result<std::path::PathBuf, String>,

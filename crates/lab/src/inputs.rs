@@ -20,7 +20,8 @@ pub use times::measured_times;
 
 /// Reads a host: a preset, a TOML file, or the calibrated host in a file of `find --json`.
 ///
-/// # Errors The name is neither a preset nor a readable file, or the file is invalid.
+/// # Errors
+/// The name is neither a preset nor a readable file, or the file is invalid.
 pub fn host(name: &str) -> Result<Host, FileError> {
     if let Some(host) = Host::preset(name) {
         return Ok(host);
@@ -78,7 +79,8 @@ fn what_it_is(text: &str) -> Option<String> {
 
 /// Reads the text of an experiment: of a file, or of one of [`experiments::KNOWN`] if there is no such file.
 ///
-/// # Errors The name is neither a readable file nor a known experiment.
+/// # Errors
+/// The name is neither a readable file nor a known experiment.
 pub fn experiment(name: &str) -> Result<String, FileError> {
     match experiments::named(name) {
         Some(text) if !Path::new(name).is_file() => Ok(text.to_owned()),
@@ -112,7 +114,8 @@ fn nearest<'a>(typed: &str, names: &[&'a str]) -> Vec<&'a str> {
 
 /// Frame sizes with the content of the named file, if they name one.
 ///
-/// # Errors The file cannot be read, or is invalid; with the place of the error.
+/// # Errors
+/// The file cannot be read, or is invalid; with the place of the error.
 pub fn frame_sizes(sizes: &FrameSizes) -> Result<FrameSizes, FileError> {
     match sizes {
         FrameSizes::File(path) if !path.ends_with(".csv") => Ok(FrameSizes::from(&capture::read(path)?)),
@@ -123,14 +126,16 @@ pub fn frame_sizes(sizes: &FrameSizes) -> Result<FrameSizes, FileError> {
 
 /// Arrivals with the packets of the named capture, if they name one.
 ///
-/// # Errors The file cannot be read, or is invalid; with the place of the error.
+/// # Errors
+/// The file cannot be read, or is invalid; with the place of the error.
 pub fn arrivals(arrivals: &Arrivals) -> Result<Arrivals, FileError> {
     arrivals.with_capture(|file| capture::read(file).map(Arc::new))
 }
 
 /// Flows with the content of the named capture, if they name one.
 ///
-/// # Errors The file cannot be read, or is invalid; with the place of the error.
+/// # Errors
+/// The file cannot be read, or is invalid; with the place of the error.
 pub fn flows(flows: &Flows) -> Result<Flows, FileError> {
     match flows {
         Flows::Capture { file, capture: None } => {
@@ -143,7 +148,8 @@ pub fn flows(flows: &Flows) -> Result<Flows, FileError> {
 /// A traffic whose files are read. A trace provides the frame sizes if `size` is `trace`, and the load (as recorded
 /// times `speed`) if `rate` is `None`.
 ///
-/// # Errors A file cannot be read or is invalid, or the load is missing or given twice.
+/// # Errors
+/// A file cannot be read or is invalid, or the load is missing or given twice.
 pub fn traffic(
     arrivals: &Arrivals,
     size: &FrameSizes,

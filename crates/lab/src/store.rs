@@ -221,14 +221,16 @@ impl Store {
     /// Opens `path` to change the runs in it. If the store does not exist, it is treated as empty and not created: it
     /// would be removed again, and another process that opened the file in between could not start a run in it.
     ///
-    /// # Errors An error of [`Store::open`].
+    /// # Errors
+    /// An error of [`Store::open`].
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
         Self::open_as(path, false)
     }
 
     /// Like [`Store::open_existing`], but refuses changes.
     ///
-    /// # Errors An error of [`Store::open`].
+    /// # Errors
+    /// An error of [`Store::open`].
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         let store = Self::open_existing(path)?;
         store.connection.pragma_update(None, "query_only", true).map_err(|error| store.sql(error))?;
@@ -314,7 +316,8 @@ impl Store {
 
     /// Runs `work` in one transaction. If it fails, the store is unchanged.
     ///
-    /// # Errors An error of `work`, or the store cannot be written.
+    /// # Errors
+    /// An error of `work`, or the store cannot be written.
     pub fn atomically<T, E: From<StoreError>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let sql = |text: &str| self.connection.execute_batch(text).map_err(|error| self.sql(error));
         sql("BEGIN IMMEDIATE")?;
@@ -382,7 +385,8 @@ impl Store {
 
     /// Stores the results so far of a run that continues.
     ///
-    /// # Errors The store cannot be written.
+    /// # Errors
+    /// The store cannot be written.
     pub fn keep_document(&self, run: i64, document: &impl serde::Serialize) -> Result<(), StoreError> {
         let json = serde_json::to_string(document).map_err(|source| self.damaged(run, source))?;
         self.connection

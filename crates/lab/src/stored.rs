@@ -112,7 +112,8 @@ pub enum Unfit {
 impl Stored {
     /// Reads the result of a run in the store.
     ///
-    /// # Errors The run has no result, or one that cannot be read.
+    /// # Errors
+    /// The run has no result, or one that cannot be read.
     pub fn of_run(store: &Store, run: &RunSummary) -> Result<Self, StoredError> {
         if let Some(finding) = store.finding(run.id)? {
             return Ok(Self::Finding(Box::new(finding)));
@@ -129,14 +130,16 @@ impl Stored {
 
     /// Reads the result in a file. `name` is its name in errors.
     ///
-    /// # Errors The text is not JSON, or netcliff did not write it.
+    /// # Errors
+    /// The text is not JSON, or netcliff did not write it.
     pub fn of_json(name: &str, text: &str) -> Result<Self, StoredError> {
         Self::labelled(name, text).map(|(stored, _)| stored)
     }
 
     /// Reads the result in a file with its label. The label is `None` if the file was not exported from a store.
     ///
-    /// # Errors An error of [`Stored::of_json`].
+    /// # Errors
+    /// An error of [`Stored::of_json`].
     pub fn labelled(name: &str, text: &str) -> Result<(Self, Option<Label>), StoredError> {
         let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
         let read = |values: Vec<Value>| {
@@ -156,7 +159,8 @@ impl Stored {
 
     /// Like [`Stored::json`], but the first object also contains the run's name, kind and state.
     ///
-    /// # Errors An error of [`Stored::json`].
+    /// # Errors
+    /// An error of [`Stored::json`].
     pub fn export(&self, run: &RunSummary) -> Result<String, serde_json::Error> {
         let json = self.json()?;
         let objects = Some(json.lines().count());
@@ -170,7 +174,8 @@ impl Stored {
 
     /// The JSON that the run's command prints with --json: a single object, or one per line.
     ///
-    /// # Errors None for a result that was read from a store or a file.
+    /// # Errors
+    /// None for a result that was read from a store or a file.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         let lines = match self {
             Self::Finding(finding) => vec![serde_json::to_string(finding)?],
@@ -236,7 +241,8 @@ impl Stored {
 
     /// Stores the result as a run, with the kind and completeness of its label. Returns the run's number.
     ///
-    /// # Errors The store cannot be written.
+    /// # Errors
+    /// The store cannot be written.
     pub fn keep(&self, store: &Store, label: Option<&Label>) -> Result<i64, StoreError> {
         let provenance = self.provenance().cloned().unwrap_or_default();
         // Records may belong to several kinds of runs.

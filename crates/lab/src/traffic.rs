@@ -54,7 +54,8 @@ impl OfferedTraffic {
 
     /// Simulates the traffic of a point.
     ///
-    /// # Errors The traffic cannot be simulated.
+    /// # Errors
+    /// The traffic cannot be simulated.
     pub fn of(point: &Point, seed: u64, slice_s: f64, confidence: f64) -> Result<Self, Unsupported> {
         let bps = |bytes: Vec<f64>| bytes.into_iter().map(|bytes| 8.0 * bytes / slice_s).collect::<Vec<f64>>();
         let drawn =

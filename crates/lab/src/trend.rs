@@ -157,7 +157,8 @@ type Values = Vec<(usize, f64)>;
 /// The finished runs of a name that have figures, oldest first. If their kinds differ, only those of the newest run's
 /// kind.
 ///
-/// # Errors There are none, or the store cannot be read.
+/// # Errors
+/// There are none, or the store cannot be read.
 pub fn of_store(store: &Store, name: &str) -> Result<Kept, TrendError> {
     let mut runs = store.runs()?;
     runs.retain(|run| run.name.as_deref() == Some(name));
@@ -187,7 +188,8 @@ pub fn of_store(store: &Store, name: &str) -> Result<Kept, TrendError> {
 
 /// The trend of runs, which are given oldest first.
 ///
-/// # Errors The runs have no measured figure.
+/// # Errors
+/// The runs have no measured figure.
 pub fn trend(
     name: &str,
     runs: &[(RunSummary, Measured)],

@@ -93,7 +93,8 @@ pub trait Watch {
 /// Runs the experiment on routers in namespaces of this machine. `path` and `text` are the file that it was read from.
 /// If the user stops the run, the results so far are returned. Turns that the continued run has made are not repeated.
 ///
-/// # Errors A value is invalid, or nothing could be measured.
+/// # Errors
+/// A value is invalid, or nothing could be measured.
 pub fn run(
     experiment: &experiment::Forwarding,
     path: &str,

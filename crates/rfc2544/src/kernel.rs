@@ -143,8 +143,9 @@ pub struct Kernel {
 impl Kernel {
     /// Builds the testbed, or checks the ports, after undoing what a killed run left behind.
     ///
-    /// # Errors Another netcliff measures on this host, a CPU or port does not exist, a port may not be used, or
-    /// namespaces or the forwarding are not available.
+    /// # Errors
+    /// Another netcliff measures on this host, a CPU or port does not exist, a port may not be used, or namespaces or
+    /// the forwarding are not available.
     pub fn build(
         settings: &Settings,
         place: Place,
@@ -506,7 +507,8 @@ mod held {
 
     /// Enables hardware timestamps of every frame, if they are requested.
     ///
-    /// # Errors A port does not offer them.
+    /// # Errors
+    /// A port does not offer them.
     fn stamp(settings: &Settings, [tx, rx]: [&str; 2], lock: &HostLock) -> Result<Option<StampedPorts>, DeviceError> {
         if settings.stamps != Stamps::Hardware {
             return Ok(None);
@@ -531,7 +533,8 @@ mod tuned {
         /// Applies a tuning plan for `objective` to the router's interfaces, without the tester's CPU, until the device
         /// is dropped. `None` for real ports, which do not belong to the router: nothing is set there.
         ///
-        /// # Errors A setting cannot be made; those before it are undone.
+        /// # Errors
+        /// A setting cannot be made; those before it are undone.
         pub fn tune(&mut self, objective: Objective) -> Result<Option<RouterPlan>, DeviceError> {
             Ok(self.bed.as_mut().map(|bed| bed.tune(objective)).transpose()?)
         }

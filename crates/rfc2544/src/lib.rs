@@ -46,7 +46,8 @@ use settings::{FrameSize, Settings};
 
 /// Runs the tests on a real device. If it fails after results were measured, the report contains them and is partial.
 ///
-/// # Errors The device cannot be built, or it failed before anything was measured.
+/// # Errors
+/// The device cannot be built, or it failed before anything was measured.
 pub fn run(
     settings: &Settings,
     place: Place,

@@ -35,7 +35,8 @@ pub struct Companion {
 impl Companion {
     /// Starts `program`, a netcliff of this version, in the rig's host under test.
     ///
-    /// # Errors The namespace cannot be entered, the program cannot be run, or it is not netcliff.
+    /// # Errors
+    /// The namespace cannot be entered, the program cannot be run, or it is not netcliff.
     pub fn start(program: &Path, version: &str, rig: &Rig) -> Result<Self, ControlError> {
         let place = Placement { netns: rig.netns(Side::HostUnderTest), ..Placement::default() };
         let (stream, child) = spawned(program, rig.host_address(), &place)?;

@@ -104,7 +104,8 @@ impl Config {
 /// Runs the experiment. `path` and `text` are the file that it was read from. `watch` receives the progress. If the
 /// user stops the run, the results so far are returned.
 ///
-/// # Errors A value is invalid, the testbed fails, or nothing could be measured.
+/// # Errors
+/// A value is invalid, the testbed fails, or nothing could be measured.
 pub fn run(
     experiment: &Transfers,
     (path, text): (&str, &str),

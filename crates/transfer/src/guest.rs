@@ -45,7 +45,8 @@ const OFFLOADS: [Feature; 4] = [Feature::TxChecksum, Feature::Sg, Feature::Tso, 
 impl GuestLink {
     /// Sets both ends. Nothing is restored, because the link ends with the guest.
     ///
-    /// # Errors The driver refuses a value, or the guest is gone.
+    /// # Errors
+    /// The driver refuses a value, or the guest is gone.
     pub fn set(self, vm: &Vm, session: &mut Session) -> Result<(), GuestLinkError> {
         if self == Self::default() {
             return Ok(());

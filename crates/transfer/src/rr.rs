@@ -115,7 +115,8 @@ pub fn apart(settings: &Settings) -> bool {
 /// Runs a test with both ends on this host: the client in the rig's sender, the server in its host under test, in the
 /// companion or in threads of this process. `intervals` receives interim reports.
 ///
-/// # Errors A setting cannot be used, CPU time cannot be measured as requested, or the companion is gone.
+/// # Errors
+/// A setting cannot be used, CPU time cannot be measured as requested, or the companion is gone.
 pub fn here(
     settings: &Settings,
     rig: &Rig,
@@ -220,7 +221,8 @@ fn in_rig<'a>(settings: &Settings, rig: &'a Rig, targets: Vec<Target>, token: To
 
 /// Runs a test with the far end in an agent whose data address is `address`. `intervals` receives interim reports.
 ///
-/// # Errors The agent refuses the test, or is gone before the test began, or an error of [`here`].
+/// # Errors
+/// The agent refuses the test, or is gone before the test began, or an error of [`here`].
 pub fn there(
     settings: &Settings,
     (session, address): (&mut Session, IpAddr),

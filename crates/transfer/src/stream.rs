@@ -133,7 +133,8 @@ pub fn read_bytes(receive: ReceivePath, low_water_bytes: Option<u32>, block_byte
 impl StreamOptions {
     /// Refuses options with which nothing could be measured, before anything is set up.
     ///
-    /// # Errors The first reason, if no configuration is possible. If only some are impossible, the report names them.
+    /// # Errors
+    /// The first reason, if no configuration is possible. If only some are impossible, the report names them.
     pub fn check(&self) -> Result<(), WireError> {
         let mut refused = None;
         for config in configurations(self) {
@@ -210,14 +211,16 @@ struct Repeat {
 
 /// Measures the sweep with both ends in this process. `said` receives the progress.
 ///
-/// # Errors The first reason, if no configuration could be measured. If only some could not, the report names them.
+/// # Errors
+/// The first reason, if no configuration could be measured. If only some could not, the report names them.
 pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<StreamReport, WireError> {
     run_with(options, &mut Far::Here, said)
 }
 
 /// Measures the sweep with the far end at `far`.
 ///
-/// # Errors An error of [`run`]. If the agent is gone, all configurations end.
+/// # Errors
+/// An error of [`run`]. If the agent is gone, all configurations end.
 pub fn run_with(
     options: &StreamOptions,
     far: &mut Far<'_>,
@@ -236,7 +239,8 @@ pub fn run_with(
 
 /// Makes the transfers of a larger run, which reports the hosts and their limits itself.
 ///
-/// # Errors An error of [`run_with`].
+/// # Errors
+/// An error of [`run_with`].
 pub(crate) fn run_as_part(options: &StreamOptions, far: &mut Far<'_>) -> Result<StreamReport, WireError> {
     measured(options, far, Fingerprints::default(), &[], &mut |_| {})
 }
@@ -435,7 +439,8 @@ mod testbed {
     /// Measures the sweep in a testbed. The sending end of the connection (in both directions: the near end) runs in
     /// the testbed's sender, on its CPU.
     ///
-    /// # Errors An error of [`super::run`].
+    /// # Errors
+    /// An error of [`super::run`].
     pub fn in_testbed(
         options: &StreamOptions,
         rig: &Rig,

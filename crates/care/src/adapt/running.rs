@@ -179,7 +179,8 @@ impl Device {
 /// Follows devices until the time is over, `stop` is set, or no device is left; then restores all settings. Calls
 /// `tell` with each [`Event`] except [`Event::Start`]. Returns whether everything succeeded.
 ///
-/// # Errors The first error of `tell`. All settings are restored.
+/// # Errors
+/// The first error of `tell`. All settings are restored.
 pub fn run<E>(
     devices: &mut [Device],
     options: &Options,

@@ -27,7 +27,8 @@ pub struct Described {
 /// that is up), the CPUs that handle its receive interrupts, memory as measured (byte/s), and the CPU costs of a `find`
 /// with the number of packets per interrupt measured near its cliff.
 ///
-/// # Errors A sentence: there is no such interface, or the values of its slot are not those of PCI Express.
+/// # Errors
+/// A sentence: there is no such interface, or the values of its slot are not those of PCI Express.
 pub fn describe(
     inspection: &Inspection,
     interface: Option<&str>,

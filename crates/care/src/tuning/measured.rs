@@ -15,7 +15,8 @@ pub fn is_better_higher(figure: &str) -> bool {
 
 /// Name of the figure that an experiment draws.
 ///
-/// # Errors A sentence: an experiment of formulas measures nothing.
+/// # Errors
+/// A sentence: an experiment of formulas measures nothing.
 pub fn drawn(experiment: &Experiment) -> Result<String, String> {
     match experiment {
         Experiment::Transfers(transfers) => Ok(transfers.figure.y.name().to_owned()),
@@ -29,7 +30,8 @@ pub fn drawn(experiment: &Experiment) -> Result<String, String> {
 
 /// The figure that the experiment draws: its mean over the measured points.
 ///
-/// # Errors A sentence: the experiment consists of formulas, or the output lacks the figure.
+/// # Errors
+/// A sentence: the experiment consists of formulas, or the output lacks the figure.
 pub fn experiment_figure(experiment: &Experiment, output: &str) -> Result<f64, String> {
     let name = drawn(experiment)?;
     let values: Vec<f64> = match experiment {

@@ -78,7 +78,8 @@ fn refused(error: LearnError) -> anyhow::Error {
 /// Learns for a short time the cliff that a command compares this host with. `why` is the reason why there is no
 /// calibrated cliff.
 ///
-/// # Errors Nothing could be learned, and what to do.
+/// # Errors
+/// Nothing could be learned, and what to do.
 pub fn instead(interfaces: &[String], why: &str) -> anyhow::Result<(Found, Learned)> {
     output::say(format!(
         "netcliff: {why}; so this command learns from the traffic of the next {:.0} s (it sends nothing; `netcliff learn` does it longer and keeps it)",

@@ -99,7 +99,8 @@ pub struct Sampling {
 impl Sampling {
     /// Starts to sample under netcliff's own load, which `load` describes.
     ///
-    /// # Errors The kernel refuses sampling.
+    /// # Errors
+    /// The kernel refuses sampling.
     pub fn start(load: &str, sampled: &Sampled) -> anyhow::Result<Self> {
         let options = Options {
             interfaces: Vec::new(),
@@ -157,7 +158,8 @@ impl Profiles {
     /// A collection without profiles. If profiles are requested, samples for a moment, so that a kernel that refuses
     /// does so before the load starts.
     ///
-    /// # Errors The kernel refuses sampling.
+    /// # Errors
+    /// The kernel refuses sampling.
     pub fn new(wanted: bool, sampled: Sampled) -> anyhow::Result<Self> {
         if wanted {
             Sampling::start("none", &sampled)?.end()?;
@@ -190,7 +192,8 @@ impl Profiles {
     /// Prints the profiles, each as a page below the command's own page or as one more line of JSON. Stores each as a
     /// separate run.
     ///
-    /// # Errors The reader has stopped, the store cannot be written, or a profile failed.
+    /// # Errors
+    /// The reader has stopped, the store cannot be written, or a profile failed.
     pub fn show(mut self, json: bool, store: Option<&Store>) -> anyhow::Result<()> {
         self.end();
         for profile in &self.had {

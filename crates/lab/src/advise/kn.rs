@@ -58,7 +58,8 @@ impl Rule {
     /// Takes samples by `sample(system, number)`, with numbers from 0, until one system is left. If `sample` returns
     /// `None`, the procedure ends without a decision.
     ///
-    /// # Errors The first error of `sample`.
+    /// # Errors
+    /// The first error of `sample`.
     pub fn select<E>(
         &self,
         systems: &[usize],

@@ -17,7 +17,8 @@ pub trait Sampler: Sync {
     fn supports(&self, point: &Point) -> Result<(), Unsupported>;
     /// Simulates the replications with these numbers, each of `packets` arrivals.
     ///
-    /// # Errors The point is invalid or not supported.
+    /// # Errors
+    /// The point is invalid or not supported.
     fn sample(&self, point: &Point, numbers: Range<u64>, packets: u64) -> Result<Vec<Replica>, EngineFailure>;
 }
 

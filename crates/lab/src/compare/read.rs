@@ -122,7 +122,8 @@ impl From<StoredError> for ReadError {
 impl Measured {
     /// Reads a file of JSON: a single object, or one per line.
     ///
-    /// # Errors The file cannot be read, or netcliff did not write it.
+    /// # Errors
+    /// The file cannot be read, or netcliff did not write it.
     pub fn of_file(path: &str) -> Result<Self, ReadError> {
         let failed = |source| ReadError::File { path: path.to_owned(), source };
         let text = files::text(Path::new(path), LARGEST_FILE_BYTES).map_err(failed)?;
@@ -131,14 +132,16 @@ impl Measured {
 
     /// Reads the text of such a file. `name` is its name in messages and on pages.
     ///
-    /// # Errors The text is not JSON, or netcliff did not write it.
+    /// # Errors
+    /// The text is not JSON, or netcliff did not write it.
     pub fn of_json(name: &str, text: &str) -> Result<Self, ReadError> {
         of_stored(name.to_owned(), Stored::of_json(name, text)?, None, false)
     }
 
     /// Reads a run of the store.
     ///
-    /// # Errors There is no such run, it has no figures, or the store cannot be read.
+    /// # Errors
+    /// There is no such run, it has no figures, or the store cannot be read.
     pub fn of_store(store: &Store, source: &Source) -> Result<Self, ReadError> {
         let run = find(store, source)?;
         let stored = Stored::of_run(store, &run)?;

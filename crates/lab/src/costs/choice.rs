@@ -68,7 +68,8 @@ pub fn unusual(finding: &Finding) -> Option<String> {
 
 /// The calibration of a host with these CPUs.
 ///
-/// # Errors The reason why there is none, as a part of a sentence. It names the runs that are not used, and what to do.
+/// # Errors
+/// The reason why there is none, as a part of a sentence. It names the runs that are not used, and what to do.
 pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
     if !path.exists() {
         return Err("there is no store yet".to_owned());
@@ -139,14 +140,16 @@ fn of_run(store: &Store, run: i64) -> Result<Option<(Found, Finding)>, String> {
 impl Store {
     /// The run that the user named as this host's calibration. `None` if netcliff chooses.
     ///
-    /// # Errors The store cannot be read.
+    /// # Errors
+    /// The store cannot be read.
     pub fn calibration(&self) -> Result<Option<i64>, StoreError> {
         Ok(self.setting(CALIBRATION)?.and_then(|run| run.parse().ok()))
     }
 
     /// Sets the run that is this host's calibration. `None`: netcliff chooses.
     ///
-    /// # Errors The store cannot be written.
+    /// # Errors
+    /// The store cannot be written.
     pub fn calibrate(&self, run: Option<i64>) -> Result<(), StoreError> {
         self.set_setting(CALIBRATION, run.map(|run| run.to_string()).as_deref())
     }

@@ -11,7 +11,8 @@ use super::digest::Digested;
 
 /// Reads a capture, named as `FILE` or `FILE,mtu=9000`.
 ///
-/// # Errors The file cannot be read, or an error of [`reading::read`].
+/// # Errors
+/// The file cannot be read, or an error of [`reading::read`].
 pub fn read(path: &str) -> Result<Capture, FileError> {
     let wrong = |message: String| FileError { path: path.to_owned(), message };
     // A file's own name may contain `,mtu=`.

@@ -12,7 +12,8 @@ const MOST_TIMES: usize = 1_000_000;
 
 /// Reads the files that the hosts' `service` and `pause_times` name, if they are not read yet. Each file is read once.
 ///
-/// # Errors A file cannot be read, or is invalid; with the place of the error.
+/// # Errors
+/// A file cannot be read, or is invalid; with the place of the error.
 pub fn measured_times<'a>(hosts: impl IntoIterator<Item = &'a mut Host>) -> Result<(), FileError> {
     let mut known = HashMap::<String, Arc<MeasuredTimes>>::new();
     let mut empirical = |file: &str| -> Result<Empirical, FileError> {

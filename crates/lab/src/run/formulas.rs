@@ -9,7 +9,8 @@ use netcliff_model::mlfrr::{Costs, Polling, polled};
 
 /// Delivered load by offered load: without loss, with interrupts by eq. (1), and with polling by the corrected eq. (2).
 ///
-/// # Errors None for an experiment that was read from a file.
+/// # Errors
+/// None for an experiment that was read from a file.
 pub fn mlfrr(experiment: &Mlfrr) -> Result<Vec<Curve>, BadValue> {
     let loads = experiment.loads_pps()?;
     let frame_bytes = experiment.traffic.size.mean_bytes().unwrap_or(64.0);
@@ -30,7 +31,8 @@ pub fn mlfrr(experiment: &Mlfrr) -> Result<Vec<Curve>, BadValue> {
 
 /// Largest payload rate of each part of the system (bit/s), by frame size.
 ///
-/// # Errors None for an experiment that was read from a file.
+/// # Errors
+/// None for an experiment that was read from a file.
 pub fn roofline(experiment: &Roofline) -> Result<Vec<Curve>, BadValue> {
     let (sizes, headers_bytes) = (experiment.sizes_bytes()?, experiment.headers_bytes()?);
     let link_bps = Some(experiment.link_bps()?);

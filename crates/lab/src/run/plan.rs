@@ -45,7 +45,8 @@ pub struct Plan {
 impl Plan {
     /// Makes the plan of the experiment `grid`, which was read from `path` with the content `text`.
     ///
-    /// # Errors A file of frame sizes, packets or times cannot be read, or a point is invalid.
+    /// # Errors
+    /// A file of frame sizes, packets or times cannot be read, or a point is invalid.
     pub fn new(path: &str, text: &str, grid: &Grid, changes: &Changes) -> Result<Self, FileError> {
         let mut grid = grid.clone();
         if !changes.engines.is_empty() {

@@ -55,14 +55,16 @@ impl Drop for Held {
 impl Store {
     /// Starts and locks a run of the experiment with this identifier.
     ///
-    /// # Errors The store cannot be written.
+    /// # Errors
+    /// The store cannot be written.
     pub fn begin_experiment(&self, experiment: &str, command: &str, started_unix_s: f64) -> Result<Held, StoreError> {
         self.begin_held("run", experiment, command, started_unix_s)
     }
 
     /// Starts and locks a run of another kind that can be continued.
     ///
-    /// # Errors The store cannot be written.
+    /// # Errors
+    /// The store cannot be written.
     pub fn begin_held(
         &self,
         kind: &str,
@@ -94,7 +96,8 @@ impl Store {
 
     /// Locks a run. `None` if another process has locked it.
     ///
-    /// # Errors The lock file next to the store cannot be made.
+    /// # Errors
+    /// The lock file next to the store cannot be made.
     pub fn hold(&self, run: i64) -> Result<Option<Held>, StoreError> {
         let path = self.lock_path(run);
         let fail = |source: std::io::Error| StoreError::Lock { path: path.clone(), source };
@@ -108,14 +111,16 @@ impl Store {
 
     /// The runs of an experiment that are not done, newest first, including one in progress.
     ///
-    /// # Errors The store cannot be read.
+    /// # Errors
+    /// The store cannot be read.
     pub fn unfinished(&self, experiment: &str) -> Result<Vec<RunSummary>, StoreError> {
         self.summaries("WHERE experiment = ?1 AND state <> 'done' ORDER BY run.id DESC", params![experiment])
     }
 
     /// Locks the newest unfinished run of an experiment. `None` if there is none.
     ///
-    /// # Errors Another process works on that run, the store cannot be read, or the lock file cannot be made.
+    /// # Errors
+    /// Another process works on that run, the store cannot be read, or the lock file cannot be made.
     pub fn hold_unfinished(&self, experiment: &str) -> Result<Option<Held>, StoreError> {
         let Some(unfinished) = self.unfinished(experiment)?.into_iter().next() else { return Ok(None) };
         let held = self.hold(unfinished.id)?;
@@ -124,7 +129,8 @@ impl Store {
 
     /// Adds the record of a task. It is stored durably before this returns. A second record of a task is refused.
     ///
-    /// # Errors The store cannot be written, or the task already has a record.
+    /// # Errors
+    /// The store cannot be written, or the task already has a record.
     pub fn add_task(&self, run: i64, task: usize, record: &Record) -> Result<(), StoreError> {
         let json = serde_json::to_string(record).map_err(|source| self.damaged(run, source))?;
         self.connection
@@ -138,7 +144,8 @@ impl Store {
 
     /// The records of a run, by task.
     ///
-    /// # Errors The store cannot be read, or a record is damaged.
+    /// # Errors
+    /// The store cannot be read, or a record is damaged.
     pub fn task_records(&self, run: i64) -> Result<BTreeMap<usize, Record>, StoreError> {
         let read = || -> rusqlite::Result<Vec<(i64, i64, String)>> {
             let query = "SELECT id, task, json FROM record WHERE run = ?1 AND task IS NOT NULL";

@@ -17,7 +17,8 @@ impl Store {
     /// The run that a user names: by its number, by its name (the newest of that name), by `last`, or by `last~2` or
     /// `name~2` for the second before it.
     ///
-    /// # Errors The store cannot be read.
+    /// # Errors
+    /// The store cannot be read.
     pub fn find(&self, text: &str) -> Result<Option<RunSummary>, StoreError> {
         match text.parse() {
             Ok(id) => self.run(id),
@@ -30,7 +31,8 @@ impl Store {
 
     /// The newest run of a name (`last`: of any name) among those that `among` accepts, or the `back`th before it.
     ///
-    /// # Errors The store cannot be read.
+    /// # Errors
+    /// The store cannot be read.
     pub(crate) fn newest(
         &self,
         name: &str,
@@ -43,7 +45,8 @@ impl Store {
 
     /// The numbers of the newest runs, as the end of a sentence: `the newest are 7, 6, 5`.
     ///
-    /// # Errors The store cannot be read.
+    /// # Errors
+    /// The store cannot be read.
     pub fn newest_numbers(&self) -> Result<String, StoreError> {
         let ids: Vec<String> = self.runs()?.iter().take(10).map(|run| run.id.to_string()).collect();
         Ok(if ids.is_empty() { "the store is empty".to_owned() } else { format!("the newest are {}", ids.join(", ")) })
@@ -60,7 +63,8 @@ impl Store {
 
     /// Sets or removes a setting of the whole store.
     ///
-    /// # Errors The store cannot be written.
+    /// # Errors
+    /// The store cannot be written.
     pub(crate) fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), StoreError> {
         let done = match value {
             Some(value) => {
@@ -73,7 +77,8 @@ impl Store {
 
     /// Sets or removes the name of a run.
     ///
-    /// # Errors The store cannot be written.
+    /// # Errors
+    /// The store cannot be written.
     pub fn rename(&self, run: i64, name: Option<&str>) -> Result<(), StoreError> {
         let changed = self.connection.execute("UPDATE run SET name = ?2 WHERE id = ?1", params![run, name]);
         changed.map(|_| ()).map_err(|error| self.sql(error))
@@ -81,7 +86,8 @@ impl Store {
 
     /// Removes runs with their records, and fingerprints that no other run has.
     ///
-    /// # Errors The store cannot be written. No run is removed then.
+    /// # Errors
+    /// The store cannot be written. No run is removed then.
     pub fn remove(&self, runs: &[i64]) -> Result<(), StoreError> {
         let write = || -> rusqlite::Result<()> {
             let transaction = self.connection.unchecked_transaction()?;
@@ -99,7 +105,8 @@ impl Store {
 
     /// Runs with neither records nor a result that no process works on.
     ///
-    /// # Errors The store cannot be read.
+    /// # Errors
+    /// The store cannot be read.
     pub fn empty(&self) -> Result<Vec<RunSummary>, StoreError> {
         let mut all = self.summaries(
             "WHERE finding IS NULL AND document IS NULL
@@ -118,7 +125,8 @@ impl Store {
 
     /// Whether a process works on a run. A killed process leaves its run in state `running`.
     ///
-    /// # Errors The lock file next to the store cannot be opened.
+    /// # Errors
+    /// The lock file next to the store cannot be opened.
     pub fn is_under_way(&self, run: &RunSummary) -> Result<bool, StoreError> {
         Ok(run.state == "running" && self.hold(run.id)?.is_none())
     }

@@ -16,23 +16,27 @@ pub trait Device {
 
     /// Sets the frames of the following trials.
     ///
-    /// # Errors The frames cannot be sent here.
+    /// # Errors
+    /// The frames cannot be sent here.
     fn frames(&mut self, frame: FrameSize) -> Result<(), Self::Error>;
 
     /// Measures the sender's highest rate (pps, each way).
     ///
-    /// # Errors The run was stopped, or a port went away.
+    /// # Errors
+    /// The run was stopped, or a port went away.
     fn sender_pps(&mut self) -> Result<f64, Self::Error>;
 
     /// Makes a trial. Its loads are each way. The trial may end early once it has lost more than the request allows;
     /// the result has its actual length.
     ///
-    /// # Errors The run was stopped, or a port went away: the trial is void.
+    /// # Errors
+    /// The run was stopped, or a port went away: the trial is void.
     fn trial(&mut self, request: Request) -> Result<Measured, Self::Error>;
 
     /// Sends `frames` frames as fast as the sender can.
     ///
-    /// # Errors An error of [`Device::trial`].
+    /// # Errors
+    /// An error of [`Device::trial`].
     fn burst(&mut self, frames: u64) -> Result<Burst, Self::Error>;
 
     /// Speed of the slower port's line (bit/s). `None` if a port has no physical line: a veth has none, whatever speed
@@ -44,7 +48,8 @@ pub trait Device {
     /// Predicts the throughput from the cost of a frame on the device's CPU, measured at half of `throughput_pps`.
     /// `None` if that CPU cannot be observed.
     ///
-    /// # Errors An error of [`Device::trial`].
+    /// # Errors
+    /// An error of [`Device::trial`].
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, Self::Error> {
         let _ = throughput_pps;
         Ok(None)
@@ -53,7 +58,8 @@ pub trait Device {
     /// Makes a separate trial at a load (pps, each way) in which all frames are accounted for. It is separate because
     /// tracing each drop costs time. `None` if the device does not support it.
     ///
-    /// # Errors An error of [`Device::trial`].
+    /// # Errors
+    /// An error of [`Device::trial`].
     fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, Self::Error> {
         let _ = load_pps;
         Ok(None)

@@ -38,7 +38,8 @@ impl Kernel {
 
     /// Sends single frames until one has come through in each direction.
     ///
-    /// # Errors No frame came through: the likely causes, and what the device reported.
+    /// # Errors
+    /// No frame came through: the likely causes, and what the device reported.
     pub(super) fn probe(&mut self, directions: &[Direction]) -> Result<(), DeviceError> {
         if self.neighbours.is_none() || std::mem::replace(&mut self.probed, true) {
             return Ok(());

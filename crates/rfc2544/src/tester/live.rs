@@ -84,7 +84,8 @@ impl LiveBench {
     /// Loads the programs and attaches the counting one. The calling thread is moved to `placement` and into the
     /// namespace of the sending port.
     ///
-    /// # Errors A sentence that says which property of the frames, the ports or the kernel prevents it.
+    /// # Errors
+    /// A sentence that says which property of the frames, the ports or the kernel prevents it.
     pub fn open(
         directions: &[Direction],
         by: Methods,
@@ -143,7 +144,8 @@ impl LiveBench {
 
     /// Runs a trial. Latency is measured for each frame, including the tagged one if there is one.
     ///
-    /// # Errors A setting is invalid, or a port is down or gone: the trial is void then.
+    /// # Errors
+    /// A setting is invalid, or a port is down or gone: the trial is void then.
     pub fn run(&mut self, trial: &Trial, stop: &AtomicBool) -> Result<TrialReport, WireError> {
         let frames = check(trial)?;
         if frames > MOST_FRAMES {

@@ -18,7 +18,8 @@ pub enum Device<'a> {
 impl<'a> Device<'a> {
     /// The devices of a place, unchanged.
     ///
-    /// # Errors The devices cannot be read, or a requested change of them is not permitted.
+    /// # Errors
+    /// The devices cannot be read, or a requested change of them is not permitted.
     pub fn of(place: &mut Place<'a>) -> Result<Self, TransfersError> {
         match place {
             Place::Agent { session, device: Some(device), .. } => {

@@ -39,7 +39,8 @@ pub struct Hosts<'a> {
 impl<'a> Hosts<'a> {
     /// Reserves the device `near` of this host, and the device that the agent permits to change.
     ///
-    /// # Errors One of the devices may not be changed.
+    /// # Errors
+    /// One of the devices may not be changed.
     pub fn take(near: &str, session: &mut Session) -> Result<Self, TransfersError> {
         let state = StateDir::default_for_user().map_err(DeviceError::from)?;
         let near = Near::Device(Box::new(DeviceHold::take(near, &state)?));
@@ -48,7 +49,8 @@ impl<'a> Hosts<'a> {
 
     /// Reserves the device of a guest.
     ///
-    /// # Errors The guest is gone.
+    /// # Errors
+    /// The guest is gone.
     pub fn of_guest(wire: &'a Wire, model: Model, session: &mut Session) -> Result<Self, TransfersError> {
         Ok(Self { near: Near::Wire(wire, model), far: FarDevice::take(session)?, otherwise: BTreeSet::new() })
     }
@@ -82,7 +84,8 @@ impl<'a> Hosts<'a> {
 
     /// Applies a configuration at both ends. A setting that it does not name has the value it had before the run.
     ///
-    /// # Errors A driver refuses a value, or the agent is gone.
+    /// # Errors
+    /// A driver refuses a value, or the agent is gone.
     pub fn bring_to(&mut self, session: &mut Session, settings: &[Setting]) -> Result<(), TransfersError> {
         if let Near::Wire(wire, _) = self.near {
             return self.bring_guest_to(wire, session, settings);

@@ -15,7 +15,8 @@ use super::{Cost, HostTicks, OneWay, Report, RrError, Settings, there_together};
 
 /// Runs one repeat with several agents. Returns one report with the sums and each agent's results.
 ///
-/// # Errors An error of [`super::there`], with the agent's name.
+/// # Errors
+/// An error of [`super::there`], with the agent's name.
 pub fn several(
     settings: &Settings,
     agents: &mut [Agent],

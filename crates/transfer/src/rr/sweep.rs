@@ -51,7 +51,8 @@ struct Config {
 impl Sweep {
     /// All configurations: for each number of flows, each depth.
     ///
-    /// # Errors A setting is out of its range.
+    /// # Errors
+    /// A setting is out of its range.
     pub fn configurations(&self) -> Result<Vec<Settings>, WireError> {
         let pairs = self.flows.iter().flat_map(|flows| self.depths.iter().map(move |depth| (*flows, *depth)));
         let all = pairs.map(|(flows, depth)| Settings { flows, depth, ..self.template.clone() });
@@ -61,7 +62,8 @@ impl Sweep {
     /// Measures all repeats with `measure`. Each round begins with another configuration. `said` receives the progress.
     /// A failure ends its configuration; a stop ends the sweep.
     ///
-    /// # Errors A setting is out of its range, or nothing could be measured.
+    /// # Errors
+    /// A setting is out of its range, or nothing could be measured.
     pub fn run(
         &self,
         stop: &AtomicBool,

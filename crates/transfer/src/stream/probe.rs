@@ -51,7 +51,8 @@ pub struct ProbeOptions {
 impl ProbeOptions {
     /// Refuses requests that are not possible during a transfer with a window of `time_s` (s).
     ///
-    /// # Errors A setting is out of its range, with the accepted form.
+    /// # Errors
+    /// A setting is out of its range, with the accepted form.
     pub(super) fn check(&self, settings: &Settings, time_s: f64) -> Result<(), WireError> {
         if matches!(settings.channel, Channel::Unix | Channel::Pipe) {
             return Err(refused("probe", "set", "a channel with a network: tcp, mptcp or udp"));

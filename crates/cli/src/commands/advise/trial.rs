@@ -74,7 +74,8 @@ pub fn gaps() -> impl Iterator<Item = Scheme> {
 
 /// The setting that configures a guest's driver for a scheme, in the form of `find --check`.
 ///
-/// # Errors Why this is not possible, as a part of a sentence.
+/// # Errors
+/// Why this is not possible, as a part of a sentence.
 pub fn setting(scheme: &Scheme, model: Model) -> Result<String, String> {
     let usual = Napi::default();
     let Scheme::Napi(napi) = scheme else {

@@ -17,7 +17,8 @@ use crate::output;
 
 /// The guests of an experiment, one for each device.
 ///
-/// # Errors A testbed or a setting does not exist.
+/// # Errors
+/// A testbed or a setting does not exist.
 pub fn guests(args: &RunArgs, grid: &Grid) -> anyhow::Result<Vec<VmOptions>> {
     let one = |device: &DeviceSection| {
         let named = |error: netcliff_core::ParseError| {
