@@ -82,8 +82,10 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     args.db.clone().map_or_else(default_store, Ok)
 }
 
-/// The host that `--host` names with the changes of `--set`; if none is named and people read it, reports the origin of the costs,
-/// unless they are a preset's: [`preset_caution`] is at the top of the page then.
+/// The host that `--host` names, with the changes of `--set`.
+///
+/// If no host is named and people read the output, it also reports the origin of the costs, unless they are a preset's:
+/// then [`preset_caution`] is at the top of the page.
 pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Costs> {
     let costs = origin_and_costs(name, set, store)?;
     if name.is_none() && for_people && !matches!(costs.origin, Origin::Preset(_)) {
@@ -223,7 +225,8 @@ pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     })
 }
 
-/// Like [`refuse_unwritable`], for several files. Refuses two paths to one file, since only the last output would remain.
+/// Like [`refuse_unwritable`], for several files. Also refuses two paths to one file, because only the last output
+/// would remain.
 pub fn refuse_unwritable_files<'a>(paths: impl IntoIterator<Item = Option<&'a Path>>) -> anyhow::Result<()> {
     let mut files: Vec<PathBuf> = Vec::new();
     for path in paths.into_iter().flatten() {
@@ -385,7 +388,8 @@ pub mod headroom {
 }
 
 pub mod live {
-    //! Lines while a measurement runs (`-i`), made by a thread of their own, so that neither words nor a reader delay the measurement.
+    //! Lines while a measurement runs (`-i`). A separate thread makes them, so that neither formatting nor a slow
+    //! reader delays the measurement.
 
     use std::sync::mpsc;
     use std::thread::{self, JoinHandle};
@@ -401,8 +405,10 @@ pub mod live {
     }
 
     impl Lines {
-        /// The sender for reports, and the thread, which makes lines of them by `text`. They go to stdout as iperf3's do, to stderr if
-        /// stdout is one JSON object; what their reader does not take is dropped and counted.
+        /// The sender for reports, and the thread that turns them into lines by `text`.
+        ///
+        /// Lines go to stdout, like iperf3's, or to stderr if stdout is one JSON object. Lines that their reader does
+        /// not take are dropped and counted.
         pub fn start<T: Send + 'static>(
             json: bool,
             mut text: impl FnMut(&T) -> String + Send + 'static,

@@ -131,7 +131,8 @@ pub fn joined(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// Removes commands that the help does not list from those that a message proposes for a wrong one; the most similar comes first.
+/// Removes commands that the help does not list from the proposals for a wrong command. The most similar proposal comes
+/// first.
 pub fn without_hidden(mut error: clap::Error) -> clap::Error {
     let proposed = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::String(one)) => vec![one],

@@ -114,8 +114,8 @@ impl Outlet {
         }
     }
 
-    /// A result: written when this returns. `dropped` as in [`Outlet::offer`]. It waits as long as its reader takes, but not for one of
-    /// lines that has stopped, nor after a signal.
+    /// Writes a result before it returns. `dropped` as in [`Outlet::offer`]. It waits for its reader, but not for a
+    /// reader of lines that has stopped, and not after a signal.
     ///
     /// # Errors
     /// The reader is gone (`BrokenPipe`) or has stopped (`TimedOut`); the disk is full.

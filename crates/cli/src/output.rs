@@ -86,8 +86,8 @@ pub fn settle() {
     }
 }
 
-/// Writes data to stdout: CSV, names, scripts. Characters that would steer a terminal become U+FFFD. A reader that has gone away ends the
-/// program quietly.
+/// Writes data to stdout: CSV, names, scripts. Characters that would control a terminal become U+FFFD. If the reader
+/// has gone away, the program ends without a message.
 pub fn data(text: &str) -> anyhow::Result<()> {
     put(format::printable(text))
 }
@@ -341,8 +341,8 @@ pub fn sentence_of(error: &anyhow::Error) -> String {
     text
 }
 
-/// Ends the program for a command line that is refused, or that requests help. What is wider than the terminal is wrapped.
-/// `hint`: what the refused option is called here.
+/// Ends the program after a refused command line or a request for help. Wraps lines that are wider than the terminal.
+/// `hint`: the name of the refused option in this program.
 pub fn refuse(error: &clap::Error, hint: Option<&str>) -> ! {
     if let Some(hint) = hint {
         say(format!("netcliff: {hint}"));
@@ -395,7 +395,8 @@ pub fn write_as(path: &Path, text: &str, form: Form) -> std::io::Result<()> {
     files::write(path, format::printable(text).as_bytes(), form, &ends)
 }
 
-/// Writes a new file in the temporary directory, readable by this user only: under a name that cannot have been taken or linked before.
+/// Writes a new file in the temporary directory, readable only by this user. Nobody else can have taken or linked its
+/// name before.
 pub fn write_temporary(stem: &str, ending: &str, text: &str) -> std::io::Result<PathBuf> {
     use std::hash::{BuildHasher, Hasher};
     let number = std::hash::RandomState::new().build_hasher().finish();

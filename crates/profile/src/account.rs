@@ -1,7 +1,9 @@
-//! Samples as an account: [`account`] puts each stack into a stage and divides the stage's time by the packets of the same window.
+//! Computes an account from samples: [`account`] puts each stack into a stage and divides the stage's time by the
+//! packets of the same window.
 //!
-//! Intervals are of 95 %: the wider of two. One is the jackknife over slices of time, in which traffic and program differ; the other that of a
-//! binomial count, which covers stages with so few samples that slices show nothing of their chance.
+//! Intervals are of 95 %, the wider of two. One is the jackknife over slices of time, which covers differences of
+//! traffic and program between slices. The other is that of a binomial count, which covers stages with too few samples
+//! for their slices to show chance.
 
 use std::collections::BTreeMap;
 

@@ -38,7 +38,8 @@ impl Timers {
         Ok(timers)
     }
 
-    /// Ends it: mean length (s) of the interrupts in which one of `samples` was taken, each a CPU and a time (ns); `None`: too few.
+    /// Ends the recording: mean length (s) of the interrupts in which one of `samples` was taken, each a CPU and a time
+    /// (ns). `None` if there are too few.
     ///
     /// # Errors
     /// The kernel refuses the call.

@@ -132,7 +132,8 @@ impl Waits {
         *waited.by_pid_ns.entry(pid).or_default() += ns;
     }
 
-    /// The locks that were waited for longest. `name` names a process, `wants` the function of a stack that wants the lock.
+    /// The locks with the longest waits. `name` names a process; `wants` names the function of a stack that wants the
+    /// lock.
     pub fn contention(&self, name: impl Fn(u32) -> String, wants: impl Fn(&[u64]) -> String) -> LockContention {
         let mut merged = HashMap::<(u32, u64, String), Waited>::new();
         for ((flags, address, stack), waited) in &self.waits {

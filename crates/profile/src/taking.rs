@@ -42,7 +42,8 @@ const LONGEST_GAP: u64 = 4;
 /// Slices of a window, and the shortest.
 const SLICES: u32 = 20;
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
-/// Samples a second on each CPU: no divisor or multiple of what timers count in, so that samples do not keep step with them.
+/// Samples per second on each CPU: neither a divisor nor a multiple of usual timer rates, so that samples do not keep
+/// step with timers.
 const RATE_HZ: u32 = 999;
 /// Share of a CPU that samples may take if no rate is given, as the tracepoints of their timer measure it.
 ///
@@ -70,7 +71,8 @@ const FEW_PACKETS: u64 = 1000;
 /// What to profile.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Interfaces whose packets are counted; empty: the main ones, or all packets that enter the stack if these are a tenth of them at most.
+    /// Interfaces whose packets are counted. Empty: the main ones, or all packets that enter the stack if the main ones
+    /// have at most a tenth of them.
     pub interfaces: Vec<String>,
     /// CPUs that are sampled; empty: all.
     pub cpus: Vec<usize>,
@@ -118,10 +120,11 @@ fn failed(error: impl std::fmt::Display) -> ProfileError {
     ProfileError::Failed(error.to_string())
 }
 
-/// Samples this host for a while, and accounts for its packets. Setting `stop` ends it early, and the result is partial.
+/// Samples this host for a while, and divides the time among its packets. Setting `stop` ends it early, with a partial
+/// result.
 ///
 /// # Errors
-/// What was named is not there, or the kernel does not let this process sample: a sentence.
+/// One sentence: an interface, program or CPU does not exist, or the kernel does not permit this process to sample.
 pub fn profile(
     options: &Options,
     stop: &AtomicBool,

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 use netcliff_host::perf::{Mode, Sample};
 
-/// Time after which a sample counts as late (ns): some packets' time; the kernel has interrupts off for a few microseconds at most.
+/// Time after which a sample counts as late (ns): the time of a few packets. The kernel disables interrupts for at most
+/// a few microseconds.
 const LATE_NS: u64 = 10_000;
 
 /// Times at which the CPU clock's timer was due, derived from its samples. They give the time for which each sample
@@ -192,7 +193,8 @@ mod tests {
         timed.iter().filter(|one| one.stack == stack).flat_map(|one| &one.ns).sum()
     }
 
-    /// A CPU that works in a third of all milliseconds, at their ends or wherever, and takes a timer up to 0.3 ms late while it idles.
+    /// A CPU that works during a third of all milliseconds, at their ends or anywhere, and takes a timer up to 0.3 ms
+    /// late while it is idle.
     #[test]
     fn late_samples_of_idleness_take_no_time_from_work() {
         let mut chance = SplitMix64(5);
@@ -246,8 +248,8 @@ mod tests {
         assert_eq!((time_of(&timed, &[5]), time_of(&timed, &[IDLE])), (3e6, 1e6));
     }
 
-    /// CPU 0 worked 3 of 4 ms by the clock, which saw all of it at the function that enables interrupts (9); cycles saw a third of it at 5 and two
-    /// thirds at 6. CPU 1 has no cycles.
+    /// By the clock, CPU 0 worked 3 of 4 ms, all of it at the function that enables interrupts (9). By cycles, a third
+    /// of it was at 5 and two thirds at 6. CPU 1 has no cycles.
     #[test]
     fn cycles_divide_the_time_that_the_clock_measured() {
         let mut heap = Heap::default();

@@ -61,8 +61,8 @@ fn line(row: &Row) -> String {
     format!("{}: {} before, {} now, {}", name(row), value(&row.a, unit), value(&row.b, unit), change(row))
 }
 
-/// The figures of the second run in the JSON that github-action-benchmark reads (`tool: customBiggerIsBetter` or `customSmallerIsBetter`):
-/// those that are better when they are more, or those that are better when they are less.
+/// The figures of the second run in the JSON that github-action-benchmark reads: figures for which more is better
+/// (`tool: customBiggerIsBetter`), or those for which less is better (`customSmallerIsBetter`).
 pub fn benchmark(comparison: &Comparison, better: Better) -> Value {
     let entry = |row: &Row| {
         let half = row.b.interval.map(|interval| (interval.high - interval.low) / 2.0);
@@ -81,7 +81,8 @@ pub fn benchmark(comparison: &Comparison, better: Better) -> Value {
     Value::Array(comparison.rows.iter().filter(fits).map(entry).collect())
 }
 
-/// The unit at the end of a figure's name: `s` of `latency_p50_s`, `us/transaction` of `client_us_per_transaction`, `1/s` of `rate_per_s`.
+/// The unit at the end of a figure's name: `s` in `latency_p50_s`, `us/transaction` in `client_us_per_transaction`,
+/// `1/s` in `rate_per_s`.
 fn unit_in(name: &str) -> String {
     let last = |words: &str| words.rsplit_once('_').map_or("", |(_, unit)| unit).to_owned();
     match name.split_once("_per_") {

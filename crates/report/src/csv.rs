@@ -99,8 +99,8 @@ pub fn roofline(roofline: &Roofline) -> String {
     [line(&header)].into_iter().chain(rows).collect()
 }
 
-/// An experiment of transfers, one row a repeat: the level of each factor, the repeat's number, every figure; one that was
-/// not measured is empty.
+/// An experiment of transfers, one row per repeat: the level of each factor, the repeat's number, every figure. Figures
+/// that were not measured are empty.
 pub fn transfers(report: &TransferReport) -> String {
     let factors = report.factors.iter().map(|factor| factor.key.name().to_owned());
     let measures = TransferMeasure::ALL.map(|measure| measure.name().to_owned());
@@ -215,8 +215,8 @@ mod flat {
 
     use super::line;
 
-    /// A row a number, text or switch of a JSON value, by its JSON pointer (RFC 6901): `/rows/0/rate_per_s,123.4`. Figures that were not
-    /// measured have no row.
+    /// One row for each number, text or switch of a JSON value, with its JSON pointer (RFC 6901):
+    /// `/rows/0/rate_per_s,123.4`. Figures that were not measured have no row.
     pub fn flat(value: &Value) -> String {
         let mut rows = vec![vec!["figure".to_owned(), "value".to_owned()]];
         collect(value, &mut String::new(), &mut rows);

@@ -12,7 +12,8 @@ const BAR: f64 = 40.0;
 /// Slices shown; the rest is in JSON and CSV.
 const SLICES: usize = 40;
 
-/// Queue lengths by share of time as bars, latencies, busy periods, and the first slices of a series. Empty parts are left out.
+/// Queue lengths by share of time as bars, latencies, busy periods, and the first slices of a series. Empty parts are
+/// left out.
 pub fn detail(detail: &Detail, style: Style) -> String {
     let mut text = String::new();
     for (name, shares) in [("ring and protocol", &detail.ring), ("socket", &detail.socket)] {

@@ -159,7 +159,8 @@ impl Drawing {
         self.judged.get(key).unwrap_or(&self.curves)
     }
 
-    /// Draws and judges with the curves that `curves` has for the key of each figure that a mark is about, or for "" the drawn one.
+    /// Draws and judges. `curves` gives the curves for the key of each figure that a mark is about; the key "" means
+    /// the drawn figure.
     #[must_use]
     pub fn judged_by(mut self, curves: impl Fn(&str) -> Option<Vec<Curve>>) -> Self {
         let keys = self.marks.iter().map(|mark| mark.of.as_ref().map_or(String::new(), |of| of.key.clone()));

@@ -258,8 +258,8 @@ pub fn age(seconds: f64) -> String {
     }
 }
 
-/// `text` without characters that are not visible, which would steer a terminal, turn a line round or break XML: each becomes U+FFFD.
-/// Line ends and tabs stay.
+/// `text` in which each invisible character becomes U+FFFD, because it would control a terminal, change the direction
+/// of a line, or break XML. Line ends and tabs stay.
 pub fn printable(text: &str) -> String {
     let clean = |c: char| if is_unseen(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(clean).collect()

@@ -263,8 +263,8 @@ mod of_file {
         pub warnings: &'a [String],
     }
 
-    /// A whole page: title, whether it is complete, the `answers`, what was not measured, the configuration, the file. A file without a
-    /// title is shown by its `kind`.
+    /// A whole page: title, whether it is complete, the `answers`, the figures that were not measured, the
+    /// configuration, the file. A file without a title is shown with its `kind`.
     pub(super) fn of_file(
         kind: &str,
         drawing: &Drawing,

@@ -41,7 +41,8 @@ struct Text {
 type Labels<'a> = &'a [(&'a str, String)];
 
 impl Text {
-    /// A family with its samples: labels and value. One without samples is left out. The names of counters end in `_total`.
+    /// A family with its samples: labels and value. A family without samples is left out. Names of counters end in
+    /// `_total`.
     fn family<'a>(
         &mut self,
         name: &str,
@@ -375,7 +376,8 @@ mod tests {
         }
     }
 
-    /// Names that differ in unseen characters alone do not become one sample twice, of which Prometheus would refuse the whole answer.
+    /// Names that differ only in invisible characters do not become duplicate samples, for which Prometheus would
+    /// refuse the whole answer.
     #[test]
     fn samples_are_unique_whatever_interfaces_are_called() {
         let interface = |name: &str| InterfaceCounters { name: name.into(), ..InterfaceCounters::default() };

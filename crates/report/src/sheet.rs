@@ -1,4 +1,5 @@
-//! Content of the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not measured.
+//! Content of the page, computed once for terminal and HTML: rows of model, simulation and measurement, and the figures
+//! that were not measured.
 
 mod checks;
 mod culprit;
@@ -365,7 +366,8 @@ pub fn gains(suggestion: &Suggestion) -> Vec<String> {
     expected.into_iter().chain(tried).collect()
 }
 
-/// The gain with the cliff that it is against, simulated like the one with the setting: `+113 % over the 52.1 kpps without it`.
+/// The gain, and the cliff without the setting, which is simulated like the cliff with it: `+113 % over the 52.1 kpps
+/// without it`.
 fn against(suggestion: &Suggestion) -> Option<String> {
     let gain = suggestion.gain?;
     let without = suggestion.expected_cliff_pps.map(|with| with.value / (1.0 + gain.value));

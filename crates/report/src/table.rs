@@ -146,7 +146,8 @@ fn wrapped(text: &str, style: Style) -> String {
     format::lines(text, style.width, "", "").into_iter().map(|line| line + "\n").collect()
 }
 
-/// Result at one load, in a line: `Of 100 kpps 100 kpps are delivered (0 % lost), p99 181 us, CPU left 19.5 %; by the model.`
+/// The result at one load as a line: `Of 100 kpps 100 kpps are delivered (0 % lost), p99 181 us, CPU left 19.5 %; by
+/// the model.`
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
     let load = record

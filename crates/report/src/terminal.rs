@@ -72,11 +72,11 @@ impl Default for Style {
     }
 }
 
-/// The whole page as lines of at most `style.width` columns, ending in a newline.
+/// The complete page. Lines have at most `style.width` columns and end in a newline.
 ///
-/// In this order: verdict, cliff, disturbances, peak, twice the cliff (with a plot), latency, CPU split, losses, bottleneck,
-/// suggestions, checks on other set-ups if there were any, host, configuration, generator, costs, what was not measured. An absent
-/// figure is "-" and listed at the end.
+/// In this order: verdict, cliff, disturbances, peak, twice the cliff (with a plot), latency, CPU split, losses,
+/// bottleneck, suggestions, checks on other set-ups if there were any, host, configuration, generator, costs, missing
+/// figures. A missing figure is "-" and listed at the end.
 pub fn finding(finding: &Finding, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, finding);

@@ -142,7 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// Polls of a thread take 300 ns a frame and 2 us a poll; the veth behind it takes 100 ns for each frame, in softirqs.
+    /// Polls of a thread take 300 ns per frame and 2 us per poll. The veth after it takes 100 ns per frame, in
+    /// softirqs.
     #[test]
     fn a_router_of_threads_has_the_costs_of_its_threads() {
         let cell = |kind, packets: u32, polls: u64, one_s: f64| PollCell {

@@ -165,7 +165,8 @@ impl Gaps {
 }
 
 impl Workload {
-    /// Gaps of requests if the user wants this distribution. `None`: those of the capture, Poisson if the requests are of none.
+    /// Gaps of requests if the user wants this distribution. `None`: the gaps of the capture, or Poisson if the
+    /// requests are not from a capture.
     pub fn gaps(&self, wanted: Option<Arrivals>) -> Gaps {
         match (&self.gaps, wanted) {
             (Some(gaps), None) => Gaps::Captured(Arc::clone(gaps)),

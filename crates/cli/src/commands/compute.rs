@@ -187,7 +187,8 @@ pub(super) fn recorded(
     answered
 }
 
-/// The answers of the next points, with the time each took (s): of the model one on each CPU, of others, which take all CPUs for one, one.
+/// The answers of the next points, with the time that each took (s). The model answers one point on each CPU at once;
+/// other engines use all CPUs for one point.
 fn together(
     engine: &(dyn Engine + Sync),
     points: &mut impl Iterator<Item = Point>,

@@ -92,8 +92,8 @@ impl FarSession {
         Self::within(&args, &[], Limits { silence_s, ..Limits::default() })
     }
 
-    /// Connects as the options say, to change these devices: this host's and the far host's, which an agent that is started by ssh then
-    /// allows to be changed.
+    /// Connects as the options say, to change `devices`: this host's and the far host's. An agent that is started by
+    /// ssh then permits changes of the latter.
     pub fn open_changing(args: &FarArgs, devices: &[String]) -> anyhow::Result<Self> {
         let usual = Limits::default();
         let silence_s = if devices.is_empty() { usual.silence_s } else { CHANGING_S };

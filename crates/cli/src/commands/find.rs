@@ -307,7 +307,8 @@ fn options(
     }
 }
 
-/// A CPU that does not exist, an invalid goal and a check without its device are the user's mistake; the rest is a failed measurement.
+/// A CPU that does not exist, an invalid goal, or a check without its device is the user's mistake. Any other error is
+/// a failed measurement.
 fn explain(error: FindError) -> anyhow::Error {
     match error {
         FindError::Rig(RigError::NoSuchCpu { .. })

@@ -159,7 +159,8 @@ mod calibrate {
         })
     }
 
-    /// `This host's calibration is find run 3 (2026-11-28 10:00 UTC), cliff 216 kpps (191-242): it is the newest that qualifies.`
+    /// A sentence such as `This host's calibration is find run 3 (2026-11-28 10:00 UTC), cliff 216 kpps (191-242): it
+    /// is the newest that qualifies.`
     fn sentence(found: &Found) -> String {
         let cliff = found
             .cliff_pps

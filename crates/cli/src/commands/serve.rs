@@ -123,8 +123,9 @@ impl Drop for Redirect {
     }
 }
 
-/// Opens the page in the user's browser; without one the address was printed. Every user of the host reads command lines: an address with
-/// a token is in a file instead.
+/// Opens the page in the user's browser. Without a browser, the user has the printed address.
+///
+/// Every user of the host can read command lines. Therefore an address with a token is passed in a file.
 fn open(place: &str, is_secret: bool) -> Option<Redirect> {
     let redirect = if is_secret { Some(Redirect::to(place)) } else { None };
     let redirect = match redirect.transpose() {

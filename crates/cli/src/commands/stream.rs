@@ -40,8 +40,8 @@ const TCP_INFO_S: f64 = 0.1;
 const BURST_BLOCK_BYTES: usize = 1 << 20;
 /// Interval of lines of --live without --interval (s).
 const LIVE_S: f64 = 1.0;
-/// Gap between requests during a transfer, and time of requests alone (s): fifty requests before and after each repeat, which take some
-/// 0.4 % of a CPU (bench/stream/threads.sh).
+/// Gap between requests during a transfer, and duration of the requests without a transfer (s): fifty requests before
+/// and after each repeat. They take some 0.4 % of a CPU (bench/stream/threads.sh).
 const PROBE_EVERY_S: f64 = 0.02;
 const PROBE_AROUND_S: f64 = 1.0;
 /// A temporary file where no size is given (bytes).

@@ -113,7 +113,8 @@ fn area() -> anyhow::Result<Rect> {
     Ok(Rect::new(0, 0, columns.min(LARGEST.0), rows.min(LARGEST.1)))
 }
 
-/// Ends the process if the watch does not within a second of a signal: it waits to write to a terminal that is not read.
+/// Ends the process if the watch does not end within a second of a signal, because it waits to write to a terminal that
+/// nobody reads.
 fn end_all_the_same() {
     std::thread::sleep(LEAVING);
     let _ = ratatui::crossterm::terminal::disable_raw_mode();

@@ -1,6 +1,7 @@
-//! Attacks on an agent from outside: by unauthenticated peers, by other users of its host, and by a client that has the key.
+//! Attacks on an agent from outside: by peers without a key, by other users of its host, and by a client that has the
+//! key.
 //!
-//! In seconds here; `scripts/attack/agent.sh` runs the long form (`--ignored`): a thousand orders.
+//! These tests take seconds; `scripts/attack/agent.sh` runs the long form (`--ignored`): a thousand random requests.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};

@@ -309,7 +309,7 @@ fn no_cell_of_a_forged_store_steers_the_terminal() {
     assert_eq!(home.stdout(["results", "list", "--db", &db]).lines().count(), 2, "a run is a line");
 }
 
-/// A database may hold programs: views and columns that are computed when they are read, triggers that write when something is written.
+/// A database may contain programs: views and columns that are computed on reading, and triggers that write on writing.
 #[test]
 fn a_store_that_computes_is_refused() {
     if !has_program("python3") {

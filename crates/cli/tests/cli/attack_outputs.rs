@@ -1,5 +1,6 @@
-//! Attacks on what netcliff writes: files that are no files, readers that stop, characters that steer a terminal, full disks, state
-//! directories that are somebody's. Everything is made by the test in its own directory, devices too.
+//! Attacks on netcliff's outputs: files that are not regular files, readers that stop, characters that control a
+//! terminal, full disks, state directories of other users. Each test creates everything in its own directory, devices
+//! too.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -124,7 +125,8 @@ fn a_full_disk_leaves_what_was_there() {
     assert!(told.contains("old\nold\nfill\npage\nprom\n"), "{told}");
 }
 
-/// A pipe whose reader never reads: the run ends on time and sets the host back, and SIGTERM ends it within three seconds.
+/// A pipe whose reader never reads: the run ends on time and restores the host's settings, and SIGTERM ends it within
+/// three seconds.
 #[test]
 fn a_reader_that_stops_holds_no_testbed() {
     if !has(Need::Netns) {
@@ -353,8 +355,8 @@ fn a_version_that_cannot_be_written_is_a_failure() {
     }
 }
 
-/// The kernel takes any bytes for the name of an interface: one that is no UTF-8 is shown with U+FFFD, and hides no other. No script names
-/// it.
+/// The kernel accepts any bytes as the name of an interface. A name that is not UTF-8 is shown with U+FFFD and hides no
+/// other interface. No script contains it.
 #[test]
 fn an_interface_whose_name_is_no_text_is_counted() {
     use std::os::unix::ffi::OsStrExt;

@@ -90,7 +90,8 @@ fn a_file_of_a_disturbed_find_says_so_too() {
     }
 }
 
-/// Costs of a `find` bring the frames an interrupt that it measured, and its cliff next to the bounds; without them there is a range.
+/// Costs of a `find` include its measured frames per interrupt, and the page shows its cliff next to the bounds. Costs
+/// without them give a range.
 #[test]
 fn limits_takes_the_interrupts_that_a_find_measured() {
     let (home, db) = home(&find(0));

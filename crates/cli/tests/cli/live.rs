@@ -161,7 +161,8 @@ fn an_error_is_the_last_line() {
     );
 }
 
-/// A reader that closes its pipe ends what only writes lines, and changes nothing of what measures: neither is a failure.
+/// If a reader closes its pipe, a command that only writes lines ends, and a command that measures continues. Neither
+/// is a failure.
 #[test]
 fn every_command_outlives_its_reader() {
     let home = Home::new();
@@ -186,7 +187,8 @@ fn every_command_outlives_its_reader() {
     assert!(runs.iter().any(|run| run["kind"] == "rr" && run["state"] == "done"), "{runs:?}");
 }
 
-/// A reader that closes its pipe, and one that does not read until the end: the measurement does not change, is stored, and ends in its time.
+/// A reader that closes its pipe, and one that does not read until the end: the measurement does not change, is stored,
+/// and ends on time.
 #[test]
 fn readers_that_leave_or_do_not_read_change_nothing() {
     let home = Home::new();

@@ -1,4 +1,5 @@
-//! `netcliff results`: every kind of run as page, figure and table; export, import, filters; runs whose process is gone.
+//! `netcliff results`: every kind of run as a page, figure and table; export, import, filters; runs whose process has
+//! ended.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -243,8 +243,8 @@ fn what_limits_the_host_is_told_of_unix_sockets_too() {
 #[test]
 fn repeats_end_when_the_rate_is_known() {
     let home = Home::new();
-    // Long enough that also a host shared with compilers answers something in each window; not by TCP, whose timers wait longer than that
-    // where tests that run at that time fill the backlog of loopback.
+    // The windows are so long that even a host shared with compilers answers something in each. The transport is not
+    // TCP: if parallel tests fill the backlog of loopback, TCP's timers wait longer than a window.
     let args = ["rr", "--testbed", "loopback", "--transport", "unix", "--time", "300ms", "--warm-up", "10ms", "--json"];
     let with = |more: &[&str]| home.json([&args[..], more].concat());
     let rough = with(&["--precision", "99%", "--max-repeats", "20"]);

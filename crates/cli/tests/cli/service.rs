@@ -16,7 +16,8 @@ use crate::common::{Home, entries, number_at, refusals};
 /// The longest a short run may take next to other work.
 const WHOLE: Duration = Duration::from_secs(120);
 
-/// Sends datagrams back, 4 ms each: 250 a second and no more. Writes its process id; ends after the number of requests given.
+/// Sends datagrams back. Each takes 4 ms, so that it answers at most 250 a second. Writes its process id; ends after
+/// the given number of requests.
 const ECHO: &str = "import os, socket, sys, time
 open(sys.argv[2], 'w').write(str(os.getpid()))
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -23,7 +23,8 @@ fn one_measured_time_is_a_constant() {
     }
 }
 
-/// Times of 2, 5 and 20 us weighing 5, 4, 1: M/G/1 by Pollaczek and Khinchin, predicted and within the simulated interval.
+/// Times of 2, 5 and 20 us with weights 5, 4 and 1: M/G/1 by Pollaczek and Khinchin, predicted, and within the
+/// simulated interval.
 #[test]
 fn measured_times_are_an_m_g_1() {
     let home = Home::new();
@@ -122,8 +123,8 @@ fn pcap(gaps_us: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Gaps of 10 us, then of 2 us: read around at most of the time it is one or the other, read once it is both in their order, as
-/// often as there are packets, and a constant server makes all replications equal.
+/// Gaps of 10 us, then gaps of 2 us. If a repeated capture is read, most of the time has one kind of gap; if it is read
+/// once, both kinds occur in their order, each packet once, and a constant server makes all replications equal.
 #[test]
 fn a_trace_is_read_once() {
     let home = Home::new();
@@ -138,7 +139,8 @@ fn a_trace_is_read_once() {
     assert!(outcome["notes"].to_string().contains("a trace of 1000 packets, read once from its start"), "{outcome}");
     let digest = record["provenance"]["settings"]["arrivals_sha256"].as_str().expect("a digest");
     assert_eq!(digest.len(), 64);
-    // The first 500 take 4 us each, as does the first of the others; number n of those waits 2 us more than the one before.
+    // The first 500 packets take 4 us each, as does the first of the others. Packet n of the others waits 2 us longer
+    // than the packet before it.
     let mean = (501.0 * 4e-6 + (1..500).map(|n| 4e-6 + 2e-6 * f64::from(n)).sum::<f64>()) / 1000.0;
     let found = number_at(outcome, "/latency_s/mean/value");
     // The last few hundred are inside when the capture ends, a mean gap after its last packet: half of the burst.

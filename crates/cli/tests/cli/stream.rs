@@ -248,8 +248,8 @@ fn between_namespaces_with_offloads_on_and_off() {
     assert!(namespaces_of(std::process::id()).is_empty());
 }
 
-/// The naive referee: what the sender's device counted, frame by frame, while nothing else was sent. Within 5 %: the device is read
-/// a little before and after the windows.
+/// An independent check: the counts of the sender's device, frame by frame, while it sends nothing else. They agree
+/// within 5 %, because the device is read slightly before and after the windows.
 #[test]
 fn datagrams_are_on_the_wire_what_the_device_counts() {
     if !has_namespaces() {

@@ -171,8 +171,8 @@ fn what_cannot_be_is_an_error_with_its_values() {
     assert_eq!(advice.candidates.iter().filter(|one| one.fate == CandidateStatus::Unanswered).count(), 3);
 }
 
-/// The whole procedure, screening and constraint included, is wrong no more often than promised: the number of wrong picks
-/// in 400 runs is within what 5 % allows once in a thousand times. Seeds 0 to 399.
+/// The whole procedure, with screening and constraint, is wrong at most as often as promised: the number of wrong picks
+/// in 400 runs is below the limit that 5 % wrong picks exceed once in a thousand times. Seeds 0 to 399.
 #[test]
 fn the_whole_procedure_keeps_its_promise() {
     let mut wrong = 0;

@@ -5,8 +5,8 @@ use netcliff_rfc2544::report::{Limit, Rfc2544Report, SearchTurn, SizeReport};
 
 use super::{line, number};
 
-/// A row a frame size, test, load and figure, each in its base unit; `limit` and `missing` are words. A throughput whose `limit`
-/// is not `device` is a lower limit of the device's.
+/// One row per frame size, test, load and figure, in base units. `limit` and `missing` are words. A throughput whose
+/// `limit` is not `device` is a lower limit of the device's throughput.
 pub fn rfc2544(report: &Rfc2544Report) -> String {
     let mut rows = vec![["frame", "mean_bytes", "test", "load_pps", "figure", "value"].map(str::to_owned).to_vec()];
     for size in &report.sizes {

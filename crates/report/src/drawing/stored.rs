@@ -69,7 +69,8 @@ impl Drawing {
         Self { partial: run.partial, ..stored(title, axes, curves, &provenance) }
     }
 
-    /// Response times over the load: median and 99th percentile of the trials that count, the limits that were promised, and the cliffs.
+    /// Response times over the load: median and 99th percentile of the trials that count, the promised limits, and the
+    /// cliffs.
     pub fn of_service(title: &str, finding: &ServiceFinding) -> Self {
         let counts = |trial: &&ServiceTrial| trial.void.is_none();
         let trials: Vec<&ServiceTrial> = finding.trials.iter().filter(counts).collect();

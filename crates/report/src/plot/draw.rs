@@ -153,8 +153,8 @@ fn names(plot: &Plot, frame: &Frame) -> Markup {
 }
 
 mod foot {
-    //! Below the plot: the legend if the names at the curves' ends do not suffice, the meaning of forms, and the notes. A page shows
-    //! these itself.
+    //! Text below the plot: the legend if the names at the curves' ends do not suffice, the meaning of forms, and the
+    //! notes. A page shows these itself.
 
     use super::{LINE, Lines};
     use crate::plot::sheet::{Format, MARGIN, number};

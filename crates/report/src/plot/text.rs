@@ -29,7 +29,8 @@ pub fn bold_width(text: &str, size: f64) -> f64 {
     BOLD * width(text, size)
 }
 
-/// `text` in lines of at most `room` pixels, also in a font as wide as DejaVu Sans; a word that is longer is cut with an ellipsis.
+/// `text` in lines of at most `room` pixels, even in a font as wide as DejaVu Sans. A longer word is cut, with an
+/// ellipsis.
 pub fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     let room = room / WIDER;
     let mut lines: Vec<String> = Vec::new();

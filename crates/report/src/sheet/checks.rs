@@ -6,8 +6,8 @@ use netcliff_core::{EngineKind, Figure, Outcome};
 use super::{ENGINES, Row, by_engine, error_of};
 use crate::format::{self, Unit};
 
-/// A set-up that calibration did not see: the computed figures with their error, the measured ones with their interval. Interrupts and
-/// packets a poll are those at loads below its cliff.
+/// A set-up that was not calibrated: the computed figures with their error, the measured ones with their interval.
+/// Interrupts and packets per poll are at loads below the set-up's cliff.
 pub fn check(check: &SetupCheck) -> Vec<Row> {
     let mut rows = vec![
         against("cliff", Unit::Pps, &check.cliff_pps),

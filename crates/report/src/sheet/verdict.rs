@@ -13,7 +13,8 @@ const SURE: f64 = 0.9;
 /// Share of void trials above which the page says that the machine was not quiet.
 const MANY_VOID: f64 = 0.25;
 
-/// The verdict in a line: `Cliff 229 kpps (202-245, 94 % confidence); model 229 kpps (+0.1 %), simulation 232 kpps (+1.3 %).`
+/// The verdict as a line: `Cliff 229 kpps (202-245, 94 % confidence); model 229 kpps (+0.1 %), simulation 232 kpps
+/// (+1.3 %).`
 pub fn verdict(finding: &Finding) -> String {
     let Some(cliff) = finding.cliff_pps.wire else { return no_cliff(finding).unwrap_or_default() };
     let predicted = [(EngineKind::Model, "model"), (EngineKind::Sim, "simulation")].map(|(engine, name)| {
@@ -49,7 +50,8 @@ fn why_no_cliff(finding: &Finding) -> Option<&str> {
     })
 }
 
-/// Confidence of an interval or bound over a number of searches; their number instead where they are too few for a confidence.
+/// Confidence of an interval or bound from several searches. If there are too few searches for a confidence, their
+/// number.
 pub(super) fn certainty(confidence: f64, searches: usize) -> String {
     match (confidence > 0.0, searches) {
         (true, _) => format!("{} confidence", format::share_short(confidence)),

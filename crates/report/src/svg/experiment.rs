@@ -1,4 +1,5 @@
-//! An experiment as a picture: colour, dashes and point a curve, a form an engine, the reference values as numbered marks.
+//! An experiment as a picture: colour, dashes and point show the curve, the form shows the engine, and reference values
+//! are numbered marks.
 
 use netcliff_core::experiment::{Answerer, Curve, Mark};
 use netcliff_core::{EngineKind, Fidelity};

@@ -1,5 +1,6 @@
-//! [`flame`]: stacks as a flame graph. A box is a function, as wide as the CPU time with it in the stack, above the function that called it; its
-//! colour is the stage of that time. The tip of each box has its name, time and share, so that the file needs no script.
+//! [`flame`]: stacks as a flame graph. A box is a function, above the function that called it. Its width is the CPU
+//! time with the function in the stack; its colour is the stage of that time. The tooltip of each box has name, time
+//! and share, so that the file needs no script.
 
 use std::collections::BTreeMap;
 

@@ -56,8 +56,8 @@ pub(super) fn cell<T>(cells: &mut [Vec<T>], at: Option<(f64, f64)>) -> Option<&m
     cells.get_mut(rows - 1 - row)?.get_mut(column)
 }
 
-/// Rows of cells with the axes left of and below them. `labels`: of the highest row, of the lowest, and of the lower axis, in `width`
-/// columns.
+/// Rows of cells, with axes to the left and below. `labels`: label of the highest row, of the lowest row, and of the
+/// lower axis, each in `width` columns.
 pub(super) fn walled(cells: &[Vec<char>], labels: [&str; 3], width: usize, style: Style) -> Vec<String> {
     let (wall, corner, floor) = if style.unicode { ('│', '└', "─") } else { ('|', '+', "-") };
     let last = cells.len() - 1;

@@ -24,7 +24,8 @@ struct Most {
     points: usize,
 }
 
-/// The page with everything: the answer, both runs, every figure of the points they share, the bar, what else changed, and notes.
+/// The complete page: the answer, both runs, every figure of the points that both have, the bar, other changes, and
+/// notes.
 pub fn compare(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
     let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX };

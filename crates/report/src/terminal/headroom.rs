@@ -123,7 +123,7 @@ fn column(by: Nearest) -> &'static str {
     }
 }
 
-/// The cliff that loads are compared with: whose answer it is, of which run and how old, and whether it can be relied on.
+/// The cliff with which loads are compared: its engine, its run and age, and whether it is reliable.
 fn basis(headroom: &Headroom) -> String {
     let frames = headroom.frame_bytes.map_or(String::new(), |bytes| format!(" of {bytes}-byte frames"));
     let softirq = headroom

@@ -51,7 +51,8 @@ pub fn learned_line(learned: &Learned) -> String {
     format!("{at}  at {share} of {}, {} first{lost}", format::figure(&cliff, Unit::Pps), first.name)
 }
 
-/// `This host is at 34 % of its cliff (27 % to 44 %), and was at 71 % at 2026-11-28 14:05 UTC. CPU 1 gives out first, ...`
+/// Sentences such as `This host is at 34 % of its cliff (27 % to 44 %), and was at 71 % at 2026-11-28 14:05 UTC. CPU 1
+/// gives out first, ...`
 fn answer(learned: &Learned) -> String {
     let Some((first, cliff)) = learned.first().zip(learned.cliff_pps()) else {
         return "No cliff could be learnt from this traffic: see below for what it lacks.".to_owned();

@@ -56,7 +56,8 @@ fn bit(engine: EngineKind) -> Cell {
     }
 }
 
-/// The mark of a cell: of a measurement, the model or the simulation alone, of both computed ones, or of a measurement with a computed point.
+/// The mark of a cell: of the measurement, the model or the simulation alone, of model and simulation, or of the
+/// measurement with a computed point.
 fn glyph(cell: Cell, style: Style) -> char {
     let marks = match cell {
         0 => return ' ',

@@ -17,7 +17,8 @@ use super::drops;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page: verdict, configuration and values in force, goodput, CPU at both ends and of the host, the wire, what was not measured.
+/// The page: verdict, configuration and values in force, goodput, CPU of both ends and of the host, the wire, and
+/// missing figures.
 pub fn stream(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head("stream", &report.provenance, report.partial, &[]);

@@ -1,4 +1,4 @@
-//! Links of the documentation: each file, heading and page that is linked exists, and the book has every page. No network.
+//! Links of the documents: each linked file, heading and page exists, and the book has every page. Uses no network.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The words of the field: phrases that were replaced do not come back, on screens, in documents, in help and in comments.
+//! The words of the field: replaced phrases do not come back on screens, in documents, in help and in comments.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! A trial by live XDP frames: programs in the kernel make the frames and count them ([`netcliff_host::live`]).
 //!
-//! It offers several times what a ring offers, since no frame crosses from this process into the kernel or back. In exchange frames
-//! leave in batches ([`batch`]), are of one size, IPv4, and go one way.
+//! It offers several times the rate of a ring, because no frame crosses from this process into the kernel or back. But
+//! frames leave in batches ([`batch`]), have one size, are IPv4, and go in one direction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -123,7 +123,8 @@ pub struct Trial {
 pub struct TrialReport {
     /// The results of each direction.
     pub directions: Vec<DirectionReport>,
-    /// Time from the first to the last scheduled frame \[s\], shorter than the trial's if it ended early ([`Trial::most_lost`]).
+    /// Time from the first to the last scheduled frame \[s\]. It is shorter than the trial's if the trial ended early
+    /// ([`Trial::most_lost`]).
     pub duration_s: f64,
     /// Why the trial is void (RFC 9971). `None` if it counts.
     pub void: Option<Void>,
@@ -181,7 +182,8 @@ impl DirectionReport {
 }
 
 impl TrialReport {
-    /// Adds frames that the sink's port refused because it was full, as the device's port counts them: the trial is then void.
+    /// Adds frames that the sink's port refused because it was full, as the device's port counts them. The trial is
+    /// then void.
     pub fn refused_by_sink(mut self, frames: u64) -> Self {
         if let Some(direction) = self.directions.first_mut() {
             direction.missed += frames;

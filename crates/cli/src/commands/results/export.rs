@@ -16,7 +16,8 @@ use crate::output;
 /// Larger files are surely something else (bytes).
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
-/// Characters of a run's kind and of its name in the name of its file: a file system has 255 bytes for all, a character up to four.
+/// Most characters of a run's kind and of its name in a file name. File systems limit the whole name to 255 bytes, and
+/// a character has up to four.
 const LONGEST: (usize, usize) = (12, 45);
 
 /// Exports a run to a file, or all of them to a directory. Nothing is overwritten unless `force` is set.

@@ -1,4 +1,5 @@
-//! Points of a real driver: a guest is calibrated, then loaded in each setting, and model and simulator compute these loads.
+//! Points of a real driver: a guest is calibrated, then loaded with each setting, and model and simulator compute the
+//! same loads.
 
 use netcliff_core::experiment::{DeviceSection, Grid, Task};
 use netcliff_core::finding::{EngineFigure, FigurePath};

@@ -242,7 +242,8 @@ fn refusal(user: Option<u32>) -> Option<String> {
     ))
 }
 
-/// The answer, which keeps its connection busy and its place in memory until it is taken, for a limited time if it is long.
+/// The answer, which counts its connection as busy and reserves its memory until the client has taken it. For a long
+/// answer the time is limited: then the connection closes.
 pub fn held(answer: Response, connection: &Arc<Connection>, busy: Busy) -> Response {
     let (mut head, body) = answer.into_parts();
     let length = HttpBody::size_hint(&body).exact();

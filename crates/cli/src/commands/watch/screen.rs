@@ -203,8 +203,8 @@ fn no_interface(view: &View) -> String {
     format!("no interface is up here{more}")
 }
 
-/// Rows for interfaces, of `room` lines for all tables, of which the others need `others`: one line without any interface, and
-/// not more than a third or what the others leave.
+/// Number of rows for interfaces if all tables have `room` lines and the others need `others`: one line if there is no
+/// interface; otherwise at most a third of the room, or what the others leave if that is more.
 fn interfaces_shown(interfaces: usize, others: usize, room: usize) -> usize {
     interfaces.clamp(1, (room / 3).max(room.saturating_sub(others)).max(1)).min(room)
 }

@@ -176,7 +176,8 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// A capture in microseconds: UDP packets from these ports with these numbers of bytes after the headers, `gap_us` apart.
+/// A capture with a resolution of a microsecond: UDP packets from these ports, with these numbers of bytes after the
+/// headers, `gap_us` apart.
 pub fn pcap_of_udp(gap_us: u32, packets: impl IntoIterator<Item = (u16, usize)>) -> Vec<u8> {
     let le = |value: u32| value.to_le_bytes();
     let mut bytes = [le(0xa1b2_c3d4), le(0x0004_0002), le(0), le(0), le(65_535), le(1)].concat();

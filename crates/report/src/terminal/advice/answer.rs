@@ -77,7 +77,8 @@ pub(super) fn verdict(page: &mut Page, advice: &Advice) {
     }
 }
 
-/// The figures of the front with their intervals, where they were sampled: `: p99 55.1 us (54.0-56.2), lost 0 %, CPU left 33 %`.
+/// The figures of the front, with their intervals if they were sampled: `: p99 55.1 us (54.0-56.2), lost 0 %, CPU left
+/// 33 %`.
 fn gives(candidate: &Candidate) -> String {
     let named = [("p99", Unit::Seconds), ("lost", Unit::Share), ("CPU left", Unit::Share)];
     let of = |(key, (name, unit)): (&&str, (&str, Unit))| {

@@ -13,8 +13,8 @@ use super::devtools::Browser;
 
 /// Cells along and down. The brightness of a cell is one digit of sixteen.
 const CELLS: (usize, usize) = (64, 40);
-/// Mean and greatest difference of cells, in steps of that brightness: edges are smoothed a little differently by other versions
-/// of the browser. What a missing curve makes is tested below.
+/// Mean and greatest difference of cells, in steps of that brightness. Other versions of the browser smooth edges
+/// slightly differently. A test below shows the difference that a missing curve makes.
 const MEAN_STEPS: f64 = 0.05;
 const MOST_STEPS: u32 = 2;
 

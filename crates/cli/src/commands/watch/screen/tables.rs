@@ -24,7 +24,8 @@ const BESIDE_BAR: u16 = 70;
 /// The longest bar: more columns would show nothing more.
 const LONGEST_BAR: u16 = 40;
 
-/// The time of a CPU as a bar of letters, which need no colour: u user, s system, i interrupts, p softirqs, t hypervisor.
+/// The time of a CPU as a bar of letters, which work without colour: u user, s system, i interrupts, p softirqs, t
+/// hypervisor.
 fn bar(cpu: &CpuMoment, width: u16) -> Line<'static> {
     let parts = [
         (cpu.user, 'u', Color::Green),

@@ -103,7 +103,8 @@ fn the_help_fits() {
     assert!(view.press(KeyCode::Char('?')) && view.help);
 }
 
-/// Programs and what sockets lose have lines of their own; without interrupts and queues there are no heads over nothing.
+/// Programs and losses of sockets have separate lines. Without interrupts and queues, there are no heads of empty
+/// tables.
 #[test]
 fn programs_and_losses_have_lines() {
     use netcliff_core::watch::{LossMoment, ProgramMoment};
