@@ -1,7 +1,9 @@
-//! A device between interrupts and polling by its load: the hybrid scheme of Salah, El-Badawi and Khalid (2007) on a real kernel.
+//! Switches a device between interrupts and polling by its load: the hybrid scheme of Salah, El-Badawi and Khalid
+//! (2007) on a real kernel.
 //!
-//! [`Follower`] decides: counters and the time in, a switch out, no clock and no device. [`Forecast`] is what the engines expect of both
-//! parts, before anything is set. [`run`] follows devices with both. The settings themselves are `netcliff_host::tune::adapt`'s.
+//! [`Follower`] decides from counters and times; it has no clock and no device. [`Forecast`] is what the engines
+//! predict for both modes, before anything is set. [`run`] follows devices with both. `netcliff_host::tune::adapt`
+//! makes the settings.
 
 mod forecast;
 mod running;
@@ -13,41 +15,43 @@ use netcliff_core::Host;
 use netcliff_core::switching::{self, Averages, Part};
 use netcliff_host::tune::adapt::Counters;
 
-/// Weight of a new window in the averages: three windows forget 7/8 of what was before.
+/// Weight of a new window in the averages. After three windows, earlier ones have a weight of 1/8.
 const WEIGHT: f64 = 0.5;
-/// Counters of 32 bits start again here.
+/// A counter of 32 bits wraps at this value.
 const WRAP_32: u64 = 1 << 32;
-/// Packets and bytes that a device with such counters cannot receive in a window: more is a driver that began to count anew.
+/// Largest number of packets (and of bytes, below) that a device with 32-bit counters receives in a window. A larger
+/// difference means that the driver reset its counters.
 const MOST_PACKETS: u64 = 1 << 28;
 const MOST_BYTES: u64 = 1 << 31;
 
 /// Rates at which to switch.
 #[derive(Debug, Clone)]
 pub struct Thresholds {
-    /// To polling above (pps); `None`: where interrupts saturate the host with frames as they are measured, eq. (13) by `costs`.
+    /// Switch to polling above this load (pps). `None`: the load at which interrupts saturate the host with frames of
+    /// the measured size, eq. (13), from `costs`.
     pub up_pps: Option<f64>,
-    /// Back below (pps); `None`: a tenth below the upper one.
+    /// Switch back to interrupts below this load (pps). `None`: a tenth below the upper threshold.
     pub down_pps: Option<f64>,
-    /// Costs of the host. Without them `up_pps` has to be given.
+    /// Costs of the host. Required if `up_pps` is `None`.
     pub costs: Option<Host>,
 }
 
 impl Thresholds {
-    /// The upper one for frames of this size with FCS (pps); infinite with neither a rate nor costs.
+    /// The upper threshold for this frame size with FCS (pps). Infinite without a rate and without costs.
     pub fn up_pps(&self, frame_bytes: f64) -> f64 {
         let saturation =
             |host: &Host| switching::saturation(packet_s(host, frame_bytes), host.interrupt_s + host.mask_s);
         self.up_pps.or_else(|| self.costs.as_ref().map(saturation)).unwrap_or(f64::INFINITY)
     }
 
-    /// The lower one (pps).
+    /// The lower threshold for this frame size with FCS (pps).
     pub fn down_pps(&self, frame_bytes: f64) -> f64 {
         let up_pps = self.up_pps(frame_bytes);
         self.down_pps.unwrap_or_else(|| switching::down_of(up_pps)).min(up_pps)
     }
 }
 
-/// CPU time of a packet apart from interrupts, its protocol work and its reader's (s).
+/// CPU time per packet without interrupts: protocol work and the reading program (s).
 fn packet_s(host: &Host, frame_bytes: f64) -> f64 {
     host.service_s(frame_bytes) + host.application_s.unwrap_or(0.0)
 }
@@ -66,23 +70,23 @@ pub struct Measured {
     pub down_pps: f64,
 }
 
-/// Follows the load of a device and decides which part is to run.
+/// Follows the load of a device and decides which mode to use.
 #[derive(Debug, Clone)]
 pub struct Follower {
     thresholds: Thresholds,
-    /// Least time between two switches (s).
+    /// Shortest time between two switches (s).
     hold_s: f64,
     averages: Averages,
     part: Part,
     /// Time of the last switch, or of the first reading (s).
     since_s: Option<f64>,
     last: Option<(f64, Counters)>,
-    /// Of all windows, by part: time (s), packets that came.
+    /// Time (s) and number of arrived packets of all windows, by mode.
     spent: [(f64, f64); 2],
 }
 
 impl Follower {
-    /// A device that begins with interrupts, and stays in a part for `hold_s` at least.
+    /// A device that starts with interrupts and stays in a mode for at least `hold_s`.
     pub fn new(thresholds: Thresholds, hold_s: f64) -> Self {
         let averages = Averages::new(WEIGHT);
         Self { thresholds, hold_s, averages, part: Part::Interrupt, since_s: None, last: None, spent: [(0.0, 0.0); 2] }
@@ -93,13 +97,14 @@ impl Follower {
         self.part
     }
 
-    /// Time (s) and packets of the windows that a part has run for.
+    /// Time (s) and packets of the windows in which a mode was used.
     pub fn spent(&self, part: Part) -> (f64, f64) {
         self.spent[part as usize]
     }
 
-    /// Takes the counters at a time (s, of a clock that does not go back). Returns what was measured, `None` without a window: at the first
-    /// reading, after counters began anew, and before any packet; and the part to switch to, from then on the one that runs.
+    /// Takes a reading of the counters at a time (s, of a monotonic clock). Returns the averages, and the mode to
+    /// switch to, which is then the current one. There are no averages (`None`) at the first reading, after a reset of
+    /// the counters, and before any packet.
     pub fn reading(&mut self, at_s: f64, now: Counters) -> (Option<Measured>, Option<Part>) {
         let since_s = *self.since_s.get_or_insert(at_s);
         let Some((last_s, last)) = self.last.filter(|(last_s, _)| at_s > *last_s) else {
@@ -124,7 +129,7 @@ impl Follower {
     }
 }
 
-/// What was counted between two readings; `None`: the driver began to count anew, as after a reset of the device.
+/// Increase between two readings. `None` if the driver reset its counters, for example after a reset of the device.
 fn grown(last: Counters, now: Counters) -> Option<Counters> {
     let of = |last: u64, now: u64, most: u64| match now.checked_sub(last) {
         Some(grown) => Some(grown),

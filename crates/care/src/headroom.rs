@@ -1,15 +1,18 @@
-//! [`headroom`]: the load of a [`Moment`] against the cliff of a `find`.
+//! [`headroom`]: compares the load of a [`Moment`] with the cliff of a `find`.
 //!
-//! A cliff is of one CPU: the packets/s past which it loses some. A CPU's distance to it is the largest of three shares: its packets/s over
-//! the cliff; its time in interrupts and softirqs over that time at the cliff; and its time that is not idle. The first is exact for packets
-//! like the calibrated ones; the second rises with packets that cost more (longer frames, a firewall, decryption), for which the calibrated
-//! cliff is too high; the third has the programs that read the packets. A thread cannot have more than one CPU: where the busiest thread of a
-//! program with sockets has more of one than its CPU is busy (it moves between CPUs), that is the share. /proc/stat counts most kernels'
-//! softirq time by ticks: over a second it is right to a few hundredths.
+//! A cliff applies to one CPU: the packets/s above which it loses some. A CPU's closeness to the cliff is the largest
+//! of three shares: its packets/s over the cliff; its time in interrupts and softirqs over that time at the cliff; and
+//! its time that is not idle. The first is exact for packets like the calibrated ones. The second rises for packets
+//! that cost more (longer frames, a firewall, decryption), for which the calibrated cliff is too high. The third
+//! includes the programs that read the packets. A thread cannot use more than one CPU. If the busiest thread of a
+//! program with sockets uses more of one than its CPU is busy (because it moves between CPUs), that is the share. Most
+//! kernels' /proc/stat counts softirq time by ticks: over a second it is accurate to a few hundredths.
 //!
-//! A link, a token bucket and a cgroup's CPU quota bound a host as well: each has a share of its own, and the host's is the largest of all.
+//! A link, a token bucket and a cgroup's CPU quota limit a host as well. Each has its own share, and the host's share
+//! is the largest of all.
 //!
-//! The first two are of other packets than the present ones, and a cliff is where losses begin: while nothing is lost they say at most 1.
+//! The first two shares assume the calibrated packets, and a cliff is where losses begin. While nothing is lost, they
+//! are at most 1.
 
 use std::sync::PoisonError;
 
@@ -20,28 +23,28 @@ use netcliff_model::ModelEngine;
 
 use netcliff_lab::costs::{Found, unfit, unusual};
 
-/// CPUs whose latency is computed, the most loaded ones: a chain takes milliseconds.
+/// Largest number of CPUs whose latency is predicted (the most loaded ones): computing a chain takes milliseconds.
 const MOST_PREDICTED: usize = 8;
-/// Relative step of the loads that latencies are computed for and kept: a scrape a few seconds later finds most of them.
+/// Relative step of the loads whose latencies are computed and stored. A scrape a few seconds later finds most of them.
 const STEP: f64 = 0.01;
-/// Loads that are kept.
+/// Largest number of stored loads.
 const MOST_KNOWN: usize = 1024;
-/// Age from which a calibration is said to be old (s): 30 days.
+/// A calibration of at least this age is reported as old (s): 30 days.
 const OLD_S: f64 = 30.0 * 86_400.0;
-/// Difference of shares within which CPUs are alike, by the granularity of the kernel's ticks.
+/// CPUs whose shares differ by at most this count as equally loaded, because of the granularity of the kernel's ticks.
 const ALIKE: f64 = 0.05;
 
 /// Engines in the order of trust.
 const ENGINES: [EngineKind; 3] = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
 
-/// The cliff that loads are held against, and who answered for it.
+/// The cliff that loads are compared with, and the engine that determined it. `None` if the finding has none.
 pub fn cliff(found: &Found) -> Option<(EngineKind, Figure)> {
     let cliff = &found.finding.cliff_pps;
     let of = |engine: EngineKind| Some((engine, *cliff.get(engine).filter(|cliff| cliff.value > 0.0)?));
     ENGINES.into_iter().find_map(of)
 }
 
-/// Share of the CPU that interrupts, polls and protocol take at the cliff.
+/// Share of the CPU that interrupts, polls and protocol work use at the cliff.
 fn softirq_at_cliff(found: &Found) -> Option<f64> {
     let shares = ENGINES.into_iter().find_map(|engine| found.finding.cpu_at_cliff.get(engine))?;
     let CpuShares { interrupt, poll, protocol, .. } = shares;
@@ -49,7 +52,7 @@ fn softirq_at_cliff(found: &Found) -> Option<f64> {
     (protocol.is_some() && sum > 0.0).then_some(sum)
 }
 
-/// This machine now, against which a calibration's origin is checked.
+/// This machine now, for checking whether a calibration applies to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Here<'a> {
     /// Seconds since the epoch.
@@ -60,10 +63,10 @@ pub struct Here<'a> {
     pub cpu: &'a str,
 }
 
-/// How near a host was to its cliff in a moment.
+/// Compares a moment of a host with its cliff.
 ///
 /// # Errors
-/// The finding has no cliff, or no CPU was counted: a sentence.
+/// A sentence: the finding has no cliff, or no CPU was counted.
 pub fn headroom(moment: &Moment, found: &Found, here: Here<'_>) -> Result<Headroom, String> {
     let Some((engine, cliff_pps)) = cliff(found) else {
         return Err(format!("{} found no cliff: repeat `netcliff find`", found.name));
@@ -138,13 +141,15 @@ pub fn headroom(moment: &Moment, found: &Found, here: Here<'_>) -> Result<Headro
     })
 }
 
-/// Share of one CPU that the busiest thread of a program with sockets had, which ran on this CPU last; 0 if there is none.
+/// Share of one CPU that the busiest thread used, among programs with sockets that last ran on this CPU. 0 without such
+/// a program.
 fn busiest_thread(moment: &Moment, cpu: u32) -> f64 {
     let serving = moment.programs_of(cpu).filter(|program| program.serves());
     serving.map(|program| program.busiest_thread).fold(0.0, f64::max)
 }
 
-/// The CPU with the largest share; of several that are alike one whose first program has sockets in this network namespace.
+/// The CPU with the largest share. Among equally loaded CPUs, one whose first program has sockets in this network
+/// namespace.
 fn nearest<'a>(cpus: &'a [CpuHeadroom], moment: &Moment) -> Option<&'a CpuHeadroom> {
     let largest = cpus.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
     let serves = |cpu: u32| moment.programs_of(cpu).next().is_some_and(ProgramMoment::serves);
@@ -152,8 +157,8 @@ fn nearest<'a>(cpus: &'a [CpuHeadroom], moment: &Moment) -> Option<&'a CpuHeadro
     Some(alike.max_by(|a, b| a.share.total_cmp(&b.share)).unwrap_or(largest))
 }
 
-/// The CPU that took the interrupt of a queue, by the number at the end of its name (`eth0-rx-3`, `virtio0-input.3`); None where no name
-/// or several fit.
+/// The CPU that handled the interrupt of a queue, by the number at the end of the interrupt's name (`eth0-rx-3`,
+/// `virtio0-input.3`). `None` if no name fits, or several do.
 fn taker(moment: &Moment, interface: &str, queue: u32) -> Option<u32> {
     let sends = |name: &str| name.contains("output") || name.contains("tx") && !name.to_lowercase().contains("txrx");
     let ends_with = |name: &str| {
@@ -168,7 +173,7 @@ fn taker(moment: &Moment, interface: &str, queue: u32) -> Option<u32> {
     if fit.next().is_some() { None } else { one.cpu }
 }
 
-/// Latencies by the model of the most loaded CPUs.
+/// Predicts the latency on the most loaded CPUs, by the model.
 fn predict(cpus: &mut [CpuHeadroom], found: &Found) {
     let finding = &found.finding;
     let host = finding.searched_host.as_ref().unwrap_or(&found.calibration.host);
@@ -193,7 +198,7 @@ fn latency(point: &Point) -> Option<Latency> {
     engine.evaluate(point).ok()?.latency_s
 }
 
-/// Time since the calibration began (s), negative if it lies in the future. `None`: given costs have no date.
+/// Time since the calibration (s), negative if it is in the future. `None` for given costs, which have no date.
 fn age_s(found: &Found, now_unix_s: f64) -> Option<f64> {
     let started_unix_s = found.finding.provenance.started_unix_s;
     (started_unix_s > 0.0).then_some(now_unix_s - started_unix_s)
@@ -202,7 +207,7 @@ fn age_s(found: &Found, now_unix_s: f64) -> Option<f64> {
 fn cautions(found: &Found, engine: EngineKind, here: Here<'_>) -> Vec<String> {
     let mut said = Vec::new();
     let finding = &found.finding;
-    // Costs that were given are of no machine: the engine says what speaks against them.
+    // Given costs belong to no machine. The engine names the reasons against them.
     let given = finding.host.cpu.is_empty();
     if !given && let Some(why) = unfit(finding, here.cpu).or_else(|| unusual(finding)) {
         said.push(format!("{} would not be chosen by itself: {why}.", found.name));

@@ -1,12 +1,12 @@
-//! How near this host is to its cliff now, where its limits are, and what tuning it changes.
+//! How near this host is to its cliff, where its limits are, and what tuning changes.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`adapt`] | a device between interrupts and polling by its load |
+//! | [`adapt`] | switches a device between interrupts and polling by its load |
 //! | [`mod@headroom`] | how near this host is to its calibrated cliff now |
 //! | [`limits`] | the roofline |
 //! | [`monitor`] | counters and headroom for a monitoring system |
-//! | [`tuning`] | what a tuning plan is expected to change, and the host measured with and without it in turns |
+//! | [`tuning`] | the predicted effects of a tuning plan, and measurements with and without it in turn |
 
 pub mod adapt;
 pub mod headroom;

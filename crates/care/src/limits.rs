@@ -14,11 +14,12 @@ pub use this_host::{Described, describe, measured_cliff};
 
 /// Frame sizes of RFC 2544, section 9.1, and a jumbo frame (bytes with FCS).
 pub const USUAL_SIZES_BYTES: [u32; 8] = [64, 128, 256, 512, 1024, 1280, 1518, 9018];
-/// Points of a curve for each tenfold of frame size.
+/// Number of points of a curve per factor of ten in frame size.
 const POINTS_A_DECADE: f64 = 40.0;
 
-/// The roofline at `sizes_bytes`: first without offloads, then with `offloads` if there are any. `interrupts`: where nobody measured how
-/// many frames share one, so that the system's own are the fewest.
+/// The roofline at `sizes_bytes`: first without offloads, then with `offloads` if there are any. `interrupts` is the
+/// number of frames per interrupt by the model, for systems in which it was not measured; the system's own number is
+/// then a minimum.
 pub fn roofline(
     system: &System,
     sizes_bytes: &[u32],
@@ -72,8 +73,9 @@ fn unknown(system: &System) -> Vec<String> {
     missing.into_iter().filter(|(absent, _)| *absent).map(|(_, what)| what.to_owned()).collect()
 }
 
-/// Each part's bound over the frame size (bit/s), smooth and without offloads, and the lowest with them; those of the CPU with the fewest
-/// frames an interrupt, and the lowest with `interrupts` too.
+/// The curves over frame size (bit/s): each part's bound, smooth and without offloads, and the lowest bound with
+/// offloads. The CPU's bound uses the smallest number of frames per interrupt. With `interrupts` there is a further
+/// lowest bound.
 pub fn curves(
     system: &System,
     sizes_bytes: &[u32],

@@ -1,4 +1,5 @@
-//! [`Monitor`]: what a monitoring system is told: counters of this moment, and the load since the reading before against the cliff.
+//! [`Monitor`]: values for a monitoring system: the counters now, and the load since the previous reading compared with
+//! the cliff.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -16,9 +17,9 @@ use crate::headroom::{Here, headroom};
 use netcliff_find::kernel_name;
 use netcliff_lab::costs::{self, Found};
 
-/// Shortest time that shares are of: below, ticks make them coarse.
+/// Shortest time that shares cover: over shorter times, the kernel's ticks are too coarse.
 const LEAST: Duration = Duration::from_secs(1);
-/// How often the store is asked for a newer calibration.
+/// Interval between searches of the store for a newer calibration.
 const CALIBRATION_AGE: Duration = Duration::from_secs(300);
 
 /// One reading.
@@ -26,36 +27,36 @@ const CALIBRATION_AGE: Duration = Duration::from_secs(300);
 pub struct Read {
     /// Counters of this moment.
     pub counters: Counters,
-    /// The last whole second or more; None: nothing to hold the first reading against.
+    /// The load over the last interval of at least a second. `None` before the second reading.
     pub moment: Option<Moment>,
-    /// The same against the cliff; None: no `find` of this machine is kept where it was looked for.
+    /// That load compared with the cliff. `None` if there is no calibration of this machine.
     pub headroom: Option<Headroom>,
 }
 
-/// Which cliff loads are held against.
+/// Selects the cliff that loads are compared with.
 #[derive(Debug, Clone, Default)]
 pub struct Calibration {
-    /// What `--host` names; `None`: this host's calibration.
+    /// Value of `--host`. `None`: this host's calibration.
     pub named: Option<String>,
     /// The store.
     pub store: Option<PathBuf>,
 }
 
 impl Calibration {
-    /// The cliff as it is now: another run may have been made or named since.
+    /// Reads the current cliff; a run may have been made or named since the last call.
     ///
     /// # Errors
-    /// There is none: a sentence.
+    /// A sentence that says why there is none.
     pub fn read(&self) -> Result<Found, String> {
         let store = || self.store.clone().ok_or_else(|| "no directory for a store is known".to_owned());
         costs::cliff_of(self.named.as_deref(), store)
     }
 }
 
-/// Reads this host for as long as it lives.
+/// Reads this host as long as it exists.
 pub struct Monitor {
     host: Inspection,
-    /// The interfaces that are read, by name; empty: the main ones.
+    /// Names of the interfaces to read. Empty: the main ones.
     interfaces: Vec<String>,
     calibration: Calibration,
     kernel: String,
@@ -73,10 +74,11 @@ struct State {
 }
 
 impl Monitor {
-    /// Of these interfaces (empty: the main ones) against a cliff that was read; `None`: there is none yet.
+    /// Monitors these interfaces (empty: the main ones). `found` is the cliff if it has been read; `None` if there is
+    /// none yet.
     ///
     /// # Errors
-    /// /proc/stat cannot be read or has another form.
+    /// /proc/stat cannot be read or has an unknown format.
     pub fn new(
         host: Inspection,
         interfaces: Vec<String>,
@@ -90,18 +92,18 @@ impl Monitor {
         Ok(Self { host, interfaces, calibration, kernel, cpu, state: Mutex::new(state) })
     }
 
-    /// Whether there is a cliff to hold loads against.
+    /// Whether there is a cliff to compare loads with.
     pub fn is_calibrated(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).found.is_some()
     }
 
-    /// A reading; the time is that of the caller (s since the epoch).
+    /// Makes a reading at `now_unix_s`, the caller's time (s since the Unix epoch).
     ///
     /// # Errors
-    /// /proc/stat cannot be read or has another form.
+    /// /proc/stat cannot be read or has an unknown format.
     pub fn read(&self, now_unix_s: f64) -> Result<Read, MeterError> {
         let ports = ports(&self.host, &self.interfaces);
-        // One reading at a time: the next one finds what this one computed.
+        // Make one reading at a time, so that the next one uses the results of this one.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = state.before.next(&ports)?;
         let counters = now.counters();
@@ -122,7 +124,7 @@ impl Monitor {
     }
 }
 
-/// Ports by name; those that are gone are left out.
+/// The ports with these names. Ports that are gone are omitted.
 fn ports<'a>(host: &'a Inspection, names: &[String]) -> Vec<&'a Port> {
     match names {
         [] => host.main_ports(),

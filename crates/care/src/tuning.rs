@@ -1,5 +1,5 @@
-//! A tuning plan before and after it is applied: its expected [`effects()`] from model and simulator with this host's
-//! costs, and [`rounds`], the host measured with and without it in turns.
+//! A tuning plan before and after it is applied: the [`effects()`] that model and simulator predict with this host's
+//! costs, and [`rounds`], which measures the host with and without the plan in turn.
 
 mod effects;
 mod measured;
@@ -60,7 +60,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Verdict on several figures whose intervals hold together: that of those decided, mixed if they disagree.
+    /// Verdict on several figures whose intervals hold jointly: that of the decided ones, or mixed if they disagree.
     pub fn of_all(trials: &[Trial]) -> Self {
         let any = |verdict| trials.iter().any(|trial| trial.verdict == verdict);
         match (any(Self::Better), any(Self::Worse)) {
@@ -72,11 +72,11 @@ impl Verdict {
     }
 }
 
-/// Measures in rounds of two, with and without the plan, the order changing from round to round so that what drifts
-/// cancels. `measure` sets the host up as requested and returns each figure of `yardsticks`, in their order.
+/// Measures in rounds, each with and without the plan. The order alternates from round to round, so that drift cancels
+/// out. `measure` sets up the host as requested and returns a value for each of `yardsticks`, in their order.
 ///
 /// # Errors
-/// The first of `measure`.
+/// The first error of `measure`.
 pub fn rounds<E>(
     rounds: usize,
     yardsticks: &[Yardstick],
@@ -100,7 +100,7 @@ pub fn rounds<E>(
 
 fn trial(of: Yardstick, without: Vec<f64>, with: Vec<f64>, confidence: f64) -> Trial {
     let differences: Vec<f64> = with.iter().zip(&without).map(|(with, without)| with - without).collect();
-    // Two rounds at least, so there is a mean.
+    // There are at least two rounds, so the mean exists.
     let difference = stats::mean_at(&differences, confidence).unwrap_or(Figure::exact(f64::NAN));
     let verdict = verdict(&difference, of.higher_is_better);
     Trial { of, without, with, difference, verdict }
@@ -117,10 +117,11 @@ fn verdict(difference: &Figure, higher_is_better: bool) -> Verdict {
     }
 }
 
-/// The figure in what a command printed: with a JSON pointer (`/latency/p99_s`) from its JSON, else the last number.
+/// Extracts the figure from the output of a command: with a JSON pointer (`/latency/p99_s`) from its JSON, otherwise
+/// the last number.
 ///
 /// # Errors
-/// A sentence that says what was looked for.
+/// A sentence that says what is missing.
 pub fn figure(output: &str, pointer: Option<&str>) -> Result<f64, String> {
     let found = match pointer {
         Some(pointer) => {
@@ -128,7 +129,7 @@ pub fn figure(output: &str, pointer: Option<&str>) -> Result<f64, String> {
             let whole = serde_json::from_str::<serde_json::Value>(output).ok();
             let json = whole.or_else(|| serde_json::from_str(line?).ok());
             json.as_ref().and_then(|json| json.pointer(pointer)).and_then(|value| {
-                // A sampled figure stands under `value`, a spread under `median`.
+                // A sampled figure has its value under `value`, a spread under `median`.
                 value.as_f64().or_else(|| value.get("value")?.as_f64()).or_else(|| value.get("median")?.as_f64())
             })
         }

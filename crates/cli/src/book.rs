@@ -41,7 +41,8 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     after.map(|rest| rest.split("\n```").next().unwrap_or_default()).collect()
 }
 
-/// The words of the first command of a line, as a shell has them: quotes are taken off, a comment, a pipe or what follows ends it.
+/// The words of the first command in a line, parsed as by a shell: without quotes, up to a comment, a pipe or the next
+/// command.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote, mut begun) = (Vec::new(), String::new(), None, false);
     for letter in line.chars() {

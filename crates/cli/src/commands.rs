@@ -1,4 +1,4 @@
-//! What each command does with its arguments.
+//! Runs each command with its arguments.
 
 pub mod advise;
 pub mod agent;
@@ -60,7 +60,7 @@ pub fn open_store_to_read(args: &StoreArgs) -> anyhow::Result<Store> {
     Ok(Store::open_to_read(&store_path(args)?)?)
 }
 
-/// Refuses `--name` if nothing is kept.
+/// Refuses `--name` if the command stores nothing.
 pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result<()> {
     match args.name.as_ref().filter(|_| !kept) {
         None => Ok(()),
@@ -82,8 +82,10 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     args.db.clone().map_or_else(default_store, Ok)
 }
 
-/// The host that `--host` names with the changes of `--set`; if none is named and people read it, reports the origin of the costs,
-/// unless they are a preset's: [`preset_caution`] is at the top of the page then.
+/// The host that `--host` names, with the changes of `--set`.
+///
+/// If no host is named and people read the output, it also reports the origin of the costs, unless they are a preset's:
+/// then [`preset_caution`] is at the top of the page.
 pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Costs> {
     let costs = origin_and_costs(name, set, store)?;
     if name.is_none() && for_people && !matches!(costs.origin, Origin::Preset(_)) {
@@ -92,7 +94,7 @@ pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: 
     Ok(costs)
 }
 
-/// Costs with their origin, which says of a run that it was disturbed.
+/// Costs with their origin. The origin of a disturbed run says so.
 pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
     let path = || store_path(store).map_err(|error| error.to_string());
     let mut costs = costs::named(name, path).map_err(output::usage)?;
@@ -119,7 +121,7 @@ fn warn_of_load() {
     }
 }
 
-/// What speaks against relying on a `find`, as its own page has it.
+/// The reasons against relying on a `find`, in the words of its own page. `None` if there are none.
 pub fn caution(found: &Found) -> Option<String> {
     // Costs that were given have nothing measured to doubt.
     if found.run.is_none() && found.finding.provenance.started_unix_s == 0.0 {
@@ -128,7 +130,8 @@ pub fn caution(found: &Found) -> Option<String> {
     report::sheet::caution(&found.finding, &found.name)
 }
 
-/// What stands on top of a page for people whose costs are a preset's because this machine has none; else nothing.
+/// A caution for the top of a page, if the costs are a preset's because this machine has none of its own; otherwise
+/// empty.
 pub fn preset_caution(name: Option<&str>, store: &StoreArgs) -> String {
     let path = || store_path(store).map_err(|error| error.to_string());
     match costs::named(name, path).map(|costs| costs.origin) {
@@ -153,7 +156,7 @@ fn default_store() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// The directory that holds the default store.
+/// The directory of the default store.
 pub fn data_dir() -> anyhow::Result<PathBuf> {
     let mut path = default_store()?;
     path.pop();
@@ -170,7 +173,7 @@ fn several(cpus: &[usize]) -> Vec<usize> {
     if cpus.len() > 1 { cpus.to_vec() } else { Vec::new() }
 }
 
-/// Without the host's root, namespaces need a user namespace; the page says how that limits the result.
+/// Without root on the host, network namespaces need a user namespace. The page reports how that limits the result.
 pub fn enter_user_namespace() -> Option<String> {
     match Permission::probe() {
         Permission::MayEnterUserNamespace => testbed::enter_user_namespace().err().map(|error| error.to_string()),
@@ -178,11 +181,12 @@ pub fn enter_user_namespace() -> Option<String> {
     }
 }
 
-/// Signals that follow the first within this time are of one stop: `timeout` signals its child and its group, a terminal
-/// the group again.
+/// Signals within this time after the first one belong to the same stop: `timeout` signals its child and then its
+/// group, and a terminal signals the group again.
 const SAME_STOP: Duration = Duration::from_millis(500);
 
-/// From here on something is measured, and nobody waits for a reader. Set by the first Ctrl-C, Ctrl-\, SIGTERM or SIGHUP; another one after [`SAME_STOP`] ends the process.
+/// Called when a measurement begins: from now on, nothing waits for a reader. The first Ctrl-C, Ctrl-\, SIGTERM or
+/// SIGHUP sets the returned flag. Another one after [`SAME_STOP`] ends the process.
 pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     output::begin_measuring()?;
     let stop = Arc::<AtomicBool>::default();
@@ -199,7 +203,7 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
                 output::say("netcliff: stopping; what was measured is kept (once more to leave at once)");
             }
             Some(first) if first.elapsed() < SAME_STOP => {}
-            // Second signal: leave at once; the journal lets the next start clean up.
+            // After the second signal, exit at once. The next start undoes changes by the journal.
             Some(_) => std::process::exit(1),
         }
     })
@@ -221,7 +225,8 @@ pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     })
 }
 
-/// Like [`refuse_unwritable`], for several files. Refuses two paths to one file, since only the last output would remain.
+/// Like [`refuse_unwritable`], for several files. Also refuses two paths to one file, because only the last output
+/// would remain.
 pub fn refuse_unwritable_files<'a>(paths: impl IntoIterator<Item = Option<&'a Path>>) -> anyhow::Result<()> {
     let mut files: Vec<PathBuf> = Vec::new();
     for path in paths.into_iter().flatten() {
@@ -279,7 +284,7 @@ impl Meter {
 }
 
 pub mod guest {
-    //! What this program does as the only one of a guest: it serves the program that booted it, and powers off.
+    //! This program as the only one of a guest: it serves the program that booted the guest, and powers off.
 
     use std::process::ExitCode;
 
@@ -290,9 +295,9 @@ pub mod guest {
     use crate::args::{Cli, Command};
     use crate::output;
 
-    /// A guest that is emulated is silent for seconds where its CPU is busy.
+    /// An emulated guest may be silent for seconds if its CPU is busy.
     const AGENT: [&str; 6] = ["netcliff", "agent", "--stdio", "--silence=30s", "--longest=86400s", "--clients=1"];
-    /// At any address: the guest has no IPv6, by which an agent takes data where no address is given.
+    /// Listen on any address: without an address an agent listens on IPv6, which the guest does not have.
     const DATA_AT: &str = "--data-at=0.0.0.0";
 
     /// Serves one client; does not return.
@@ -337,7 +342,7 @@ pub mod headroom {
     use crate::args::{HeadroomArgs, StoreArgs};
     use crate::output;
 
-    /// Counts for a while and holds it against the calibrated cliff.
+    /// Counts for a while and compares the load with the calibrated cliff.
     pub fn run(args: &HeadroomArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         super::refuse_name(store, false, "headroom keeps nothing")?;
         let path = store_path(store)?;
@@ -383,7 +388,8 @@ pub mod headroom {
 }
 
 pub mod live {
-    //! Lines while a measurement runs (`-i`), made by a thread of their own, so that neither words nor a reader delay the measurement.
+    //! Lines while a measurement runs (`-i`). A separate thread makes them, so that neither formatting nor a slow
+    //! reader delays the measurement.
 
     use std::sync::mpsc;
     use std::thread::{self, JoinHandle};
@@ -399,8 +405,10 @@ pub mod live {
     }
 
     impl Lines {
-        /// The sender for reports, and the thread, which makes lines of them by `text`. They go to stdout as iperf3's do, to stderr if
-        /// stdout is one JSON object; what their reader does not take is dropped and counted.
+        /// The sender for reports, and the thread that turns them into lines by `text`.
+        ///
+        /// Lines go to stdout, like iperf3's, or to stderr if stdout is one JSON object. Lines that their reader does
+        /// not take are dropped and counted.
         pub fn start<T: Send + 'static>(
             json: bool,
             mut text: impl FnMut(&T) -> String + Send + 'static,

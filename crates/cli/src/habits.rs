@@ -1,4 +1,4 @@
-//! Options as users of other tools write them: which word is meant, and what it is called here.
+//! Options of other tools: recognizes a word and names the equivalent option of netcliff.
 
 use std::ffi::OsString;
 
@@ -102,7 +102,7 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["rr"], &["--connect", "-C"], "--crr: a connection for each request"),
 ];
 
-/// Commands that take no bare word, and what is written for the one that users of other tools give.
+/// Commands that accept no bare word, with the option for the word that users of other tools write there.
 const WORDS: &[(&str, &str)] = &[
     ("drops", "--filter, in quotes, such as --filter 'udp port 53'"),
     ("find", "--if NAME for an interface of this host"),
@@ -114,8 +114,8 @@ const WORDS: &[(&str, &str)] = &[
     ("serve", "--listen ADDRESS:PORT"),
 ];
 
-/// The words of a command line with `--csv NAME.csv` joined to `--csv=NAME.csv`: `--csv` alone prints, and any other word after it stays what it is
-/// (`run --csv fig-7a` has an experiment there).
+/// The words of a command line with `--csv NAME.csv` joined to `--csv=NAME.csv`. `--csv` alone prints to stdout; any
+/// other word after it is a separate argument (in `run --csv fig-7a` it is the experiment).
 pub fn joined(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     for word in words {
@@ -131,7 +131,8 @@ pub fn joined(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// Removes commands that the help does not list from those that a message proposes for a wrong one; the most similar comes first.
+/// Removes commands that the help does not list from the proposals for a wrong command. The most similar proposal comes
+/// first.
 pub fn without_hidden(mut error: clap::Error) -> clap::Error {
     let proposed = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::String(one)) => vec![one],
@@ -158,8 +159,8 @@ pub fn csv_to(file: &str) -> String {
     format!("--csv alone prints to stdout; for a file write --csv={file}")
 }
 
-/// What an option is called here, for a command line that was refused for it; `None` for one of no other tool. The word that is not UTF-8,
-/// where one is.
+/// The equivalent option, for a command line that was refused because of another tool's option. `None` if no such
+/// option is in it. For invalid UTF-8, names the word.
 pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
     if error.kind() == ErrorKind::InvalidUtf8
         && let Some(word) = words.iter().find(|word| word.to_str().is_none())
@@ -216,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Each habit works, or its refusal has the name of the option here.
+    /// Each option of another tool works, or its refusal names the equivalent option.
     #[test]
     fn options_of_other_tools_work_or_are_named() {
         for works in [

@@ -5,7 +5,7 @@
 //!
 //! A library, so that fuzz targets and tests reach the reading of command lines ([`points_of`]); the program is [`run`].
 
-// The comments of arguments are their help texts: [,X] is what may be left out, not a link.
+// The comments of arguments are their help texts, in which [,X] marks an optional part and is not a link.
 #[allow(rustdoc::broken_intra_doc_links)]
 mod args;
 #[cfg(test)]
@@ -28,7 +28,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Cli, Command};
 
-/// Does what the command line of this process says.
+/// Runs the command line of this process.
 pub fn run() -> ExitCode {
     let words = habits::joined(std::env::args_os());
     let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
@@ -50,7 +50,8 @@ pub fn run() -> ExitCode {
     code
 }
 
-/// What NETCLIFF_LOG asks for: a level, or targets with levels (`debug`, `netcliff_lab=trace`). Errors alone without it.
+/// The levels in NETCLIFF_LOG: a level, or targets with levels (`debug`, `netcliff_lab=trace`). Without the variable,
+/// only errors.
 fn logged() -> Targets {
     let wanted = std::env::var("NETCLIFF_LOG").unwrap_or_default();
     let errors = || Targets::new().with_default(LevelFilter::ERROR);
@@ -98,7 +99,7 @@ fn done(cli: &Cli) -> anyhow::Result<ExitCode> {
 /// The message that the user would get: it is no command line, or its values are invalid.
 pub fn points_of<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<Vec<Point>, String> {
     let mut cli = Cli::try_parse_from(words).map_err(|error| error.render().to_string())?;
-    // A file holds no folder: the answer depends on the words alone, not on what this machine measured last.
+    // An unusable path of the store: the answer depends only on the words, not on earlier measurements of this machine.
     cli.store.db = Some("/dev/null/none".into());
     let compute = match &cli.command {
         Command::Predict(args) => &args.compute,

@@ -1,7 +1,8 @@
-//! `--live`: one JSON object a line as things happen, for programs that draw or watch.
+//! `--live`: prints one JSON object per line as events occur, for other programs.
 //!
-//! Lines go to stdout, or to stderr where stdout is the one object of --json, by [`crate::outlet`]: a reader that is slow, stops or is gone
-//! changes nothing of the measurement. Lines that find no room are dropped, and a line says how many. The result is the last line.
+//! Lines go to stdout, or to stderr if stdout contains the single object of --json. They pass through
+//! [`crate::outlet`], so that a reader that is slow, stopped or gone does not affect the measurement. Lines that find
+//! no room are dropped, and a line gives their number. The result is the last line.
 
 use std::process::ExitCode;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -25,7 +26,7 @@ struct Live {
     result: Mutex<Option<Value>>,
 }
 
-/// Starts the lines of a command, if `asked`; `to_stderr` where stdout holds something else.
+/// Starts the lines of a command if `asked`. `to_stderr`: stdout contains something else.
 pub fn start(asked: bool, to_stderr: bool, command: &str) -> anyhow::Result<()> {
     if !asked {
         return Ok(());
@@ -70,7 +71,7 @@ pub fn end(outcome: &anyhow::Result<ExitCode>) {
             ("error", json!({"message": output::sentence_of(error), "usage": error.is::<output::Usage>()}))
         }
         (Ok(_), Some(result)) => ("result", result),
-        // Lines that had no end, such as those of `watch`.
+        // A command whose lines have no end, such as `watch`.
         (Ok(_), None) => return output::settle(),
     };
     let written = output::last_line(live.to_stderr, live.line(event, fields), |lines| live.dropped(lines));

@@ -1,7 +1,8 @@
-//! The way out to a stream while something is measured or changed: [`Outlet`] queues text, and a thread of its own writes it.
+//! Output while something is measured or changed: [`Outlet`] queues text, and its own thread writes it.
 //!
-//! A reader that is slow, stops (a paused pager, Ctrl-S) or is gone delays nobody who holds a testbed, a device or the journal: lines that
-//! come while [`QUEUED`] wait are dropped and counted, messages wait [`SAY`] once, and a result is waited for when the host is set back.
+//! A reader that is slow, stopped (a paused pager, Ctrl-S) or gone delays nothing that uses a testbed, a device or the
+//! journal. Lines that come while [`QUEUED`] lines wait are dropped and counted. A message waits for [`SAY`] once. A
+//! result waits for its reader after the host is restored.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -13,15 +14,16 @@ use std::time::{Duration, Instant};
 pub const QUEUED: usize = 512;
 /// Drawings that wait: of one bar, its removal and the message between.
 const DRAWN: usize = 8;
-/// How long a reader of lines may take nothing in the end before the rest is given up. The measurement is over by then.
+/// Time for which a reader of lines may read nothing at the end before the remaining lines are given up. The
+/// measurement is over by then.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the last messages may take after a signal.
+/// Time allowed for the last messages after a signal.
 const LEAVING: Duration = Duration::from_millis(500);
-/// How long a message waits for a reader that has not stopped before.
+/// Time for which a message waits for a reader that has not stopped before.
 const SAY: Duration = Duration::from_millis(200);
-/// How often a wait looks whether a signal came.
+/// Interval at which a wait checks for a signal.
 const LOOK: Duration = Duration::from_millis(20);
-/// Bytes of one write: what is taken of a long text shows that its reader reads.
+/// Bytes of one write. Progress within a long text shows that its reader reads.
 const PIECE: usize = 4096;
 
 /// The queue of a stream and its thread.
@@ -33,7 +35,7 @@ pub struct Outlet {
 struct Shared {
     state: Mutex<State>,
     moved: Condvar,
-    /// Whether a signal asked this process to end.
+    /// Returns whether a signal requested this process to end.
     ends: fn() -> bool,
 }
 
@@ -42,7 +44,7 @@ struct State {
     queue: VecDeque<String>,
     /// The thread writes: what was taken from the queue may wait for its reader.
     writes: bool,
-    /// Lines that found the queue full since the last that did not.
+    /// Number of lines that found the queue full since the last line that did not.
     dropped: u64,
     /// Pieces written.
     pieces: u64,
@@ -72,7 +74,7 @@ impl Outlet {
         Ok(Self { shared })
     }
 
-    /// A line of a run: it does not wait. `dropped` words the line that says how many are missing before it.
+    /// Queues a line of a run without waiting. `dropped` makes the line that says how many lines are missing before it.
     pub fn offer(&self, text: String, dropped: impl FnOnce(u64) -> String) {
         let mut state = self.shared.held();
         state.has_lines = true;
@@ -91,7 +93,7 @@ impl Outlet {
         self.shared.moved.notify_all();
     }
 
-    /// What replaces itself, as a bar does: left out where others wait.
+    /// Queues text that replaces itself, such as a progress bar. Omitted if other text waits.
     pub fn draw(&self, text: String) {
         let mut state = self.shared.held();
         if state.queue.len() < DRAWN && state.failed.is_none() {
@@ -112,8 +114,8 @@ impl Outlet {
         }
     }
 
-    /// A result: written when this returns. `dropped` as in [`Outlet::offer`]. It waits as long as its reader takes, but not for one of
-    /// lines that has stopped, nor after a signal.
+    /// Writes a result before it returns. `dropped` as in [`Outlet::offer`]. It waits for its reader, but not for a
+    /// reader of lines that has stopped, and not after a signal.
     ///
     /// # Errors
     /// The reader is gone (`BrokenPipe`) or has stopped (`TimedOut`); the disk is full.
@@ -138,7 +140,7 @@ impl Outlet {
         if state.is_empty() {
             return Ok(());
         }
-        // What is left is not written later, between other lines.
+        // Do not write the rest later, between other lines.
         state.queue.clear();
         let why = format!("its reader has stopped: it took nothing for {:?}", patience(&state));
         Err(io::Error::new(ErrorKind::TimedOut, why))
@@ -180,7 +182,7 @@ impl Shared {
         state
     }
 
-    /// Writes what comes; after a failure it lets go of it.
+    /// Writes queued text. After a failure, discards it.
     fn write(&self, mut out: impl Write) {
         loop {
             let mut state = self.held();
@@ -239,7 +241,7 @@ mod tests {
         (0..100).for_each(|_| outlet.say("message\n".to_owned(), note));
         outlet.draw("bar\n".to_owned());
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-        // Once it reads again it learns how many lines it has lost.
+        // When the reader reads again, it gets the number of lost lines.
         let reads = thread::spawn(move || {
             let mut text = Vec::new();
             while !text.ends_with(b"page\n") {
@@ -253,7 +255,7 @@ mod tests {
         let text = reads.join().expect("no panic");
         let lines = text.lines().filter(|line| line.starts_with("line")).count();
         let missing: usize = text.lines().filter_map(|line| line.strip_suffix(" missing")?.parse::<usize>().ok()).sum();
-        // Messages that found no room count, too.
+        // Messages that found no room also count.
         assert!(lines < QUEUED + 2 && lines + missing >= 4 * QUEUED, "{lines} lines, {missing} missing");
     }
 
@@ -272,7 +274,7 @@ mod tests {
         assert_eq!(told.kind(), ErrorKind::TimedOut);
         assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
         drop(reader);
-        // A reader that is gone is an error of its own.
+        // A reader that is gone causes a separate error.
         let told = outlet.put("page\n".to_owned(), note).map_err(|error| error.kind());
         assert!(matches!(told, Err(ErrorKind::BrokenPipe)), "{told:?}");
     }

@@ -51,10 +51,10 @@ struct Outlets {
     err: Outlet,
 }
 
-/// From now on nobody waits for a reader while the host is held. It starts threads.
+/// From now on, nothing waits for a reader while the host is in use. Starts the output threads.
 ///
 /// # Errors
-/// The system has no threads for it.
+/// The system cannot start the threads.
 pub fn begin_measuring() -> anyhow::Result<()> {
     if OUTLETS.get().is_none() {
         let start = || {
@@ -68,12 +68,12 @@ pub fn begin_measuring() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// From now on a reader that has stopped is not waited for: a signal asks this process to end.
+/// From now on, nothing waits for a stopped reader, because a signal requested this process to end.
 pub fn end() {
     ENDS.store(true, Ordering::Relaxed);
 }
 
-/// Whether a signal asked this process to end.
+/// Whether a signal requested this process to end.
 pub fn ends() -> bool {
     ENDS.load(Ordering::Relaxed)
 }
@@ -86,8 +86,8 @@ pub fn settle() {
     }
 }
 
-/// Writes data to stdout: CSV, names, scripts. Characters that would steer a terminal become U+FFFD. A reader that has gone away ends the
-/// program quietly.
+/// Writes data to stdout: CSV, names, scripts. Characters that would control a terminal become U+FFFD. If the reader
+/// has gone away, the program ends without a message.
 pub fn data(text: &str) -> anyhow::Result<()> {
     put(format::printable(text))
 }
@@ -115,7 +115,7 @@ pub fn clear() -> anyhow::Result<()> {
 fn put(text: String) -> anyhow::Result<()> {
     let written = match OUTLETS.get() {
         Some(outlets) => {
-            // What was said before stands before it.
+            // Earlier messages are written first.
             outlets.err.settle();
             outlets.out.put(text.clone(), missing)
         }
@@ -135,8 +135,8 @@ fn put(text: String) -> anyhow::Result<()> {
     }
 }
 
-/// A line of a run under way, which does not wait for its reader: to stdout, or to stderr where that is one JSON object. Lines that are
-/// dropped are counted, and a line by `dropped` says how many.
+/// Prints a line of a run in progress without waiting for its reader: to stdout, or to stderr if stdout is a single
+/// JSON object. Dropped lines are counted; `dropped` makes the line that gives their number.
 pub fn line(to_stderr: bool, text: String, dropped: impl FnOnce(u64) -> String) {
     match OUTLETS.get() {
         Some(Outlets { out, err }) => (if to_stderr { err } else { out }).offer(text, dropped),
@@ -194,7 +194,8 @@ pub fn sentences(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// From now on `listener` receives each message of [`say`] as well, without the program's name in front. The first call counts.
+/// From now on, `listener` also receives each message of [`say`], without the program's name. Only the first call has
+/// an effect.
 pub fn listen(listener: fn(&str)) {
     let _ = LISTENER.set(listener);
 }
@@ -243,7 +244,7 @@ pub fn has_bars() -> bool {
     std::io::stderr().is_terminal() && !is_dumb()
 }
 
-/// A progress bar of a terminal: what it draws goes the way of messages, and is left out while those wait.
+/// A progress bar on a terminal. It is drawn through the queue of messages, and omitted while messages wait.
 pub fn bar(length: u64) -> ProgressBar {
     if !has_bars() {
         return ProgressBar::hidden();
@@ -310,7 +311,7 @@ impl TermLike for Drawing {
     }
 }
 
-/// Columns of the terminal that a stream goes to; None: it goes elsewhere.
+/// Width of the terminal that a stream goes to. `None` if it does not go to a terminal.
 pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
     /// Columns of a terminal that does not report them, and of pages.
     const USUAL: usize = 80;
@@ -340,8 +341,8 @@ pub fn sentence_of(error: &anyhow::Error) -> String {
     text
 }
 
-/// Ends the program for a command line that is refused, or that requests help. What is wider than the terminal is wrapped.
-/// `hint`: what the refused option is called here.
+/// Ends the program after a refused command line or a request for help. Wraps lines that are wider than the terminal.
+/// `hint`: the name of the refused option in this program.
 pub fn refuse(error: &clap::Error, hint: Option<&str>) -> ! {
     if let Some(hint) = hint {
         say(format!("netcliff: {hint}"));
@@ -394,7 +395,8 @@ pub fn write_as(path: &Path, text: &str, form: Form) -> std::io::Result<()> {
     files::write(path, format::printable(text).as_bytes(), form, &ends)
 }
 
-/// Writes a new file in the temporary directory, readable by this user only: under a name that cannot have been taken or linked before.
+/// Writes a new file in the temporary directory, readable only by this user. Nobody else can have taken or linked its
+/// name before.
 pub fn write_temporary(stem: &str, ending: &str, text: &str) -> std::io::Result<PathBuf> {
     use std::hash::{BuildHasher, Hasher};
     let number = std::hash::RandomState::new().build_hasher().finish();
@@ -424,7 +426,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write_as(path, text, Form::default()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a file that the user named, and says what was written where.
+/// Writes a file that the user named, and prints what was written where.
 pub fn write_told(what: &str, path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, text)?;
     say(format!("netcliff: {what} written to {}", path.display()));

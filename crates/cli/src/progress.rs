@@ -1,4 +1,4 @@
-//! Progress on stderr: of `find`, with the records it keeps on the way, and of `run`.
+//! Progress on stderr: of `find`, which also stores records during the run, and of `run`.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub struct Progress<'a> {
     bar: ProgressBar,
     terminal: bool,
     stage: String,
-    /// When the time left is said, where no bar is drawn.
+    /// When the remaining time is printed, if no bar is drawn.
     due: Due,
     store: Option<(&'a Store, i64)>,
     /// Records so far.
@@ -101,7 +101,7 @@ pub struct Points {
     due: Due,
 }
 
-/// Work that takes no longer says nothing.
+/// Work that takes less time than this prints nothing.
 const SILENT: Duration = Duration::from_secs(2);
 /// Interval between progress lines if no bar can be drawn.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -118,7 +118,7 @@ impl Due {
         Self { next: Instant::now() + first, every: SAY_EVERY }
     }
 
-    /// Of work that waits for a stated time: the first line after [`SILENT`], the others half a minute apart.
+    /// For work that waits for a stated time: the first line after [`SILENT`], then one every half a minute.
     pub fn of_a_watch() -> Self {
         Self { every: Duration::from_secs(30), ..Self::after(SILENT) }
     }
@@ -135,7 +135,7 @@ impl Due {
 }
 
 impl Points {
-    /// Progress over `all` points, of which `had` are done already.
+    /// Progress over `all` points, `had` of which are already done.
     pub fn new(all: usize, had: usize) -> Self {
         let terminal = output::has_bars();
         let bar = output::bar(all as u64);
@@ -168,10 +168,10 @@ impl Points {
     }
 }
 
-/// The progress of predictions and simulations on stderr: what is done of what is expected, once it takes longer than a reader waits without a word.
+/// Progress of predictions and simulations on stderr: the work done of the expected amount, if it takes long.
 pub struct Progressing {
     what: &'static str,
-    /// A unit, and how many of what is counted make one.
+    /// The unit of the progress, and the number of counted items in one unit.
     unit: (&'static str, u64),
     expected: u64,
     done: u64,
@@ -232,7 +232,7 @@ pub struct ShownSimulation {
     progress: Mutex<Progressing>,
 }
 
-/// Packets between two looks at the progress: about a second.
+/// Number of packets between two updates of the progress: about a second.
 const AT_ONCE: u64 = 20_000_000;
 const MILLION: u64 = 1_000_000;
 
@@ -242,7 +242,7 @@ impl ShownSimulation {
         Self { progress: Mutex::new(Progressing::of("simulating", ("million packets", MILLION), packets)) }
     }
 
-    /// Of as many packets as a precision takes.
+    /// Progress of a simulation of at most `packets` packets, which ends at a precision.
     pub fn of_at_most(packets: u64) -> Self {
         Self { progress: Mutex::new(Progressing::of("simulating", ("million packets at most", MILLION), packets)) }
     }
@@ -271,7 +271,7 @@ pub struct Search {
     bar: ProgressBar,
     terminal: bool,
     prefix: String,
-    /// When the packets are said, where no bar is drawn.
+    /// When the number of packets is printed, if no bar is drawn.
     due: Due,
 }
 

@@ -20,7 +20,8 @@ pub fn ln(x: f64) -> f64 {
     if x.is_normal() && x > 0.0 { ln_of_normal(x) } else { libm::log(x) }
 }
 
-/// Natural logarithm of a normal positive number, without branches, so that loops over it vectorise (fdlibm's polynomial; error below 2 ulp).
+/// Natural logarithm of a normal positive number, without branches, so that loops over it can be vectorised (fdlibm's
+/// polynomial; error below 2 ulp).
 #[inline(always)]
 pub fn ln_of_normal(x: f64) -> f64 {
     const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;

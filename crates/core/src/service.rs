@@ -377,7 +377,7 @@ impl ServiceCheck {
         };
         self.agrees = predicted.map(|predicted| {
             let ((low, high), (from, to)) = (ends(predicted), ends(measured));
-            // Of a lower limit only the lower end is known.
+            // For a lower limit, only the lower end is known.
             high >= from && (self.lower_limit || low <= to)
         });
     }

@@ -528,7 +528,7 @@ impl Moment {
         }
         let thread = self.programs.iter().filter(|program| program.serves() && program.busiest_thread >= FULL);
         let thread = thread.max_by(|a, b| a.busiest_thread.total_cmp(&b.busiest_thread));
-        // Of several full CPUs, one that runs a program with sockets here says more.
+        // If several CPUs are full, one that runs a program with sockets explains more.
         let serves = |cpu: &&&CpuMoment| self.programs_of(cpu.cpu).next().is_some_and(ProgramMoment::serves);
         let full: Vec<&CpuMoment> = self.cpus.iter().filter(|cpu| cpu.busy() >= FULL).collect();
         match full.iter().find(serves).or(full.first()) {

@@ -1,22 +1,22 @@
-//! `advise`: which scheme, with which parameters, serves an objective best on a host under some load.
+//! `advise`: finds the scheme and parameters that serve an objective best on a host under a load.
 //!
-//! [`advise`] goes through these stages, each a module of its own:
+//! [`advise`] runs these stages, each in its own module:
 //!
 //! | module | does |
 //! | --- | --- |
-//! | `candidates` | the settings to look at, where the user names none |
-//! | `screen` | drops what the model puts further than a margin beyond a constraint or behind the best |
-//! | `samples` | replications of the others, all under the same seed: every candidate gets the same packets |
+//! | `candidates` | the default settings to compare |
+//! | `screen` | drops candidates that break a constraint or lag behind the best by more than a margin, by the model |
+//! | `samples` | simulates replications of the others with common seeds: each candidate gets the same packets |
 //! | `judge` | keeps or drops a candidate by the interval of each constrained figure |
 //! | [`kn`] | picks the best of those that keep the constraints, with a stated probability of being right |
-//! | `race` | runs the last three together |
-//! | `settings` | the commands that set each setting on a device, or why it offers none |
+//! | `race` | runs `samples`, `judge` and `kn` together |
+//! | `settings` | the commands that set each setting on a device, or why the device does not offer it |
 //! | `front` | the Pareto front of latency, loss and CPU left |
-//! | `overall` | what keeping one setting over several loads costs |
+//! | `overall` | the penalty of one setting for several loads |
 //!
-//! The error allowed, 1 - confidence, is shared between the constraints (one half, Bonferroni over candidates, constraints
-//! and looks) and the selection (the other half, over all simulated candidates). Without constraints all of it goes
-//! to the selection.
+//! The permitted error, 1 - confidence, is divided between the constraints (one half; Bonferroni over candidates,
+//! constraints and looks) and the selection (the other half, over all simulated candidates). Without constraints, the
+//! selection gets all of it.
 
 mod candidates;
 #[cfg(test)]
@@ -63,7 +63,7 @@ pub struct Question {
 /// Indifference zone: the smallest difference that matters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Indifference {
-    /// Share of the best figure; of one CPU if the figure is a share of it.
+    /// A share of the best figure. For a figure that is a share of a CPU: a share of one CPU.
     Share(f64),
     /// In the figure's unit.
     Absolute(f64),
@@ -73,7 +73,7 @@ pub enum Indifference {
 const LOSS_ALIKE: f64 = 1e-4;
 
 impl Indifference {
-    /// The zone in the goal's unit, if the best figure is `best`.
+    /// The zone in the goal's unit, for a best figure of `best`.
     fn at(self, goal: &Goal, best: f64) -> f64 {
         match self {
             Self::Absolute(zone) => zone,
@@ -91,13 +91,15 @@ pub struct Settings {
     pub confidence: f64,
     /// Indifference zone.
     pub indifference: Indifference,
-    /// Screening: how far beyond a bound or behind the best the model must put a candidate for it to be dropped (relative).
+    /// Screening drops a candidate that, by the model, is worse than a bound or the best by more than this margin
+    /// (relative).
     pub margin: f64,
-    /// Replications of each candidate before the selection, at least 2; those clearly worse after a quarter of them take no more.
+    /// Replications of each candidate before the selection, at least 2. Candidates that are clearly worse after a
+    /// quarter of them get no more.
     pub first_stage: u64,
     /// Arrivals in a replication.
     pub packets_each: u64,
-    /// Most arrivals over all candidates and replications.
+    /// Largest number of arrivals over all candidates and replications.
     pub packets_at_most: u64,
 }
 
@@ -118,7 +120,7 @@ impl Default for Settings {
 pub trait Observer {
     /// A stage begins.
     fn stage(&mut self, name: &str);
-    /// `simulated` arrivals are done, of `at_most` allowed.
+    /// Reports that `simulated` of at most `at_most` arrivals are simulated.
     fn packets(&mut self, simulated: u64, at_most: u64);
 }
 
@@ -128,18 +130,18 @@ pub enum AdviseError {
     /// There is nothing to choose from.
     #[error("no candidate: none of the schemes asked for is valid for this host")]
     NoCandidate,
-    /// Constraints that exclude each other, or that the load excludes.
+    /// Constraints that exclude each other, or that the load makes impossible.
     #[error("{0}")]
     Impossible(String),
     /// Neither model nor simulator supports any candidate.
     #[error("none of the {count} candidates can be answered, by the model or in simulation; the first because: {why}")]
     Unanswered {
-        /// Candidates.
+        /// Number of candidates.
         count: usize,
-        /// The first reason.
+        /// The reason for the first candidate.
         why: String,
     },
-    /// The packets allowed are too few for the first stage.
+    /// The permitted packets are too few for the first stage.
     #[error(
         "{given} packets do not reach for the first stage of {count} candidates, which takes {needed}: allow more, or ask for \
          shorter or fewer replications or fewer candidates"
@@ -149,7 +151,7 @@ pub enum AdviseError {
         given: u64,
         /// Packets needed.
         needed: u64,
-        /// Candidates left after the screening.
+        /// Number of candidates left after the screening.
         count: usize,
     },
     /// A point failed.
@@ -216,7 +218,8 @@ fn check(question: &Question) -> Result<(), AdviseError> {
     Ok(())
 }
 
-/// Indices of the candidates to simulate; those that the simulator does not support become unanswered, with its reason.
+/// Indices of the candidates to simulate. A candidate that the simulator does not support becomes unanswered, with the
+/// reason.
 fn simulated(
     question: &Question,
     candidates: &mut [Candidate],
@@ -293,7 +296,7 @@ fn finish(advice: &mut Advice) {
 mod tests;
 
 mod settings {
-    //! Candidates on a device: shell commands, or why it does not offer them.
+    //! Candidates on a device: shell commands, or why the device does not offer them.
 
     use netcliff_core::{Advice, Scheme};
     use netcliff_host::tune::plan::scheme::{Device, steps};
@@ -301,17 +304,17 @@ mod settings {
     /// Checks whether a device can be configured for a scheme.
     ///
     /// # Errors
-    /// Why not, a part of a sentence.
+    /// The reason why not, as a part of a sentence.
     pub fn offered(scheme: &Scheme, device: Device<'_>) -> Result<(), String> {
         steps(scheme, device).map(drop)
     }
 
-    /// Whether some driver can be configured for a scheme: what is advised where no device is named.
+    /// Whether some driver can be configured for a scheme. Used if the user names no device.
     pub fn offered_anywhere(scheme: &Scheme) -> bool {
         offered(scheme, Device::Any(Advice::PLACEHOLDER)).is_ok()
     }
 
-    /// Fills in the commands of every candidate, or why there are none.
+    /// Sets the commands of every candidate, or the reason why there are none.
     pub fn with_commands(advice: &mut Advice, device: Device<'_>) {
         advice.device = match device {
             Device::Port(_, port) => Some(port.nic.name.clone()),

@@ -1,9 +1,9 @@
-//! `netcliff compare`: what one run measured against another, point by point.
+//! `netcliff compare`: compares the measurements of two runs, point by point.
 //!
-//! `read` turns whatever netcliff wrote (a run of the store, or a file of its JSON) into a [`Measured`]: points, each with
-//! the figures its kind of run has (`kinds`). [`compare`] is pure: two of them in, a [`Comparison`] out: `rows` tests the
-//! figures that both have, `context` says what else differs. The statistics and why they are these:
-//! [`netcliff_stats::contrast`].
+//! `read` converts the output of netcliff (a run in the store, or a file of its JSON) into a [`Measured`]: points with
+//! figures, depending on the kind of run (`kinds`). [`compare`] is a pure function of two of them and returns a
+//! [`Comparison`]: `rows` tests the figures that both have, `context` lists other differences. For the statistics and
+//! the reasons for them, see [`netcliff_stats::contrast`].
 
 mod context;
 mod gate;
@@ -39,7 +39,7 @@ use rows::{correct, rows_of};
 /// Why two runs cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotComparable {
-    /// They measured different things.
+    /// The runs measured different things.
     #[error("{a} is of `{a_kind}` and {b} of `{b_kind}`: only runs of the same kind have figures in common")]
     Kinds {
         /// First run.
@@ -51,7 +51,7 @@ pub enum NotComparable {
         /// Its kind.
         b_kind: &'static str,
     },
-    /// Their rates mean different things.
+    /// The rates of the runs mean different things.
     #[error(
         "{a} has rates by the {a_clock}'s clock and {b} by the {b_clock}'s: repeat one of them with the other's --method"
     )]
@@ -65,7 +65,7 @@ pub enum NotComparable {
         /// Its clock.
         b_clock: String,
     },
-    /// No point of one is in the other.
+    /// The runs have no point in common.
     #[error("no point is in both: {a} has {a_points}, {b} has {b_points}")]
     NothingInCommon {
         /// First run.
@@ -127,10 +127,10 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
-/// The second run against the first.
+/// Compares the second run with the first.
 ///
 /// # Errors
-/// They have no figure in common.
+/// The runs have no figure in common.
 pub fn compare(a: &Measured, b: &Measured, fail_if_slower: Option<f64>) -> Result<Comparison, NotComparable> {
     check(a, b)?;
     let mut rows: Vec<Row> = a.points.iter().flat_map(|point| rows_of(point, b)).collect();
@@ -181,7 +181,7 @@ fn check(a: &Measured, b: &Measured) -> Result<(), NotComparable> {
     Ok(())
 }
 
-/// The first points by name.
+/// The names of the first points, for messages.
 fn few(run: &Measured) -> String {
     let names: Vec<&str> = run.points.iter().take(3).map(|point| point.name.as_str()).collect();
     match run.points.len() {

@@ -1,4 +1,4 @@
-//! The costs a command computes with: a preset's, a file's, or those that `find` calibrated on this machine.
+//! The costs that a command computes with: those of a preset, of a file, or as calibrated by `find` on this machine.
 
 mod choice;
 
@@ -19,55 +19,55 @@ use netcliff_find as find;
 
 pub use choice::{unfit, unusual};
 
-/// The preset where nothing was calibrated, with the year of its measurements.
+/// The preset that is used without a calibration, with the year of its measurements.
 const PRESET: (&str, u32) = ("pentium4-2530mhz", 2003);
-/// `--host` by this name is the newest `find` of this machine.
+/// Value of `--host` for the newest `find` of this machine.
 const LAST_FIND: &str = "last-find";
-/// `--host` by this name is the newest `learn` of this machine.
+/// Value of `--host` for the newest `learn` of this machine.
 const LAST_LEARN: &str = "last-learn";
-/// `--host` by a run of the store begins like this.
+/// Prefixes of `--host` for a run of the store.
 const FIND: &str = "find:";
 const LEARN: &str = "learn:";
-/// What sentences call a run of it.
+/// Name of such a run in messages.
 const LEARN_RUN: &str = "learn run";
-/// Loads, as shares of the cliff, from which packets an interrupt are taken.
+/// Loads at which packets per interrupt are read, as shares of the cliff.
 const NEAR_CLIFF: std::ops::RangeInclusive<f64> = 0.89..=1.11;
 
-/// Results of a `find`, in the store or a file, that describe its host; or costs that were given, with nothing measured.
+/// Results of a `find` in the store or a file that describe its host; or given costs, without measurements.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Its number in the store; `None` if it is a file's or a preset's.
+    /// Number of the run in the store. `None` if it is in a file, or a preset.
     pub run: Option<i64>,
-    /// What sentences call it: `find run 3`, `my.json`.
+    /// Name in messages, such as `find run 3` or `my.json`.
     pub name: String,
-    /// Why it is this one and not the newest; `None` if it is the newest, or the command names it.
+    /// Why this run was chosen and not the newest. `None` if it is the newest, or if the user named it.
     pub why: Option<String>,
     /// Its costs.
     pub calibration: Calibration,
-    /// Packets an interrupt that were measured near the cliff, lowest and highest.
+    /// Lowest and highest number of packets per interrupt, as measured near the cliff.
     pub packets_per_interrupt: Option<(f64, f64)>,
-    /// The host's own cliff as measured (pps).
+    /// The measured cliff of the host (pps). `None` if it was not measured.
     pub cliff_pps: Option<Figure>,
-    /// Frames of the measurements (bytes with FCS); None: they were of several sizes.
+    /// Frame size of the measurements (bytes with FCS). `None` if there were several.
     pub frame_bytes: Option<u32>,
-    /// The whole finding, with what speaks against relying on it.
+    /// The whole finding, including the reasons against relying on it.
     pub finding: Box<Finding>,
-    /// The model's latencies by step of the load, as `headroom` computes them.
+    /// The model's latencies by load step, as `headroom` computes them.
     pub latencies: Arc<Mutex<BTreeMap<i32, Option<Latency>>>>,
 }
 
 impl Found {
-    /// Of a run of the store; `None` if it has no calibration.
+    /// The results of a run in the store. `None` if it has no calibration.
     fn of_run(run: i64, finding: &Finding) -> Option<Self> {
         Some(Self { run: Some(run), ..Self::of(format!("find run {run}"), finding)? })
     }
 
-    /// Of what `learn` found, by this name; `None` if it has no costs.
+    /// The results of a `learn`. `None` if it has no costs.
     pub fn of_learned(run: Option<i64>, name: String, learned: &Learned) -> Option<Self> {
         Some(Self { run, ..Self::of(name, &learned.finding()?)? })
     }
 
-    /// Of a `find` or `learn` of a store; `None` if there is no such run, or it has no costs.
+    /// The results of a `find` or `learn` in a store. `None` if there is no such run, or it has no costs.
     fn of_stored(store: &Store, run: i64) -> Result<Option<Self>, StoreError> {
         if let Some(finding) = store.finding(run)? {
             return Ok(Self::of_run(run, &finding));
@@ -76,12 +76,12 @@ impl Found {
         Ok(learned.and_then(|learned| Self::of_learned(Some(run), format!("{LEARN_RUN} {run}"), &learned)))
     }
 
-    /// True: `learn` found it.
+    /// Whether `learn` measured the costs.
     pub fn is_learned(&self) -> bool {
         self.name.starts_with(LEARN_RUN)
     }
 
-    /// Of a finding by this name; `None` if it has no calibration.
+    /// The results of a finding, with this name in messages. `None` if it has no calibration.
     fn of(name: String, finding: &Finding) -> Option<Self> {
         let cliff_pps = finding.cliff_pps.wire;
         Some(Self {
@@ -100,7 +100,7 @@ impl Found {
         })
     }
 
-    /// A finding of 64-byte frames with nothing measured but its costs: for tests.
+    /// A finding of 64-byte frames that has only costs, for tests.
     ///
     /// # Panics
     /// `calibration` has no costs.
@@ -109,7 +109,7 @@ impl Found {
         Self::of_run(run, &finding).expect("it has costs")
     }
 
-    /// Given costs under NAPI as the kernel has it; the cliff is the model's.
+    /// Given costs with the kernel's NAPI scheme. The cliff is the model's.
     fn given(name: &str, host: Host) -> Result<Self, String> {
         let scheme = Scheme::Napi(Napi::default());
         let calibration = Calibration {
@@ -127,13 +127,14 @@ impl Found {
         Self::of(name.to_owned(), &finding).ok_or_else(|| "it has no costs".to_owned())
     }
 
-    /// Packets an interrupt at the cliff: the middle of what was measured near it; None: not measured.
+    /// Packets per interrupt at the cliff: the geometric mean of the lowest and highest value near it. `None` if not
+    /// measured.
     pub fn packets_per_interrupt(&self) -> Option<f64> {
         self.packets_per_interrupt.map(|(low, high)| (low * high).sqrt())
     }
 }
 
-/// A finding of 64-byte frames without figures but these costs.
+/// A finding of 64-byte frames that has only these costs.
 fn blank(calibration: Calibration, scheme: Scheme) -> Finding {
     let setup = Setup {
         scheme,
@@ -160,25 +161,26 @@ fn packets_per_interrupt(finding: &Finding, cliff_pps: f64) -> Option<(f64, f64)
     })
 }
 
-/// This host's calibration in a store: the run that `results calibrate` named, else the newest `find` of this machine that measured a cliff
-/// with standard settings and passed its own checks.
+/// This host's calibration in a store: the run named by `results calibrate`, otherwise the newest `find` of this
+/// machine that measured a cliff with standard settings and passed its own checks.
 ///
 /// # Errors
-/// Why there is none: a part of a sentence.
+/// The reason why there is none, as a part of a sentence.
 pub fn calibration(store: &Path) -> Result<Found, String> {
     choice::choose(store, &this_cpu())
 }
 
-/// The CPUs of this machine, as a finding names them.
+/// Name of this machine's CPUs, as in findings.
 pub fn this_cpu() -> String {
     find::cpu_name(&Inventory::of_this_host())
 }
 
-/// What `--host` names for a command that holds this host against a cliff: a run of the store, what `find --json` wrote, or a preset or
-/// TOML file of costs, whose cliff is the model's. Without a name this host's [`calibration`].
+/// The host that `--host` names, for a command that compares this host with a cliff: a run of the store, a file of
+/// `find --json`, or a preset or TOML file of costs, whose cliff is the model's. Without a name: this host's
+/// [`calibration`].
 ///
 /// # Errors
-/// There is no such host, or it was not calibrated: a sentence.
+/// A sentence: there is no such host, or this host was not calibrated.
 pub fn cliff_of(
     name: Option<&str>,
     store: impl FnOnce() -> Result<std::path::PathBuf, String>,
@@ -199,16 +201,16 @@ pub fn cliff_of(
     }
 }
 
-/// Whether a finding is of a machine with these CPUs, and not of a far host.
+/// Whether a finding is of a machine with these CPUs, measured there and not on a far host.
 pub fn is_of(finding: &Finding, cpu: &str) -> bool {
     finding.host.cpu == cpu && finding.host.at.is_none()
 }
 
-/// The run that a page about this host opens on: its [`calibration`], else the newest `find` of this machine that has costs, else that of
-/// another one; the second says whether it is of this machine.
+/// The run that a page about this host shows first: this host's [`calibration`], otherwise the newest `find` of this
+/// machine that has costs, otherwise that of another machine. The flag is true for a run of this machine.
 ///
 /// # Errors
-/// No run has costs: a part of a sentence.
+/// No run has costs; the reason as a part of a sentence.
 pub fn opening(store: &Path) -> Result<(Found, bool), String> {
     opening_of(store, &this_cpu())
 }
@@ -222,12 +224,12 @@ fn opening_of(store: &Path, cpu: &str) -> Result<(Found, bool), String> {
     Ok((found, here))
 }
 
-/// The newest `find` of this machine in a store that has costs, whatever its settings.
+/// The newest `find` of this machine in a store that has costs, with any settings.
 fn newest(store: &Path) -> Result<Found, String> {
     newest_of(store, Some(&this_cpu()))
 }
 
-/// The newest `find` with costs of a machine with these CPUs; of any machine without a name.
+/// The newest `find` with costs of a machine with these CPUs, or of any machine if `cpu` is `None`.
 fn newest_of(store: &Path, cpu: Option<&str>) -> Result<Found, String> {
     if !store.exists() {
         return Err("there is no store yet".to_owned());
@@ -283,7 +285,7 @@ fn run(store: &Path, number: &str) -> Result<Found, String> {
     found.ok_or_else(|| format!("run {id} has no costs"))
 }
 
-/// The number of a run that a name is: `find:3`, `learn:3`, or `3` where no file is called so.
+/// The run number in a name: `find:3`, `learn:3`, or `3` if no file has that name. `None` for other names.
 fn number_of(name: &str) -> Option<&str> {
     let is_number = || !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new(name).exists();
     name.strip_prefix(FIND).or_else(|| name.strip_prefix(LEARN)).or_else(|| is_number().then_some(name))
@@ -294,7 +296,7 @@ fn number_of(name: &str) -> Option<&str> {
 pub struct Costs {
     /// Its costs and sizes.
     pub host: Host,
-    /// Where they are from.
+    /// The source of the costs.
     pub origin: Origin,
 }
 
@@ -304,19 +306,19 @@ impl From<Found> for Costs {
     }
 }
 
-/// Where costs are from.
+/// The source of costs.
 #[derive(Debug, Clone)]
 pub enum Origin {
-    /// Named by the user: a preset or a file.
+    /// A preset or a file that the user named.
     Named(String),
-    /// A `find` in the store or a file.
+    /// A `find` or `learn` in the store or a file.
     Found(Box<Found>),
-    /// A preset, since this machine was not calibrated; why.
+    /// A preset, because this machine has no calibration; with the reason.
     Preset(String),
 }
 
 impl Origin {
-    /// The `find` that they are of, in the store or a file.
+    /// The `find` or `learn` with the costs, in the store or a file.
     pub fn run(&self) -> Option<&Found> {
         match self {
             Self::Found(found) => Some(found),
@@ -325,7 +327,7 @@ impl Origin {
     }
 }
 
-/// A part of a sentence: `find run 3, measured on this machine`.
+/// Formats a part of a sentence: `find run 3, measured on this machine`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -347,12 +349,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The host that `--host` names: a preset, a TOML file, what `find --json` or `learn --json` wrote, `find:3`, `learn:4`,
-/// `last-find` or `last-learn` of the store. Without a name
-/// this machine's [`calibration`], else a preset.
+/// The host that `--host` names: a preset, a TOML file, a file of `find --json` or `learn --json`, or `find:3`,
+/// `learn:4`, `last-find` or `last-learn` for a run of the store. Without a name: this machine's [`calibration`],
+/// otherwise a preset.
 ///
 /// # Errors
-/// No such host: the name, why, and what there is.
+/// There is no such host: the name, the reason, and the accepted names.
 pub fn named(
     name: Option<&str>,
     store: impl FnOnce() -> Result<std::path::PathBuf, String>,

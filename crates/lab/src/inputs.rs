@@ -1,4 +1,4 @@
-//! Inputs that name a file: hosts, frame-size tables, captures, measured times.
+//! Reads the files that inputs name: hosts, tables of frame sizes, captures, measured times.
 
 pub mod capture;
 mod digest;
@@ -18,10 +18,10 @@ use netcliff_host::files;
 
 pub use times::measured_times;
 
-/// A host by preset name, from a TOML file, or the calibrated one of a file that `find --json` wrote.
+/// Reads a host: a preset, a TOML file, or the calibrated host in a file of `find --json`.
 ///
 /// # Errors
-/// Neither a preset nor a readable file, or what is wrong in the file.
+/// The name is neither a preset nor a readable file, or the file is invalid.
 pub fn host(name: &str) -> Result<Host, FileError> {
     if let Some(host) = Host::preset(name) {
         return Ok(host);
@@ -46,10 +46,10 @@ pub fn host(name: &str) -> Result<Host, FileError> {
     })
 }
 
-/// The finding of a file that `find --json` wrote, or what `learn --json` wrote as one; `None`: the file has neither, or is of a version whose findings cannot
-/// be read whole.
+/// Reads a finding from a file of `find --json`, or of `learn --json` converted to one. `None` if the file contains
+/// neither, or a version whose findings cannot be read as a whole.
 pub fn finding(name: &str) -> Option<Finding> {
-    // A pipe was read already, and would keep its second reader waiting.
+    // A pipe has been read already; a second reader would wait for ever.
     let text = Path::new(name).is_file().then(|| read(name).ok())??;
     let json: serde_json::Value = serde_json::Deserializer::from_str(&text).into_iter().next()?.ok()?;
     match json.get("kind").and_then(serde_json::Value::as_str) {
@@ -64,7 +64,7 @@ fn calibrated(text: &str) -> Option<Host> {
     serde_json::from_value(finding.get("calibration")?.get("host")?.clone()).ok()
 }
 
-/// What a text is that is no TOML, with its first line; None: unknown.
+/// Describes a text that is not TOML, with its first line. `None` if it is not JSON either.
 fn what_it_is(text: &str) -> Option<String> {
     let json: serde_json::Value = serde_json::Deserializer::from_str(text).into_iter().next()?.ok()?;
     let object = json.as_object()?;
@@ -77,10 +77,10 @@ fn what_it_is(text: &str) -> Option<String> {
     Some(format!("{what}, beginning {}", in_short(text.lines().next().unwrap_or_default())))
 }
 
-/// The text of an experiment: of a file, or of one of [`experiments::KNOWN`] where there is no such file.
+/// Reads the text of an experiment: of a file, or of one of [`experiments::KNOWN`] if there is no such file.
 ///
 /// # Errors
-/// Neither a file that can be read nor a known name.
+/// The name is neither a readable file nor a known experiment.
 pub fn experiment(name: &str) -> Result<String, FileError> {
     match experiments::named(name) {
         Some(text) if !Path::new(name).is_file() => Ok(text.to_owned()),
@@ -97,14 +97,14 @@ pub fn experiment(name: &str) -> Result<String, FileError> {
     }
 }
 
-/// Default name of a run of an experiment's file: the file's name without what follows the last dot.
+/// Default name of a run of an experiment's file: the file's name up to its last dot.
 pub fn experiment_name(file: &Path) -> Option<String> {
     file.file_stem().map(|stem| stem.to_string_lossy().into_owned())
 }
 
-/// Names that are nearly what was typed, the nearest first; at most three.
+/// At most three names that are similar to the typed one, the most similar first.
 fn nearest<'a>(typed: &str, names: &[&'a str]) -> Vec<&'a str> {
-    /// Similarity by Jaro and Winkler below which a name is no slip of the typed one; as in clap.
+    /// Smallest similarity (Jaro-Winkler) at which a name is suggested; as in clap.
     const ALIKE: f64 = 0.8;
     let mut near: Vec<(f64, &str)> = names.iter().map(|name| (strsim::jaro_winkler(typed, name), *name)).collect();
     near.retain(|(alike, _)| *alike > ALIKE);
@@ -112,10 +112,10 @@ fn nearest<'a>(typed: &str, names: &[&'a str]) -> Vec<&'a str> {
     near.into_iter().map(|(_, name)| name).take(3).collect()
 }
 
-/// Frame sizes with a file replaced by what it holds.
+/// Frame sizes with the content of the named file, if they name one.
 ///
 /// # Errors
-/// The file cannot be read, or what is wrong in it and where.
+/// The file cannot be read, or is invalid; with the place of the error.
 pub fn frame_sizes(sizes: &FrameSizes) -> Result<FrameSizes, FileError> {
     match sizes {
         FrameSizes::File(path) if !path.ends_with(".csv") => Ok(FrameSizes::from(&capture::read(path)?)),
@@ -124,18 +124,18 @@ pub fn frame_sizes(sizes: &FrameSizes) -> Result<FrameSizes, FileError> {
     }
 }
 
-/// A capture's packets in place of its name; other arrivals as they are.
+/// Arrivals with the packets of the named capture, if they name one.
 ///
 /// # Errors
-/// The file cannot be read, or what is wrong in it and where.
+/// The file cannot be read, or is invalid; with the place of the error.
 pub fn arrivals(arrivals: &Arrivals) -> Result<Arrivals, FileError> {
     arrivals.with_capture(|file| capture::read(file).map(Arc::new))
 }
 
-/// Flows with a capture in place of its name.
+/// Flows with the content of the named capture, if they name one.
 ///
 /// # Errors
-/// The file cannot be read, or what is wrong in it and where.
+/// The file cannot be read, or is invalid; with the place of the error.
 pub fn flows(flows: &Flows) -> Result<Flows, FileError> {
     match flows {
         Flows::Capture { file, capture: None } => {
@@ -145,11 +145,11 @@ pub fn flows(flows: &Flows) -> Result<Flows, FileError> {
     }
 }
 
-/// A traffic whose files have been read. A trace brings its own frame sizes where the traffic says `trace`, and its own
-/// load, `speed` times as recorded, where the traffic gives none.
+/// A traffic whose files are read. A trace provides the frame sizes if `size` is `trace`, and the load (as recorded
+/// times `speed`) if `rate` is `None`.
 ///
 /// # Errors
-/// A file cannot be read or is wrong; a load is lacking, or given twice.
+/// A file cannot be read or is invalid, or the load is missing or given twice.
 pub fn traffic(
     arrivals: &Arrivals,
     size: &FrameSizes,
@@ -181,7 +181,7 @@ pub fn traffic(
     Ok(Traffic { arrivals, size, rate, link_bps, flows: None })
 }
 
-/// Lines of `bytes,weight`; a header line and lines that begin with `#` are skipped.
+/// Parses lines of `bytes,weight`. Skips a header line and lines that begin with `#`.
 fn sizes_from_csv(path: &str, text: &str) -> Result<Vec<(u32, f64)>, FileError> {
     let mut sizes = Vec::new();
     for (place, line) in text.lines().enumerate() {
@@ -217,9 +217,9 @@ fn read(path: &str) -> Result<String, FileError> {
     files::text(Path::new(path), files::MOST_BYTES).map_err(|cause| error(unread(&cause)))
 }
 
-/// Why a file was not read, behind its name.
+/// Why a file was not read, in words that follow its name.
 pub(crate) fn unread(cause: &std::io::Error) -> String {
-    // The message already says what it is instead of a file.
+    // The message already describes what it is instead of a file.
     match cause.kind() {
         std::io::ErrorKind::InvalidInput => cause.to_string(),
         _ => format!("cannot be read: {cause}"),

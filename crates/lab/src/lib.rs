@@ -1,21 +1,22 @@
-//! The laboratory: calibrates the host, searches its cliff on three engines, keeps the records.
+//! The laboratory: experiments, advice, comparisons, and the store of results.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`inputs`] | files a user names |
-//! | [`run`] | an experiment on model, simulator and wire, continued where it was stopped |
-//! | [`advise`] | settings for an objective: screened by the model, simulated, picked at a confidence |
-//! | [`mod@compare`] | one run against another, point by point |
+//! | [`inputs`] | the files that a user names |
+//! | [`run`] | an experiment on model, simulator and wire, continued if it was stopped |
+//! | [`advise`] | the best settings for an objective: screened by the model, simulated, picked at a confidence |
+//! | [`mod@compare`] | comparison of two runs, point by point |
 //! | [`mod@trend`] | the runs of one name over time, and where a figure changed its level |
 //! | [`store`] | records in SQLite |
-//! | [`mod@traffic`] | what a traffic offers over time, by source, how long its bursts last, and its frame sizes |
-//! | [`stored`] | what a run keeps, whatever its kind, and its JSON |
+//! | [`mod@traffic`] | the offered traffic: load over time by source, burstiness, frame sizes |
+//! | [`stored`] | the result of a run of any kind, and its JSON |
 //!
 //! # Monitoring and trend
 //!
-//! `care::headroom` holds a `Moment` of `host::watch` against the newest `find` (pure); `care::monitor` keeps the last
-//! reading; `report::metrics` writes it, `remote::scrape` answers for it. `lab::trend` divides the kept runs of one
-//! name (`trend/divisive.rs`). `report::builds` writes what build servers read.
+//! `care::headroom` compares a `Moment` of `host::watch` with the newest `find` (pure functions). `care::monitor`
+//! stores the last reading, `report::metrics` formats it, and `remote::scrape` answers requests with it. `lab::trend`
+//! divides the stored runs of one name into levels (`trend/divisive.rs`). `report::builds` writes files for build
+//! servers.
 
 pub mod advise;
 pub mod compare;

@@ -1,9 +1,8 @@
 //! `run`: expands an experiment, evaluates it on all cores, and continues an earlier run that was stopped.
 //!
-//! [`Plan`] is the experiment with what the user changed; [`compute`] answers its tasks. Answers are handed to the caller one
-//! by one, on the caller's thread, as they arrive, so that each can be kept at once. An answer depends on the plan
-//! only, not on threads or order. Experiments that are formulas are curves at once:
-//! [`mlfrr`], [`roofline`].
+//! [`Plan`] is the experiment with the user's changes. [`compute`] evaluates its tasks. It passes each answer to the
+//! caller as it arrives, on the caller's thread, so that the answer can be stored at once. An answer depends only on
+//! the plan, not on threads or order. Experiments that are formulas give curves without tasks: [`mlfrr`], [`roofline`].
 
 mod answer;
 mod formulas;

@@ -1,5 +1,5 @@
-//! The record store: one SQLite file, migrated forward, written in transactions so that no record is lost or
-//! half written.
+//! The record store: one SQLite file. Its schema is migrated forward. Writes are transactions, so that no record is
+//! lost or half written.
 
 mod experiments;
 mod keep;
@@ -19,7 +19,7 @@ pub(crate) use keep::{LAST, name_and_back};
 /// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The directory cannot be made or the file not opened.
+    /// The directory cannot be made, or the file cannot be opened.
     #[error("cannot open the record store {path}: {reason}; choose another place with --db FILE")]
     Open {
         /// The file.
@@ -27,7 +27,7 @@ pub enum StoreError {
         /// The system's reason.
         reason: String,
     },
-    /// The file comes from a newer netcliff.
+    /// A newer netcliff wrote the file.
     #[error(
         "the record store {path} has schema {found}, this netcliff knows up to {known}: use a newer netcliff or --db FILE"
     )]
@@ -36,7 +36,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Its schema.
         found: i64,
-        /// Ours.
+        /// The newest schema that this program knows.
         known: i64,
     },
     /// A read or write failed; nothing was half written.
@@ -52,18 +52,18 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Row.
+        /// Number of the record's row.
         id: i64,
         /// What is wrong with its JSON.
         source: serde_json::Error,
     },
-    /// Another process works on the run that was to be continued.
+    /// Another process works on the run that should be continued.
     #[error("run {run} of this experiment is under way in another netcliff")]
     UnderWay {
         /// Number of the run.
         run: i64,
     },
-    /// A file beside the store that says a run is under way cannot be made.
+    /// The lock file of a run, next to the store, cannot be made.
     #[error("cannot write {path}: {source}; choose another place with --db FILE")]
     Lock {
         /// The file.
@@ -73,8 +73,8 @@ pub enum StoreError {
     },
 }
 
-/// Kinds of runs, by the same names everywhere: in the list, its filter, its JSON and file names. An experiment of `run` is `run` where it
-/// has points, `forwarding` or `transfer` where its file says so.
+/// Kinds of runs. The same names are used in the list, its filter, its JSON and file names. An experiment of `run` has
+/// the kind `run` if it consists of points, or `forwarding` or `transfer` as its file says.
 pub const KINDS: [&str; 12] = [
     "find",
     "service",
@@ -90,7 +90,7 @@ pub const KINDS: [&str; 12] = [
     "rfc2544",
 ];
 
-/// Whether runs of this kind consist of records; the others have one result each.
+/// Whether runs of this kind consist of records. Others have a single result.
 pub fn has_records(kind: &str) -> bool {
     matches!(kind, "find" | "predict" | "simulate" | "run")
 }
@@ -119,7 +119,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// `run 3 (new-kernel)`: how sentences name it.
+    /// Name of the run in messages: `run 3 (new-kernel)`.
     pub fn title(&self) -> String {
         match &self.name {
             Some(name) => format!("run {} ({name})", self.id),
@@ -133,13 +133,13 @@ impl RunSummary {
 pub struct Store {
     path: PathBuf,
     connection: Connection,
-    /// Name of the runs that begin.
+    /// Name for the runs that are started.
     name: Option<String>,
-    /// Runs that this process works on, but those of experiments, which are held by who began them.
+    /// Locks of the runs that this process works on, except those of experiments, which their starter holds.
     held: RefCell<Vec<Held>>,
-    /// What this process made for it. `None` if the store was there.
+    /// What this process created for the store. `None` if the store existed.
     made: Option<Made>,
-    /// The file that was opened. `None` if it does not exist and was not to be made.
+    /// The opened file. `None` if it does not exist and was not to be created.
     file: Option<StoreFile>,
 }
 
@@ -157,46 +157,47 @@ impl StoreFile {
         Ok(Self { path: path.to_owned(), device: about.dev(), inode: about.ino() })
     }
 
-    /// Whether its path still leads to it.
+    /// Whether its path still leads to this file.
     fn is_there(&self) -> bool {
         Self::at(&self.path).is_ok_and(|now| now == *self)
     }
 }
 
-/// What was made for a new store.
+/// What was created for a new store.
 #[derive(Debug)]
 struct Made {
-    /// The process that made them: a fork has a copy of this.
+    /// Process that created it. After a fork, the child has a copy of this value.
     process: u32,
     /// The directories, the deepest first.
     directories: Vec<PathBuf>,
 }
 
-/// The store's place if none is given: `$XDG_DATA_HOME/netcliff/records.db`, else `~/.local/share/...`; None: neither is
-/// set. `environment` looks a variable up, so that no global state is read here.
+/// Default path of the store: `$XDG_DATA_HOME/netcliff/records.db`, otherwise `~/.local/share/netcliff/records.db`.
+/// `None` if neither variable is set. `environment` looks up a variable, so that this function reads no global state.
 pub fn default_path(environment: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let directory = |name| environment(name).filter(|dir| dir.starts_with('/')).map(PathBuf::from);
     let base = directory("XDG_DATA_HOME").or_else(|| Some(directory("HOME")?.join(".local/share")))?;
     Some(base.join("netcliff/records.db"))
 }
 
-/// Makes the file of a new store, readable by this user only: SQLite would leave it to the umask. One that is there keeps its mode.
-/// Returns whether it is new.
+/// Creates the file of a new store, readable only by this user; SQLite would use the umask. An existing file keeps its
+/// mode. Returns whether the file is new.
 fn make(path: &Path) -> std::io::Result<bool> {
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        // A directory that is read-only may hold a store that is read.
+        // A store in a read-only directory can still be read.
         Err(_) if path.exists() => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// A new store that nothing was put into is removed again: a command that failed leaves nothing behind.
+/// Removes a new store that contains nothing, so that a failed command leaves nothing behind.
 impl Drop for Store {
     fn drop(&mut self) {
         let Some(made) = self.made.take().filter(|made| made.process == std::process::id()) else { return };
-        // Nobody begins a run between the look and the removal; who opened the file before that is refused by `begin`.
+        // No other process can start a run between the check and the removal. `begin` refuses a process that opened the
+        // file earlier.
         let is_empty = || -> rusqlite::Result<bool> {
             self.connection.busy_timeout(std::time::Duration::ZERO)?;
             self.connection.execute_batch("ROLLBACK").ok();
@@ -212,34 +213,35 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// Opens `path`, making it and its directory where missing, for this user alone, and brings its schema up to date.
+    /// Opens `path`. If necessary, creates it and its directory for this user alone, and updates its schema.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_as(path, true)
     }
 
-    /// Opens `path` to change the runs in it. A store that does not exist is empty and is not made: it would be removed
-    /// again, and another process that opened the file in between could not begin a run in it.
+    /// Opens `path` to change the runs in it. If the store does not exist, it is treated as empty and not created: it
+    /// would be removed again, and another process that opened the file in between could not start a run in it.
     ///
     /// # Errors
-    /// As for [`Store::open`].
+    /// An error of [`Store::open`].
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
         Self::open_as(path, false)
     }
 
-    /// Like [`Store::open_existing`], but refuses to change anything.
+    /// Like [`Store::open_existing`], but refuses changes.
     ///
     /// # Errors
-    /// As for [`Store::open`].
+    /// An error of [`Store::open`].
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         let store = Self::open_existing(path)?;
         store.connection.pragma_update(None, "query_only", true).map_err(|error| store.sql(error))?;
         Ok(store)
     }
 
-    /// Opens `path`. `makes`: whether a store that does not exist is made, or else is empty, in memory.
+    /// Opens `path`. If the store does not exist, `makes` decides whether it is created, or replaced by an empty one in
+    /// memory.
     fn open_as(path: &Path, makes: bool) -> Result<Self, StoreError> {
         let fail = |reason: String| StoreError::Open { path: path.to_owned(), reason };
-        // SQLite would write a journal beside a device, and wait for a pipe.
+        // SQLite would write a journal next to a device, and wait for a pipe.
         files::refuse_other_than_file(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidInput => fail(format!("it {error}")),
             _ => fail(error.to_string()),
@@ -252,7 +254,7 @@ impl Store {
         if let Some(parent) = path.parent().filter(|parent| makes && !parent.as_os_str().is_empty()) {
             files::private_directory(parent).map_err(|error| fail(format!("{}: {error}", parent.display())))?;
         }
-        // By its absolute path it is a file: not `:memory:`, nor `file:x?mode=memory`.
+        // Use the absolute path: SQLite gives names such as `:memory:` or `file:x?mode=memory` a special meaning.
         let file = std::path::absolute(path).map_err(|error| fail(error.to_string()))?;
         let made = makes && make(&file).map_err(|error| fail(error.to_string()))?;
         let made = made.then(|| Made { process: std::process::id(), directories });
@@ -272,19 +274,19 @@ impl Store {
         Ok(Self { path: path.to_owned(), connection, name: None, held: RefCell::default(), made, file: opened })
     }
 
-    /// Gives the runs that begin from now on a name, unless they have one already.
+    /// Sets the name of the runs that are started from now on, unless one is set already.
     #[must_use]
     pub fn naming(mut self, name: Option<String>) -> Self {
         self.name = self.name.take().or(name);
         self
     }
 
-    /// Where the store is.
+    /// Path of the store.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Refuses to begin a run in a file that nobody finds again.
+    /// Refuses to start a run in a file that was removed or replaced, where nobody would find it.
     fn refuse_removed(&self) -> Result<(), StoreError> {
         if self.file.as_ref().is_some_and(StoreFile::is_there) {
             return Ok(());
@@ -297,7 +299,7 @@ impl Store {
         StoreError::Sql { path: self.path.clone(), source }
     }
 
-    /// Starts a run in state `running`, which is held until it is finished; its records follow by [`Store::add`].
+    /// Starts a run in state `running` and locks it until it is finished. Add its records by [`Store::add`].
     pub fn begin(&self, kind: &str, command: &str, started_unix_s: f64) -> Result<i64, StoreError> {
         self.refuse_removed()?;
         self.connection
@@ -307,34 +309,34 @@ impl Store {
             )
             .map_err(|error| self.sql(error))?;
         let run = self.connection.last_insert_rowid();
-        // No other process knows the number yet.
+        // No other process knows the run's number yet, so this one gets the lock.
         self.held.borrow_mut().extend(self.hold(run)?);
         Ok(run)
     }
 
-    /// Does all of `work` in one transaction: where it fails the store is as it was.
+    /// Runs `work` in one transaction. If it fails, the store is unchanged.
     ///
     /// # Errors
-    /// Those of `work`; the store cannot be written.
+    /// An error of `work`, or the store cannot be written.
     pub fn atomically<T, E: From<StoreError>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let sql = |text: &str| self.connection.execute_batch(text).map_err(|error| self.sql(error));
         sql("BEGIN IMMEDIATE")?;
         let held = self.held.borrow().len();
         let done = work().and_then(|done| sql("COMMIT").map(|()| done).map_err(E::from));
         if done.is_err() {
-            // SQLite may have ended the transaction itself, as on a full disk.
+            // SQLite may have ended the transaction itself, for example because the disk is full.
             let _ = sql("ROLLBACK");
             self.held.borrow_mut().truncate(held);
         }
         done
     }
 
-    /// The run is over: another process may remove it.
+    /// Releases the lock of a run that is over, so that other processes may remove it.
     fn release(&self, run: i64) {
         self.held.borrow_mut().retain(|held| held.run != run);
     }
 
-    /// Adds one record to a run, durably, before it returns.
+    /// Adds a record to a run. It is stored durably before this returns.
     pub fn add(&self, run: i64, record: &Record) -> Result<(), StoreError> {
         let json = serde_json::to_string(record).map_err(|source| self.damaged(run, source))?;
         self.connection
@@ -346,7 +348,7 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the fingerprint of a run's host.
+    /// Stores the fingerprint of a run's host.
     pub fn set_fingerprint(&self, run: i64, fingerprint: &Fingerprint) -> Result<(), StoreError> {
         let id = fingerprint.id();
         let json = serde_json::to_string(fingerprint).map_err(|source| self.damaged(run, source))?;
@@ -359,7 +361,7 @@ impl Store {
         write().map_err(|error| self.sql(error))
     }
 
-    /// Ends a run; a finding is kept whole beside its records.
+    /// Ends a run. The finding is stored as a whole, in addition to the run's records.
     pub fn finish(&self, run: i64, partial: bool, finding: Option<&Finding>) -> Result<(), StoreError> {
         let state = if partial { "partial" } else { "done" };
         let json = finding.map(serde_json::to_string).transpose().map_err(|source| self.damaged(run, source))?;
@@ -370,7 +372,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends a run whose result is neither records nor a finding; it is kept whole.
+    /// Ends a run whose result is neither records nor a finding, and stores the result as a whole.
     pub fn finish_document(&self, run: i64, partial: bool, document: &impl serde::Serialize) -> Result<(), StoreError> {
         let state = if partial { "partial" } else { "done" };
         let json = serde_json::to_string(document).map_err(|source| self.damaged(run, source))?;
@@ -381,7 +383,7 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps what a run has so far; it goes on.
+    /// Stores the results so far of a run that continues.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -393,7 +395,7 @@ impl Store {
         Ok(())
     }
 
-    /// The result that [`Store::finish_document`] kept, if there is one.
+    /// The result that [`Store::finish_document`] stored, if any.
     pub fn document(&self, run: i64) -> Result<Option<serde_json::Value>, StoreError> {
         let json: Option<Option<String>> = self
             .connection
@@ -423,7 +425,7 @@ impl Store {
         self.summaries("ORDER BY run.id DESC", params![])
     }
 
-    /// One run; None if there is no such run.
+    /// The run with this number. `None` if there is no such run.
     pub fn run(&self, id: i64) -> Result<Option<RunSummary>, StoreError> {
         Ok(self.summaries("WHERE run.id = ?1", params![id])?.pop())
     }
@@ -452,7 +454,7 @@ impl Store {
         read().map_err(|error| self.sql(error))
     }
 
-    /// The records of a run, in the order they came.
+    /// The records of a run, in the order in which they were added.
     pub fn records(&self, run: i64) -> Result<Vec<Record>, StoreError> {
         let read = || -> rusqlite::Result<Vec<(i64, String)>> {
             let mut statement = self.connection.prepare("SELECT id, json FROM record WHERE run = ?1 ORDER BY id")?;

@@ -1,4 +1,4 @@
-//! [`Stored`]: what a run keeps, whatever its kind, and the JSON in which it travels from store to store.
+//! [`Stored`]: the result of a run of any kind, and the JSON in which it is moved between stores.
 
 use netcliff_core::stream::StreamReport;
 use netcliff_core::{Finding, Learned, Profile, Provenance, Record, ServiceFinding};
@@ -15,29 +15,29 @@ use netcliff_transfer::rr::{RrRecord, RrRun};
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
-    /// Of `find`.
+    /// Result of `find`.
     Finding(Box<Finding>),
-    /// Of `find --service`.
+    /// Result of `find --service`.
     Service(Box<ServiceFinding>),
-    /// Of `run` on points, `predict`, `simulate`.
+    /// Records of `predict`, `simulate`, or `run` on points.
     Records(Vec<Record>),
-    /// Of `rfc2544`.
+    /// Result of `rfc2544`.
     Rfc2544(Box<Rfc2544Report>),
-    /// Of `run` on an experiment of forwarding.
+    /// Result of `run` on an experiment of forwarding.
     Forwarding(Box<ForwardingReport>),
-    /// Of `run` on an experiment of transfers.
+    /// Result of `run` on an experiment of transfers.
     Transfers(Box<TransferReport>),
-    /// Of `stream`.
+    /// Result of `stream`.
     Stream(Box<StreamReport>),
-    /// Of `rr`.
+    /// Result of `rr`.
     Rr(RrRun),
-    /// Of `learn`.
+    /// Result of `learn`.
     Learned(Box<Learned>),
-    /// Of `profile`.
+    /// Result of `profile`.
     Profile(Box<Profile>),
 }
 
-/// What the store knows of a run beside its result, and an exported file keeps.
+/// Facts about a run that an exported file contains in addition to the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
     /// Its name, if it has one.
@@ -47,7 +47,7 @@ pub struct Label {
     pub kind: String,
     /// How it ended.
     pub state: String,
-    /// Objects of the file; `None` in files of versions that did not write it.
+    /// Number of objects in the file. `None` in files of versions that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<usize>,
 }
@@ -58,7 +58,7 @@ const LABEL: &str = "run";
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
-    /// It is not what netcliff writes with --json.
+    /// netcliff did not write it with --json.
     #[error("{name}: {why}; expected what `netcliff ... --json` or `netcliff results export` wrote")]
     NotOurs {
         /// The file or run.
@@ -81,39 +81,39 @@ pub enum StoredError {
     Store(#[from] StoreError),
 }
 
-/// What keeps a text from being a result.
+/// Why a text is not a result.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
-    /// It holds no value.
+    /// The text contains no value.
     #[error("it is empty")]
     Nothing,
-    /// It is not JSON; line and column.
+    /// The text is not JSON; with line and column.
     #[error("{0}")]
     NotJson(serde_json::Error),
-    /// A value is of no kind that netcliff writes.
+    /// The value is of no kind that netcliff writes.
     #[error("it is JSON of another kind")]
     OtherKind,
-    /// So many values, of a kind that has one a file, or of several kinds.
+    /// Number of values, if the kind has one value per file, or if the kinds differ.
     #[error("it holds several objects where one was expected")]
     Several(usize),
-    /// Objects that are there, and that were exported.
+    /// Number of objects in the file, and number that were exported.
     #[error(
         "it holds {0} of the {1} objects that were exported: it is cut, or is joined with others; give each file by itself, as it was exported"
     )]
     Incomplete(usize, usize),
-    /// Exported files joined to one.
+    /// Number of exported files that are joined into one.
     #[error("it holds {0} exported runs; give each file by itself")]
     Joined(usize),
-    /// Its kind is known, but a key is missing or of another type.
+    /// The kind is known, but a key is missing or has another type.
     #[error("{0}")]
     Damaged(serde_json::Error),
 }
 
 impl Stored {
-    /// What a run of the store keeps.
+    /// Reads the result of a run in the store.
     ///
     /// # Errors
-    /// It keeps nothing, or something that cannot be read.
+    /// The run has no result, or one that cannot be read.
     pub fn of_run(store: &Store, run: &RunSummary) -> Result<Self, StoredError> {
         if let Some(finding) = store.finding(run.id)? {
             return Ok(Self::Finding(Box::new(finding)));
@@ -128,18 +128,18 @@ impl Stored {
         Ok(Self::Records(records))
     }
 
-    /// What a file holds; `name` is how errors call it.
+    /// Reads the result in a file. `name` is its name in errors.
     ///
     /// # Errors
-    /// It is not JSON, or not netcliff's.
+    /// The text is not JSON, or netcliff did not write it.
     pub fn of_json(name: &str, text: &str) -> Result<Self, StoredError> {
         Self::labelled(name, text).map(|(stored, _)| stored)
     }
 
-    /// The same with its label; None: it was not exported from a store.
+    /// Reads the result in a file with its label. The label is `None` if the file was not exported from a store.
     ///
     /// # Errors
-    /// As [`Stored::of_json`].
+    /// An error of [`Stored::of_json`].
     pub fn labelled(name: &str, text: &str) -> Result<(Self, Option<Label>), StoredError> {
         let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
         let read = |values: Vec<Value>| {
@@ -157,25 +157,25 @@ impl Stored {
         values.map_err(Unfit::NotJson).and_then(read).map_err(|why| StoredError::NotOurs { name: name.to_owned(), why })
     }
 
-    /// As [`Stored::json`], with the run's name, kind and state in the first object.
+    /// Like [`Stored::json`], but the first object also contains the run's name, kind and state.
     ///
     /// # Errors
-    /// As [`Stored::json`].
+    /// An error of [`Stored::json`].
     pub fn export(&self, run: &RunSummary) -> Result<String, serde_json::Error> {
         let json = self.json()?;
         let objects = Some(json.lines().count());
         let label = Label { name: run.name.clone(), kind: run.kind.clone(), state: run.state.clone(), objects };
         let Some((first, rest)) = json.split_once('\n') else { return Ok(json) };
-        // Text, so that numbers stay as they are.
+        // Insert the label as text, so that numbers keep their form.
         let label = serde_json::to_string(&label)?;
         let first = first.strip_suffix('}').map_or(first.to_owned(), |open| format!("{open},\"{LABEL}\":{label}}}"));
         Ok(format!("{first}\n{rest}"))
     }
 
-    /// As its command prints it with --json: an object, or one a line.
+    /// The JSON that the run's command prints with --json: a single object, or one per line.
     ///
     /// # Errors
-    /// Never for what was read from a store or a file.
+    /// None for a result that was read from a store or a file.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         let lines = match self {
             Self::Finding(finding) => vec![serde_json::to_string(finding)?],
@@ -208,7 +208,7 @@ impl Stored {
         }
     }
 
-    /// How it was produced; of several records the first. None: there is none.
+    /// Provenance of the result; with several records, that of the first. `None` without records.
     pub fn provenance(&self) -> Option<&Provenance> {
         Some(match self {
             Self::Finding(finding) => &finding.provenance,
@@ -239,13 +239,13 @@ impl Stored {
         }
     }
 
-    /// Keeps it as a run of a store, of the kind and completeness of its label; its number.
+    /// Stores the result as a run, with the kind and completeness of its label. Returns the run's number.
     ///
     /// # Errors
     /// The store cannot be written.
     pub fn keep(&self, store: &Store, label: Option<&Label>) -> Result<i64, StoreError> {
         let provenance = self.provenance().cloned().unwrap_or_default();
-        // Records may be of several kinds.
+        // Records may belong to several kinds of runs.
         let kind = label.map(|label| label.kind.as_str());
         let kind = kind.filter(|kind| matches!(self, Self::Records(_)) && has_records(kind)).unwrap_or(self.kind());
         let run = store.begin(kind, &provenance.command, provenance.started_unix_s)?;
@@ -269,7 +269,7 @@ impl Stored {
     }
 }
 
-/// What an object is; records and rows come in any number, the others alone.
+/// The kind of an object. Only records and rows may occur several times in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Record,
@@ -286,7 +286,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// By the object's `kind`, or by keys that only this kind has.
+    /// Recognizes an object by its `kind`, or by keys that only this kind has.
     fn of(value: &Value) -> Option<Self> {
         let has = |keys: &[&str]| keys.iter().all(|key| value.get(key).is_some());
         if has(&["point", "engine", "outcome"]) {
@@ -368,7 +368,7 @@ mod tests {
         let run = read.keep(&store, None).unwrap();
         let summary = store.run(run).unwrap().unwrap();
         assert_eq!((summary.kind.as_str(), summary.state.as_str(), summary.started_unix_s), ("run", "done", 7.0));
-        // What the store knows beside the result goes with it.
+        // The label of the store is exported with the result.
         let known = RunSummary {
             name: Some("before".into()),
             kind: "predict".into(),
@@ -386,7 +386,7 @@ mod tests {
         assert!(empty.to_string().contains("holds nothing"), "{empty}");
     }
 
-    /// A file that is cut between two lines, or several that were joined, is no whole run.
+    /// A file that was cut between two lines, or several joined files, are not a whole run.
     #[test]
     fn an_exported_run_is_whole() {
         let dir = tempfile::tempdir().unwrap();

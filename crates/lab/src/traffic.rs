@@ -1,4 +1,5 @@
-//! [`OfferedTraffic`]: what arrives, before any host: load over time by source, how its bursts even out, frame sizes.
+//! [`OfferedTraffic`]: the arriving traffic, before any host: load over time by source, burstiness over time scales,
+//! and frame sizes.
 
 use netcliff_core::traffic::{Arrivals, OnOff};
 use netcliff_core::{Figure, Point, Unsupported};
@@ -6,52 +7,52 @@ use netcliff_sim::offered_bytes;
 use netcliff_stats::hurst::Hurst;
 use serde::Serialize;
 
-/// Slices of a series whose Hurst parameter is estimated: ten octaves, of which five hold a line.
+/// Number of slices in a series for estimating the Hurst parameter: ten octaves, five of which fit a line.
 const HURST_SLICES: usize = 1 << 14;
-/// Independent series, as many as the replications of a simulation.
+/// Number of independent series, as many as a simulation has replications.
 const HURST_SERIES: u64 = 10;
-/// Octave from which dependence is taken for long: shorter ones have that within an ON period or a batch.
+/// First octave that counts for long-range dependence. Shorter ones show the dependence within an ON period or a batch.
 const FIRST_OCTAVE: u32 = 4;
-/// Slices that are drawn.
+/// Number of slices in a drawn series.
 const DRAWN_SLICES: usize = 200;
-/// Sources drawn one by one at most.
+/// Largest number of sources that are drawn separately.
 const MOST_DRAWN: u32 = 8;
-/// Packets of a slice at least, on average, for [`OfferedTraffic::usual_slice_s`].
+/// Smallest mean number of packets in a slice, for [`OfferedTraffic::usual_slice_s`].
 const PACKETS_A_SLICE: f64 = 20.0;
 
-/// What a traffic offers.
+/// The traffic that arrives.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OfferedTraffic {
     /// Width of a slice (s).
     pub slice_s: f64,
-    /// Bits a second of frames in each slice, by source, then of all together; one entry where the sources are one or too many.
+    /// Rate of frames in each slice (bit/s), by source. Empty if there is only one source, or too many to draw.
     pub sources: Vec<Vec<f64>>,
-    /// Bits a second of frames in each slice, as they come to the host.
+    /// Rate of frames in each slice (bit/s), of all sources together.
     pub all: Vec<f64>,
     /// Hurst parameter by aggregated variance, with its interval. `None` if counts do not vary.
     pub hurst_aggregated_variance: Option<Figure>,
     /// Hurst parameter by Haar wavelets, with its interval. `None` if counts do not vary.
     pub hurst_wavelets: Option<Figure>,
-    /// What theory says of it (Taqqu, Willinger and Sherman 1997). `None` where it says nothing.
+    /// Hurst parameter by theory (Taqqu, Willinger and Sherman 1997). `None` if theory gives none for these arrivals.
     pub hurst_theory: Option<f64>,
-    /// Slices of each series that the Hurst parameter was estimated of, and how many series.
+    /// Number of slices in each series for the Hurst parameter.
     pub hurst_slices: usize,
-    /// See `hurst_slices`.
+    /// Number of series for the Hurst parameter.
     pub hurst_series: u64,
-    /// Frame sizes (bytes) with their shares of the frames, rising. Empty while a file has not been read.
+    /// Frame sizes (bytes) in ascending order, with their shares of the frames. Empty if their file has not been read.
     pub sizes: Vec<(u32, f64)>,
-    /// Mean frame (bytes). `None` while a file has not been read.
+    /// Mean frame size (bytes). `None` if the file has not been read.
     pub mean_bytes: Option<f64>,
 }
 
 impl OfferedTraffic {
-    /// A slice for this load (s): a round time in which some tens of packets come.
+    /// Default slice width for a point (s): the power of ten in which 20 to 200 packets arrive.
     pub fn usual_slice_s(point: &Point) -> f64 {
         let mean_s = PACKETS_A_SLICE / point.traffic.rate_pps().unwrap_or(1.0);
         10_f64.powf(mean_s.log10().ceil())
     }
 
-    /// Of a point's traffic.
+    /// Simulates the traffic of a point.
     ///
     /// # Errors
     /// The traffic cannot be simulated.
@@ -80,7 +81,7 @@ impl OfferedTraffic {
     }
 }
 
-/// Each source of its own; empty where there are not several, or too many to draw.
+/// Each source as a point of its own. Empty if there are not several sources, or too many to draw.
 fn alone(point: &Point) -> Vec<Point> {
     let (Arrivals::OnOff(shape), Some(pps)) = (&point.traffic.arrivals, point.traffic.rate_pps()) else {
         return Vec::new();
@@ -93,7 +94,8 @@ fn alone(point: &Point) -> Vec<Point> {
     vec![one; shape.sources as usize]
 }
 
-/// H of the sum of many sources: (3 - alpha)/2 by the heavier tail of their periods without a cut-off, 1/2 by independent gaps.
+/// H of the sum of many sources: (3 - alpha)/2 for the heavier tail of their periods if there is no cut-off, 1/2 for
+/// independent gaps.
 fn theory(arrivals: &Arrivals) -> Option<f64> {
     match arrivals {
         Arrivals::Poisson | Arrivals::Batch { .. } => Some(0.5),
@@ -125,7 +127,7 @@ mod tests {
         figure.and_then(|figure| figure.interval).is_some_and(|ends| ends.low <= value && value <= ends.high)
     }
 
-    /// Seed 7: 99 % intervals of Poisson arrivals have one half, of batches of eight too.
+    /// Seed 7: the 99 % intervals contain 1/2, for Poisson arrivals and for batches of eight.
     #[test]
     fn independent_arrivals_have_a_half() {
         for arrivals in ["poisson", "batch:size=8"] {
@@ -140,8 +142,8 @@ mod tests {
         }
     }
 
-    /// Seed 7: heavy-tailed periods keep their bursts over decades of time, though eight sources in seconds are below the limit of theory;
-    /// with a variance they do not.
+    /// Seed 7: with heavy-tailed periods, bursts persist over decades of time (eight sources over seconds stay below
+    /// the theoretical limit). With a finite variance they do not.
     #[test]
     fn heavy_tails_are_long_range_dependent() {
         let heavy = offered("onoff", 20e3);
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(offered("constant", 20e3).hurst_theory, None);
     }
 
-    /// The sizes are shares of one with the stated mean.
+    /// The shares of the sizes add up to 1 and have the stated mean.
     #[test]
     fn sizes_are_a_distribution() {
         let found = offered("poisson", 50e3);

@@ -1,6 +1,6 @@
-//! `netcliff results trend`: the kept runs of one name, in the order they were made, and where a figure of them changed its level.
+//! `netcliff results trend`: the stored runs of one name in their order, and where a figure changed its level.
 //!
-//! [`trend`] is pure: measured runs in, a [`Trend`] out. What a change point is and how it is tested: `divisive`.
+//! [`trend`] is a pure function of measured runs and returns a [`Trend`]. `divisive` defines and tests change points.
 
 mod divisive;
 #[cfg(test)]
@@ -15,13 +15,14 @@ use crate::compare::{Better, Class, Measured, Quantity, ReadError, Source};
 use crate::store::{RunSummary, Store, StoreError};
 use netcliff_stats::CONFIDENCE;
 
-/// Runs below which no change can be shown at the usual level: of 8 values 2 of 70 divisions are as clear as the clearest.
+/// Smallest number of runs with which a change can be shown at the usual level: with 8 values, 2 of 70 divisions are as
+/// clear as the clearest.
 pub const FEWEST_RUNS: usize = 8;
-/// Permutations of a test at least: p is then known to within 0.01 at 0.05.
+/// Smallest number of permutations in a test. It gives p to within 0.01 at 0.05.
 const LEAST_PERMUTATIONS: u32 = 499;
-/// Facts named at a change, at most.
+/// Largest number of facts that are named at a change.
 const MOST_FACTS: usize = 12;
-/// The permutations are the same in every call.
+/// Seed of the permutations, which are the same in every call.
 const SEED: u64 = 1;
 
 /// A run of the trend.
@@ -127,7 +128,7 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// The changes of level that began after this run, each with its figure.
+    /// The changes of level that began after a run, each with its series.
     pub fn changes_after(&self, run: i64) -> impl Iterator<Item = (&Series, &LevelChange)> {
         let all = self.series.iter().flat_map(|series| series.changes.iter().map(move |change| (series, change)));
         all.filter(move |(_, change)| change.run > run)
@@ -140,7 +141,7 @@ pub enum TrendError {
     /// No run has the name.
     #[error("no run is named {0}; `netcliff results list` has the names, --name NAME gives one to a run that begins")]
     NoRuns(String),
-    /// None of them has a measured figure.
+    /// None of the runs has a measured figure.
     #[error("no run named {0} has a measured figure")]
     NoFigures(String),
     /// The store cannot be read.
@@ -148,12 +149,13 @@ pub enum TrendError {
     Store(#[from] StoreError),
 }
 
-/// Runs with what they measured, oldest first, and what was left out.
+/// Measured runs, oldest first, and notes on what was omitted.
 pub type Kept = (Vec<(RunSummary, Measured)>, Vec<String>);
-/// The values of a figure, each with the place of its run.
+/// The values of a figure, each with the index of its run.
 type Values = Vec<(usize, f64)>;
 
-/// The finished runs of a name in a store, oldest first, that have figures; of several kinds those of the newest run's.
+/// The finished runs of a name that have figures, oldest first. If their kinds differ, only those of the newest run's
+/// kind.
 ///
 /// # Errors
 /// There are none, or the store cannot be read.
@@ -184,10 +186,10 @@ pub fn of_store(store: &Store, name: &str) -> Result<Kept, TrendError> {
     Ok((read, notes))
 }
 
-/// The trend of runs, oldest first.
+/// The trend of runs, which are given oldest first.
 ///
 /// # Errors
-/// They have no measured figure.
+/// The runs have no measured figure.
 pub fn trend(
     name: &str,
     runs: &[(RunSummary, Measured)],
@@ -212,7 +214,7 @@ pub fn trend(
     }
     let tested = gathered.iter().filter(|(.., values)| values.len() >= FEWEST_RUNS).count();
     let level = (1.0 - CONFIDENCE) / tested.max(1) as f64;
-    // The smallest p that so many permutations can show must be well below the level.
+    // The smallest p that this number of permutations can show must be well below the level.
     let permutations = LEAST_PERMUTATIONS.max((5.0 / level) as u32);
     if tested < gathered.len() {
         notes.push(format!(
@@ -246,10 +248,10 @@ pub fn trend(
     })
 }
 
-/// One series as it is divided.
+/// A series that is being divided.
 struct Levels<'a> {
     runs: &'a [(RunSummary, Measured)],
-    /// Places of runs, and values.
+    /// Indices of runs, and values.
     values: &'a [(usize, f64)],
     level: f64,
     permutations: u32,
@@ -308,7 +310,7 @@ impl Levels<'_> {
         Level { from_run: self.id(from), to_run: self.id(to - 1), runs: values.len(), median }
     }
 
-    /// What differs between the hosts of the runs on both sides of a split.
+    /// Facts that differ between the hosts of the runs on both sides of a split.
     fn changed(&self, at: usize) -> Vec<String> {
         let of = |at: usize| self.runs[self.values[at].0].1.fingerprint.as_ref();
         let (Some(before), Some(after)) = (of(at - 1), of(at)) else { return Vec::new() };

@@ -180,7 +180,7 @@ pub struct Pausing {
     pub longest_s: f64,
     /// Time between pauses (s).
     pub every_s: f64,
-    /// (looks that found a pause, all looks).
+    /// Number of looks that found a pause, and number of all looks.
     pub looks: (usize, usize),
 }
 

@@ -156,7 +156,7 @@ fn once(
     Some(Costs { packet_s, poll_s, wakeup_s, interrupt_s, application_s, switch_s, other_s, fixed })
 }
 
-/// (time per packet, share of constant time) of what `of` selects. `None` if the load hardly changed.
+/// Time per packet, and share of constant time, of the times that `of` selects. `None` if the load hardly changed.
 fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved: f64) -> Option<(f64, f64)> {
     if pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>() <= 0.0 {
         return Some((0.0, 0.0));
@@ -214,7 +214,8 @@ pub fn pooled<'a>(slices: impl Iterator<Item = &'a CpuSlice>) -> Vec<PollTime> {
     sums.into_iter().enumerate().filter(|(_, sum)| sum[0] > 0.0).map(time).collect()
 }
 
-/// (cost of an interrupt that announces packets, share of the time of all other interrupts, such as the timer's).
+/// Returns the cost of an interrupt that announces packets, and the time of all other interrupts (such as the timer's)
+/// as a share.
 fn interrupts(pieces: &[Piece<'_>], seconds: f64) -> (f64, f64) {
     let sum = |of: fn(&CpuSlice) -> f64| pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>();
     let (time_s, count) = (sum(|slice| slice.interrupt_s), sum(|slice| slice.interrupts));
@@ -231,7 +232,7 @@ fn interrupts(pieces: &[Piece<'_>], seconds: f64) -> (f64, f64) {
     }
 }
 
-/// (cost of a packet in the program, cost of a switch to it, share of its constant time).
+/// Returns the cost of a packet in the program, the cost of a switch to it, and its constant time as a share.
 fn program(
     pieces: &[Piece<'_>],
     load: f64,

@@ -259,7 +259,7 @@ struct OwnCpu<'a> {
     slices: Vec<(&'a CpuSlice, bool)>,
     /// Undisturbed slices, each with the packets that its times are related to.
     pieces: Vec<Piece<'a>>,
-    /// Its packets divided by all packets; 1 if only the program runs on it.
+    /// This CPU's packets divided by all packets; 1 if only the program runs on the CPU.
     share: f64,
     takes_packets: bool,
     packets_per_s: f64,

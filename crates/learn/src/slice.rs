@@ -79,7 +79,8 @@ pub struct Slice {
     pub bytes: f64,
     /// Packets sent by these interfaces.
     pub sent: f64,
-    /// By CPU. If the meter does not run all the time, some slices have only counts: `seconds` of their CPUs is 0.
+    /// One entry per CPU. If the meter does not run all the time, some slices have only counts: `seconds` of their CPUs
+    /// is 0.
     pub cpus: Vec<CpuSlice>,
     /// Threads of the program that ran.
     pub threads: Vec<ThreadSlice>,

@@ -7,7 +7,8 @@ use netcliff_model::queue::arrivals::{ArrivalCounts, TimeShape};
 use netcliff_model::queue::mg1k::{Mg1k, Setup};
 use netcliff_model::{Fidelity, ModelEngine};
 
-/// Figure 7's curves as the paper computes them, and the hybrid in place of NAPI polling, which the paper only simulated.
+/// Figure 7's curves by the paper's formulas, and the hybrid scheme instead of NAPI polling, which the paper only
+/// simulated.
 const PAPER: [&str; 7] = [
     "ideal",
     "interrupt",

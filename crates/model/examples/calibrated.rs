@@ -14,7 +14,7 @@ fn cpu_s() -> f64 {
         .map_or(f64::NAN, |all| all * 1e-9)
 }
 
-/// The model, which prints the loads that it is asked for, and what guides its searches.
+/// A model that prints the loads at which it is evaluated, and the guide of its searches.
 struct Traced(ModelEngine, Option<Box<Traced>>);
 
 impl Traced {

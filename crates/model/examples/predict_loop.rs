@@ -1,4 +1,4 @@
-//! The loop that `bench/python/predict.py` is held against: 1e5 loads by the model, figures kept in columns.
+//! The loop with which `bench/python/predict.py` is compared: 1e5 loads by the model, figures stored in columns.
 
 use std::time::Instant;
 

@@ -44,7 +44,7 @@ impl Costs {
         let first_s = 2.0 * self.interrupt_s + self.protocol_s;
         let own_s = self.switch_s + self.application_s;
         if own_s == 0.0 {
-            // Without an application, protocol processing is what interrupts starve.
+            // Without an application, interrupts starve protocol processing.
             let left = (1.0 - offered_pps * 2.0 * self.interrupt_s).max(0.0);
             return offered_pps.min(left / self.protocol_s);
         }

@@ -1,7 +1,9 @@
-//! Samples as an account: [`account`] puts each stack into a stage and divides the stage's time by the packets of the same window.
+//! Computes an account from samples: [`account`] puts each stack into a stage and divides the stage's time by the
+//! packets of the same window.
 //!
-//! Intervals are of 95 %: the wider of two. One is the jackknife over slices of time, in which traffic and program differ; the other that of a
-//! binomial count, which covers stages with so few samples that slices show nothing of their chance.
+//! Intervals are of 95 %, the wider of two. One is the jackknife over slices of time, which covers differences of
+//! traffic and program between slices. The other is that of a binomial count, which covers stages with too few samples
+//! for their slices to show chance.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +14,10 @@ use netcliff_stats::{CONFIDENCE, poisson, ratio};
 
 use crate::table::{Kind, Table};
 
-/// Share of a program's time in stages of the network from which it is part of the account, where no process is named.
+/// Share of a program's time that must be in stages of the network, so that the program is part of the account if no
+/// process is named.
 const WORKS_FOR_NETWORK: f64 = 0.01;
-/// Samples in such stages that it needs too: one may be chance.
+/// Least number of samples in such stages: one sample may be chance.
 const FEWEST: u64 = 2;
 /// Functions that are shown of a stage.
 const MOST_FUNCTIONS: usize = 8;
@@ -58,7 +61,7 @@ pub struct Window {
     pub watched: Option<u32>,
 }
 
-/// What [`account`] makes of a window.
+/// The result of [`account`] for a window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
     /// CPU time a packet (s).
@@ -84,7 +87,7 @@ enum Owner {
     Task,
 }
 
-/// A stack with what the table says of it.
+/// A stack with its owner and stage by the table.
 struct Placed<'a> {
     stack: &'a Stack,
     owner: Owner,
@@ -94,7 +97,7 @@ struct Placed<'a> {
     function: &'a str,
 }
 
-/// The stage of a stack of the kernel, and whether it is by a caller of functions that the table does not know.
+/// The stage of a kernel stack, and whether it is the stage of a caller: the functions inside it are not in the table.
 pub fn stage_of(table: &Table, frames: &[String]) -> (Stage, bool) {
     if frames.iter().any(|frame| table.traces(frame)) {
         return (Stage::Tracing, false);
@@ -294,7 +297,7 @@ fn of_whole(share: Figure) -> Figure {
 pub fn folded(stacks: &[Folded]) -> String {
     let mut lines = BTreeMap::<String, u64>::new();
     for one in stacks {
-        // A space ends the stack, a semicolon a frame.
+        // A space ends the stack; a semicolon ends a frame.
         let frames: Vec<String> =
             one.stack.iter().map(|frame| frame.replace(';', ",").replace(char::is_whitespace, "_")).collect();
         *lines.entry(frames.join(";")).or_default() += one.samples;

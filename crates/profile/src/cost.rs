@@ -1,16 +1,18 @@
-//! What a sample costs: [`Timers`] watches the kernel's timer interrupts for a moment and takes those that held a sample.
+//! The cost of a sample: [`Timers`] records the kernel's timer interrupts for a moment and selects those that contain a
+//! sample.
 //!
-//! The tracepoints irq_vectors:local_timer_entry and local_timer_exit stand inside the interrupt: the CPU's own entry and exit, in a guest most of
-//! a microsecond, are not in the figure, and their own cost (some hundred nanoseconds) is.
+//! The tracepoints irq_vectors:local_timer_entry and local_timer_exit are inside the interrupt. The cost therefore
+//! lacks the CPU's own entry and exit (in a guest most of a microsecond), and includes the tracepoints' own cost (some
+//! hundred nanoseconds).
 
 use std::collections::BTreeMap;
 use std::io;
 
 use netcliff_host::perf::{Event, Every, Fields, Record, Sampler, tracepoint};
 
-/// Samples below which no mean is given.
+/// Least number of samples for a mean.
 const FEWEST: usize = 50;
-/// Times the median from which an interrupt is left out: a hypervisor paused the CPU during it.
+/// Multiple of the median from which an interrupt is left out, because a hypervisor paused the CPU during it.
 const PAUSED: f64 = 10.0;
 
 /// The two tracepoints, being recorded.
@@ -36,7 +38,8 @@ impl Timers {
         Ok(timers)
     }
 
-    /// Ends it: mean length (s) of the interrupts in which one of `samples` was taken, each a CPU and a time (ns); `None`: too few.
+    /// Ends the recording: mean length (s) of the interrupts in which one of `samples` was taken, each a CPU and a time
+    /// (ns). `None` if there are too few.
     ///
     /// # Errors
     /// The kernel refuses the call.
@@ -66,7 +69,7 @@ fn mean_s(
         let (entries, exits) = (entries.get(&cpu)?, exits.get(&cpu)?);
         let entry = *entries.get(entries.partition_point(|entry| *entry <= time).checked_sub(1)?)?;
         let exit = *exits.get(exits.partition_point(|exit| *exit < time))?;
-        // With another entry between the two, one of them was lost.
+        // Another entry between the two means that an event was lost.
         let lost = entries.get(entries.partition_point(|next| *next <= time)).is_some_and(|next| *next < exit);
         (!lost).then(|| (exit - entry) as f64 * 1e-9)
     };

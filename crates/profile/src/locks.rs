@@ -1,5 +1,5 @@
-//! Who waits for which lock, and how long: the tracepoints lock:contention_begin and lock:contention_end (Linux 5.19), which stand where a task or
-//! softirq begins to wait, not where it takes a free lock.
+//! Which tasks and softirqs wait for which lock, and how long: from the tracepoints lock:contention_begin and
+//! lock:contention_end (Linux 5.19), which fire when a task or softirq begins to wait, not when it takes a free lock.
 
 use std::collections::HashMap;
 use std::io;
@@ -117,7 +117,7 @@ impl Waits {
     }
 
     fn turn(&mut self, turn: Turn) {
-        // Between a begin and its end a task may wait for another lock, in an interrupt, but not for the same.
+        // Between a begin and its end, a task may wait for another lock in an interrupt, but not for the same one.
         let key = (turn.tid, turn.address);
         if turn.begin.is_some() {
             self.open.insert(key, turn);
@@ -132,7 +132,8 @@ impl Waits {
         *waited.by_pid_ns.entry(pid).or_default() += ns;
     }
 
-    /// The locks that were waited for longest. `name` names a process, `wants` the function of a stack that wants the lock.
+    /// The locks with the longest waits. `name` names a process; `wants` names the function of a stack that wants the
+    /// lock.
     pub fn contention(&self, name: impl Fn(u32) -> String, wants: impl Fn(&[u64]) -> String) -> LockContention {
         let mut merged = HashMap::<(u32, u64, String), Waited>::new();
         for ((flags, address, stack), waited) in &self.waits {

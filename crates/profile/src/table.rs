@@ -1,4 +1,5 @@
-//! [`Table`]: which stage of a packet's path a kernel function belongs to. The rows stand in `stages.txt`, whose head has their form.
+//! [`Table`]: the stage of a packet's path to which a kernel function belongs. The rows are in `stages.txt`, whose head
+//! describes their format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,7 @@ pub fn kernel(release: &str) -> Option<Kernel> {
 pub enum Kind {
     /// Work of a stage, with all that it calls.
     Work(Stage),
-    /// It calls work of every kind: only its own time is of this stage.
+    /// It calls work of every kind: only its own time belongs to this stage.
     Caller(Stage),
     /// It works for whoever calls it.
     Helper,
@@ -142,7 +143,7 @@ impl Table {
         }
     }
 
-    /// What a function is; `None`: the table does not know it. `frame` is `name` or `name [module]`.
+    /// The kind of a function. `None` if the table does not have it. `frame` is `name` or `name [module]`.
     pub fn find(&self, frame: &str) -> Option<Kind> {
         let (name, module) = match frame.split_once(" [") {
             Some((name, module)) => (bare(name), Some(module.trim_end_matches(']'))),
@@ -152,7 +153,7 @@ impl Table {
             return Some(*kind);
         }
         let forms = self.forms.iter().filter(|(form, _)| form.fits(name));
-        // Of rows with the same letters the first counts.
+        // If several rows match the same number of letters, the first one counts.
         let best = forms.rev().max_by_key(|(form, _)| form.letters()).map(|(_, kind)| *kind);
         best.or_else(|| self.modules.get(module?).copied())
     }
@@ -162,7 +163,7 @@ impl Table {
         self.interrupt.have(bare(frame))
     }
 
-    /// Whether a frame is of the idle task.
+    /// Whether a frame belongs to the idle task.
     pub fn idles(&self, frame: &str) -> bool {
         self.idle.have(bare(frame))
     }
@@ -177,7 +178,7 @@ impl Table {
         self.programs.have(bare(frame))
     }
 
-    /// The table's whole names. The share of them that a kernel has is how well the table fits it.
+    /// The names in the table without wildcards. The share of them that a kernel has shows how well the table fits it.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.names.keys().copied()
     }
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(kernel("next"), None);
     }
 
-    /// Every stage but those that are made of what is left over has rows, and no name stands twice with two meanings.
+    /// Every stage has rows except those that get the remaining time, and no name has two meanings.
     #[test]
     fn the_table_is_whole() {
         let table = Table::new(None, &[]);

@@ -28,35 +28,42 @@ use crate::weights::{Heap, Key, Lattice, Source, Timed, in_ns};
 use names::{Namer, name};
 use packets::{Device, devices};
 
-/// Time between looks at the rings: at 999 samples a second of 40 frames a CPU's ring of 2 MiB holds six seconds, the smallest of 32 KiB a tenth.
+/// Time between looks at the rings. At 999 samples a second of 40 frames, a CPU's ring of 2 MiB holds six seconds; the
+/// smallest ring, of 32 KiB, holds a tenth of a second.
 const LOOK: Duration = Duration::from_millis(50);
-/// Looks after which the clock's period is drawn anew, and how far from its mean, as a share: a load by a timer of its own, as most generators have it,
-/// would keep step with equal periods (a fixed one of 1.001 ms saw a loop behind a sender of 1 ms 21 % too long).
+/// Number of looks after which the clock's period is drawn again, and the largest deviation from its mean, as a share.
+/// With equal periods, samples would keep step with a load that has its own timer, as most generators do: with a fixed
+/// period of 1.001 ms, a loop behind a sender with a period of 1 ms appeared 21 % too long.
 const REDRAWN: u32 = 2;
 const JITTER: f64 = 0.3;
-/// Periods that a sample stands for where its timer came late: a halted virtual CPU is given back late, and the rest of that gap is in no stage.
+/// Most periods that a sample stands for. After a halt, a virtual CPU may run again late; the rest of that gap is in no
+/// stage.
 const LONGEST_GAP: u64 = 4;
 /// Slices of a window, and the shortest.
 const SLICES: u32 = 20;
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
-/// Samples a second on each CPU: no divisor or multiple of what timers count in, so that samples do not keep step with them.
+/// Samples per second on each CPU: neither a divisor nor a multiple of usual timer rates, so that samples do not keep
+/// step with timers.
 const RATE_HZ: u32 = 999;
-/// Share of a CPU that samples may take, by the tracepoints of their timer, where no rate is given. The CPU's way into the interrupt and out is not in
-/// that figure: by the gaps of a loop on a quiet guest a sample takes 13 to 14 us where the tracepoints see 10, and 499 a second take 0.54 to 0.75 %, 677
-/// take 1.0 to 1.3 %. The reader has what is left of the 1 % that is promised for both.
+/// Share of a CPU that samples may take if no rate is given, as the tracepoints of their timer measure it.
+///
+/// That figure lacks the CPU's entry into the interrupt and its exit. By the gaps of a loop on a quiet guest, a sample
+/// takes 13 to 14 us where the tracepoints measure 10 us; 499 samples a second take 0.54 to 0.75 %, and 677 take 1.0 to
+/// 1.3 %. The promise is 1 % for samples and reader together; the reader may use the rest.
 const BUDGET: f64 = 0.0045;
 /// Fewest samples a second that a budget leaves.
 const LEAST_HZ: f64 = 99.0;
 /// Time before the window in which the cost of a sample is measured.
 const COST: Duration = Duration::from_millis(400);
-/// Distinct places that are kept; later ones are lost. Each takes some 500 bytes.
+/// Most distinct places that are stored; later ones are lost. Each takes some 500 bytes.
 const MOST_PLACES: usize = 400_000;
-/// Share of packets of other interfaces, of steal, of samples that are missing, and of unknown time, from which the reader is warned.
+/// Shares above which the reader is warned: of packets of other interfaces, of steal, of samples that are missing, and
+/// of unknown time.
 const OTHERS: f64 = 0.1;
 const STOLEN: f64 = 0.005;
 const MISSING: f64 = 0.03;
 const UNKNOWN: f64 = 0.05;
-/// Share of samples that came late, from which the reader is warned.
+/// Share of late samples above which the reader is warned.
 const LATE: f64 = 0.05;
 /// Samples of the account, and packets, below which the reader is warned.
 const FEW_SAMPLES: u64 = 400;
@@ -64,7 +71,8 @@ const FEW_PACKETS: u64 = 1000;
 /// What to profile.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Interfaces whose packets are counted; empty: the main ones, or all packets that enter the stack if these are a tenth of them at most.
+    /// Interfaces whose packets are counted. Empty: the main ones, or all packets that enter the stack if the main ones
+    /// have at most a tenth of them.
     pub interfaces: Vec<String>,
     /// CPUs that are sampled; empty: all.
     pub cpus: Vec<usize>,
@@ -112,10 +120,11 @@ fn failed(error: impl std::fmt::Display) -> ProfileError {
     ProfileError::Failed(error.to_string())
 }
 
-/// Samples this host for a while, and accounts for its packets. Setting `stop` ends it early, and the result is partial.
+/// Samples this host for a while, and divides the time among its packets. Setting `stop` ends it early, with a partial
+/// result.
 ///
 /// # Errors
-/// What was named is not there, or the kernel does not let this process sample: a sentence.
+/// One sentence: an interface, program or CPU does not exist, or the kernel does not permit this process to sample.
 pub fn profile(
     options: &Options,
     stop: &AtomicBool,
@@ -320,7 +329,7 @@ impl<'a> Taking<'a> {
         }
         self.devices.iter_mut().for_each(Device::mark);
         let began = Instant::now();
-        // What was sampled before it is not of the window.
+        // Samples before this time are not part of the window.
         let start_ns = now_ns();
         self.bounds.push(start_ns);
         self.lattice = Lattice::new(period_ns(f64::from(self.rate_hz)), LONGEST_GAP, start_ns);

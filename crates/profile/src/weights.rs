@@ -1,25 +1,29 @@
-//! Samples as they come, and as CPU time: [`Lattice`], [`Heap`], [`in_ns`].
+//! Samples as they arrive, and as CPU time: [`Lattice`], [`Heap`], [`in_ns`].
 //!
-//! The CPU clock knows how long a CPU worked, idle or not, but takes its samples by a timer, which waits until interrupts are enabled. The
-//! cycles of the CPU's own counter come by an interrupt that does not wait, but stop when the CPU halts, and change their length with its
-//! frequency. Where a machine has both, the clock says how long and cycles say where.
+//! The CPU clock measures how long a CPU worked, idle or not, but takes its samples by a timer, which waits until
+//! interrupts are enabled. The CPU's own counter of cycles takes samples by an interrupt that does not wait, but it
+//! stops when the CPU halts, and the length of a cycle changes with the frequency. If a machine has both, the clock
+//! gives the amount of time and the cycles give its place.
 
 use std::collections::HashMap;
 
 use netcliff_host::perf::{Mode, Sample};
 
-/// Time after which a sample counts as late (ns): some packets' time; the kernel has interrupts off for a few microseconds at most.
+/// Time after which a sample counts as late (ns): the time of a few packets. The kernel disables interrupts for at most
+/// a few microseconds.
 const LATE_NS: u64 = 10_000;
 
-/// Times at which the CPU clock's timer was due, by its samples: what each of them stands for.
+/// Times at which the CPU clock's timer was due, derived from its samples. They give the time for which each sample
+/// stands.
 ///
-/// A timer that is due while a virtual CPU halts comes when the CPU wakes. By the time since the sample before it, a late sample would take some of the
-/// next one's time, and most late ones are idle. The kernel moves a late timer on by whole periods (`perf_swevent_hrtimer` in kernel/events/core.c), so
-/// that the times at which it is due are a lattice, which its earliest samples show.
+/// If a timer is due while a virtual CPU halts, its sample comes when the CPU wakes. If a sample stood for the time
+/// since the previous sample, a late one would take some of the next one's time, and most late ones are idle. The
+/// kernel moves a late timer on by whole periods (`perf_swevent_hrtimer` in kernel/events/core.c), so that the due
+/// times are a lattice, which the earliest samples show.
 #[derive(Debug, Clone)]
 pub struct Lattice {
     period_ns: u64,
-    /// The period before, which holds for samples before this time (ns).
+    /// The previous period (ns), and the time until which it applied (ns).
     before: (u64, u64),
     /// Latest time by CPU at which the timer was due (ns).
     due: HashMap<usize, u64>,
@@ -30,7 +34,7 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// A timer of `period_ns` from `now_ns` on. A sample stands for `longest` periods at most.
+    /// A timer of `period_ns` from `now_ns` on. A sample stands for at most `longest` periods.
     pub fn new(period_ns: u64, longest: u64, now_ns: u64) -> Self {
         Self {
             period_ns,
@@ -43,7 +47,7 @@ impl Lattice {
         }
     }
 
-    /// Another period from `now_ns` on; the kernel begins to count anew.
+    /// Changes the period from `now_ns` on. The kernel begins to count again at that time.
     pub fn redraw(&mut self, period_ns: u64, now_ns: u64) {
         self.before = (self.period_ns, now_ns);
         self.period_ns = period_ns;
@@ -59,11 +63,11 @@ impl Lattice {
         self.due.insert(cpu, due);
         self.samples += 1;
         self.late += u64::from(now_ns - due > LATE_NS);
-        // With what the old period had begun.
+        // Includes the time since the last sample during which the old period applied.
         ((from - last) + periods * period).min(self.longest * period) as f64
     }
 
-    /// Returns the share of samples that came more than 10 us after their timer was due; 0 without a sample.
+    /// Returns the share of samples that came more than 10 us after their timer was due; 0 if there are no samples.
     pub fn late(&self) -> f64 {
         self.late as f64 / self.samples.max(1) as f64
     }
@@ -78,7 +82,7 @@ pub enum Source {
     Cycles,
 }
 
-/// What samples of one place have in common.
+/// The place and event of samples.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Event.
@@ -105,7 +109,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Adds a sample of a slice that stands for `events`.
+    /// Adds a sample to a slice. The sample stands for `events` events.
     pub fn add(&mut self, source: Source, cpu: usize, slice: usize, sample: Sample, events: f64) {
         let key = Key { source, cpu, pid: sample.pid, mode: sample.mode, stack: sample.stack };
         let (samples, by_slice) = self.places.entry(key).or_default();
@@ -133,8 +137,11 @@ pub struct Timed {
     pub samples: u64,
 }
 
-/// All samples as CPU time over `slices`. `idles` says of a place whether its CPU has nothing to do. On CPUs with samples of cycles outside idleness
-/// the clock's samples give the time by slice, idle and not, and cycles divide what is not idle; on the others the clock's samples are all.
+/// All samples as CPU time over `slices`, and whether cycles divided any of it. `idles` tells whether the CPU of a
+/// place has nothing to do.
+///
+/// If a CPU has samples of cycles outside the idle task, the clock's samples give its time by slice, idle and busy, and
+/// cycles divide the busy time among the places. Otherwise the clock's samples give everything.
 pub fn in_ns(heap: Heap, slices: usize, idles: impl Fn(&Key) -> bool) -> (Vec<Timed>, bool) {
     let mut busy = HashMap::<(Source, usize), Vec<f64>>::new();
     for (key, (_, by_slice)) in heap.places.iter().filter(|(key, _)| !idles(key)) {
@@ -157,7 +164,8 @@ pub fn in_ns(heap: Heap, slices: usize, idles: impl Fn(&Key) -> bool) -> (Vec<Ti
                 let clock = busy.get(&(Source::Clock, key.cpu));
                 for (at, ns) in ns.iter_mut().enumerate() {
                     let of = |sums: Option<&Vec<f64>>| sums.and_then(|sums| sums.get(at)).copied().unwrap_or(0.0);
-                    // A slice in which one of them saw nothing has the length of a cycle in the whole window.
+                    // If the clock or the cycles have no event in a slice, a cycle has the mean length of the whole
+                    // window.
                     let (time, events) = (of(clock), of(cycles));
                     let length = if time > 0.0 && events > 0.0 { time / events } else { total(clock) / total(cycles) };
                     *ns *= length;
@@ -166,7 +174,7 @@ pub fn in_ns(heap: Heap, slices: usize, idles: impl Fn(&Key) -> bool) -> (Vec<Ti
         }
         timed.push(Timed { pid: key.pid, mode: key.mode, stack: key.stack, ns, samples });
     }
-    // Of equal places on several CPUs the order is the map's.
+    // The order of equal places on several CPUs is the map's.
     timed.sort_by(|a, b| (a.pid, a.mode, &a.stack).cmp(&(b.pid, b.mode, &b.stack)));
     (timed, by_cycles)
 }
@@ -185,7 +193,8 @@ mod tests {
         timed.iter().filter(|one| one.stack == stack).flat_map(|one| &one.ns).sum()
     }
 
-    /// A CPU that works in a third of all milliseconds, at their ends or wherever, and takes a timer up to 0.3 ms late while it idles.
+    /// A CPU that works during a third of all milliseconds, at their ends or anywhere, and takes a timer up to 0.3 ms
+    /// late while it is idle.
     #[test]
     fn late_samples_of_idleness_take_no_time_from_work() {
         let mut chance = SplitMix64(5);
@@ -239,8 +248,8 @@ mod tests {
         assert_eq!((time_of(&timed, &[5]), time_of(&timed, &[IDLE])), (3e6, 1e6));
     }
 
-    /// CPU 0 worked 3 of 4 ms by the clock, which saw all of it at the function that enables interrupts (9); cycles saw a third of it at 5 and two
-    /// thirds at 6. CPU 1 has no cycles.
+    /// By the clock, CPU 0 worked 3 of 4 ms, all of it at the function that enables interrupts (9). By cycles, a third
+    /// of it was at 5 and two thirds at 6. CPU 1 has no cycles.
     #[test]
     fn cycles_divide_the_time_that_the_clock_measured() {
         let mut heap = Heap::default();

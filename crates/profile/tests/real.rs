@@ -77,7 +77,8 @@ impl Drop for Pair {
     }
 }
 
-/// The profile of some seconds of datagrams of 1000 bytes, ten at a time with a pause between or as fast as they go, and how many were read in all.
+/// The profile of some seconds of datagrams of 1000 bytes, ten at a time with a pause after them, or as fast as
+/// possible; and the number of datagrams that were read.
 fn under_load(pair: &Pair, options: Options, pause: Option<Duration>) -> (Profile, u64) {
     let stop = Arc::<AtomicBool>::default();
     let (sending, reading) = (Arc::clone(&stop), Arc::clone(&stop));
@@ -147,7 +148,7 @@ fn the_account_of_a_load_is_the_meter_s_time_by_known_stages() {
             profile.unknown(),
             profile.sampled.cpus.len()
         ));
-        // What a halted virtual CPU waits for its timer is in no class.
+        // The time for which a halted virtual CPU delays its timer is in no class.
         let whole = all < 1.01 * profile.sampled.cpus.len() as f64;
         let late = profile.cautions.iter().find(|caution| caution.contains("after their timer was due"));
         if let Some(late) = late.filter(|_| whole && profile.unknown() < 0.05) {
@@ -207,8 +208,8 @@ fn newest_xdp() -> Option<(u64, u64)> {
     newest
 }
 
-/// Programs of the lowest weight that keep the CPUs from halting: a halted virtual CPU takes its timer late, in what runs when it wakes, and without
-/// hardware cycles that place has the sample.
+/// Programs of the lowest weight, which prevent the CPUs from halting. A halted virtual CPU takes its timer late, in
+/// the code that runs when it wakes up, and without hardware cycles the sample belongs to that place.
 struct Awake(Vec<std::process::Child>);
 
 impl Awake {
@@ -232,8 +233,8 @@ impl Drop for Awake {
     }
 }
 
-/// The kernel itself counts how long the program runs (BPF_ENABLE_STATS). Windows of 12 s came within 2 % of it; 6 s have 3 % of
-/// chance alone.
+/// The kernel itself counts how long the program runs (BPF_ENABLE_STATS). Windows of 12 s differed from it by up to 2
+/// %; in 6 s chance alone is 3 %.
 #[test]
 fn a_busy_loop_in_an_xdp_program_stands_in_its_stage() {
     let programs = ["clang", "taskset", "chrt", "timeout"];

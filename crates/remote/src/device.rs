@@ -12,7 +12,8 @@ use netcliff_packets::error::ControlError;
 
 /// Name of the service, and of the feature in an agent's hello.
 pub const DEVICE_SETTINGS: &str = "device-settings";
-/// Feature of an agent whose device's flow control can be changed, too. Clients of before it do not know that part of a state.
+/// Feature of an agent whose device's flow control can be changed, too. Earlier clients do not know that part of a
+/// state.
 const FLOW_CONTROL: &str = "device-flow-control";
 
 /// A client's request about the device.
@@ -25,7 +26,7 @@ enum Request {
     FindAll,
     /// Change the settings that this state names.
     BringTo(DeviceState),
-    /// Restore the settings that were found first.
+    /// Restore the original settings.
     SetBack,
 }
 

@@ -1,5 +1,5 @@
-//! `finding FILE.json`: the page of `netcliff find` for a record that `find --json` wrote; `finding FILE.json --svg`: its picture.
-//! README.md and docs/cliff.svg show records of 23 November 2026.
+//! `finding FILE.json`: the page of `netcliff find` for a record from `find --json`. `finding FILE.json --svg`: its
+//! picture. README.md and docs/cliff.svg show records of 23 November 2026.
 
 use std::io::Write;
 

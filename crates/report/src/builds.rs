@@ -1,4 +1,4 @@
-//! What build servers read: [`junit`] and [`benchmark`].
+//! Formats that build servers read: [`junit`] and [`benchmark`].
 
 use maud::{PreEscaped, html};
 use netcliff_lab::compare::{Better, Comparison, Outcome, Row, Verdict};
@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::format::Unit;
 use crate::terminal::comparison::{change, name, value};
 
-/// A comparison in JUnit's XML, as build servers show tests: a test case a figure of a point. With `--fail-if-slower` the figures that
-/// are shown to be slower by more fail, those that are neither shown to be nor shown not to be are skipped; without it nothing fails.
+/// A comparison as JUnit's XML, as build servers show tests: each figure of a point is a test case. With
+/// `--fail-if-slower`, figures that are shown to be slower by more than the limit fail, and inconclusive ones are
+/// skipped. Without it, none fails.
 pub fn junit(comparison: &Comparison) -> String {
     let inconclusive = comparison.gate.is_some_and(|gate| gate.outcome == Outcome::Inconclusive);
     let results: Vec<Result> = comparison.rows.iter().map(|row| result(row, inconclusive)).collect();
@@ -60,8 +61,8 @@ fn line(row: &Row) -> String {
     format!("{}: {} before, {} now, {}", name(row), value(&row.a, unit), value(&row.b, unit), change(row))
 }
 
-/// The figures of the second run in the JSON that github-action-benchmark reads (`tool: customBiggerIsBetter` or `customSmallerIsBetter`):
-/// those that are better when they are more, or those that are better when they are less.
+/// The figures of the second run in the JSON that github-action-benchmark reads: figures for which more is better
+/// (`tool: customBiggerIsBetter`), or those for which less is better (`customSmallerIsBetter`).
 pub fn benchmark(comparison: &Comparison, better: Better) -> Value {
     let entry = |row: &Row| {
         let half = row.b.interval.map(|interval| (interval.high - interval.low) / 2.0);
@@ -80,7 +81,8 @@ pub fn benchmark(comparison: &Comparison, better: Better) -> Value {
     Value::Array(comparison.rows.iter().filter(fits).map(entry).collect())
 }
 
-/// The unit at the end of a figure's name: `s` of `latency_p50_s`, `us/transaction` of `client_us_per_transaction`, `1/s` of `rate_per_s`.
+/// The unit at the end of a figure's name: `s` in `latency_p50_s`, `us/transaction` in `client_us_per_transaction`,
+/// `1/s` in `rate_per_s`.
 fn unit_in(name: &str) -> String {
     let last = |words: &str| words.rsplit_once('_').map_or("", |(_, unit)| unit).to_owned();
     match name.split_once("_per_") {

@@ -1,5 +1,6 @@
-//! The page of claims: what documents state, what came out here, whether that holds, and why not. Markdown, a section with a table an
-//! experiment, a row a mark: few columns, so that a page as narrow as the book's shows them.
+//! The page of claims: what documents state, the result here, whether the claim holds, and why not. Markdown: a section
+//! with a table for each experiment, a row for each mark. The tables have few columns, so that they fit a page as
+//! narrow as the book's.
 
 use netcliff_core::experiment::{Check, Mark, is_called};
 
@@ -7,13 +8,13 @@ use crate::drawing::{Drawing, NotHad};
 
 /// Head of a table.
 const HEAD: [&str; 2] = ["| claim, and what is held against it | holds here | why |", "| --- | --- | --- |"];
-/// How the line begins that counts the comparisons.
+/// Start of the line that counts the comparisons.
 const COUNT: &str = "Comparisons: ";
-/// How an experiment's heading begins.
+/// Start of an experiment's heading.
 const HEADING: &str = "## `";
 /// Between the lines of a cell.
 const BREAK: &str = "<br>";
-/// What is said of a mark that has no result.
+/// Result of a mark that was not compared.
 const NOT_COMPARED: &str = "not compared";
 const NOT_RUN: &str = "not run";
 /// The cell of a reason that is the one of the row before.
@@ -43,7 +44,7 @@ fn of_mark(drawing: &Drawing, mark: &Mark) -> Row {
     if checks.is_empty() {
         return [claim, NOT_COMPARED.to_owned(), why_absent(drawing, mark)];
     }
-    // Of one that holds by one engine and not by another, the reason stands at the latter alone.
+    // If a claim holds by one engine and not by another, only the latter has the reason.
     let unexpected = mark.differs.as_ref().filter(|_| checks.iter().all(|check| check.within == Some(true)));
     let result = |check: &Check| format!("{}: {}", holds(check), drawing.value(mark, check));
     let mut reasons: Vec<String> = Vec::new();
@@ -75,7 +76,7 @@ fn why_absent(drawing: &Drawing, mark: &Mark) -> String {
     reasons.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
-/// A section with these rows. A reason stands at the first of the rows that have it.
+/// A section with these rows. If consecutive rows have the same reason, only the first one shows it.
 fn table(experiment: &str, day: &str, rows: Vec<Row>) -> Vec<String> {
     let mut section = vec![format!("{HEADING}{experiment}`"), String::new(), format!("Run {day}."), String::new()];
     section.extend(HEAD.map(str::to_owned));
@@ -148,7 +149,7 @@ pub fn merged(page: &str, experiment: &str, section: &[String]) -> String {
     text.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// How many comparisons hold, in words.
+/// How many comparisons hold, as a sentence.
 fn count(sections: &[Vec<String>]) -> String {
     let rows = sections.iter().flatten().filter(|line| line.starts_with("| ") && !HEAD.contains(&line.as_str()));
     let results: Vec<&str> =

@@ -72,7 +72,8 @@ pub fn profile(profile: &Profile) -> String {
     [names.to_owned()].into_iter().chain(rows).collect()
 }
 
-/// A roofline, one row a frame size and set of offloads, bounds in packets a second; a part without a bound is empty.
+/// A roofline: one row per frame size and set of offloads, bounds in packets per second. A part without a bound is
+/// empty.
 pub fn roofline(roofline: &Roofline) -> String {
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<String>>();
     let mut header = words(&["asked_bytes", "frame_bytes", "offloads", "pps", "bps", "binding"]);
@@ -98,8 +99,8 @@ pub fn roofline(roofline: &Roofline) -> String {
     [line(&header)].into_iter().chain(rows).collect()
 }
 
-/// An experiment of transfers, one row a repeat: the level of each factor, the repeat's number, every figure; one that was
-/// not measured is empty.
+/// An experiment of transfers, one row per repeat: the level of each factor, the repeat's number, every figure. Figures
+/// that were not measured are empty.
 pub fn transfers(report: &TransferReport) -> String {
     let factors = report.factors.iter().map(|factor| factor.key.name().to_owned());
     let measures = TransferMeasure::ALL.map(|measure| measure.name().to_owned());
@@ -115,7 +116,8 @@ pub fn transfers(report: &TransferReport) -> String {
     [line(&header)].into_iter().chain(rows).collect()
 }
 
-/// An experiment of forwarding, one row a search, rates in frames a second; what was not measured is empty.
+/// An experiment of forwarding: one row per search, rates in frames per second. Figures that were not measured are
+/// empty.
 pub fn forwarding(report: &ForwardingReport) -> String {
     let header = "frame_bytes,set_up,round,throughput_pps,upper_pps,bound,sender_pps,simulated_pps,server_pps,frame_s,poll_s,trials,\
                   trial_time_s\n";
@@ -213,8 +215,8 @@ mod flat {
 
     use super::line;
 
-    /// A row a number, text or switch of a JSON value, by its JSON pointer (RFC 6901): `/rows/0/rate_per_s,123.4`. Figures that were not
-    /// measured have no row.
+    /// One row for each number, text or switch of a JSON value, with its JSON pointer (RFC 6901):
+    /// `/rows/0/rate_per_s,123.4`. Figures that were not measured have no row.
     pub fn flat(value: &Value) -> String {
         let mut rows = vec![vec!["figure".to_owned(), "value".to_owned()]];
         collect(value, &mut String::new(), &mut rows);

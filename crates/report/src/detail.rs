@@ -12,7 +12,8 @@ const BAR: f64 = 40.0;
 /// Slices shown; the rest is in JSON and CSV.
 const SLICES: usize = 40;
 
-/// Queue lengths by share of time as bars, latencies, busy periods, and the first slices of a series. Empty parts are left out.
+/// Queue lengths by share of time as bars, latencies, busy periods, and the first slices of a series. Empty parts are
+/// left out.
 pub fn detail(detail: &Detail, style: Style) -> String {
     let mut text = String::new();
     for (name, shares) in [("ring and protocol", &detail.ring), ("socket", &detail.socket)] {
@@ -65,7 +66,7 @@ fn lengths(shares: &[QueueShare], style: Style) -> Table {
     table
 }
 
-/// Latencies up to 1, 2, 5, 10, ... with a bar each, and the share of the packets that is within them.
+/// Latencies up to 1, 2, 5, 10, ... with a bar for each, and the share of packets up to it.
 fn latencies(histogram: &LatencyHistogram, style: Style) -> Table {
     let mut groups: Vec<(u64, u64)> = Vec::new();
     for (latency_ns, packets) in &histogram.0 {
@@ -143,7 +144,8 @@ fn series(slices: &[Slice], style: Style) -> Table {
     table
 }
 
-/// Each figure under both schemes, and the difference, second minus first, where its interval leaves 0 out marked with *.
+/// Each figure under both schemes, and the difference, second minus first. A * marks differences whose interval
+/// excludes 0.
 pub fn differences(differences: &[Difference], points: [&Point; 2], style: Style) -> String {
     let [first, second] = points;
     let mut table = empty(style);

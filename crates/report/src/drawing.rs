@@ -16,7 +16,7 @@ pub struct NotHad {
     pub curve: String,
     /// The engine or formula.
     pub answerer: Answerer,
-    /// How many points.
+    /// Number of points.
     pub points: usize,
     /// The reason, a sentence.
     pub why: String,
@@ -67,11 +67,13 @@ pub struct Drawing {
     pub curves: Vec<Curve>,
     /// Reference values, to compare with.
     pub marks: Vec<Mark>,
-    /// Curves of other figures that marks are about, by the figure's key; by "" those of an experiment that draws none.
+    /// Curves of figures other than the drawn one, by key, for marks about those figures. If the experiment draws no
+    /// figure, its curves have the key "".
     pub judged: std::collections::BTreeMap<String, Vec<Curve>>,
-    /// Settings that a device does not have or that cannot act there, a sentence each, which begins with the setting.
+    /// Settings that a device does not have or that have no effect there: a sentence each, which begins with the
+    /// setting.
     pub missing: Vec<String>,
-    /// What was not computed or measured, and why.
+    /// Points that were not computed or measured, with the reason.
     pub not_had: Vec<NotHad>,
     /// The configuration: name and value.
     pub asked: Vec<(String, String)>,
@@ -84,10 +86,10 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// The figure of an experiment with these curves, of which nothing is missing.
+    /// The drawing of an experiment with these curves; no point is missing.
     ///
     /// # Errors
-    /// Those of [`Experiment::axes`]: never for an experiment that was read from a file.
+    /// Errors of [`Experiment::axes`]. An experiment that was read from a file has none.
     pub fn of(
         experiment: &Experiment,
         curves: Vec<Curve>,
@@ -151,13 +153,14 @@ impl Drawing {
         checks(mark, self.curves_for(mark))
     }
 
-    /// The curves that a mark is held against.
+    /// The curves with which a mark is compared.
     fn curves_for(&self, mark: &Mark) -> &[Curve] {
         let key = mark.of.as_ref().map_or("", |of| of.key.as_str());
         self.judged.get(key).unwrap_or(&self.curves)
     }
 
-    /// Draws and judges with the curves that `curves` has for the key of each figure that a mark is about, or for "" the drawn one.
+    /// Draws and judges. `curves` gives the curves for the key of each figure that a mark is about; the key "" means
+    /// the drawn figure.
     #[must_use]
     pub fn judged_by(mut self, curves: impl Fn(&str) -> Option<Vec<Curve>>) -> Self {
         let keys = self.marks.iter().map(|mark| mark.of.as_ref().map_or(String::new(), |of| of.key.clone()));
@@ -190,7 +193,8 @@ impl Drawing {
         mark.of.as_ref().map_or((&self.axes.y.name, unit(&self.axes.y)), |of| (&of.name, Unit::of(of.dimension)))
     }
 
-    /// What a mark states: `offered load 127 kpps, throughput 127 kpps`, `goodput of mtu 9000 over that of mtu 1500: at least 1.1`.
+    /// A mark's claim as text: `offered load 127 kpps, throughput 127 kpps`, `goodput of mtu 9000 over that of mtu
+    /// 1500: at least 1.1`.
     pub fn place(&self, mark: &Mark) -> String {
         let (name, up) = self.about(mark);
         let along = |x: f64| format::quantity(x, unit(&self.axes.x));

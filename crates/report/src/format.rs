@@ -13,7 +13,7 @@ use netcliff_core::{Dimension, Figure, Interval, units};
 /// Significant digits in a report, as `units::three_digits` rounds to.
 const DIGITS: i32 = 3;
 
-/// What a number counts, and so which units it may be shown in.
+/// The quantity of a number, which decides its units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Packets a second.
@@ -26,7 +26,7 @@ pub enum Unit {
     SecondsPerByte,
     /// Events a second (interrupts, polls).
     PerSecond,
-    /// Transactions of request/response a second.
+    /// Request/response transactions per second.
     Transactions,
     /// A share of one, shown in percent.
     Share,
@@ -96,7 +96,7 @@ impl Unit {
 }
 
 impl Unit {
-    /// Shares of one CPU sum to 1 within 1e-12: what is smaller is rounding, not a figure.
+    /// Shares of one CPU sum to 1 within 1e-12: smaller values are rounding errors, shown as 0.
     fn settled(self, value: f64) -> f64 {
         if self == Self::Share && value.abs() < 1e-12 { 0.0 } else { value }
     }
@@ -163,8 +163,8 @@ pub fn share_short(value: f64) -> String {
     format!("{percent} %")
 }
 
-/// Precision of the means of configurations: the least and the greatest half width, and the requested one. None
-/// where none is known.
+/// Precision of the means of configurations: the least and the greatest half width, and the requested one. `None` if no
+/// half width is known.
 pub fn known<'a>(known: impl IntoIterator<Item = &'a Known>) -> Option<String> {
     let known: Vec<(&Known, f64)> = known.into_iter().filter_map(|known| Some((known, known.half_width?))).collect();
     let (first, _) = known.first()?;
@@ -199,7 +199,7 @@ pub fn ends(value: f64, interval: &Interval, unit: Unit, dash: &str) -> String {
     format!("{}{between}{}", end(interval.low), end(interval.high))
 }
 
-/// A figure with the ends of its interval: `412 kpps (403-421)`; without where it was computed.
+/// A figure with the ends of its interval: `412 kpps (403-421)`. A computed figure has no interval.
 pub fn figure(figure: &Figure, unit: Unit) -> String {
     match interval(figure, unit, "-") {
         Some(ends) => format!("{} ({ends})", value(figure, unit)),
@@ -258,14 +258,14 @@ pub fn age(seconds: f64) -> String {
     }
 }
 
-/// `text` without characters that are not visible, which would steer a terminal, turn a line round or break XML: each becomes U+FFFD.
-/// Line ends and tabs stay.
+/// `text` in which each invisible character becomes U+FFFD, because it would control a terminal, change the direction
+/// of a line, or break XML. Line ends and tabs stay.
 pub fn printable(text: &str) -> String {
     let clean = |c: char| if is_unseen(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(clean).collect()
 }
 
-/// [`printable`], but for the sequences of weight and colour that pages have.
+/// Like [`printable`], but keeps the escape sequences for weight and colour that pages contain.
 pub fn printable_but_styles(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
@@ -290,8 +290,8 @@ pub fn printable_but_styles(text: &str) -> String {
 /// Digits of a sequence of weight or colour.
 const LONGEST_STYLE: usize = 16;
 
-/// JSON whose characters are all seen, or escaped: a terminal obeys those of C1, DEL and what turns text round, which JSON allows in
-/// its strings. Line ends between its values stay.
+/// JSON in which every character is visible or escaped. JSON allows C1, DEL and characters that change the direction of
+/// text in its strings, but a terminal would obey them. Line ends between values stay.
 pub fn json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

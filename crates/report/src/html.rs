@@ -1,5 +1,5 @@
-//! [`finding`]: one self-contained page that a browser shows without a network. A script of its own lets the figures be read
-//! out and enlarged; without it the page is whole.
+//! [`finding`]: one self-contained page that a browser shows without a network. A script in the page lets readers read
+//! out and enlarge the figures; without the script the page is complete, too.
 
 mod compare;
 mod experiment;
@@ -29,7 +29,7 @@ pub use transfers::transfers;
 pub use what_if::EXPLORER;
 
 const STYLE: &str = include_str!("html/page.css");
-/// Nothing is fetched, whatever the data contain, and no script runs but the page's own, by its hash.
+/// The page fetches nothing, whatever the data contain. Only the page's own script runs, identified by its hash.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// The page: the cliff in large, the figures, every number by engine, costs, sweep, fingerprint, provenance, and
@@ -55,7 +55,7 @@ fn script() -> String {
     std::iter::once("\"use strict\";").chain(lines).collect::<Vec<_>>().join("\n")
 }
 
-/// A whole document around `body`, with the script where there is a figure for it.
+/// A whole document around `body`; with the script if `body` has a figure.
 fn page(title: &str, body: &Markup) -> String {
     let script = body.0.contains("<figure class=\"plot\"").then(script);
     let policy = match &script {
@@ -230,7 +230,7 @@ fn not_had(finding: &Finding) -> Markup {
 fn raw(finding: &Finding) -> Markup {
     let json = serde_json::to_string(finding).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
     let href = format!("data:application/json;charset=utf-8,{}", utf8_percent_encode(&json, NON_ALPHANUMERIC));
-    // Inside a script element only "<" could end it; as an escape it is the same JSON.
+    // Inside a script element only a "<" could end it. Its escape is the same JSON.
     let embedded = json.replace('<', "\\u003c");
     html! {
         section #raw {
@@ -257,14 +257,14 @@ mod of_file {
 
     /// The notes of a measurement, next to its figures.
     pub(super) struct Lists<'a> {
-        /// What was requested and is missing.
+        /// Requested figures that are missing.
         pub not_had: &'a [String],
         /// Warnings: what limits the figures.
         pub warnings: &'a [String],
     }
 
-    /// A whole page: title, whether it is complete, the `answers`, what was not measured, the configuration, the file. A file without a
-    /// title is shown by its `kind`.
+    /// A whole page: title, whether it is complete, the `answers`, the figures that were not measured, the
+    /// configuration, the file. A file without a title is shown with its `kind`.
     pub(super) fn of_file(
         kind: &str,
         drawing: &Drawing,
@@ -311,9 +311,9 @@ mod stack {
 
     /// A cell and whether it may be broken into lines.
     pub enum Cell {
-        /// A figure, kept on one line where there is room.
+        /// A figure, on one line if there is room.
         Figure(Markup),
-        /// Words, in as many lines as they need.
+        /// Words, on as many lines as they need.
         Words(Markup),
     }
 
@@ -375,7 +375,7 @@ mod text {
     use crate::drawing::Drawing;
     use crate::{format, svg};
 
-    /// The figure, if it has curves, the terminal's page as it is, and where it comes from.
+    /// The page of a run: the figure if it has curves, the terminal's page unchanged, and its origin.
     pub fn text(title: &str, terminal_page: &str, drawing: Option<&Drawing>, provenance: &Provenance) -> String {
         let drawing = drawing.filter(|drawing| !drawing.curves.is_empty());
         let body = html! {

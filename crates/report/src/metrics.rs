@@ -1,6 +1,6 @@
-//! [`metrics`]: what `--metrics` answers, in Prometheus' text format 0.0.4 or in OpenMetrics 1.0
-//! (github.com/prometheus/OpenMetrics, specification/OpenMetrics.md): the same samples, which differ in how counters are declared and
-//! in the last line.
+//! [`metrics`]: the answer of `--metrics`, in Prometheus' text format 0.0.4 or in OpenMetrics 1.0
+//! (github.com/prometheus/OpenMetrics, specification/OpenMetrics.md). Both have the same samples; they differ in how
+//! counters are declared and in the last line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,18 +11,18 @@ use netcliff_core::watch::Moment;
 
 use crate::format::printable;
 
-/// What the samples are made of. Rates and shares are of the moment, everything else is counted since boot.
+/// The source of the samples. Rates and shares are of the moment; everything else is counted since boot.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricsSource<'a> {
     /// Version of the program.
     pub version: &'a str,
     /// Counters.
     pub counters: &'a Counters,
-    /// The time between the last two readings; None: there was but one.
+    /// Activity between the last two readings. `None` if there was only one.
     pub moment: Option<&'a Moment>,
     /// Distance to the calibrated cliff; `None` without a calibration.
     pub headroom: Option<&'a Headroom>,
-    /// Of an agent; None: another command answers.
+    /// Counters of an agent. `None` if another command answers.
     pub agent: Option<&'a AgentCounters>,
 }
 
@@ -41,7 +41,8 @@ struct Text {
 type Labels<'a> = &'a [(&'a str, String)];
 
 impl Text {
-    /// A family with its samples: labels and value. One without samples is left out. The names of counters end in `_total`.
+    /// A family with its samples: labels and value. A family without samples is left out. Names of counters end in
+    /// `_total`.
     fn family<'a>(
         &mut self,
         name: &str,
@@ -59,7 +60,8 @@ impl Text {
             Kind::Gauge => (name, "gauge"),
         };
         let _ = writeln!(self.text, "# HELP {declared} {help}\n# TYPE {declared} {kind}");
-        // Names of interfaces whose unseen characters are replaced may be the same: one sample twice makes a whole answer invalid.
+        // Replacing invisible characters may make names of interfaces equal, and a duplicate sample makes the whole
+        // answer invalid.
         let mut seen: BTreeMap<String, u32> = BTreeMap::new();
         for (mut labels, value) in samples {
             labels.iter_mut().for_each(|(_, value)| *value = printable(value));
@@ -374,7 +376,8 @@ mod tests {
         }
     }
 
-    /// Names that differ in unseen characters alone do not become one sample twice, of which Prometheus would refuse the whole answer.
+    /// Names that differ only in invisible characters do not become duplicate samples, for which Prometheus would
+    /// refuse the whole answer.
     #[test]
     fn samples_are_unique_whatever_interfaces_are_called() {
         let interface = |name: &str| InterfaceCounters { name: name.into(), ..InterfaceCounters::default() };

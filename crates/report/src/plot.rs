@@ -31,11 +31,11 @@ pub const GREY: usize = 8;
 /// A figure with two axes.
 #[derive(Debug, Clone)]
 pub struct Plot {
-    /// Name of the figure in files and for what is unique in a page.
+    /// Name of the figure in file names and in ids within a page.
     pub slug: String,
     /// One line; the page shows it as the figure's caption.
     pub title: String,
-    /// What was measured where, under the title.
+    /// Text under the title: what was measured, and where.
     pub origin: String,
     /// The figure in words, for readers who cannot see it.
     pub words: String,
@@ -48,11 +48,11 @@ pub struct Plot {
     pub series: Vec<Series>,
     /// Marked places on the x axis.
     pub pointers: Vec<Pointer>,
-    /// Levels across the plot, each with what it is.
+    /// Levels across the plot, each with its text.
     pub levels: Vec<(f64, String)>,
     /// Reference values.
     pub stated: Vec<Stated>,
-    /// What forms mean where several series share a key: a swatch and its words.
+    /// Meaning of the forms if several series share a key: a swatch and its text.
     pub forms: Vec<(Look, String)>,
     /// Lines below.
     pub notes: Vec<String>,
@@ -67,12 +67,12 @@ pub struct Key {
     pub look: Look,
 }
 
-/// How something is drawn.
+/// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Look {
     /// Of [`TONES`].
     pub tone: usize,
-    /// Dashes (of [`DASHES`]) and width [pixels] of the line; None: points alone.
+    /// Dashes (of [`DASHES`]) and width [pixels] of the line. `None`: points without a line.
     pub line: Option<(usize, f64)>,
     pub marker: Option<Marker>,
     pub spread: Spread,
@@ -113,9 +113,9 @@ pub enum Spread {
 pub struct Series {
     /// Its entry of the legend.
     pub key: usize,
-    /// Which of the series of that entry it is; empty where it is the only one.
+    /// Which series of its legend entry this is. Empty if it is the only one.
     pub who: String,
-    /// What is written at its end; None: nothing.
+    /// Text at the curve's end. `None`: no text.
     pub label: Option<String>,
     pub look: Look,
     /// True: a helping line, no data.
@@ -128,7 +128,7 @@ pub struct Series {
 pub struct Dot {
     pub x: f64,
     pub y: f64,
-    /// Ends of the interval; the value itself where it has none. An infinite upper end: a lower limit.
+    /// Ends of the interval; the value itself if it has no interval. An infinite upper end means a lower limit.
     pub low: f64,
     pub high: f64,
     /// Height of what lies below it in a stack.
@@ -149,7 +149,7 @@ impl Dot {
     }
 }
 
-/// A marked place on the x axis: a triangle above, and a line through the plot where it is the main one.
+/// A marked place on the x axis: a triangle above the plot. The main one also has a line through the plot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pointer {
     pub x: f64,

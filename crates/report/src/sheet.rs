@@ -1,4 +1,5 @@
-//! Content of the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not measured.
+//! Content of the page, computed once for terminal and HTML: rows of model, simulation and measurement, and the figures
+//! that were not measured.
 
 mod checks;
 mod culprit;
@@ -44,12 +45,12 @@ pub fn column(engine: EngineKind) -> &'static str {
 pub struct Cell {
     /// `412 kpps`.
     pub value: String,
-    /// `403-421`; None: computed, not sampled.
+    /// Ends of the interval: `403-421`. `None` if the figure was computed, not sampled.
     pub interval: Option<String>,
 }
 
 impl Cell {
-    /// The figure as text; None if it is no number.
+    /// The figure as text. `None` if it is not a finite number.
     pub fn of(figure: &Figure, unit: Unit) -> Option<Self> {
         figure
             .value
@@ -58,7 +59,7 @@ impl Cell {
     }
 }
 
-/// A label and one cell an engine, in the order of [`ENGINES`]; None: not measured.
+/// A label and one cell for each engine, in the order of [`ENGINES`]. `None`: the figure was not measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// What the figures are.
@@ -114,7 +115,7 @@ pub fn at_twice(finding: &Finding) -> Vec<Row> {
     vec![by_engine("share of peak", Unit::Share, &delivered_at_twice(finding))]
 }
 
-/// The cliff whose shares latencies are at: the measured one, or else one that says which.
+/// Text that names the cliff to whose shares latencies refer: the measured one, or else which other one.
 pub fn of_the_cliff(finding: &Finding) -> &'static str {
     match &finding.cliff_pps {
         ByEngine { wire: Some(_), .. } => "of the cliff",
@@ -124,7 +125,7 @@ pub fn of_the_cliff(finding: &Finding) -> &'static str {
     }
 }
 
-/// Median and tail at one share of the cliff.
+/// Median and tail latencies at one share of the cliff.
 pub fn latency(at: &LatencyAt) -> Vec<Row> {
     let row = |label: &str, pick: fn(&Latency) -> Option<Figure>| {
         Row::new(label, Unit::Seconds, |engine| at.latency_s.get(engine).and_then(pick))
@@ -197,11 +198,11 @@ fn with_besides(finding: &Finding, mut rows: Vec<Row>, load_pps: Option<f64>) ->
     rows
 }
 
-/// How the measured split was converted to the rows of the engines; None if it was not.
+/// How the measured split was converted to the rows of the engines. `None` if it was not converted.
 pub fn cpu_note(finding: &Finding) -> Option<String> {
     let measured = finding.cpu_measured.as_ref()?;
     let time = |time_s: f64| format::quantity(time_s, Unit::Seconds);
-    // Behind a NIC the application's row of the engines holds what interrupts take from it.
+    // Behind a NIC, the engines' row of the application includes the time that interrupts take from it.
     let hit = (measured.hidden_s > 0.0).then(|| time(measured.hidden_s));
     let softirq = measured.hidden_softirq_s.filter(|hidden_s| *hidden_s > 0.0).map(time);
     let interrupts = match (hit, softirq) {
@@ -218,13 +219,14 @@ pub fn cpu_note(finding: &Finding) -> Option<String> {
     ))
 }
 
-/// Where packets were lost, a row a place, as shares of the offered packets.
+/// Packets lost by place, as shares of the offered packets.
 pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
     let row = |label: &str, pick: fn(&Loss) -> Option<Figure>| {
         Row::new(label, Unit::Share, |engine| loss.get(engine).and_then(pick))
     };
     let mut sender = row("sender", |l| l.sender);
-    // Only real packets have a sender that can fall behind: for the model the cell is empty, not a missing figure.
+    // Only real packets have a sender that can fall behind: the model's and the simulation's cells are empty, not
+    // missing.
     for cell in sender.cells.iter_mut().take(2).filter(|cell| cell.is_none()) {
         *cell = Some(Cell { value: String::new(), interval: None });
     }
@@ -325,7 +327,7 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What the generator is and can do, in words.
+/// What the generator is, and its limits, in words.
 pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     let generator = &finding.generator;
     let ceiling = generator.ceiling_pps.map_or("-".to_owned(), |ceiling| format::figure(&ceiling, Unit::Pps));
@@ -357,14 +359,15 @@ pub fn suggestion(suggestion: &Suggestion) -> String {
     format!("{}: {} [{cliff}{gain}]{tried}", suggestion.setting, suggestion.why)
 }
 
-/// What a suggestion is expected to give and what it gave, a sentence each.
+/// The gain that a suggestion is expected to give and the gain it gave, a sentence each.
 pub fn gains(suggestion: &Suggestion) -> Vec<String> {
     let expected = against(suggestion).map(|gain| format!("Simulated gain: {gain}."));
     let tried = suggestion.tried.as_ref().map(|tried| format!("{}.", measured(tried)));
     expected.into_iter().chain(tried).collect()
 }
 
-/// The gain with the cliff that it is against, simulated like the one with the setting: `+113 % over the 52.1 kpps without it`.
+/// The gain, and the cliff without the setting, which is simulated like the cliff with it: `+113 % over the 52.1 kpps
+/// without it`.
 fn against(suggestion: &Suggestion) -> Option<String> {
     let gain = suggestion.gain?;
     let without = suggestion.expected_cliff_pps.map(|with| with.value / (1.0 + gain.value));
@@ -402,7 +405,8 @@ pub mod ledger {
 
     use crate::format;
 
-    /// What became of packets, how many, their share of those sent, and what counted them: delivered first, the unexplained last.
+    /// The fate of packets: their number, share of those sent, and what counted them. Delivered packets come first,
+    /// unexplained ones last.
     pub fn rows(ledger: &Ledger) -> Vec<[String; 4]> {
         let share = |packets: u64| match ledger.sent {
             0 => String::new(),

@@ -29,7 +29,7 @@ pub use loss::loss;
 pub use pauses::pauses;
 pub use traffic::{Files, burstiness, traffic};
 
-/// The figures of a finding's page in their order, and the pauses where there were any.
+/// The figures of a finding's page in their order, and the chart of pauses if there were any.
 pub(crate) fn of_finding(finding: &Finding) -> (Vec<Plot>, Option<Bars>) {
     let mut plots = vec![delivered::plot(finding), latency::plot(finding), loss::plot(finding)];
     plots.extend(cpu::engines(finding).into_iter().map(|engine| cpu::plot(finding, engine)));
@@ -110,7 +110,7 @@ mod latency {
         plot
     }
 
-    /// Whole decades that hold all of `dots`, as powers of ten; None if nothing is positive.
+    /// Whole decades that include all of `dots`, as powers of ten. `None` if no value is positive.
     pub(super) fn decades<'a>(dots: impl Iterator<Item = &'a Dot>) -> Option<(f64, f64)> {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for value in dots.map(|dot| dot.y).filter(|value| *value > 0.0) {
@@ -135,7 +135,8 @@ mod loss {
     /// Model and simulation can go far below what any measurement resolves: the axis ends here.
     const LOWEST_POWER: f64 = -8.0;
 
-    /// Loss fraction of each engine, with the loss that defines the cliff. Points without loss stand at 0, below a break.
+    /// Share of packets that each engine lost, with the loss that defines the cliff. Points without loss are at 0,
+    /// below a break.
     pub fn loss(finding: &Finding) -> String {
         plot(finding).document()
     }
@@ -173,7 +174,7 @@ mod loss {
 }
 
 mod pauses {
-    //! How often CPUs and sender were paused, by length.
+    //! Draws how often CPUs and sender were paused, by length.
 
     use netcliff_core::Finding;
 
@@ -182,7 +183,7 @@ mod pauses {
     use crate::plot::bars::{Group, Row};
     use crate::sheet;
 
-    /// A bar a bin; None if there were no pauses, or none were measured.
+    /// One bar per bin. `None` if there were no pauses, or pauses were not measured.
     pub fn pauses(finding: &Finding) -> Option<String> {
         bars(finding).map(|bars| bars.document())
     }

@@ -37,7 +37,7 @@ const SHORT: &[Fact] = &[
 /// Text after the load of a single record that was given in bits.
 const BITS: Fact = ("bits", |r| bits(&r.point.traffic));
 
-/// What bits a load given in bits counts; empty for other loads.
+/// For a load in bits per second, which bits the load counts. Empty for other loads.
 fn bits(traffic: &Traffic) -> String {
     let (Load::Bps(bps), Some(bytes)) = (traffic.rate, traffic.size.mean_bytes()) else { return String::new() };
     let on_link_bps = bps * (bytes + WIRE_OVERHEAD_BYTES) / bytes;
@@ -89,9 +89,10 @@ fn latency(outcome: &Outcome) -> Option<Latency> {
     outcome.latency_s
 }
 
-/// Several records as a table, what they share above it; one record as a list of all its figures.
+/// Several records as a table, with their common facts above it; one record as a list of all its figures.
 ///
-/// An absent figure is "-" in a table and left out of a list. Ends in a newline; empty input says so.
+/// A missing figure is "-" in a table and is left out of a list. The text ends in a newline; without records it says
+/// so.
 pub fn outcomes(records: &[Record], style: Style) -> String {
     let text = match records {
         [] => "no records\n".to_owned(),
@@ -136,7 +137,7 @@ fn list(records: &[Record], style: Style) -> String {
     for group in records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))) {
         text.push_str(&format!("\n{}{}", facts(&telling, &group[0]), lines(&brief(group, style))));
     }
-    // What holds for one load is with that load alone.
+    // Each note once, whichever loads have it.
     notes.iter().for_each(|note| text.push_str(&wrapped(&format!("note: {note}"), style)));
     text
 }
@@ -145,7 +146,8 @@ fn wrapped(text: &str, style: Style) -> String {
     format::lines(text, style.width, "", "").into_iter().map(|line| line + "\n").collect()
 }
 
-/// Result at one load, in a line: `Of 100 kpps 100 kpps are delivered (0 % lost), p99 181 us, CPU left 19.5 %; by the model.`
+/// The result at one load as a line: `Of 100 kpps 100 kpps are delivered (0 % lost), p99 181 us, CPU left 19.5 %; by
+/// the model.`
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
     let load = record
@@ -229,7 +231,7 @@ fn brief(records: &[Record], style: Style) -> Table {
     table
 }
 
-/// Figures of each interrupt vector, a line each; nothing for a host with one queue.
+/// Figures of each interrupt vector, a line each. Empty for a host with one queue.
 fn queues(parts: &[QueueOutcome], style: Style) -> String {
     if parts.is_empty() {
         return String::new();
@@ -257,7 +259,7 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
     format!("\n{}\n", lines(&table))
 }
 
-/// Figures of each application, a line each; nothing unless there are several.
+/// Figures of each application, a line each. Empty unless there are several applications.
 fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
     if parts.is_empty() {
         return String::new();

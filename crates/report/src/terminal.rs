@@ -1,5 +1,5 @@
-//! Output of the commands. [`brief`] is what `netcliff find` prints, [`finding`] what it prints with `-v`; likewise
-//! [`stream_brief`] and [`stream()`], [`rr_brief`] and [`rr()`].
+//! Output of the commands. `netcliff find` prints [`brief`], and with `-v` [`finding`]. `stream` prints
+//! [`stream_brief`] or [`stream()`], `rr` prints [`rr_brief`] or [`rr()`].
 
 mod advice;
 mod brief;
@@ -50,7 +50,7 @@ pub use transfers::transfers;
 pub use trend::{level_change, trend};
 pub use tuning::plan;
 
-/// A half width of the mean's interval from which the verdicts of `stream` and `rr` doubt it, as a share of the mean.
+/// Half width of the mean's interval, as a share of the mean, above which the verdicts of `stream` and `rr` doubt it.
 const WIDE: f64 = 0.1;
 /// The remedy for it.
 const SURER: &str = "more repeats or --precision 5% make it surer";
@@ -72,11 +72,11 @@ impl Default for Style {
     }
 }
 
-/// The whole page as lines of at most `style.width` columns, ending in a newline.
+/// The complete page. Lines have at most `style.width` columns and end in a newline.
 ///
-/// In this order: verdict, cliff, disturbances, peak, twice the cliff (with a plot), latency, CPU split, losses, bottleneck,
-/// suggestions, checks on other set-ups if there were any, host, configuration, generator, costs, what was not measured. An absent
-/// figure is "-" and listed at the end.
+/// In this order: verdict, cliff, disturbances, peak, twice the cliff (with a plot), latency, CPU split, losses,
+/// bottleneck, suggestions, checks on other set-ups if there were any, host, configuration, generator, costs, missing
+/// figures. A missing figure is "-" and listed at the end.
 pub fn finding(finding: &Finding, style: Style) -> String {
     let mut page = Page::new(style);
     head(&mut page, finding);
@@ -110,7 +110,7 @@ fn beside(notes: &[String]) -> impl Iterator<Item = String> {
     notes.iter().filter(|note| note.starts_with("another netcliff run (")).cloned()
 }
 
-/// The cliff in a line, and doubts about it.
+/// The cliff as a line, and doubts about it.
 fn answer(page: &mut Page, finding: &Finding) {
     page.paragraph(0, Tone::Strong, &format!("{}.", sheet::verdict(finding)));
     page.caution(&sheet::doubts(finding));
@@ -286,7 +286,7 @@ mod pauses {
     /// Cells of the longest bar.
     const LONGEST: u64 = 30;
 
-    /// A line a bin of each distribution; nothing where there was no pause.
+    /// Each distribution with one line per bin. Empty if there were no pauses.
     pub fn lengths(finding: &Finding, style: Style) -> String {
         let block = if style.unicode { "█" } else { "#" };
         let mut text = String::new();
@@ -313,10 +313,10 @@ mod tuning {
     use super::Style;
     use super::page::{Page, Tone};
 
-    /// An effect longer than this is given once (bytes): more than a line.
+    /// An effect that is longer than this (bytes) is printed only once, because it exceeds a line.
     const LONG: usize = 80;
 
-    /// Each setting with its reason, its source and what it is expected to change; then what the plan does not do.
+    /// Each setting with its reason, its source and its expected effect; then what the plan does not do.
     pub fn plan(plan: &PlanSheet, style: Style) -> String {
         let mut page = Page::new(style);
         let count = plan.proposals.len();

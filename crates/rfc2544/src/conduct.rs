@@ -1,7 +1,8 @@
 //! RFC 2544's tests on a device: which trials are made for each frame size, and their results.
 //!
-//! With one search a size, sizes are done with one after the other. With several the searches go round the sizes first, each
-//! second round the other way round, so that what drifts hits all sizes alike; the other tests follow, at the mean throughput.
+//! With one search per size, all tests of a size are done before the next size. With several, each round searches all
+//! sizes once, every second round in reverse order, so that drift affects all sizes alike. The other tests follow, at
+//! the mean throughput.
 
 mod device;
 mod latency;
@@ -16,21 +17,21 @@ use netcliff_mlrsearch::trial::{Answer, Request};
 
 pub use device::{Burst, Device, Measured, Tagged};
 
-/// Lines whose frame rates are drawn beside what was found (bit/s).
+/// Rates of the lines whose frame rates are drawn for comparison (bit/s).
 pub const LINES_BPS: [f64; 3] = [1e9, 1e10, 25e9];
 
 /// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// A frame size begins.
+    /// A frame size starts.
     Size(FrameSize),
-    /// One of several searches of a frame size begins.
+    /// One of several searches of a frame size starts.
     Search {
         /// The size.
         frame: FrameSize,
         /// The round, from 1.
         round: u32,
-        /// Of so many.
+        /// Number of rounds.
         rounds: u32,
     },
     /// A trial ended.
@@ -44,7 +45,8 @@ pub enum Step {
     },
 }
 
-/// Runs every test of every size. What was measured before an error is in the list, sizes that were not begun are not.
+/// Runs all tests of all frame sizes. After an error, the list contains the results so far; sizes that were not started
+/// are omitted.
 pub fn conduct<D: Device>(
     settings: &Settings,
     device: &mut D,
@@ -58,10 +60,10 @@ pub fn conduct<D: Device>(
     (begun.map(|size| size.finish(settings, line_bps)).collect(), ended.err())
 }
 
-/// A frame size under way.
+/// A frame size being tested.
 struct Size {
     report: SizeReport,
-    /// Searches that are not in the report yet.
+    /// Searches that are not yet in the report.
     turns: Vec<SearchTurn>,
     /// Pacing of the valid trials so far.
     pacing: Vec<Pacing>,
@@ -91,7 +93,7 @@ impl Size {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct Conduct<'a, D: Device> {
     settings: &'a Settings,
     device: &'a mut D,
@@ -99,7 +101,7 @@ struct Conduct<'a, D: Device> {
 }
 
 impl<D: Device> Conduct<'_, D> {
-    /// One size after the other.
+    /// Tests one size after the other.
     fn in_turn(&mut self, sizes: &mut [Size]) -> Result<(), D::Error> {
         for size in sizes {
             self.begin(size, Step::Size(size.report.frame))?;
@@ -112,7 +114,7 @@ impl<D: Device> Conduct<'_, D> {
         Ok(())
     }
 
-    /// The searches round by round, then the other tests of each size.
+    /// Makes all searches round by round, then the other tests of each size.
     fn in_rounds(&mut self, sizes: &mut [Size]) -> Result<(), D::Error> {
         let rounds = self.settings.searches;
         for round in 1..=rounds {
@@ -131,7 +133,7 @@ impl<D: Device> Conduct<'_, D> {
         Ok(())
     }
 
-    /// Sets the device to a size and measures the sender's rate flat out.
+    /// Sets the device to a size and measures the sender's highest rate.
     fn begin(&mut self, size: &mut Size, step: Step) -> Result<(), D::Error> {
         (self.watch)(step);
         self.device.frames(size.report.frame)?;
@@ -149,13 +151,13 @@ impl<D: Device> Conduct<'_, D> {
         Ok(())
     }
 
-    /// The tests of a size beside the searches.
+    /// Runs the tests of a size other than the searches.
     fn others(&mut self, size: &mut Size) -> Result<(), D::Error> {
         let Size { report, pacing, .. } = size;
         self.asking(report, pacing, others)
     }
 
-    /// Makes trials and counts them, also if an error ends them.
+    /// Runs `tests` and counts their trials, also if an error ends them.
     fn asking<T>(
         &mut self,
         report: &mut SizeReport,
@@ -227,7 +229,8 @@ fn others<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut S
     Ok(())
 }
 
-/// Load of the trial whose frames are accounted for: twice the throughput, so that frames are lost, but no more than the sender reaches.
+/// Load of the trial in which all frames are accounted for: twice the throughput, so that frames are lost, but at most
+/// 95 % of the highest load. `None` if the sender sends nothing.
 fn ledger_pps(size: &SizeReport) -> Option<f64> {
     let most_pps = Some(0.95 * size.max_pps).filter(|pps| *pps > 0.0)?;
     Some(size.forwarded_pps().map_or(most_pps, |pps| (2.0 * pps).min(most_pps)))

@@ -1,8 +1,8 @@
-//! What a frame costs the router's CPU, and the throughput that follows: the prediction beside the measured one.
+//! The cost of a frame on the router's CPU, and the throughput predicted from it.
 //!
-//! One server, the router's CPU: a poll takes `poll + frame x frames` (fitted, as `find` calibrates, over the polls of a
-//! trial at half the throughput found), polls of up to the kernel's weight drain a backlog of `netdev_max_backlog`, and
-//! nothing else wants the CPU. The only thing taken from the search is the load at which costs are measured.
+//! The model has one server, the router's CPU. A poll takes `poll + frame x frames`, fitted over the polls of a trial
+//! at half the measured throughput, as `find` calibrates. Polls of up to the kernel's weight drain a backlog of
+//! `netdev_max_backlog`. Nothing else uses the CPU. Only the load of the trial depends on the search.
 
 use netcliff_core::{Arrivals, FrameSizes, Host, Load, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollCell, PollKind, PollTable};
@@ -12,24 +12,26 @@ use netcliff_find::calibrate::poll_line;
 use netcliff_find::{Elsewhere, Predictor};
 use netcliff_trial::trial::poll_time;
 
-/// Loss that ends the simulated throughput: of so many frames a load a hundred.
+/// Loss ratio that a simulated throughput may have, and the number of frames simulated at each load. The loss is 100 of
+/// these frames.
 const SIMULATED_LOSS: f64 = 1e-4;
 const SIMULATED_FRAMES: u64 = 1_000_000;
 
-/// Fewest polls of a cell that counts.
+/// Smallest number of polls with which a cell of the poll table counts.
 const FEWEST_POLLS: u64 = 20;
 
-/// Times on the router's CPU.
+/// Times that the router's CPU spends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// Of a frame (s).
+    /// Time of a frame (s).
     pub frame_s: f64,
-    /// Of a poll, whatever it takes in (s).
+    /// Time of a poll without its frames (s).
     pub poll_s: f64,
 }
 
 impl Costs {
-    /// From a CPU split; None where the meter does not report polls, or they were too few or all alike.
+    /// Fits the costs to a CPU split. `None` if the meter does not report polls, or if they were too few or all of the
+    /// same size.
     pub fn of(split: &CpuSplit) -> Option<Self> {
         let table = split.polls.as_ref()?;
         if table.cells.iter().any(|cell| cell.kind == PollKind::Threaded && cell.polls >= FEWEST_POLLS) {
@@ -41,9 +43,10 @@ impl Costs {
         (frame_s > 0.0).then_some(Self { frame_s, poll_s })
     }
 
-    /// Of a router that NAPI threads poll for: the line over the threads' polls, and what other polls on its CPU take for each of
-    /// their frames, as those of a veth behind it do. [`poll_line`] goes by the first poll of each softirq, of which those other
-    /// polls are the only ones here. None where the threads polled too seldom, or always took in as many.
+    /// Fits the costs of a router whose packets NAPI threads poll: a line through the threads' polls, plus the time of
+    /// other polls on the CPU per frame, such as those of a veth behind the router. [`poll_line`] is not used, because
+    /// it takes only the first poll of each softirq, and here these are only the other polls. `None` if the threads
+    /// polled too rarely, or always took the same number of frames.
     fn of_threads(table: &PollTable) -> Option<Self> {
         let is_thread = |cell: &&PollCell| cell.kind == PollKind::Threaded;
         let (mut rows, mut times, mut weights) = (Vec::new(), Vec::new(), Vec::new());
@@ -86,7 +89,8 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// The throughput that follows from costs measured at a load (pps), with this kernel's scheme and backlog (frames).
+    /// Predicts the throughput from costs that were measured at a load (pps), with this kernel's scheme and backlog
+    /// (frames).
     pub fn from_costs(costs: Costs, load_pps: f64, scheme: Scheme, backlog: u64) -> Self {
         let Costs { frame_s, poll_s } = costs;
         let weight = match &scheme {
@@ -103,7 +107,7 @@ impl Predicted {
         };
         let traffic = Traffic {
             arrivals: Arrivals::Constant,
-            // Bytes cost nothing more here: the frame's time is that of its size.
+            // Only the frame count matters: `frame_s` already is the time for the frame size.
             size: FrameSizes::Fixed(64),
             rate: Load::Pps(1.0),
             link_bps: 1e12,
@@ -138,7 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// Polls of a thread take 300 ns a frame and 2 us a poll; the veth behind it takes 100 ns for each frame, in softirqs.
+    /// Polls of a thread take 300 ns per frame and 2 us per poll. The veth after it takes 100 ns per frame, in
+    /// softirqs.
     #[test]
     fn a_router_of_threads_has_the_costs_of_its_threads() {
         let cell = |kind, packets: u32, polls: u64, one_s: f64| PollCell {

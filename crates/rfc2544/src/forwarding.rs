@@ -1,8 +1,9 @@
-//! `netcliff run` of forwarding: the throughput of this kernel as a router over the frame size, in several set-ups.
+//! `netcliff run` of forwarding: the throughput of this kernel as a router by frame size, in several set-ups.
 //!
-//! [`run`] goes through the `rounds`, in each of which every set-up takes its turn, each search being [`crate`]'s;
-//! `found` makes a `report` of what was found, which `curves` draws. A set-up without an objective leaves the router to the kernel, so that the tester's CPU
-//! forwards what it sends; one with an objective has the settings that `tune plan` proposes for the router's interfaces.
+//! [`run`] makes the `rounds`. In each round every set-up has a turn, with a search of [`crate`] for each frame size.
+//! `found` makes a `report` of the results, and `curves` its curves. A set-up without an objective leaves the router to
+//! the kernel, so that the tester's CPU forwards the frames that it sends. A set-up with an objective uses the settings
+//! that `tune plan` proposes for the router's interfaces.
 
 mod found;
 mod report;
@@ -38,40 +39,40 @@ pub enum ForwardingError {
     /// An invalid value in the file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// An invalid value, in words.
+    /// An invalid value, as a sentence.
     #[error("{0}")]
     Value(String),
-    /// No router could be made.
+    /// No router could be set up.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
-/// A way to set the router up.
+/// A set-up of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetUp {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// How it forwards.
     pub forwarding: Way,
     /// Rules of [`Way::Netfilter`].
     pub rules: u16,
-    /// The objective of the plan that sets it; None: the kernel's own.
+    /// Objective of the tuning plan. `None`: the kernel's own settings.
     pub tune: Option<Objective>,
 }
 
 /// Progress of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stage<'a> {
-    /// A set-up's turn begins: which round (from 1) of how many.
+    /// A set-up's turn starts.
     Turn {
-        /// The round.
+        /// The round, from 1.
         round: u32,
-        /// All rounds.
+        /// Number of rounds.
         rounds: u32,
         /// The set-up.
         set_up: &'a str,
     },
-    /// Within the turn.
+    /// A step within the turn.
     Step(Step),
 }
 
@@ -80,17 +81,17 @@ pub trait Watch {
     /// The current stage.
     fn stage(&mut self, stage: Stage<'_>);
 
-    /// Gets the results so far after each turn, so that they can be kept.
+    /// Receives the results so far after each turn, so that they can be stored.
     fn had(&mut self, _so_far: &ForwardingReport) {}
 
-    /// The results of the run that is continued; None: it is a new one.
+    /// Returns the results of the run to continue. `None` for a new run.
     fn resumed(&mut self) -> Option<ForwardingReport> {
         None
     }
 }
 
-/// Runs the experiment that was read from `path` with this `text` on routers in namespaces of this machine. A stop keeps what
-/// was measured; turns that the continued run has made are not repeated.
+/// Runs the experiment on routers in namespaces of this machine. `path` and `text` are the file that it was read from.
+/// If the user stops the run, the results so far are returned. Turns that the continued run has made are not repeated.
 ///
 /// # Errors
 /// A value is invalid, or nothing could be measured.
@@ -125,7 +126,7 @@ pub fn run(
     Ok(report(&found))
 }
 
-/// Reports each turn with the results so far.
+/// Passes the report so far to the watch after each turn.
 struct Reported<'a> {
     watch: &'a mut dyn Watch,
     report: &'a dyn Fn(&Found) -> ForwardingReport,
@@ -141,7 +142,7 @@ impl Turns for Reported<'_> {
     }
 }
 
-/// Identifies an experiment with what the user changed of it, by its text: a run with the same identifier can be continued.
+/// Identifier of an experiment: its file and the user's changes to it. A run with the same identifier can be continued.
 pub fn identifier(experiment: &experiment::Forwarding, text: &str) -> String {
     let facts = [
         ("file", text),
@@ -169,7 +170,7 @@ impl Refused {
     }
 }
 
-/// The searches that the file asks for.
+/// The settings of the searches.
 fn settings(experiment: &experiment::Forwarding) -> Result<Settings, Refused> {
     let sizes = experiment.sizes_bytes().map_err(Refused::Misplaced)?;
     let frames: Result<Vec<FrameSize>, _> = sizes.iter().map(|bytes| format!("{bytes}").parse()).collect();
@@ -220,7 +221,7 @@ mod curves {
     use crate::settings::FrameSize;
 
     impl ForwardingReport {
-        /// Throughput over frame size: measured and simulated by set-up, then what lines carry.
+        /// Throughput by frame size: measured and predicted for each set-up, then the frame rates of some lines.
         pub fn curves(&self) -> Vec<Curve> {
             let mut curves = self.of_set_ups(|_, figure| figure);
             for line_bps in LINES_BPS {
@@ -233,7 +234,7 @@ mod curves {
             curves
         }
 
-        /// Share of a line's frame rate over frame size; a line forwards no more than it carries.
+        /// Throughput as a share of a line's frame rate, by frame size. The share is at most 1.
         pub fn shares(&self, line_bps: f64) -> Vec<Curve> {
             self.of_set_ups(|frame, figure| figure.mapped(|pps| (pps / frame.line_pps(line_bps)).min(1.0)))
         }

@@ -1,4 +1,4 @@
-//! How frames are sent, received and stamped, and its description.
+//! How frames are sent, received and stamped, as data and as text.
 
 use crate::tester::run::Tester;
 use crate::tester::stamps::{End, PortStamps, Stamps};
@@ -23,7 +23,7 @@ pub struct Instruments {
 }
 
 impl Instruments {
-    /// Adds those of a frame size; returns how they limit the result, a sentence each.
+    /// Adds the methods of a frame size. Returns how they limit the result, a sentence each.
     pub fn note(&mut self, tester: &Tester) -> Vec<String> {
         if !self.sent_by.contains(&tester.sending) {
             self.sent_by.push(tester.sending);
@@ -43,7 +43,7 @@ impl Instruments {
             .collect()
     }
 
-    /// Sender and sink, in a line.
+    /// Describes sender and sink on one line.
     pub fn describe(&self) -> String {
         format!("sent by {}, received by {}", either(&self.sent_by), either(&self.taken_in_by))
     }
@@ -74,7 +74,8 @@ fn stamped(taken_in_by: &[Receiving], tagged_by: Stamps, ports: &[PortStamps]) -
     )
 }
 
-/// The sink's port would stamp what arrives, the generator's what leaves.
+/// Describes the hardware timestamps: the sink's port stamps frames that arrive, the generator's port frames that
+/// leave.
 fn hardware(tagged_by: Stamps, ports: &[PortStamps]) -> String {
     let silent: Vec<&str> =
         ports.iter().filter(|port| port.offered.is_none()).map(|port| port.interface.as_str()).collect();
@@ -133,7 +134,7 @@ mod tests {
         assert!(instruments.note(&tester(false, false)).is_empty());
         assert_eq!(instruments.describe(), "sent by AF_XDP (copy), received by AF_XDP (generic)");
         assert!(instruments.stamped.ends_with("hardware: not offered by eth2 and eth1"), "{}", instruments.stamped);
-        // A port that stamps only what arrives serves the sink, not the generator.
+        // A port that stamps only arriving frames is sufficient for the sink, but not for the generator.
         let long = Tester {
             receiving: Receiving::PacketRing,
             not_received_by_xdp: Some("too long".to_owned()),

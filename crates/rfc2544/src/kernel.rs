@@ -1,4 +1,4 @@
-//! A real device: a router in namespaces on this machine, or whatever is between two ports.
+//! A real device: a router in namespaces of this machine, or whatever is connected between two ports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,13 +57,13 @@ pub enum DeviceError {
     /// A port went away, or the frames are invalid.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// Not one frame of the first ones came through.
+    /// None of the first frames came through.
     #[error("{why}")]
     NothingThrough {
-        /// The likely causes with what was seen.
+        /// The likely causes, with the evidence for each.
         why: String,
     },
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("stopped before it was done")]
     Stopped,
 }
@@ -77,44 +77,44 @@ pub enum Place {
         forwarding: Forwarding,
         /// Rules of [`Forwarding::Netfilter`].
         rules: u16,
-        /// CPU of its packet work; None: the last online.
+        /// CPU of the router's packet work. `None`: the last CPU that is online.
         router_cpu: Option<u32>,
     },
     /// Two ports of this machine with a device between them.
     Ports {
-        /// Where frames leave.
+        /// Port where frames leave.
         tx: String,
-        /// Where they are expected.
+        /// Port where frames are expected.
         rx: String,
-        /// The device's address at `tx`; None: that of `rx`, as for a bridge or a cable.
+        /// The device's hardware address at `tx`. `None`: the address of `rx`, as for a bridge or a cable.
         device_mac: Option<[u8; 6]>,
-        /// Use ports that are refused otherwise.
+        /// Whether to use ports that would be refused otherwise.
         i_know: bool,
     },
 }
 
 /// Length of the flat-out run that finds the sender's rate (s).
 const FLAT_OUT_S: f64 = 0.3;
-/// More than any sender here reaches (pps).
+/// A rate above that of any sender here (pps).
 const FLAT_OUT_PPS: f64 = 20e6;
 /// Real-time priority of the sending thread, so that other programs do not void trials.
 const PRIORITY: u8 = 40;
 /// The kernel's default of `net.core.netdev_max_backlog` (frames).
 const BACKLOG: u64 = 1000;
-/// VETH_RING_SIZE of drivers/net/veth.c: what waits for a program in native mode (frames).
+/// VETH_RING_SIZE of drivers/net/veth.c: number of frames that may wait for an XDP program in native mode.
 const VETH_RING: u64 = 256;
-/// Limit of live frames.
+/// Limit of results with live frames.
 const NO_LEDGER: &str = "where lost frames went is not followed: the program that counts drops each frame, which looks like a loss to the \
                          kernel's tracepoints (--send-by auto follows them)";
-/// Frames of a batch in the second half of the trial that measures the cost of a frame: other polls than in the first.
+/// Number of frames in a batch in the second cost trial, so that its polls have another size than those of the first.
 const SMALL_BATCH: usize = 8;
-/// Length of the trial that measures the cost of a frame (s): thousands of polls.
+/// Length of a cost trial (s): long enough for thousands of polls.
 const COST_S: f64 = 0.5;
-/// Limit of time stamps that are not the application's.
+/// Limit of results with kernel or hardware timestamps.
 const STAMPS_COST: &str = "with time stamps the kernel reads its clock for each frame at each interface, the device's too where \
                            that is in this kernel; compare throughput only with runs that ask for the same stamps";
 
-/// The device with the tester's rings around it.
+/// The device, with the tester's rings at its ports.
 #[derive(Debug)]
 pub struct Kernel {
     settings: Settings,
@@ -123,19 +123,19 @@ pub struct Kernel {
     tester_cpu: u32,
     real_time: bool,
     remote: Option<Remote>,
-    /// Answers who-has at two ports.
+    /// Answers ARP requests and neighbour solicitations at two real ports.
     neighbours: Option<Neighbours>,
-    /// A frame came through, or none can be tried.
+    /// Whether a frame has come through, or none can be tried.
     probed: bool,
     instruments: Instruments,
     scheme: Scheme,
     backlog: u64,
     stop: Arc<AtomicBool>,
-    /// What an earlier, killed run had left and what became of it.
+    /// What an earlier, killed run left behind, and whether it was undone.
     pub replayed: ReplayReport,
     /// How the set-up limits the result, a sentence each.
     pub limits: Vec<String>,
-    /// Restored when the rings are closed.
+    /// Restores the ports after the rings are closed.
     _held: HeldPorts,
     _lock: HostLock,
 }
@@ -219,7 +219,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// The device, in a line.
+    /// Describes the device on one line.
     pub fn describe(&self) -> String {
         match (&self.place, &self.bed) {
             (Place::Ports { tx, rx, .. }, _) => format!("what lies between {tx} and {rx}"),
@@ -240,7 +240,7 @@ impl Kernel {
         }
     }
 
-    /// The tester, in a line.
+    /// Describes the tester on one line.
     pub fn tester(&self) -> String {
         let priority = if self.real_time { ", real-time" } else { "" };
         format!("{}, in one thread on CPU {}{priority}", self.instruments.describe(), self.tester_cpu)
@@ -251,12 +251,12 @@ impl Kernel {
         &self.instruments
     }
 
-    /// A path by which any thread of this process can open the namespace of a side of the tester; None for real ports.
+    /// Path by which any thread of this process can open the namespace of a side of the tester. `None` for real ports.
     pub fn netns_path(&self, side: usize) -> Option<PathBuf> {
         self.bed.as_ref().map(|bed| bed.netns_path(side))
     }
 
-    /// The same of the router.
+    /// Path by which any thread of this process can open the router's namespace. `None` for real ports.
     pub fn router_netns_path(&self) -> Option<PathBuf> {
         self.bed.as_ref().map(ForwardBed::router_netns_path)
     }
@@ -268,31 +268,33 @@ impl Kernel {
         }
     }
 
-    /// What a trial depends on: the namespaces of the testbed, or the ports.
+    /// What a trial depends on and is watched for changes: the namespaces of the testbed, or the ports.
     fn places(&self) -> Vec<stand::Place> {
         match (&self.place, &self.bed) {
             (Place::Ports { tx, rx, .. }, _) => vec![stand::Place::devices(None, [tx.clone(), rx.clone()])],
             (_, Some(bed)) => {
                 let tester = (0..bed.sides().len()).map(|side| bed.netns_path(side));
-                // The router first: a change of it shows at the tester as well.
+                // The router comes first, because a change of it also shows at the tester.
                 std::iter::once(bed.router_netns_path()).chain(tester).map(stand::Place::whole).collect()
             }
             (_, None) => Vec::new(),
         }
     }
 
-    /// Whether programs in the kernel make the frames.
+    /// Whether programs in the kernel generate the frames.
     fn is_live(&self) -> bool {
         self.remote.as_ref().is_some_and(|remote| remote.tester().sending == Sending::Live)
     }
 
-    /// Frames that the router's port had to drop because the sink's was full, since the testbed was made; 0 between real ports.
+    /// Number of frames that the router's port dropped since the testbed was made, because the sink's port was full.
+    /// Always 0 between real ports.
     fn refused_by_sink(&self) -> Result<u64, DeviceError> {
         Ok(self.bed.as_ref().map_or(Ok(0), ForwardBed::refused_by_sink)?)
     }
 
-    /// Trials in which the cost of a frame is measured. Batches of live frames are all of one size, and so are the polls that take
-    /// them in: smaller ones tell the cost of a poll from that of a frame.
+    /// Makes the trials in which the cost of a frame is measured. Live frames leave in batches of one size, and the
+    /// polls that receive them have that size. A second trial with smaller batches distinguishes the cost of a poll
+    /// from that of a frame.
     fn cost_trial(&mut self, load_pps: f64) -> Result<Measured, DeviceError> {
         let measured = self.trial(Request::whole(COST_S, load_pps))?;
         if self.is_live() {
@@ -318,7 +320,7 @@ impl Kernel {
         let before = self.refused_by_sink()?;
         let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
         let run = remote.run(trial);
-        // The change goes before the failure that it caused.
+        // Report the change before the failure that it caused.
         if let Some(changed) = stand.changed() {
             return Err(WireError::Changed(changed).into());
         }
@@ -328,12 +330,13 @@ impl Kernel {
     }
 }
 
-/// Load of the run that finds the sender's rate (pps): flat out, but no more than was asked for. Bursts leave flat out in any case.
+/// Load of the run that measures the sender's rate (pps): the highest possible, but at most the configured one unless
+/// bursts are tested, which always leave as fast as possible.
 fn most_pps(settings: &Settings) -> f64 {
     settings.max_pps.filter(|_| !settings.tests.back_to_back).unwrap_or(FLAT_OUT_PPS).min(FLAT_OUT_PPS)
 }
 
-/// Waits while the device rests; a stop ends it.
+/// Waits while the device rests, or until `stop` is set.
 fn rest(rest_s: f64, stop: &AtomicBool) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs_f64(rest_s);
     while std::time::Instant::now() < until && !stop.load(Ordering::Relaxed) {
@@ -344,7 +347,7 @@ fn rest(rest_s: f64, stop: &AtomicBool) {
 
 fn may_be_real_time() -> bool {
     let placement = Placement { priority: Priority::RealTime(PRIORITY), ..Placement::default() };
-    // On a thread of its own: the caller keeps its priority.
+    // Use a separate thread, so that the caller keeps its priority.
     std::thread::spawn(move || placement.enter().is_ok()).join().unwrap_or(false)
 }
 
@@ -352,7 +355,7 @@ impl Device for Kernel {
     type Error = DeviceError;
 
     fn frames(&mut self, frame: FrameSize) -> Result<(), DeviceError> {
-        // The rings of the frames before go first: two at once would both receive what arrives.
+        // Close the rings of the previous frames first: two sinks at once would both receive what arrives.
         self.remote = None;
         let priority = if self.real_time { Priority::RealTime(PRIORITY) } else { Priority::Ordinary };
         let placement = Placement { netns: None, cpu: Some(self.tester_cpu as usize), priority };
@@ -396,7 +399,7 @@ impl Device for Kernel {
 
     fn trial(&mut self, request: Request) -> Result<Measured, DeviceError> {
         let Request { duration_s, load_pps, most_lost } = request;
-        // For the program that counts, times are more work.
+        // The counting program works more if it records times.
         let tagged = self.settings.tests.latency || !self.is_live();
         let directions = if self.settings.both_ways { 2 } else { 1 };
         let report = self.run(WireTrial {
@@ -439,7 +442,7 @@ impl Device for Kernel {
     }
 
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
-        // What is predicted is of frames at a constant rate.
+        // The prediction is for frames at a constant rate.
         if self.settings.pcap.is_some() {
             return Ok(None);
         }
@@ -481,7 +484,8 @@ mod held {
     use super::{DeviceError, Place};
     use crate::settings::Settings;
 
-    /// What is set, or switched off by the kernel, at real ports for the time of a measurement; set back when this is dropped.
+    /// Changes of real ports during a measurement, made by this program or by the kernel. They are undone when this is
+    /// dropped.
     #[derive(Debug, Default)]
     pub(super) struct HeldPorts {
         _stamped: Option<StampedPorts>,
@@ -489,18 +493,22 @@ mod held {
     }
 
     impl HeldPorts {
-        /// Nothing for namespaces, whose ports go with them: what those can stamp is seen when they are opened.
+        /// Changes the ports as the settings require. Does nothing for namespaces, whose ports are removed with them;
+        /// whether those can stamp is checked when they are opened.
         pub(super) fn hold(settings: &Settings, place: &Place, lock: &HostLock) -> Result<Self, DeviceError> {
             let Place::Ports { tx, rx, .. } = place else { return Ok(Self::default()) };
             let ports = [tx.as_str(), rx.as_str()];
-            // An XDP program costs a port its merging of frames.
+            // The kernel switches off the merging of frames at a port with an XDP program.
             let by_packet = settings.send_by == SendBy::Packet && settings.receive_by == ReceiveBy::Packet;
             let merging = (!by_packet).then(|| KeptOffloads::hold(lock, &ports, &kept::MERGING)).transpose()?;
             Ok(Self { _stamped: stamp(settings, ports, lock)?, _merging: merging })
         }
     }
 
-    /// Enables time stamps of every frame, if they are requested and the ports can.
+    /// Enables hardware timestamps of every frame, if they are requested.
+    ///
+    /// # Errors
+    /// A port does not offer them.
     fn stamp(settings: &Settings, [tx, rx]: [&str; 2], lock: &HostLock) -> Result<Option<StampedPorts>, DeviceError> {
         if settings.stamps != Stamps::Hardware {
             return Ok(None);
@@ -514,7 +522,7 @@ mod held {
 }
 
 mod tuned {
-    //! The router set by the tuning planner.
+    //! The router, set up by the tuning planner.
 
     use netcliff_core::inspection::Objective;
     use netcliff_host::testbed::forward::RouterPlan;
@@ -522,11 +530,11 @@ mod tuned {
     use super::{DeviceError, Kernel};
 
     impl Kernel {
-        /// Sets the router's interfaces as a plan for `objective` does, sparing the tester's CPU, for as long as the device
-        /// lives. Real ports are not the router's: nothing is set there.
+        /// Applies a tuning plan for `objective` to the router's interfaces, without the tester's CPU, until the device
+        /// is dropped. `None` for real ports, which do not belong to the router: nothing is set there.
         ///
         /// # Errors
-        /// A setting cannot be made; those before it are then set back.
+        /// A setting cannot be made; those before it are undone.
         pub fn tune(&mut self, objective: Objective) -> Result<Option<RouterPlan>, DeviceError> {
             Ok(self.bed.as_mut().map(|bed| bed.tune(objective)).transpose()?)
         }

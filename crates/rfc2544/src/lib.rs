@@ -2,27 +2,26 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`procedures`] | frame loss, back-to-back (RFC 9004), latency (RFC 2544 26.2, RFC 8219), pure |
+//! | [`procedures`] | frame loss, back-to-back (RFC 9004), latency (RFC 2544 26.2, RFC 8219), as pure functions |
 //! | [`settings`], [`report`] | configuration and results |
-//! | [`conduct`] | which trials are made of a [`conduct::Device`], size by size |
-//! | [`cost`] | what a frame costs the router's CPU, and the throughput that follows |
+//! | [`conduct`] | the trials on a [`conduct::Device`], size by size |
+//! | [`cost`] | the cost of a frame on the router's CPU, and the throughput predicted from it |
 //! | [`instruments`] | how frames are sent, received and stamped |
 //! | [`tester`] | frames through a forwarding device, accounted for one by one |
-//! | [`mod@forwarding`] | experiments of forwarding: a router in several set-ups, over the frame sizes |
-//! | [`kernel`] | the real device: a router in namespaces, or what lies between two ports |
+//! | [`mod@forwarding`] | experiments of forwarding: a router in several set-ups, by frame size |
+//! | [`kernel`] | the real device: a router in namespaces, or what is connected between two ports |
 //!
 //! # Forwarding
 //!
-//! `host::testbed::forward` makes three namespaces instead, for `rfc2544`: generator, router, sink. `rfc2544`
-//! asks a `conduct::Device` (the real one, `kernel`, or a fake) for trials; the searches are pure. `rfc2544::forwarding`
-//! lets several set-ups of the router take turns; what the tuning planner proposes for it is set inside its
+//! `host::testbed::forward` makes three namespaces for `rfc2544`: generator, router and sink. `rfc2544` requests trials
+//! from a `conduct::Device`: the real one (`kernel`) or a fake. The searches are pure functions. `rfc2544::forwarding`
+//! measures several set-ups of the router in turn; the tuning planner's settings are made inside the router's
 //! namespace.
 //!
-//! Latency of the tagged frame by stamps (`rfc2544::tester::stamps`): it alone goes through a socket to which the kernel reports when
-//! it left, and a socket whose filter lets only it pass tells when it came. `host::nic::phc` brings two devices'
-//! clocks together (pure), `host::nic::stamping` is what a device is set to stamp, `host::testbed::stamping` sets it
-//! with undo.
-//!
+//! Latency of the tagged frame by timestamps (`rfc2544::tester::stamps`): the frame is sent through a socket of its
+//! own, to which the kernel reports when it left. Another socket, whose filter passes only this frame, reports when it
+//! arrived. `host::nic::phc` relates the clocks of two devices (pure functions), `host::nic::stamping` is what a device
+//! is set to stamp, and `host::testbed::stamping` sets it with undo.
 
 pub mod conduct;
 pub mod cost;
@@ -45,7 +44,7 @@ use netcliff_host::nic::{self, Nic};
 use report::Rfc2544Report;
 use settings::{FrameSize, Settings};
 
-/// Runs the tests on a real device; what was measured before a failure is in the report, which then is partial.
+/// Runs the tests on a real device. If it fails after results were measured, the report contains them and is partial.
 ///
 /// # Errors
 /// The device cannot be built, or it failed before anything was measured.
@@ -64,7 +63,7 @@ pub fn run(
     let mut device = Kernel::build(settings, place, tester_cpu, Arc::clone(stop))?;
     let (sizes, failure) = conduct::conduct(settings, &mut device, watch);
     let failure = match failure {
-        // It failed before the first size.
+        // Nothing was measured before the failure.
         Some(error) if sizes.is_empty() => return Err(error),
         other => other,
     };
@@ -84,7 +83,7 @@ pub fn run(
     })
 }
 
-/// The rate of the slower of two ports (bit/s); None if one of them has no line, or does not report its speed.
+/// Rate of the slower of two ports (bit/s). `None` if one of them has no physical line or does not report its speed.
 fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
     let mbps = |port: &String| {
         let nic = nics.iter().find(|nic| nic.name == *port)?;
@@ -93,7 +92,8 @@ fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
     Some(f64::from(mbps(ports[0])?.min(mbps(ports[1])?)) * 1e6)
 }
 
-/// Where a run departs from RFC 2544. What is between two real ports is not known here, so nothing is predicted of it.
+/// Notes on differences to RFC 2544 and on the prediction. There is no prediction for a device between real ports,
+/// because it is unknown.
 fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if !between_ports {

@@ -1,10 +1,10 @@
-//! RFC 2544's other tests, given a function that makes a trial. Pure.
+//! RFC 2544's tests other than throughput, given a function that makes a trial. Pure.
 //!
-//! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the maximum down to two trials in a row without loss, or to a
-//!   thousandth of it.
-//! - [`back_to_back`]: the longest burst without loss (RFC 9004), repeated, and the buffer time it implies, corrected
-//!   for what the device forwards meanwhile.
-//! - [`latency`]: from samples of repeated trials to RFC 2544's mean and RFC 8219's typical and worst case.
+//! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the highest load down to two trials in a row without loss,
+//! or to a thousandth of the highest load.
+//! - [`back_to_back`]: the longest burst without loss (RFC 9004), repeated, and the buffer time that follows from it,
+//! corrected for the frames that the device forwards during the burst.
+//! - [`latency`]: RFC 2544's mean, and RFC 8219's typical and worst case, from repeated trials.
 
 use crate::tester::stamps::{Absent, Stamps};
 use netcliff_core::stream::Spread;
@@ -26,12 +26,12 @@ pub struct LossCurve {
 }
 
 impl LossCurve {
-    /// True if no frame of any valid trial was forwarded, or no trial was valid.
+    /// Whether no frame of any valid trial was forwarded, or no trial was valid.
     pub fn nothing_came(&self) -> bool {
         self.trials.iter().all(|trial| trial.lost >= trial.sent)
     }
 
-    /// What the curve does not show, a sentence each.
+    /// What the curve lacks, a sentence each.
     pub fn missing(&self) -> Vec<String> {
         let end = match self {
             _ if self.clean => None,
@@ -50,14 +50,14 @@ impl LossCurve {
     }
 }
 
-/// Lowest load of a curve over its highest.
+/// Lowest load of a curve as a share of its highest load.
 const LOWEST_SHARE: f64 = 1e-3;
 
-/// Loads of a curve over its highest: down in steps, then, as RFC 2544 lets them be finer, by halves.
+/// Loads of a curve as shares of its highest load: down in steps, then by halves (RFC 2544 permits finer steps).
 fn shares(step: f64) -> Vec<f64> {
     let steps = (1.0 / step).ceil().max(1.0) as u32;
     let mut shares: Vec<f64> = (0..steps).map(|at| 1.0 - f64::from(at) * step).collect();
-    // Steps that divide the whole end at one of them, but for rounding.
+    // If the step divides 1, rounding may leave a tiny share at the end.
     shares.retain(|share| *share > step * 1e-6);
     let last = shares.last().copied().unwrap_or(1.0);
     shares.extend((1..).map(|halves| last * 0.5_f64.powi(halves)).take_while(|share| *share > LOWEST_SHARE));
@@ -67,8 +67,9 @@ fn shares(step: f64) -> Vec<f64> {
     shares
 }
 
-/// Loads from `max_pps` down in steps of `step` of it (RFC 2544: at most 0.1), below the last by halves, until two trials in a
-/// row lose nothing or a thousandth of `max_pps` is reached. An error of `ask` ends it; the trials before are in the curve.
+/// Measures the loss at loads from `max_pps` down in steps of `step` times `max_pps` (RFC 2544: at most 0.1), and by
+/// halves below the last step. Ends when two trials in a row lose nothing or a thousandth of `max_pps` is reached. An
+/// error of `ask` also ends it; the curve then has the trials before it.
 pub fn loss_curve<E>(
     max_pps: f64,
     step: f64,
@@ -124,7 +125,7 @@ pub struct BackToBack {
 }
 
 impl BackToBack {
-    /// The same bursts with the buffer times for the rate at which they were really sent (pps).
+    /// Sets the rate at which the bursts were sent (pps), and computes the buffer times from it.
     pub fn at_rate(&mut self, burst_pps: f64) {
         self.burst_pps = burst_pps;
         self.implied_buffer_s = self.mean / burst_pps;
@@ -135,18 +136,20 @@ impl BackToBack {
 /// Bursts to search among (frames).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bursts {
-    /// Longest tried.
+    /// The longest burst to try.
     pub longest: u64,
-    /// Distance of a burst that lost and one that did not at which a search ends.
+    /// A search ends when the shortest burst that lost and the longest that did not differ by at most this.
     pub resolution: u64,
-    /// Searches.
+    /// Number of searches.
     pub repeats: u32,
 }
 
-/// Searches the longest burst without loss, as often as configured. `ask` sends so many frames back to back and returns whether
-/// all were forwarded. None if no burst passed. An error of `ask` ends it; the repeats before count.
+/// Searches for the longest burst without loss, in `bursts.repeats` repeats. `ask` sends a number of frames back to
+/// back and returns whether all were forwarded. `None` if no burst passed. An error of `ask` ends the search; the
+/// repeats before it count.
 ///
-/// The buffer time is corrected as in RFC 9004, section 6.4: times one minus throughput over burst rate.
+/// The buffer time is corrected as in RFC 9004, section 6.4: it is multiplied by one minus the ratio of throughput to
+/// burst rate.
 pub fn back_to_back<E>(
     bursts: Bursts,
     burst_pps: f64,
@@ -189,7 +192,7 @@ pub fn back_to_back<E>(
     (Some(result), ended)
 }
 
-/// The longest burst that passes, to the resolution below the true one; 0 where none did.
+/// The longest burst that passes, at most the resolution shorter than the true one. 0 if none passed.
 fn longest_burst<E>(bursts: Bursts, ask: &mut impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
     let (mut passed, mut failed) = (0, None);
     let mut next = bursts.longest.min(bursts.resolution.max(1) * 16);
@@ -230,7 +233,7 @@ pub struct LatencyRepeat {
 }
 
 impl LatencyRepeat {
-    /// The tagged frame's latency by `wanted` (s), where `clock` is what [`Self::tagged_s`] is by.
+    /// The tagged frame's latency by the clock `wanted` (s). `clock` is the clock of [`Self::tagged_s`].
     pub fn tagged_by(&self, wanted: Stamps, clock: Stamps) -> Option<f64> {
         match wanted {
             _ if wanted == clock => Some(self.tagged_s),
@@ -275,24 +278,25 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Mean of the tagged frames by the kernel's stamps (s), requested or beside those of hardware.
+    /// Mean latency of the tagged frames by the kernel's timestamps (s), if they were requested or measured together
+    /// with those of hardware.
     pub fn by_kernel_s(&self) -> Option<f64> {
         if self.clock == Stamps::Kernel { Some(self.mean_s) } else { self.kernel_mean_s }
     }
 
-    /// Stamps that were requested and were not measured; None by the application's clock, which needs none.
+    /// Number of requested timestamps that are missing. `None` for the application's clock, which needs none.
     pub fn absent_stamps(&self) -> Option<u32> {
         self.absent.map(|all| all.left + all.came + all.clock)
     }
 
-    /// What the tester itself adds to the latency of a frame (s): from before it is written until the kernel hands it to the
-    /// driver.
+    /// Latency that the tester itself adds to a frame (s): from before the frame is written until the kernel hands it
+    /// to the driver.
     pub fn tester_share_s(&self) -> Option<f64> {
         Some(self.application_mean_s? - self.by_kernel_s()?)
     }
 }
 
-/// The figures of repeats; None without one.
+/// Summarizes the repeats. `None` without a repeat.
 pub fn latency(load_pps: f64, trial_s: f64, repeats: Vec<LatencyRepeat>) -> Option<Latency> {
     let mean_s = mean(&repeats, |repeat| Some(repeat.tagged_s))?;
     let typical_s = Spread::of(repeats.iter().map(|repeat| repeat.p50_s))?;
@@ -313,7 +317,7 @@ pub fn latency(load_pps: f64, trial_s: f64, repeats: Vec<LatencyRepeat>) -> Opti
     })
 }
 
-/// None where one of them lacks it, or there is none.
+/// Mean over all repeats; `None` if there are no repeats or any lacks the value.
 fn mean(repeats: &[LatencyRepeat], of: impl Fn(&LatencyRepeat) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = repeats.iter().map(of).collect::<Option<_>>()?;
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -107,7 +107,7 @@ pub struct SizeReport {
 }
 
 impl SizeReport {
-    /// An empty report of a size.
+    /// An empty report for a frame size.
     pub fn new(frame: FrameSize, sender_pps: f64, max_pps: f64) -> Self {
         Self {
             frame,
@@ -133,37 +133,38 @@ impl SizeReport {
         }
     }
 
-    /// The throughput (pps, each way): the lower bound of the search, of several their mean. None if there is none.
+    /// The throughput (pps, each way): the lower bound of the search, or the mean of several searches' lower bounds.
+    /// `None` if there is none.
     pub fn forwarded_pps(&self) -> Option<f64> {
         Some(self.forwarded()?.value)
     }
 
-    /// The same with its interval, where there were several searches.
+    /// The throughput (pps, each way), with an interval if there were several searches.
     pub fn forwarded(&self) -> Option<Figure> {
         let of_one = || Some(Figure::exact(self.throughput.as_ref()?.bounds()?.0));
         self.throughput_pps.or_else(of_one)
     }
 
-    /// Lower and upper bound of every search that has a lower one (pps, each way).
+    /// Lower and upper bound of each search that has a lower one (pps, each way).
     pub fn bounds(&self) -> Vec<(f64, Option<f64>)> {
         self.searched().filter_map(Searched::bounds).collect()
     }
 
-    /// True where a search ended at the highest load: the throughput is a lower limit of the device's.
+    /// Whether a search ended at the highest load, so that the throughput is a lower limit.
     pub fn is_lower_limit(&self) -> bool {
-        // Where a higher load failed, that is the device's limit, however the search ended.
+        // If a higher load failed, that is the device's limit, however the search ended.
         let limited = |found: &Found| found.end.is_lower_limit() && found.upper_pps.is_none();
         self.searched().any(|searched| searched.found.first().is_some_and(limited))
     }
 
-    /// Length of all trials of the searches (s).
+    /// Total length of all trials of the searches (s).
     pub fn searched_s(&self) -> f64 {
         self.searched().map(|searched| searched.trial_time_s).sum()
     }
 
-    /// Every search, whether it was one or several.
+    /// All searches, whether there was one or several.
     fn searched(&self) -> impl Iterator<Item = &Searched> {
-        // Of several, `throughput` is one of them.
+        // With several searches, `throughput` is a copy of one of them.
         let one = self.throughput.as_ref().filter(|_| self.searches.is_empty());
         self.searches.iter().map(|turn| &turn.searched).chain(one)
     }
@@ -190,7 +191,7 @@ pub struct GoalReport {
 }
 
 impl GoalReport {
-    /// True where the device can do more than was found.
+    /// Whether the device can do more than the measured throughput.
     pub fn is_lower_limit(&self) -> bool {
         self.limit.is_some_and(|limit| limit != Limit::Device)
     }

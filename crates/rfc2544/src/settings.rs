@@ -17,7 +17,7 @@ pub use pcap::Pcap;
 
 /// Frame sizes that RFC 2544 (9.1) lists for Ethernet (bytes, FCS included).
 pub const STANDARD_BYTES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
-/// What a jumbo frame is here (bytes, FCS included): 9000 of IP.
+/// Size of a jumbo frame (bytes, FCS included), for an MTU of 9000.
 pub const JUMBO_BYTES: u32 = 9018;
 
 /// Which of RFC 2544's tests.
@@ -35,7 +35,7 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Whether throughput has to be found, for itself or for another.
+    /// Whether a requested test needs the throughput.
     pub fn needs_search(self) -> bool {
         self.throughput || self.latency || self.back_to_back
     }
@@ -132,7 +132,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// RFC 2544's throughput test as it is written but for the rest between trials.
+    /// RFC 2544's throughput test as specified, except for the rest between trials.
     fn default() -> Self {
         Self {
             tests: Tests { throughput: true, latency: false, loss: false, back_to_back: false },
@@ -163,10 +163,10 @@ impl Default for Settings {
     }
 }
 
-/// Most goals of a search.
+/// Largest number of goals of a search.
 const MOST_GOALS: usize = 8;
 
-/// Default for records without the key.
+/// Default for records of earlier versions, which lack the key.
 fn one() -> u32 {
     1
 }
@@ -176,11 +176,12 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-/// Addresses behind a side of the testbed that are no part of its link's net, some left out.
+/// Largest number of destination addresses: those behind a side of the testbed outside the link's own network, with
+/// some spare.
 const MOST_DESTINATIONS: u32 = 32_000;
-/// From the first one there is room for more.
+/// Largest number of destination ports, from the first one up.
 const MOST_DESTINATION_PORTS: u32 = 10_000;
-/// Most searches of a frame size: more than any interval needs.
+/// Largest number of searches of a frame size: more than any interval needs.
 pub const MOST_SEARCHES: u32 = 1000;
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -309,12 +310,12 @@ impl Settings {
         Ok(())
     }
 
-    /// The goals of a search, at least one.
+    /// The goals of a search; there is at least one.
     pub fn goals(&self) -> Vec<Goal> {
         if self.goals.is_empty() { vec![self.own_goal()] } else { self.goals.clone() }
     }
 
-    /// The goal whose throughput the other tests go by.
+    /// The goal whose throughput the other tests use.
     pub fn goal(&self) -> Goal {
         self.goals.first().copied().unwrap_or_else(|| self.own_goal())
     }
@@ -326,7 +327,7 @@ impl Settings {
         }
     }
 
-    /// Bursts to search among, given what the sender sends in a second.
+    /// The bursts to try with a sender of `burst_pps`.
     pub fn bursts(&self, burst_pps: f64) -> Bursts {
         let longest = (burst_pps * BURST_S.min(self.trial_s)).max(64.0) as u64;
         Bursts { longest, resolution: (longest / 10_000).max(8), repeats: self.burst_repeats }

@@ -1,5 +1,6 @@
-//! Trials of the requester at given loads, a line each: `trials ADDRESS:PORT REQUEST CPU SECONDS RATE...`, in the network namespace
-//! that it is started in; a rate such as `60000:constant` has equal gaps. For comparisons with generators of other make at equal loads (`bench/service`).
+//! Trials of the requester at given loads, one line each: `trials ADDRESS:PORT REQUEST CPU SECONDS RATE...`, in the
+//! current network namespace. A rate such as `60000:constant` has equal gaps. For comparisons with other generators at
+//! equal loads (`bench/service`).
 #![cfg(target_os = "linux")]
 
 use std::error::Error;

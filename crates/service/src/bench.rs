@@ -33,7 +33,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// True: CPU time is measured, which itself costs some. Searches do without.
+    /// Whether CPU time is measured. Metering itself costs CPU time, so that searches do not meter.
     pub fn is_metered(&self) -> bool {
         matches!(self.purpose, TrialPurpose::Calibration | TrialPurpose::Bottleneck)
     }

@@ -12,7 +12,7 @@ const MOST_OTHERS: f64 = 0.3;
 /// Share of the time above which a thread counts as always running.
 const FULL_THREAD: f64 = 0.93;
 
-/// What overloaded; `None`: the trial was not metered.
+/// The part that overloaded. `None` if the trial was not metered.
 pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
     let idle = metered.cpus.iter().filter_map(|cpu| Some((metered.idle_of(cpu)?, cpu.cpu)));
     let (least_idle, cpu) = idle.min_by(|a, b| a.0.total_cmp(&b.0))?;

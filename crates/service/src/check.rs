@@ -154,7 +154,7 @@ impl Change {
         }
     }
 
-    /// True if both change the same.
+    /// Whether both change the same thing.
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Device(one), Self::Device(other)) => one.key == other.key,
@@ -170,7 +170,7 @@ impl FromStr for Check {
         let mut changes: Vec<Change> = Vec::new();
         let mut rest = Some(text);
         while let Some(part) = rest {
-            // A command may have commas of its own.
+            // A service's command may contain commas.
             let (item, after) = match part.split_once(',') {
                 Some((item, after)) if !part.starts_with("service=") => (item, Some(after)),
                 _ => (part, None),

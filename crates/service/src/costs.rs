@@ -58,7 +58,7 @@ impl Part {
 /// Costs of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
-    /// By part, summed over all CPUs of the service.
+    /// Costs by part, summed over all CPUs of the service.
     pub parts: Vec<ServiceCost>,
     /// CPU time of a request on the busiest CPU (s).
     busiest_s: Figure,

@@ -28,7 +28,7 @@ pub const SERVICE_METER: &str = "service-meter";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeterRequest {
-    /// Address that the service is asked at.
+    /// Address to which requests are sent.
     to: SocketAddr,
     /// True: by UDP; false: by TCP.
     is_udp: bool,
@@ -157,7 +157,7 @@ fn named(pid: u32, to: SocketAddr) -> Result<Program, String> {
     }
 }
 
-/// Why the program is not found, as the client reads it.
+/// Why the program is not found, as a message for the client's user.
 fn explain(why: &NoProgram) -> String {
     match why {
         NoProgram::NothingOpen { at, elsewhere } => {
@@ -196,7 +196,7 @@ impl FarEnd for Metering {
             FindError::Changed(why) => why,
             other => other.to_string(),
         })?;
-        // Without the parts that would make the message long.
+        // Leaves out the parts that would make the message long.
         let short = |split: CpuSplit| CpuSplit { polls: None, notes: Vec::new(), ..split };
         let counts = HostCounts { cpus: counts.cpus.into_iter().map(short).collect(), ..counts };
         serde_json::to_value(counts).map_err(|error| error.to_string())

@@ -245,8 +245,8 @@ impl Options {
     }
 }
 
-/// Measures with settings that [`Options::check`] accepts. `agent`: session with an agent on the host of a running service,
-/// which meters it there.
+/// Measures with settings that [`Options::check`] accepts. `agent`: a session with an agent on the host of a running
+/// service, which meters the service there.
 ///
 /// # Errors
 /// There is no testbed, no service, or no answer. Results before a later error are returned, with the error in

@@ -8,7 +8,7 @@
 //! | [`requester`] | the open-loop requester |
 //! | [`process`] | starts, observes and ends the service |
 //! | [`meter`] | what the service's host does during a trial |
-//! | [`far`] | the same by an agent on another host |
+//! | [`far`] | metering of a service on another host, by an agent there |
 //! | [`promise`] | whether a trial kept the promise |
 //! | [`mod@bench`] | makes, judges and stores trials, with a real service or a fake |
 //! | [`search`] | order of magnitude, then MLRsearch |

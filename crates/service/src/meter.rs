@@ -1,4 +1,5 @@
-//! [`HostMeter`]: what a service's host does during a trial. The run meters this host, an agent that of a service elsewhere.
+//! [`HostMeter`]: activity of a service's host during a trial. The run meters this host itself; if the service is on
+//! another host, an agent meters that one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -84,8 +85,8 @@ struct Mark {
 }
 
 impl HostMeter {
-    /// Starts metering these processes, of a service that may have been started by somebody else. Returns also how CPU time is
-    /// measured, or why not, in a sentence.
+    /// Starts to meter these processes of a service, which may have been started by another program. Also returns how
+    /// CPU time is measured, or why it is not, as a sentence.
     pub fn start(watched: Vec<ProcessId>, runs_already: bool, options: &MeterOptions) -> (Self, Option<String>) {
         let all: Vec<u32> = match options.cpus.is_empty() {
             true => {
@@ -207,8 +208,8 @@ pub fn processes(programs: &[Program]) -> Vec<ProcessId> {
     all
 }
 
-/// Receive buffer of the UDP socket of these programs at a port of the calling thread's network namespace (bytes), of several the
-/// smallest; `None`: they have none, or none is visible.
+/// Receive buffer (bytes) of the UDP socket of these programs at a port of the calling thread's network namespace; the
+/// smallest if there are several. `None` if they have none, or none is visible.
 pub fn smallest_buffer_bytes(programs: &[Program], port: u16) -> Option<u32> {
     Sockets::of(programs, Some(port)).look().into_iter().map(|socket| socket.room_bytes).min()
 }
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
     use netcliff_host::serving::own_thread_cpu_s;
 
-    /// By the kernel's ticks, which need no rights.
+    /// Measures by the kernel's ticks, which need no rights.
     fn options() -> MeterOptions {
         MeterOptions { cpu: Preference::Only(Method::Procfs), ..MeterOptions::default() }
     }

@@ -62,7 +62,7 @@ pub enum RequestError {
         spec: String,
         /// File and line.
         place: String,
-        /// What is wrong with it, and the accepted form.
+        /// The error in the line, and the accepted form.
         why: String,
     },
     /// The file has no request.
@@ -114,7 +114,7 @@ impl std::str::FromStr for RequestSpec {
                 (Protocol::Datagram(None), Source::Line(hex.to_owned()))
             }
             ("udp", _) => (Protocol::Datagram(None), file()),
-            // Which protocol it is, the port says.
+            // The port decides the protocol.
             ("pcap", _) => (Protocol::Datagram(None), Source::Capture(PathBuf::from(rest))),
             _ => return Err(FORM.to_owned()),
         };
@@ -141,7 +141,7 @@ pub struct Workload {
     pub messages: Vec<Message>,
     /// Gap before each request of a capture, in units of their mean. `None`: requests have no times of their own.
     pub gaps: Option<Arc<[f64]>>,
-    /// What of a capture is not sent, one sentence each.
+    /// Parts of a capture that are not sent, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ pub struct Workload {
 pub enum Gaps {
     /// One of the generator's.
     Drawn(Arrivals),
-    /// Those of a capture, in units of their mean.
+    /// The gaps of a capture, in units of their mean.
     Captured(Arc<[f64]>),
 }
 
@@ -165,7 +165,8 @@ impl Gaps {
 }
 
 impl Workload {
-    /// Gaps of requests if the user wants this distribution. `None`: those of the capture, Poisson if the requests are of none.
+    /// Gaps of requests if the user wants this distribution. `None`: the gaps of the capture, or Poisson if the
+    /// requests are not from a capture.
     pub fn gaps(&self, wanted: Option<Arrivals>) -> Gaps {
         match (&self.gaps, wanted) {
             (Some(gaps), None) => Gaps::Captured(Arc::clone(gaps)),
@@ -243,7 +244,7 @@ struct Captured {
     messages: Vec<Message>,
     /// Gap before each, in units of their mean; the first has the mean.
     gaps: Arc<[f64]>,
-    /// What is not sent, one sentence each.
+    /// Parts of the capture that are not sent, one sentence each.
     notes: Vec<String>,
 }
 

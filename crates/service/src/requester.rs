@@ -47,7 +47,7 @@ pub enum RequesterError {
     /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was attempted, as a verb and its object.
+        /// The failed action, as a verb and its object.
         action: String,
         /// Error of the operating system.
         source: io::Error,
@@ -115,7 +115,7 @@ pub struct Load {
     pub warm_up_s: f64,
     /// Length of the window in which requests count (s).
     pub window_s: f64,
-    /// Seed of the times between requests; of a capture, of where it begins.
+    /// Seed of the times between requests. For a capture: seed of the place where it begins.
     pub seed: u64,
 }
 

@@ -1,16 +1,17 @@
-//! Two measured means: is there a difference, how large is it, and what remains of that after many such questions.
+//! Compares two measured means: whether there is a difference, how large it is, and whether it remains significant
+//! among many such tests.
 //!
-//! Welch's t: the runs may differ in their spread, and with the usual 5 repeats a side a rank or permutation test can
-//! not get below p = 2/252, which no correction for more than six points would leave significant. Repeats are means
-//! over a second or more, so that the t distribution serves well; `tests` counts false alarms where it does not.
-//! Holm's step-down over the points: it holds the chance of even one false alarm, under any dependence between points
-//! (the points of a run share the machine's state), which is what a build that fails asks for. Benjamini-Hochberg
-//! would let a share of the alarms be false.
+//! Welch's t test: the runs may differ in their spread. With the usual 5 repeats per side, a rank or permutation test
+//! cannot get below p = 2/252, which is not significant after a correction for more than six points. Repeats are means
+//! over a second or more, so the t distribution fits well; `tests` counts false alarms where it does not. Holm's
+//! step-down procedure over the points limits the probability of a single false alarm, under any dependence between
+//! points (the points of a run share the machine's state). A build that fails on a difference needs this.
+//! Benjamini-Hochberg would permit a share of false alarms.
 
 use netcliff_core::Figure;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// From here on Student's quantiles are the normal ones to six digits.
+/// From this number of degrees on, Student's quantiles equal the normal ones to six digits.
 const MANY_DEGREES: f64 = 1e7;
 
 /// A mean with its standard error.
@@ -18,9 +19,9 @@ const MANY_DEGREES: f64 = 1e7;
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Its standard error; 0 for a computed value.
+    /// Standard error of the mean; 0 for a computed value.
     pub error: f64,
-    /// Degrees of freedom behind the standard error; infinite where it is exact.
+    /// Degrees of freedom of the standard error; infinite if it is exact.
     pub degrees: f64,
 }
 
@@ -30,7 +31,7 @@ impl Estimate {
         Self { mean, error: 0.0, degrees: f64::INFINITY }
     }
 
-    /// Of repeats; None for fewer than two, or one that is no number.
+    /// The mean of repeats. `None` for fewer than two, or if one is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
@@ -41,9 +42,10 @@ impl Estimate {
         Some(Self { mean, error: (variance / n).sqrt(), degrees: n - 1.0 })
     }
 
-    /// Of searches, each of which says that the value lies between a lower and an upper bound: the mean of the lower ones. How far
-    /// the bounds are apart counts as an error of its own, uniform, that more searches do not average out: they may all have
-    /// tried the same values. None as for [`Estimate::of`]; a search without an upper bound adds nothing.
+    /// The mean of searches, each of which found that the value lies between a lower and an upper bound: the mean of
+    /// the lower bounds. The distance of the bounds is a uniform error that more searches do not reduce, because they
+    /// may all have tried the same values. `None` as for [`Estimate::of`]. A search without an upper bound adds no such
+    /// error.
     pub fn of_bounds(bounds: &[(f64, Option<f64>)]) -> Option<Self> {
         let spread = Self::of(&bounds.iter().map(|(lower, _)| *lower).collect::<Vec<f64>>())?;
         let widths = bounds.iter().map(|(lower, upper)| upper.map_or(0.0, |upper| upper - lower));
@@ -51,13 +53,13 @@ impl Estimate {
         Some(Self { error: (spread.error.powi(2) + width.powi(2) / 12.0).sqrt(), ..spread })
     }
 
-    /// Of a figure whose interval is taken for Student's with `repeats` behind it, or for the normal one where their
-    /// number is not known. None where the interval is of no use.
+    /// The mean of a figure. Its interval is assumed to be Student's for `repeats` repeats, or normal if their number
+    /// is not known. `None` if the interval cannot be used.
     pub fn of_figure(figure: &Figure, repeats: Option<u32>) -> Option<Self> {
         let Some(interval) = figure.interval else { return Some(Self::exact(figure.value)) };
         let degrees = repeats.filter(|repeats| *repeats > 1).map_or(f64::INFINITY, |repeats| f64::from(repeats - 1));
         let quantile = quantile(degrees, interval.confidence)?;
-        // An amount's interval may be cut at 0; its upper half is whole.
+        // The interval of a quantity may be cut off at 0; then its upper half is complete.
         let is_cut = interval.low == 0.0 && figure.value > 0.0;
         let half = if is_cut { interval.high - figure.value } else { (interval.high - interval.low) / 2.0 };
         let error = half / quantile;
@@ -73,13 +75,13 @@ impl Estimate {
     }
 }
 
-/// Two-sided quantile of Student's distribution; None at no sensible confidence.
+/// Two-sided quantile of Student's distribution. `None` if the confidence is not valid.
 fn quantile(degrees: f64, confidence: f64) -> Option<f64> {
     let at = 0.5 + confidence / 2.0;
     if !(at > 0.5 && at < 1.0) {
         return None;
     }
-    // The library's search for Student's quantile does not end at infinite degrees.
+    // The library's search for Student's quantile does not terminate at infinite degrees.
     let t = if degrees < MANY_DEGREES {
         StudentsT::new(0.0, 1.0, degrees).ok()?.inverse_cdf(at)
     } else {
@@ -100,7 +102,7 @@ fn contrast(a: &Estimate, b: &Estimate, factor: f64) -> Contrast {
     let sum = from_a + from_b;
     let spent = from_a.powi(2) / a.degrees + from_b.powi(2) / b.degrees;
     let difference = b.mean - factor * a.mean;
-    // Computed twice on two machines, a figure may differ in its last digits.
+    // A figure that two machines compute may differ in its last digits.
     let same = sum == 0.0 && difference.abs() <= 1e-9 * b.mean.abs();
     Contrast {
         difference: if same { 0.0 } else { difference },
@@ -112,15 +114,15 @@ fn contrast(a: &Estimate, b: &Estimate, factor: f64) -> Contrast {
 impl Contrast {
     /// Two-sided p of "the difference is 0".
     fn p_two_sided(&self) -> f64 {
-        // By the tail that is computed without cancellation.
+        // Use the tail that is computed without cancellation.
         let mirrored = Contrast { difference: -self.difference.abs(), ..*self };
         (2.0 * mirrored.below()).min(1.0)
     }
 
-    /// P(T <= t) of the difference over its error.
+    /// P(T <= t), where t is the difference divided by its error.
     fn below(&self) -> f64 {
         if self.error == 0.0 {
-            // Computed values, or repeats all alike: they are the same or they are not.
+            // Computed values, or repeats without spread, either are equal or are not.
             return match self.difference.partial_cmp(&0.0) {
                 Some(std::cmp::Ordering::Less) => 0.0,
                 Some(std::cmp::Ordering::Greater) => 1.0,
@@ -131,24 +133,24 @@ impl Contrast {
     }
 }
 
-/// Two-sided p of "both means are the same" (Welch).
+/// Two-sided p of "both means are equal" (Welch).
 pub fn p_same(a: &Estimate, b: &Estimate) -> f64 {
     contrast(a, b, 1.0).p_two_sided()
 }
 
-/// One-sided p of "b's mean is at least `factor` times a's": small where b is shown to be less.
+/// One-sided p of "b's mean is at least `factor` times a's". It is small if b is shown to be less.
 pub fn p_at_least(a: &Estimate, b: &Estimate, factor: f64) -> f64 {
     contrast(a, b, factor).below()
 }
 
-/// One-sided p of "b's mean is at most `factor` times a's": small where b is shown to be more.
+/// One-sided p of "b's mean is at most `factor` times a's". It is small if b is shown to be more.
 pub fn p_at_most(a: &Estimate, b: &Estimate, factor: f64) -> f64 {
     let contrast = contrast(a, b, factor);
     Contrast { difference: -contrast.difference, ..contrast }.below()
 }
 
-/// The smallest change of b against a, as a share of a, that a one-sided test at `level` would show with probability `power`, were b
-/// known as well as it is: (t(1 - level) + t(power)) standard errors. None where a is 0 or the errors are without bounds.
+/// The smallest change of b relative to a that a one-sided test at `level` would show with probability `power`, if b
+/// had its present error: (t(1 - level) + t(power)) standard errors. `None` if a is 0 or an error is infinite.
 pub fn detectable_share(a: &Estimate, b: &Estimate, level: f64, power: f64) -> Option<f64> {
     let contrast = contrast(a, b, 1.0);
     if contrast.error == 0.0 {
@@ -159,9 +161,9 @@ pub fn detectable_share(a: &Estimate, b: &Estimate, level: f64, power: f64) -> O
     share.is_finite().then_some(share)
 }
 
-/// b over a, less 1, with the interval of the ratios that Welch's test does not reject: Fieller's, with the degrees of freedom that
-/// the test has at each ratio, so that it holds 0 exactly where [`p_same`] is above 1 - `confidence`. None where a is 0, or so
-/// uncertain that the interval has no end.
+/// b/a - 1, with the interval of the ratios that Welch's test does not reject (Fieller's interval, with the test's
+/// degrees of freedom at each ratio). It contains 0 exactly if [`p_same`] is above 1 - `confidence`. `None` if a is 0,
+/// or so uncertain that the interval is unbounded.
 pub fn relative_change(a: &Estimate, b: &Estimate, confidence: f64) -> Option<Figure> {
     let ratio = b.mean / a.mean;
     if !ratio.is_finite() {
@@ -176,11 +178,13 @@ pub fn relative_change(a: &Estimate, b: &Estimate, confidence: f64) -> Option<Fi
     Some(Figure::between(ratio - 1.0, end(-step)? - 1.0, end(step)? - 1.0, confidence))
 }
 
-/// Doublings of a step in which a ratio that is rejected has to be found, and halvings in which the first of them is.
+/// Largest number of doublings of the step until a ratio is rejected, and number of halvings to find the first such
+/// ratio.
 const DOUBLINGS: u32 = 50;
 const HALVINGS: u32 = 60;
 
-/// The first ratio that the two-sided test rejects, going from one that it does not in these steps. None: it rejects none.
+/// The first ratio that the two-sided test rejects, searched in steps of `step` from `from`, which it does not reject.
+/// `None` if it rejects none.
 fn rejected_from(a: &Estimate, b: &Estimate, from: f64, step: f64, level: f64) -> Option<f64> {
     let rejects = |away: f64| contrast(a, b, from + away).p_two_sided() <= level;
     let mut away = step;
@@ -198,7 +202,7 @@ fn rejected_from(a: &Estimate, b: &Estimate, from: f64, step: f64, level: f64) -
     None
 }
 
-/// Holm's adjusted p values, in the order given: each is to be compared with the level itself.
+/// Holm's adjusted p-values, in the given order. Compare each with the level itself.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));

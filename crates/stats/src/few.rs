@@ -1,17 +1,19 @@
-//! Least squares on a few columns, without negative coefficients and with less weight for what lies far off: [`robust`]. A bootstrap repeats it
-//! hundreds of times, so it works on sums of products; [`fit_non_negative_robust`](crate::fit_non_negative_robust) is the general one, by QR.
+//! Least squares on a few columns, without negative coefficients and with less weight for outliers: [`robust`]. A
+//! bootstrap repeats it hundreds of times, so it works on sums of products.
+//! [`fit_non_negative_robust`](crate::fit_non_negative_robust) is the general version, by QR.
 
 use crate::least_squares::{REWEIGHTED, huber_weights};
 
 /// Most columns.
 pub const MOST: usize = 3;
-/// Share of a column's squared length that has to stand out of the others: counts and times agree to a percent at best.
+/// A column is independent if at least this share of its squared length is orthogonal to the others. Counts and times
+/// agree to a percent at best.
 const DEPENDENT: f64 = 1e-5;
 
-/// An observation: regressors, what was observed, and its weight.
+/// An observation: its regressors, the observed value, and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// Regressors; those beyond the columns in use are 0.
+    /// Regressors. Those beyond the columns in use are 0.
     pub x: [f64; MOST],
     /// Observed.
     pub y: f64,
@@ -22,7 +24,7 @@ pub struct Row {
 /// A fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FewFit {
-    /// A coefficient a column, 0 or more.
+    /// One coefficient for each column, at least 0.
     pub coefficients: [f64; MOST],
     /// Weighted sum of squared residuals.
     pub left: f64,
@@ -36,8 +38,9 @@ impl FewFit {
     }
 }
 
-/// The best fit on the first `columns` without a negative coefficient: that of the set of columns with the least residuals among those whose own
-/// fit has positive ones. `None` with fewer rows than columns, with dependent columns, and where no coefficient can be above 0.
+/// The best fit on the first `columns` columns without a negative coefficient. Of all sets of columns whose own fit has
+/// only positive coefficients, it is the one with the smallest residuals. `None` if there are fewer rows than columns,
+/// if the columns are dependent, or if no coefficient can be positive.
 pub fn non_negative(rows: &[Row], columns: usize) -> Option<FewFit> {
     if rows.len() < columns {
         return None;
@@ -49,7 +52,7 @@ pub fn non_negative(rows: &[Row], columns: usize) -> Option<FewFit> {
             products.iter_mut().zip(row.x).take(columns).for_each(|(sum, x)| *sum += row.weight * row.x[a] * x);
         }
     }
-    // Without all columns at once being independent no set of them means anything.
+    // If all columns together are dependent, the fit of a subset has no meaning.
     solve(&gram, &right, &(0..columns).collect::<Vec<_>>())?;
     let sets = (1u32..1 << columns).map(|set| (0..columns).filter(|column| set >> column & 1 == 1).collect::<Vec<_>>());
     let fits = sets.filter_map(|set| {
@@ -69,7 +72,7 @@ pub fn non_negative(rows: &[Row], columns: usize) -> Option<FewFit> {
     Some(FewFit { r_squared: if total > 0.0 { 1.0 - best.left / total } else { 1.0 }, ..best })
 }
 
-/// The same with less weight for rows far from the rest.
+/// Like [`non_negative`], with less weight for rows far from the others.
 pub fn robust(rows: &[Row], columns: usize) -> Option<FewFit> {
     let mut fit = non_negative(rows, columns)?;
     let mut weighed = rows.to_vec();
@@ -88,7 +91,8 @@ pub fn robust(rows: &[Row], columns: usize) -> Option<FewFit> {
     Some(fit)
 }
 
-/// Solves the normal equations of some columns by Cholesky's method, columns scaled to unit length. `None` where they are dependent.
+/// Solves the normal equations of some columns by Cholesky's method, with columns scaled to unit length. `None` if they
+/// are dependent.
 fn solve(gram: &[[f64; MOST]; MOST], right: &[f64; MOST], set: &[usize]) -> Option<Vec<f64>> {
     let n = set.len();
     let scale: Vec<f64> = set.iter().map(|&column| gram[column][column].sqrt()).collect();

@@ -1,11 +1,12 @@
-//! Hurst parameter of a series of counts, by two methods: how slowly bursts even out when time is averaged. 0.5: as fast as
-//! independent counts; towards 1: long-range dependence.
+//! Hurst parameter of a series of counts, by two methods: how slowly bursts average out over longer times. 0.5: as fast
+//! as independent counts. Near 1: long-range dependence.
 //!
-//! Aggregated variance: the variance of means over m slices falls as m^(2H-2) (Leland et al. 1994). Means around the series' own mean vary
-//! less than around the true one, by 1 - n^(2H-2) for n blocks, which is given back.
+//! Aggregated variance: the variance of means over m slices falls as m^(2H-2) (Leland et al. 1994). Means vary less
+//! around the series' own mean than around the true one, by a factor of 1 - n^(2H-2) for n blocks, which is corrected
+//! for.
 //!
-//! Wavelets: the energy of Haar details of octave j grows as 2^(j(2H-1)) (Abry and Veitch 1998); exactly so for fractional Gaussian noise,
-//! and a trend of the mean has little effect.
+//! Wavelets: the energy of Haar details of octave j grows as 2^(j(2H-1)) (Abry and Veitch 1998). This is exact for
+//! fractional Gaussian noise, and a trend of the mean has little effect.
 
 use std::ops::RangeInclusive;
 
@@ -14,14 +15,16 @@ use netcliff_core::math;
 
 use crate::mean_at;
 
-/// Blocks, or details, of the longest octave at least: fewer say little, and their logarithm is too low.
+/// Smallest number of blocks, or details, of the longest octave. With fewer, the estimate is poor and its logarithm too
+/// low.
 const LEAST_BLOCKS: usize = 32;
-/// Octaves at least through which a line is put.
+/// Smallest number of octaves for fitting a line.
 const LEAST_OCTAVES: u32 = 3;
-/// Rounds in which aggregated variance gives back what its own mean takes: changes are below 1e-9 then for H up to 0.95.
+/// Number of iterations in which aggregated variance corrects for the series' own mean. After that, changes are below
+/// 1e-9 for H up to 0.95.
 const ROUNDS: u32 = 60;
 
-/// The Hurst parameter by both methods, each the mean over series with its Student interval.
+/// The Hurst parameter by both methods: each the mean over the series, with its Student interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hurst {
     /// By aggregated variance.
@@ -31,8 +34,8 @@ pub struct Hurst {
 }
 
 impl Hurst {
-    /// Of independent series of one process, each of at least 1024 counts, over octaves from `first` on (block lengths from 2^`first` slices).
-    /// `None` without enough octaves, or where a series does not vary.
+    /// Estimates H from independent series of one process, each of at least 1024 counts, over octaves from `first` on
+    /// (block lengths from 2^`first` slices). `None` if there are too few octaves, or if a series does not vary.
     pub fn of(series: &[Vec<f64>], first: u32, confidence: f64) -> Option<Self> {
         let each = |method: fn(&[f64], RangeInclusive<u32>) -> Option<f64>| -> Option<Figure> {
             let found: Option<Vec<f64>> =
@@ -43,13 +46,14 @@ impl Hurst {
     }
 }
 
-/// Octaves from `first` to the longest with [`LEAST_BLOCKS`] blocks; `None` if they are fewer than [`LEAST_OCTAVES`].
+/// The octaves from `first` to the longest with [`LEAST_BLOCKS`] blocks. `None` if they are fewer than
+/// [`LEAST_OCTAVES`].
 fn octaves(counts: usize, first: u32) -> Option<RangeInclusive<u32>> {
     let last = (counts / LEAST_BLOCKS).checked_ilog2()?;
     (last + 1 >= first + LEAST_OCTAVES).then_some(first..=last)
 }
 
-/// H by the variances of block means over `octaves`. `None` if they do not vary.
+/// H by the variances of block means over `octaves`. `None` if the means do not vary.
 pub fn aggregated_variance(counts: &[f64], octaves: RangeInclusive<u32>) -> Option<f64> {
     let points: Option<Vec<[f64; 3]>> = octaves
         .map(|octave| {
@@ -68,7 +72,7 @@ pub fn aggregated_variance(counts: &[f64], octaves: RangeInclusive<u32>) -> Opti
     Some(hurst)
 }
 
-/// H by the energies of Haar details over `octaves`. `None` if a series has none.
+/// H by the energies of Haar details over `octaves`. `None` if an octave has none.
 pub fn wavelets(counts: &[f64], octaves: RangeInclusive<u32>) -> Option<f64> {
     let mut rough = counts.to_vec();
     let mut points = Vec::new();
@@ -82,7 +86,7 @@ pub fn wavelets(counts: &[f64], octaves: RangeInclusive<u32>) -> Option<f64> {
             if energy <= 0.0 {
                 return None;
             }
-            // The logarithm of a mean of few squares is too low by this.
+            // The logarithm of a mean of few squares is too low by this amount.
             let bias = 1.0 / (details * std::f64::consts::LN_2);
             points.push([f64::from(octave), energy.log2() + bias, details]);
         }
@@ -98,7 +102,7 @@ fn squares(values: &[f64], around: f64) -> f64 {
     values.iter().map(|value| (value - around) * (value - around)).sum()
 }
 
-/// Slope of the line through [x, y, weight].
+/// Slope of the line fitted to points of x, y and weight.
 fn slope(points: &[[f64; 3]]) -> f64 {
     let sum = |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|[x, y, weight]| weight * of(*x, *y)).sum::<f64>();
     let all = sum(&|_, _| 1.0);
@@ -146,7 +150,7 @@ mod tests {
         found
     }
 
-    /// Fractional Gaussian noise of this H: exact, by circulant embedding (Davies and Harte 1987).
+    /// Fractional Gaussian noise with this H: exact, by circulant embedding (Davies and Harte 1987).
     fn noise(hurst: f64, count: usize, uniforms: &mut Uniforms) -> Vec<f64> {
         let power = |k: f64| k.abs().powf(2.0 * hurst);
         let covariance = |k: usize| {
@@ -169,7 +173,8 @@ mod tests {
         figure.interval.is_some_and(|ends| ends.low <= hurst && hurst <= ends.high)
     }
 
-    /// Seed 3: of 20 series each, the 99 % interval of either method has the H that the noise was made with; together it is narrow.
+    /// Seed 3: for 20 series each, the 99 % interval of either method contains the H of the generated noise, and is
+    /// narrow.
     #[test]
     fn noise_of_known_hurst_parameter_lies_in_the_interval() {
         let mut uniforms = Uniforms(3);
@@ -187,8 +192,8 @@ mod tests {
         }
     }
 
-    /// Seed 5: counts of Poisson arrivals, 3 a slice, have 0.5; with a slow sine of a day's load added, wavelets still do, and aggregated
-    /// variance takes the load for dependence.
+    /// Seed 5: counts of Poisson arrivals, 3 per slice, have H = 0.5. With a slow sine (a day's load) added, wavelets
+    /// still estimate it, but aggregated variance takes the sine for dependence.
     #[test]
     fn poisson_counts_have_a_half_also_with_a_slow_trend_by_wavelets() {
         let mut uniforms = Uniforms(5);

@@ -4,64 +4,70 @@ use super::{CONFIDENCE, student};
 use nalgebra::{DMatrix, DVector};
 use netcliff_core::Figure;
 
-/// Columns of unit length are taken for linearly dependent where one is no farther from the space of those before it. Times and counts of
-/// measurements agree to 1e-4 at best; the rounding errors of `f64` are 1e-16.
+/// Columns of unit length count as linearly dependent if one is at most this far from the space of the previous ones.
+/// Measured times and counts agree to 1e-4 at best; the rounding errors of `f64` are 1e-16.
 const DEPENDENT: f64 = 1e-6;
 
-/// Columns up to which every set may come.
+/// Up to this number of columns, every set of columns may occur in the search.
 const MOST_COLUMNS: usize = 10;
-/// Residuals beyond this many standard deviations weigh less: 95 % of the efficiency of least squares where all are normal.
+/// Residuals beyond this many standard deviations get less weight. If all are normal, the fit has 95 % of the
+/// efficiency of least squares.
 const HUBER: f64 = 1.345;
-/// Rounds of weighing again; the coefficients of calibration then change by less than a part in a thousand.
+/// Number of iterations of the weights. After that, the coefficients of calibrations change by less than 0.1 %.
 pub(crate) const REWEIGHTED: u32 = 10;
 
 /// A fitted linear relation without intercept: y = sum of coefficient x column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// One figure a column, with its Student interval; exactly zero where non-negativity binds.
+    /// One figure for each column, with its Student interval; exactly zero if only the condition prevents a negative
+    /// value.
     pub coefficients: Vec<Figure>,
     /// Share of the weighted variance of y about its mean that the fit explains.
     pub r_squared: f64,
 }
 
-/// Coefficients of least squares without any condition.
+/// Least-squares coefficients without a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// One a column.
     pub coefficients: Vec<f64>,
-    /// The diagonal of the inverse of X'X: times the variance of an observation it is each coefficient's variance.
+    /// The diagonal of the inverse of X'X. Multiplied by the variance of an observation, it gives the variance of each
+    /// coefficient.
     pub variances: Vec<f64>,
 }
 
-/// Weighted least squares with non-negative coefficients. `rows[i]` are the regressors of `y[i]`, and `weight[i]` its weight. None when there
-/// are fewer rows than columns, when the columns are linearly dependent, and when no coefficient can be above 0.
+/// Weighted least squares with non-negative coefficients. `rows[i]` are the regressors of `y[i]`, and `weight[i]` its
+/// weight. `None` if there are fewer rows than columns, if the columns are linearly dependent, or if no coefficient can
+/// be positive.
 ///
-/// Lawson and Hanson, "Solving Least Squares Problems" (1974), algorithm NNLS (23.10): columns enter one by one and leave where they would be
-/// negative; one that left enters again where that makes the fit better, so that what is found is the best fit.
+/// Lawson and Hanson, "Solving Least Squares Problems" (1974), algorithm NNLS (23.10): columns enter one by one and
+/// leave if their coefficient would be negative. A column that left enters again if that improves the fit. The result
+/// is the best fit.
 pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<Fit> {
     let problem = Problem::new(rows, y, weight)?;
     let columns = problem.scale.len();
     problem.solve(&(0..columns).collect::<Vec<_>>())?;
     let mut active: Vec<usize> = Vec::new();
     let mut x = vec![0.0; columns];
-    // Each round makes the sum of squares smaller, by another set of columns: no set comes twice (page 162). With columns that are nearly dependent
-    // rounding can bring one twice, and then for ever: more rounds than there are sets do not come otherwise.
+    // Each iteration reduces the sum of squares with another set of columns, so no set occurs twice (page 162). With
+    // nearly dependent columns, rounding can make a set occur twice, and then for ever. Otherwise there are at most as
+    // many iterations as sets.
     for _ in 0..1u32 << columns.min(MOST_COLUMNS) {
         let Some(enters) = problem.steepest(&active, &x) else { break };
         active.push(enters);
         loop {
             let solved = problem.solve(&active)?.coefficients;
             let at = |place: usize| x[active[place]];
-            // How far towards the new coefficients all stay above 0.
+            // The largest step towards the new coefficients with which all stay above 0.
             let leaves = (0..active.len()).filter(|&k| solved[k] <= 0.0).map(|k| (k, at(k) / (at(k) - solved[k])));
             let Some((first, share)) = leaves.min_by(|a, b| a.1.total_cmp(&b.1)) else {
                 active.iter().zip(&solved).for_each(|(&column, value)| x[column] = *value);
                 break;
             };
             active.iter().zip(&solved).for_each(|(&column, value)| x[column] += share * (value - x[column]));
-            // The one that gets there first is at 0, whatever rounding leaves of it.
+            // The first coefficient that reaches 0 is set to exactly 0, whatever rounding would leave.
             x[active[first]] = 0.0;
-            // What comes in at 0 and wants to be negative is rounding: without it nothing changes.
+            // A column that enters at 0 and would become negative does so by rounding. Without it, nothing changes.
             let stays = |column: &usize| x[*column] > 0.0;
             let (kept, left): (Vec<usize>, Vec<usize>) = active.iter().partition(|column| stays(column));
             left.iter().for_each(|&column| x[column] = 0.0);
@@ -74,8 +80,8 @@ pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<
     problem.describe(&active, y, weight)
 }
 
-/// The same with less weight for what lies far from the rest (Huber's weights, "Robust Statistics" (1981), section 7.8), so that a few trials at
-/// another speed of the machine do not bend the fit. None where [`fit_non_negative`] has none.
+/// Like [`fit_non_negative`], but outliers get less weight (Huber's weights, "Robust Statistics" (1981), section 7.8),
+/// so that a few trials at another speed of the machine do not distort the fit. `None` in the same cases.
 pub fn fit_non_negative_robust(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<Fit> {
     let mut weights = weight.to_vec();
     let mut fit = fit_non_negative(rows, y, &weights)?;
@@ -90,16 +96,17 @@ pub fn fit_non_negative_robust(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> 
     Some(fit)
 }
 
-/// `weight` less for residuals (of size `far`) beyond [`HUBER`] standard deviations. `None` where their spread is `least` or below: the fit is
-/// exact.
+/// Reduces `weight` for residuals (of size `far`) beyond [`HUBER`] standard deviations. `None` if their spread is at
+/// most `least`: the fit is exact.
 pub(crate) fn huber_weights(weight: &[f64], far: &[f64], least: f64) -> Option<Vec<f64>> {
-    // The standard deviation of normal residuals from their median size.
+    // The standard deviation of normal residuals, from their median size.
     let spread = 1.4826 * super::median(far)?.value;
     let weigh = |(weight, far): (&f64, &f64)| weight * (HUBER * spread / far.max(f64::MIN_POSITIVE)).min(1.0);
     (spread > least).then(|| weight.iter().zip(far).map(weigh).collect())
 }
 
-/// Least squares of `y` on the columns of `rows`. None when there are fewer rows than columns or the columns are linearly dependent.
+/// Least squares of `y` on the columns of `rows`. `None` if there are fewer rows than columns, or if the columns are
+/// linearly dependent.
 pub fn least_squares(rows: &[Vec<f64>], y: &[f64]) -> Option<Line> {
     let problem = Problem::new(rows, y, &vec![1.0; rows.len()])?;
     let line = problem.solve(&(0..problem.scale.len()).collect::<Vec<_>>())?;
@@ -108,7 +115,8 @@ pub fn least_squares(rows: &[Vec<f64>], y: &[f64]) -> Option<Line> {
     Some(Line { coefficients: unscaled(&line.coefficients, 1), variances: unscaled(&line.variances, 2) })
 }
 
-/// Rows times the square root of their weight, columns scaled to unit length: costs and counts have units far apart.
+/// Rows multiplied by the square root of their weight, with columns scaled to unit length, because costs and counts
+/// have very different units.
 struct Problem {
     matrix: DMatrix<f64>,
     right: DVector<f64>,
@@ -131,7 +139,7 @@ impl Problem {
         right.iter().all(|value| value.is_finite()).then_some(Self { matrix, right, scale })
     }
 
-    /// Least squares on the `active` columns, in scaled units. None where they are linearly dependent.
+    /// Least squares on the `active` columns, in scaled units. `None` if they are linearly dependent.
     fn solve(&self, active: &[usize]) -> Option<Line> {
         let (q, r) = self.matrix.select_columns(active).qr().unpack();
         if r.diagonal().iter().any(|length| length.abs() < DEPENDENT) {
@@ -144,17 +152,17 @@ impl Problem {
         Some(Line { coefficients: coefficients.iter().copied().collect(), variances })
     }
 
-    /// The column outside of `active` along which the sum of squares falls fastest; None where it falls along none.
+    /// The column outside `active` along which the sum of squares falls fastest. `None` if it falls along no column.
     fn steepest(&self, active: &[usize], x: &[f64]) -> Option<usize> {
         let residual = &self.right - &self.matrix * DVector::from_column_slice(x);
         let slopes = self.matrix.tr_mul(&residual);
-        // Columns have unit length: a slope is a share of the residual's length, and below this one it is rounding.
+        // Columns have unit length, so a slope is a share of the residual's length. Below this share it is rounding.
         let least = 1e-12 * self.right.norm();
         let falls = (0..x.len()).filter(|column| !active.contains(column) && slopes[*column] > least);
         falls.max_by(|a, b| slopes[*a].total_cmp(&slopes[*b]))
     }
 
-    /// The fit on these columns; None for none.
+    /// The fit on these columns. `None` without columns.
     fn describe(&self, active: &[usize], y: &[f64], weight: &[f64]) -> Option<Fit> {
         if active.is_empty() {
             return None;

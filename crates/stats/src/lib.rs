@@ -1,4 +1,4 @@
-//! Means with Student intervals, and least squares: the small statistics that measurements need.
+//! Statistics for measurements: means with Student intervals, least squares, quantiles, and comparisons.
 
 use netcliff_core::math::two_sided_t;
 use netcliff_core::{Figure, Interval};
@@ -13,7 +13,7 @@ pub mod quantile;
 
 pub use least_squares::{Fit, Line, fit_non_negative, fit_non_negative_robust, least_squares};
 
-/// Confidence of every interval that measurements carry.
+/// Confidence of all intervals of measurements.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Two-sided Student quantile for `degrees` of freedom at [`CONFIDENCE`].
@@ -26,17 +26,17 @@ pub fn student_at(degrees: usize, confidence: f64) -> f64 {
     two_sided_t(confidence, degrees)
 }
 
-/// The value in `sorted` below which `share` (0 to 1) of them lie; `None` for no values.
+/// The value below which the share `share` (0 to 1) of `sorted` lies. `None` without values.
 pub fn at_share(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get((share * sorted.len() as f64) as usize).copied()
 }
 
-/// The mean of repeats with its Student interval at [`CONFIDENCE`]; a single value has none. None for no values.
+/// Mean of repeats with its Student interval at [`CONFIDENCE`]. A single value has no interval. `None` without values.
 pub fn mean(values: &[f64]) -> Option<Figure> {
     mean_at(values, CONFIDENCE)
 }
 
-/// The mean of repeats with its Student interval at `confidence`; a single value has none. None for no values.
+/// Mean of repeats with its Student interval at `confidence`. A single value has no interval. `None` without values.
 pub fn mean_at(values: &[f64], confidence: f64) -> Option<Figure> {
     let n = values.len();
     let mean = values.iter().sum::<f64>() / n as f64;
@@ -50,8 +50,8 @@ pub fn mean_at(values: &[f64], confidence: f64) -> Option<Figure> {
     }
 }
 
-/// The median of repeats with the interval of order statistics that covers it at least at [`CONFIDENCE`], or,
-/// with too few repeats for that (fewer than 6), the whole range with the confidence the range really has.
+/// Median of repeats with the interval of order statistics that covers it with at least [`CONFIDENCE`]. With fewer than
+/// 6 repeats: the whole range, with its actual confidence.
 pub fn median(values: &[f64]) -> Option<Figure> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -64,9 +64,9 @@ pub fn median(values: &[f64]) -> Option<Figure> {
     Some(Figure::between(middle, sorted[inward], sorted[n - 1 - inward], coverage))
 }
 
-/// The value that the share `share` (above 0, below 1) of the values lies below, with the interval of order statistics that covers that
-/// quantile of their distribution at least at [`CONFIDENCE`], or, where there are too few values for that, with one that ends at the
-/// smallest or largest and the confidence it really has. None for no values.
+/// The value below which the share `share` (above 0, below 1) of the values lies, with the interval of order statistics
+/// that covers this quantile of their distribution with at least [`CONFIDENCE`]. With too few values: an interval that
+/// ends at the smallest or largest value, with its actual confidence. `None` without values.
 pub fn quantile_at(values: &[f64], share: f64) -> Option<Figure> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -76,7 +76,7 @@ pub fn quantile_at(values: &[f64], share: f64) -> Option<Figure> {
     }
     let below = Binomial::new(share, n as u64).ok()?;
     let outside = (1.0 - CONFIDENCE) / 2.0;
-    // The l-th of the sorted values is no more than the quantile where l or more of them are: those outside have half the error each.
+    // The l-th sorted value is at most the quantile if l or more values are. Half of the error is on each side.
     let few = (0..n as u64).take_while(|few| below.cdf(*few) <= outside).count();
     let many = (1..=n as u64).rev().take_while(|many| below.sf(many - 1) <= outside).count();
     let (low_at, high_at) = (few.max(1) - 1, n - many.max(1));
@@ -85,14 +85,14 @@ pub fn quantile_at(values: &[f64], share: f64) -> Option<Figure> {
     Some(Figure::between(middle, sorted[low_at], sorted[high_at], coverage.max(0.0)))
 }
 
-/// The middle of sorted values; None for none.
+/// The middle of sorted values. `None` without values.
 fn middle(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     (n > 0).then(|| if n % 2 == 1 { sorted[n / 2] } else { (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0 })
 }
 
-/// How many of `n` sorted values lie outside the interval of order statistics on each side, and the confidence at which it covers the
-/// median: at least [`CONFIDENCE`] where `n` is 6 or more.
+/// Number of the `n` sorted values outside the interval of order statistics on each side, and the confidence with which
+/// the interval covers the median: at least [`CONFIDENCE`] for `n` of 6 or more.
 fn inward(n: usize) -> (usize, f64) {
     // Coverage of (x_(k+1), x_(n-k)) is 1 - 2 P(Binomial(n, 1/2) <= k).
     let half_to_n = 0.5f64.powi(n as i32);
@@ -112,19 +112,20 @@ fn inward(n: usize) -> (usize, f64) {
 /// Summary of several bracketings of one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bracketed {
-    /// Median of the middles (by ratio); None where half of the bracketings are open on one side.
+    /// Median of the geometric middles. `None` if at least half of the bracketings are open on one side.
     pub value: Option<f64>,
-    /// Lower end of the interval; None: open.
+    /// Lower end of the interval. `None` if it is open.
     pub low: Option<f64>,
-    /// Upper end; None: open.
+    /// Upper end of the interval. `None` if it is open.
     pub high: Option<f64>,
     /// Confidence of the interval; 0 for a single bracketing, whose interval is the bracketing itself.
     pub confidence: f64,
 }
 
-/// The interval of order statistics over bracketings (lower, upper; None: open, both above 0) of one value: from the lower ends up to the
-/// upper ones. Where each end is on its side of the value with probability 1/2 or more, independently of the other bracketings', the
-/// interval covers the value at least at its confidence. None for no bracketing.
+/// The interval of order statistics over bracketings of one value. Each is a pair of a lower and an upper end, both
+/// above 0, or `None` if open. If each end is on its side of the value with a probability of at least 1/2,
+/// independently of the other bracketings, the interval covers the value with at least its confidence. `None` without a
+/// bracketing.
 pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
     let n = brackets.len();
     let sorted = |mut ends: Vec<f64>| {
@@ -149,8 +150,8 @@ pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
     })
 }
 
-/// The ratio of two sums over slices of time, with the Student interval of its delete-one jackknife; fewer than three slices that count: no
-/// interval. `None` if the divisors sum to nothing.
+/// Ratio of two sums over time slices, with the Student interval of its delete-one jackknife. With fewer than three
+/// slices that count, it has no interval. `None` if the sum of the divisors is 0.
 pub fn ratio(over: &[f64], under: &[f64]) -> Option<Figure> {
     let slices: Vec<(f64, f64)> =
         over.iter().copied().zip(under.iter().copied()).filter(|(x, n)| *x > 0.0 || *n > 0.0).collect();
@@ -170,7 +171,8 @@ pub fn ratio(over: &[f64], under: &[f64]) -> Option<Figure> {
     Some(Figure::sampled(x / n, student(count - 1) * error, CONFIDENCE))
 }
 
-/// The interval that covers the mean of a Poisson count at [`CONFIDENCE`]. Source: Garwood 1936, by quantiles of chi squared.
+/// The interval that covers the mean of a Poisson count with [`CONFIDENCE`]. Source: Garwood 1936, by quantiles of chi
+/// squared.
 pub fn poisson(count: u64) -> Interval {
     let outside = (1.0 - CONFIDENCE) / 2.0;
     let quantile = |degrees: u64, p: f64| {

@@ -1,13 +1,14 @@
-//! The load at which a given share of trials fails, from all trials at all loads: a logistic curve in the logarithm of the load, fitted by
-//! maximum likelihood, the interval from the profile of the likelihood (Wilks 1938).
+//! The load at which a given share of trials fails, from all trials at all loads. A logistic curve in the logarithm of
+//! the load is fitted by maximum likelihood. The interval comes from the profile of the likelihood (Wilks 1938).
 //!
-//! Where failing is a matter of chance over a wide range of loads, a search by few trials a load ends near where it began; the
+//! If failing is random over a wide range of loads, a search with few trials per load ends near its start. The
 //! likelihood of the same trials does not depend on how the loads were chosen.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Grid of the load, of the width of the curve (in logarithms: from 0.3 % to a factor of e), and how far beyond the loads tried it reaches.
-/// The grid of the load is laid twice: over all loads, then over those that the first one found likely.
+/// Numbers of grid points for the load and for the width of the curve, the range of the width (in logarithms: from 0.3
+/// % to a factor of e), and the factor by which the grid exceeds the tried loads. The load has two grids: over all
+/// loads, then over those that are likely by the first grid.
 const LOADS: usize = 61;
 const WIDTHS: usize = 9;
 const WIDTH_LOW: f64 = 0.003;
@@ -17,16 +18,16 @@ const BEYOND: f64 = 1.5;
 /// The load with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
-    /// Most likely.
+    /// The most likely value.
     pub value: f64,
-    /// Ends of the interval; None: open within the grid.
+    /// Lower end of the interval. `None` if it is open within the grid.
     pub low: Option<f64>,
-    /// The other end.
+    /// Upper end of the interval. `None` if it is open within the grid.
     pub high: Option<f64>,
 }
 
-/// The load at which a trial fails with probability `share`, from `trials` (load, whether it failed). None without both a trial that
-/// failed and one that did not, or with a share that so few trials cannot resolve (below 0.1 or above 0.9).
+/// The load at which a trial fails with probability `share`, from `trials` (load, and whether the trial failed). `None`
+/// if all trials failed or none did, or if `share` is below 0.1 or above 0.9, which few trials cannot resolve.
 pub fn of(trials: &[(f64, bool)], share: f64, confidence: f64) -> Option<Quantile> {
     let failed = trials.iter().filter(|(_, failed)| *failed).count();
     if failed == 0 || failed == trials.len() || !(0.1..=0.9).contains(&share) {
@@ -53,7 +54,7 @@ pub fn of(trials: &[(f64, bool)], share: f64, confidence: f64) -> Option<Quantil
     })
 }
 
-/// Logarithm of the likelihood at the best width for this place.
+/// Logarithm of the likelihood at `place`, for the best width.
 fn best_width(trials: &[(f64, bool)], place: f64, offset: f64) -> f64 {
     let ratio = (WIDTH_HIGH / WIDTH_LOW).powf(1.0 / (WIDTHS - 1) as f64);
     let likelihood = |width: f64| -> f64 {

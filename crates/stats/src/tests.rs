@@ -28,7 +28,7 @@ fn one_repeat_has_no_interval() {
     assert!((figure.interval.unwrap().high - (2.0 + 4.3027 / 3f64.sqrt())).abs() < 1e-3);
 }
 
-/// Of the median both give the same; of another quantile the interval covers it as often as it says.
+/// For the median, both functions agree. For another quantile, the interval has its stated coverage.
 #[test]
 fn quantiles_of_values_are_covered() {
     let values: Vec<f64> = (0..19).map(|n| f64::from(n * 7 % 19)).collect();
@@ -48,7 +48,7 @@ fn quantiles_of_values_are_covered() {
     assert!(stated >= CONFIDENCE && (covered - stated).abs() < 0.02, "{covered} of {stated}");
 }
 
-/// The jackknife's interval of a ratio covers the true one as often as it says, also where divisors differ by slice.
+/// The jackknife's interval of a ratio has its stated coverage, also if divisors differ between slices.
 #[test]
 fn ratios_of_sums_are_covered() {
     let mut chance = crate::chance::Chance::new(5);

@@ -1,4 +1,4 @@
-//! The far end of a test on this host as a process of its own: an agent over pipes, in the rig's host under test.
+//! The far end of a test on this host as a separate process: an agent over pipes, in the rig's host under test.
 
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
@@ -17,14 +17,14 @@ use netcliff_remote::control::stream::Stream;
 
 use netcliff_trial::rig::Rig;
 
-/// How long it may take to leave when its pipes are closed.
+/// Time allowed for the process to end after its pipes were closed.
 const LEAVE: Duration = Duration::from_secs(5);
-/// Interval between checks whether it has left.
+/// Interval between checks whether the process has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Longest test that the agent accepts; its starter ends it earlier.
+/// Longest test that the agent accepts. The starting process ends it earlier.
 const LONGEST: &str = "24h";
 
-/// A far-end process. Dropping it ends it; it also ends with this process, however that ends.
+/// A far-end process. It ends when this value is dropped, and also when this process ends for any reason.
 #[derive(Debug)]
 pub struct Companion {
     /// The control channel. It is dropped first: the process leaves when its pipes close.
@@ -36,7 +36,7 @@ impl Companion {
     /// Starts `program`, a netcliff of this version, in the rig's host under test.
     ///
     /// # Errors
-    /// The namespace cannot be entered, the program cannot be run, or it is no netcliff.
+    /// The namespace cannot be entered, the program cannot be run, or it is not netcliff.
     pub fn start(program: &Path, version: &str, rig: &Rig) -> Result<Self, ControlError> {
         let place = Placement { netns: rig.netns(Side::HostUnderTest), ..Placement::default() };
         let (stream, child) = spawned(program, rig.host_address(), &place)?;
@@ -55,13 +55,13 @@ fn failed(program: &Path, source: std::io::Error) -> ControlError {
     ControlError::System { action: format!("run {} as the far end", program.display()), source }
 }
 
-/// A process starts in the network namespace of the thread that starts it.
+/// Starts the process in its own thread, because a process inherits the network namespace of the thread that starts it.
 fn spawned(program: &Path, data_at: IpAddr, place: &Placement) -> Result<(Stream, Child), ControlError> {
     let start = || -> Result<(Stream, Child), ControlError> {
         place.enter().map_err(|error| failed(program, entering(error)))?;
         let mut command = Command::new(program);
         command.args(["agent", "--stdio", "--longest", LONGEST, "--data-at"]).arg(data_at.to_string());
-        // Ctrl-C is for the process that started it, which then asks it for what was measured.
+        // Ctrl-C reaches only this process, which then requests the far end's results.
         command.process_group(0);
         Stream::of_command(&mut command, "the process of the far end").map_err(|source| failed(program, source))
     };
@@ -73,7 +73,7 @@ fn entering(error: WireError) -> std::io::Error {
     std::io::Error::other(error.to_string())
 }
 
-/// A child that was asked to leave by the time it is dropped.
+/// The child process. Its pipes are closed before this value is dropped, which requests it to end.
 #[derive(Debug)]
 struct Process(Child);
 
@@ -86,7 +86,7 @@ impl Drop for Process {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        // It does not react: nothing is lost with it.
+        // The process does not react, and no result depends on it any more.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

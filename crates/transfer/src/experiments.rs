@@ -1,8 +1,9 @@
-//! `netcliff run` of real transfers: the configurations of a design, repeated in random order, and what each setting
-//! does.
+//! `netcliff run` of real transfers: measures the configurations of a design, repeated in random order, and computes
+//! the effect of each setting.
 //!
-//! [`run`] goes through the `rounds`; `device` brings both ends to a configuration's settings (the testbed's `link`, or two
-//! `hosts`); [`effects`] turns the repeats into the effect of each factor. The transfers themselves are [`crate::stream`]'s.
+//! [`run`] makes the `rounds`. `device` applies a configuration's settings to both ends (the testbed's `link`, or two
+//! `hosts`). [`effects`] computes the effect of each factor from the repeats. [`crate::stream`] makes the transfers
+//! themselves.
 
 mod device;
 pub mod effects;
@@ -58,23 +59,23 @@ pub enum TransfersError {
     /// This host's device cannot be changed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The far host's cannot.
+    /// The far host's device cannot be changed.
     #[error(transparent)]
     Far(#[from] ControlError),
-    /// A guest's wire cannot.
+    /// A guest's wire cannot be changed.
     #[error(transparent)]
     Guest(#[from] VmError),
-    /// Nothing at all could be measured.
+    /// Nothing could be measured.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The device takes none of the settings, so that nothing is left to vary.
+    /// The device supports none of the settings, so nothing is left to vary.
     #[error("nothing to vary is left: {0}")]
     NothingLeft(String),
 }
 
 /// One configuration under way.
 struct Config {
-    /// A level a factor.
+    /// Index of the level of each factor.
     levels: Vec<usize>,
     settings: Vec<Setting>,
     samples: Vec<StreamSample>,
@@ -82,25 +83,26 @@ struct Config {
 }
 
 impl Config {
-    /// A figure of each repeat that has it.
+    /// The values of `measure`, one for each repeat that has one.
     fn values(&self, measure: TransferMeasure) -> Vec<f64> {
         report::values(&self.samples, measure, self.carries_bps())
     }
 
-    /// Payload that its link can carry (bit/s), where its rate is limited.
+    /// Payload rate that its link can carry (bit/s). `None` if the link's rate is not limited.
     fn carries_bps(&self) -> Option<f64> {
         report::carries_bps(self)
     }
 
-    /// True where it takes part in a round (from 0): it has had one repeat a round, more where a run before made them.
+    /// Whether the configuration is measured in a round (counted from 0). A configuration with more repeats than rounds
+    /// so far (from the run that is continued) is not.
     fn wants(&self, times: &Times, round: u32) -> bool {
         let made = self.samples.len() as u32;
         made <= round && self.ended.is_none() && times.repeats.wants(made, repeats::half_width(&self.values(times.y)))
     }
 }
 
-/// Runs the experiment that was read from `path` with this `text`; `watch` receives the progress. A stop keeps what was
-/// measured.
+/// Runs the experiment. `path` and `text` are the file that it was read from. `watch` receives the progress. If the
+/// user stops the run, the results so far are returned.
 ///
 /// # Errors
 /// A value is invalid, the testbed fails, or nothing could be measured.
@@ -175,7 +177,7 @@ pub fn run(
     }
     match device.restore(place) {
         Ok(told) => found.warnings.extend(told),
-        // Of a device that went away: what was measured until then is kept, and says that it did.
+        // The device has disappeared: return the results so far with a warning.
         Err(error) if found.configs.iter().any(|config| config.ended.is_some()) => {
             found.warnings.insert(error.to_string());
         }
@@ -187,25 +189,25 @@ pub fn run(
 
 /// Observer of a run.
 pub trait Watch {
-    /// The current stage, a sentence.
+    /// Receives the current stage, as a sentence.
     fn said(&mut self, stage: &str);
 
-    /// A repeat of a configuration, by its levels, begins.
+    /// Called when a repeat begins, with the levels of its configuration.
     fn begins(&mut self, _configuration: &str) {}
 
-    /// It has ended.
+    /// Called when the repeat has ended.
     fn ends(&mut self) {}
 
-    /// Gets the results so far after each round, so that they can be kept.
+    /// Receives the results so far after each round, so that they can be stored.
     fn had(&mut self, _so_far: &TransferReport) {}
 
-    /// The results of the run that is continued; None: it is a new one.
+    /// Returns the results of the run to continue. `None` for a new run.
     fn resumed(&mut self) -> Option<TransferReport> {
         None
     }
 }
 
-/// Identifies an experiment with what the user changed of it, by its text, and where it is made: a run with the same
+/// Identifier of an experiment: its file, the user's changes to it, and the place where it runs. A run with the same
 /// identifier can be continued.
 pub fn identifier(experiment: &Transfers, text: &str, place: &str) -> String {
     let changed = format!("{:?} {:?} {:?}", experiment.repeats, experiment.precision, experiment.max_repeats);
@@ -221,14 +223,14 @@ pub fn identifier(experiment: &Transfers, text: &str, place: &str) -> String {
     Fingerprint { facts }.id()
 }
 
-/// Gives a configuration the repeats it has already.
+/// Adds the repeats of an earlier run to their configuration.
 fn take_up(configs: &mut [Config], factors: &[Factor], row: TransferRow) {
     let is_it = |config: &&mut Config| {
         let levels = config.levels.iter().zip(factors).map(|(at, factor)| factor.levels[*at].to_string());
         levels.eq(row.levels.iter().cloned())
     };
     if let Some(config) = configs.iter_mut().find(is_it) {
-        // What ended it may not end it now.
+        // Drop the reason why the configuration ended in the earlier run: it may not apply now.
         config.samples = row.samples;
     }
 }

@@ -1,4 +1,4 @@
-//! A guest of this host that is the far host of transfers.
+//! A guest of this host as the far host of transfers.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,17 @@ use netcliff_packets::error::ControlError;
 use netcliff_remote::control::client::Session;
 use netcliff_remote::device::FarDevice;
 
-/// A guest whose wire this process has entered: its device is changed, and the figures of the whole host are its own.
+/// A guest with its device under this process's control: its device is changed, and host-wide results are those of the
+/// guest.
 #[derive(Debug, Clone, Copy)]
 pub struct GuestHost<'a> {
     /// The guest.
     pub vm: &'a Vm,
-    /// What limits what is measured in it, a sentence each.
+    /// What limits results measured in the guest, a sentence each.
     pub limits: &'a [String],
 }
 
-/// What a guest's link is set to for the length of a run; None: as it comes.
+/// Settings of a guest's link during a run. `None` leaves the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GuestLink {
     /// MTU of both ends (bytes).
@@ -27,7 +28,7 @@ pub struct GuestLink {
     pub offloads: Option<bool>,
 }
 
-/// Why a guest's link is not as requested.
+/// Why a guest's link cannot be set as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestLinkError {
     /// This host's end.
@@ -38,11 +39,11 @@ pub enum GuestLinkError {
     Device(#[from] ControlError),
 }
 
-/// Transmit offloads, as `--offloads` of a testbed has them.
+/// The transmit offloads that `--offloads` sets in a testbed.
 const OFFLOADS: [Feature; 4] = [Feature::TxChecksum, Feature::Sg, Feature::Tso, Feature::Gso];
 
 impl GuestLink {
-    /// Sets both ends. Nothing has to be set back: the link ends with the guest.
+    /// Sets both ends. Nothing is restored, because the link ends with the guest.
     ///
     /// # Errors
     /// The driver refuses a value, or the guest is gone.
@@ -56,7 +57,7 @@ impl GuestLink {
         Ok(())
     }
 
-    /// As a state of a device that was found so.
+    /// The settings as a state of a device, with the offloads that `found` has.
     fn wanted(self, found: &DeviceState) -> DeviceState {
         let names = OFFLOADS.into_iter().flat_map(Feature::kernel_names);
         let has = names.filter(|name| found.features.contains_key(**name));

@@ -1,4 +1,4 @@
-//! The hosts of both ends of a measurement: what explains a difference of either to another run.
+//! The hosts of both ends of a measurement: facts that explain differences to another run.
 
 use std::net::IpAddr;
 
@@ -12,9 +12,9 @@ use netcliff_remote::fingerprint::far_fingerprint;
 
 use netcliff_trial::rig::Rig;
 
-/// An end with one thread this busy limits the rate.
+/// An end limits the rate if its thread is busy for more than this share of the time.
 pub(crate) const BUSY: f64 = 0.97;
-/// Steal above this share is warned of.
+/// Largest share of steal time without a warning.
 pub(crate) const STEAL: f64 = 0.01;
 
 /// The fingerprints of both ends' hosts.
@@ -22,9 +22,9 @@ pub(crate) const STEAL: f64 = 0.01;
 pub struct Fingerprints {
     /// The near end's host.
     pub near: Fingerprint,
-    /// The far end's, where it is another.
+    /// Fingerprint of the far end's host. `None` if it is this host, or is not known.
     pub far: Option<Fingerprint>,
-    /// Why the far end's is not known although it is another, a sentence.
+    /// Why the fingerprint of another far host is not known, as a sentence.
     pub not_had: Option<String>,
 }
 
@@ -34,13 +34,14 @@ impl Fingerprints {
         Self { near, ..Self::default() }
     }
 
-    /// Both ends in a testbed. If its interfaces cannot be read, the host's facts alone.
+    /// Fingerprint with both ends in a testbed. If its interfaces cannot be read, only the facts of the host.
     pub fn of_rig(rig: &Rig) -> Self {
         let host = Inventory::of_this_host();
         Self::here(rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[])))
     }
 
-    /// The near end here, the far end in an agent, its data at `address`: both with the device that the data goes through.
+    /// Fingerprints with the far end in an agent whose data address is `address`. Each includes the device that the
+    /// data pass.
     pub fn with_agent(session: &mut Session, address: IpAddr) -> Self {
         let near = fingerprint::towards(&Inventory::of_this_host(), address);
         if session.shares_clock() {
@@ -55,7 +56,7 @@ impl Fingerprints {
         }
     }
 
-    /// The near end here, the far ends in several agents: this host, with the device towards the first.
+    /// Fingerprint of this host, with the device towards the first of several agents. The agents' own are not stored.
     pub fn with_agents(agents: &[Agent]) -> Self {
         let inventory = Inventory::of_this_host();
         let near = match agents.first() {
@@ -67,7 +68,7 @@ impl Fingerprints {
         Self { near, far: None, not_had: elsewhere.then_some(not_had) }
     }
 
-    /// The rate of the near end's device (bit/s); None if it is not known or the device has no line.
+    /// Rate of the near end's device (bit/s). `None` if it is not known or the device has no physical link.
     pub fn link_bps(&self) -> Option<f64> {
         if self.near.facts.get("nic.path.driver").is_some_and(|driver| has_made_up_speed(driver)) {
             return None;

@@ -1,4 +1,4 @@
-//! Request/response with both ends placed: on this host in a testbed, or against an agent; [`Sweep`] repeats it.
+//! Request/response with both ends placed: on this host in a testbed, or against an agent. [`Sweep`] repeats it.
 
 mod merge;
 mod several;
@@ -45,10 +45,10 @@ pub enum RrError {
     /// The testbed cannot be made.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// A setting, or a call the kernel refused.
+    /// A setting is out of its range, or the kernel refused a call.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The agent.
+    /// The agent refused the test or is gone.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// CPU time cannot be measured as requested.
@@ -104,15 +104,16 @@ pub struct HostCpus {
     pub cpu_methods: Vec<(String, String)>,
 }
 
-/// True where the answering end is to be a [`Companion`] of this process, as it is of request/response tools that are a client
-/// and a server: threads of one process share its table of descriptors, which each call then has to lock.
+/// Whether the answering end runs in a [`Companion`] process, like the server of other request/response tools. Threads
+/// of one process share its table of descriptors, which each call would have to lock.
 pub fn apart(settings: &Settings) -> bool {
-    // A pair of Unix sockets is made by one process. Threads that spin leave a companion no CPU to give heartbeats with.
+    // One process makes both ends of a pair of Unix sockets. Spinning threads would leave a companion no CPU to send
+    // heartbeats.
     settings.transport != Transport::Unix && settings.receive != Receive::Spin
 }
 
-/// Both ends on this host, with `intervals` reported meanwhile: the client in the rig's sender, the server in its host under test,
-/// there by the companion or by threads of this process.
+/// Runs a test with both ends on this host: the client in the rig's sender, the server in its host under test, in the
+/// companion or in threads of this process. `intervals` receives interim reports.
 ///
 /// # Errors
 /// A setting cannot be used, CPU time cannot be measured as requested, or the companion is gone.
@@ -136,7 +137,7 @@ pub fn here(
         None => by_threads(&settings, (rig, intervals), meter),
     })?;
     report.notes.extend(rig.link().map(|link| format!("link: {link}")));
-    // Of the network only where there is one; of the host always.
+    // What limits the network, only if there is one. What limits the host, always.
     let limits = if settings.transport == Transport::Unix { &rig.host_limits } else { &rig.limits };
     report.notes.extend(limits.iter().cloned());
     Ok(report)
@@ -202,7 +203,7 @@ fn by_companion(
     answered(settings, near, &mut companion.session, choice)
 }
 
-/// The asking end in a rig.
+/// The requesting end in a rig.
 fn in_rig<'a>(settings: &Settings, rig: &'a Rig, targets: Vec<Target>, token: Token) -> Near<'a> {
     Near {
         targets,
@@ -218,10 +219,10 @@ fn in_rig<'a>(settings: &Settings, rig: &'a Rig, targets: Vec<Target>, token: To
     }
 }
 
-/// The far end in an agent, its data at `address`, with `intervals` reported meanwhile.
+/// Runs a test with the far end in an agent whose data address is `address`. `intervals` receives interim reports.
 ///
 /// # Errors
-/// The agent refuses the test or is gone before it began, or as [`here`].
+/// The agent refuses the test, or is gone before the test began, or an error of [`here`].
 pub fn there(
     settings: &Settings,
     (session, address): (&mut Session, IpAddr),
@@ -232,7 +233,7 @@ pub fn there(
     there_together(settings, (session, address), meter, stop, (intervals, None))
 }
 
-/// The same, begun together with others.
+/// Like [`there`], but with a common start of several requesting ends.
 fn there_together(
     settings: &Settings,
     (session, address): (&mut Session, IpAddr),
@@ -242,7 +243,7 @@ fn there_together(
 ) -> Result<Report, RrError> {
     settings.check()?;
     let same_host = session.shares_clock();
-    // On one host the meter here sees both ends.
+    // If both ends are on one host, the meter of this process sees both.
     let wants_meter = !same_host && meter.allows(Method::Ebpf);
     if !settings.server_cpus.is_empty() && !session.offers(RR_CPU_LISTS) {
         return Err(WireError::Far(session.lacks(RR_CPU_LISTS).into()).into());
@@ -276,7 +277,7 @@ fn there_together(
     Ok(report)
 }
 
-/// Completes a test that an agent has begun.
+/// Runs a test that an agent has accepted, and ends it at the agent.
 fn answered(settings: &Settings, near: Near<'_>, session: &mut Session, mut choice: Choice) -> Result<Report, RrError> {
     let mut lost = None;
     let mut far = || -> Option<ServerCount> {
@@ -285,7 +286,7 @@ fn answered(settings: &Settings, near: Near<'_>, session: &mut Session, mut choi
         serde_json::from_value(asked).ok()
     };
     let report = run(settings, near, &mut far, Some(&mut *choice.meter));
-    // What was measured here is kept whether the agent is still there or not.
+    // The results of this end are returned even if the agent is gone.
     let last = session.stop();
     let mut report = report?;
     report.notes.extend(choice.passed_over.iter().map(ToString::to_string));

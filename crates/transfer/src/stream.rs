@@ -42,17 +42,17 @@ pub use method::{LMBENCH2_BLOCK_BYTES, Method};
 pub use probe::ProbeOptions;
 pub use testbed::{in_testbed, placed};
 
-/// How a block travels: what a configuration of the sweep varies beside its size.
+/// How a block is sent. The configurations of a sweep differ in this and in the block size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Path {
-    /// Over a stream.
+    /// Over a stream socket.
     Stream(SendPath),
     /// As a datagram.
     Datagram(DatagramPath),
 }
 
 impl Path {
-    /// As on the command line.
+    /// The path's name on the command line.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Stream(SendPath::Write) => "write",
@@ -75,52 +75,53 @@ impl Path {
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct StreamOptions {
-    /// All that the configurations share; its block, path and span are set by sweep and method.
+    /// The settings that all configurations share. The sweep and the method set block, path and amount.
     pub template: Settings,
     /// The measuring method.
     pub method: Method,
     /// Block sizes (bytes).
     pub blocks_bytes: Vec<usize>,
-    /// Bytes that one read asks for; None: [`read_bytes`] of each block.
+    /// Bytes that one read requests. `None`: [`read_bytes`] of each block.
     pub read_bytes: Option<usize>,
-    /// Paths; each is combined with each block size.
+    /// Paths. Each is combined with each block size.
     pub paths: Vec<Path>,
-    /// Repeats of each configuration; a precision is that of goodput.
+    /// Repeats of each configuration. A precision refers to goodput.
     pub repeats: Repeats,
-    /// Warm-up (s); None: the method's own.
+    /// Warm-up (s). `None`: the method's own.
     pub warm_up_s: Option<f64>,
-    /// Measured time of a repeat (s); for methods that are bounded by time.
+    /// Measured time of a repeat (s), for methods that are bounded by time.
     pub time_s: f64,
-    /// Bytes of a repeat and flow; for methods that are bounded by bytes. None: 256 Ki blocks, at most 1 GiB.
+    /// Bytes of a repeat and flow, for methods that are bounded by bytes. `None`: 256 Ki blocks, at most 1 GiB.
     pub bytes: Option<u64>,
-    /// The link's rate (bit/s), where it is known.
+    /// The link's rate (bit/s). `None` if it is not known.
     pub link_bps: Option<f64>,
-    /// How CPU time is accounted beside the ticks.
+    /// How CPU time is measured in addition to the kernel's ticks.
     pub cpu: Preference,
-    /// Requests beside the transfers; None: none.
+    /// Requests during the transfers. `None`: no requests.
     pub probe: Option<ProbeOptions>,
-    /// After the repeats of datagrams one transfer more, whose packets are accounted for.
+    /// Whether one more transfer follows the repeats of datagrams, in which all packets are accounted for.
     pub ledger: bool,
-    /// The far end's host in words, where it is a guest of this one: then the figures of the whole host are its own.
+    /// Description of the far end's host if it is a guest of this host. Host-wide results are then those of the guest.
     pub guest: Option<String>,
-    /// Receives reports of intervals while it runs; None: none are made.
+    /// Receives the interim reports. `None`: no interim reports.
     pub live: Option<Live>,
-    /// Ends the run early; what was measured is kept.
+    /// Flag that ends the run early; the results so far are returned.
     pub stop: Arc<AtomicBool>,
     /// The command line.
     pub command: String,
-    /// Start, seconds since the epoch.
+    /// Start of the run (s since the Unix epoch).
     pub started_unix_s: f64,
 }
 
-/// Default limit of the bytes that a read asks for.
+/// Largest number of bytes that a read requests by default.
 pub const MOST_READ_BYTES: usize = 128 << 10;
 
-/// Default of the bytes that one read of a stream of blocks asks for: read(2) takes a block, as iperf3, nuttcp and qperf
-/// do. A reader that asks for more empties the socket sooner and sleeps more often, and the sender has to wake it: with
-/// writes of 64 bytes over veth, reads of 128 KiB came to 0.35 Gbit/s, reads of 64 bytes to 0.55
-/// (`netcliff stream --testbed netns --block 64B --read 128KiB`, and without `--read`). The other ways of receiving have buffers to
-/// fill, whatever the block, and a reader with a low-water mark takes what it was woken for at once.
+/// Default number of bytes that one read of a stream requests. read(2) requests a block, as iperf3, nuttcp and qperf
+/// do. A reader that requests more empties the socket sooner and sleeps more often, so the sender has to wake it more
+/// often. With writes of 64 bytes over veth, reads of 128 KiB reached 0.35 Gbit/s and reads of 64 bytes 0.55 Gbit/s
+/// (`netcliff stream --testbed netns --block 64B --read 128KiB`, and without `--read`). The other methods of receiving
+/// fill buffers whatever the block size, and a reader with a low-water mark takes at once all that has arrived when it
+/// wakes.
 pub fn read_bytes(receive: ReceivePath, low_water_bytes: Option<u32>, block_bytes: usize) -> usize {
     match receive {
         ReceivePath::Read | ReceivePath::Ktls if low_water_bytes.is_none() => block_bytes.min(MOST_READ_BYTES),
@@ -130,10 +131,10 @@ pub fn read_bytes(receive: ReceivePath, low_water_bytes: Option<u32>, block_byte
 }
 
 impl StreamOptions {
-    /// Refuses options with which nothing could be measured, before anything is made.
+    /// Refuses options with which nothing could be measured, before anything is set up.
     ///
     /// # Errors
-    /// The first reason, if no configuration is possible; what is impossible of some is in the report.
+    /// The first reason, if no configuration is possible. If only some are impossible, the report names them.
     pub fn check(&self) -> Result<(), WireError> {
         let mut refused = None;
         for config in configurations(self) {
@@ -154,9 +155,9 @@ struct Config {
     path: Path,
     block_bytes: usize,
     repeats: Vec<Repeat>,
-    /// Why it ended early.
+    /// Why the configuration ended early. `None` if it did not.
     ended: Option<String>,
-    /// Where the datagrams of a transfer went.
+    /// Packet accounting of one transfer of datagrams.
     ledger: Option<TrialLedger>,
 }
 
@@ -179,7 +180,7 @@ impl Config {
         match (&self.path, &mut template.channel) {
             (Path::Stream(path), _) => {
                 template.path = path.clone();
-                // Both ends do TLS.
+                // Both ends have to use TLS.
                 if *path == SendPath::Ktls {
                     template.receive = ReceivePath::Ktls;
                 }
@@ -190,29 +191,28 @@ impl Config {
         options.method.settings(options, template)
     }
 
-    /// True where it takes part in a round (from 0).
+    /// Whether the configuration is measured in a round (counted from 0).
     fn wants(&self, options: &StreamOptions, round: u32) -> bool {
         self.ended.is_none() && options.repeats.wants(round, repeats::half_width(&self.goodputs_bps(options)))
     }
 }
 
-/// One transfer and what was metered around it.
+/// One transfer, and the meters' values around it.
 #[derive(Debug)]
 struct Repeat {
     transfer: Transfer,
     ticks: Vec<SystemShares>,
     exact: Vec<CpuSplit>,
-    /// Sending and receiving side's devices.
+    /// Counts of the sending and the receiving side's devices.
     devices: Option<Sides>,
-    /// Requests beside it.
+    /// Requests during the transfer.
     probe: Option<probe::Probed>,
 }
 
-/// Measures the sweep with both ends here; `said` receives the progress.
+/// Measures the sweep with both ends in this process. `said` receives the progress.
 ///
 /// # Errors
-/// No configuration could be measured at all, with the first reason. Otherwise what could not be measured is in the
-/// report.
+/// The first reason, if no configuration could be measured. If only some could not, the report names them.
 pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<StreamReport, WireError> {
     run_with(options, &mut Far::Here, said)
 }
@@ -220,7 +220,7 @@ pub fn run(options: &StreamOptions, said: &mut dyn FnMut(&str)) -> Result<Stream
 /// Measures the sweep with the far end at `far`.
 ///
 /// # Errors
-/// As [`run`]; an agent that is gone ends all configurations.
+/// An error of [`run`]. If the agent is gone, all configurations end.
 pub fn run_with(
     options: &StreamOptions,
     far: &mut Far<'_>,
@@ -240,18 +240,18 @@ pub fn run_with(
 /// Makes the transfers of a larger run, which reports the hosts and their limits itself.
 ///
 /// # Errors
-/// As [`run_with`].
+/// An error of [`run_with`].
 pub(crate) fn run_as_part(options: &StreamOptions, far: &mut Far<'_>) -> Result<StreamReport, WireError> {
     measured(options, far, Fingerprints::default(), &[], &mut |_| {})
 }
 
-/// What limits this host's figures, a sentence each. To be called before a run, whose own work loads the host
+/// What limits this host's results, a sentence each. Called before a run, because the run's own work loads the host
 /// too.
 pub(crate) fn limits_of_this_host() -> Vec<String> {
     Inventory::of_this_host().limits().iter().map(ToString::to_string).collect()
 }
 
-/// The sweep, on hosts of these fingerprints and with these limits.
+/// Measures the sweep. `fingerprints` and `limits` of the hosts are reported.
 fn measured(
     options: &StreamOptions,
     far: &mut Far<'_>,
@@ -260,7 +260,7 @@ fn measured(
     said: &mut dyn FnMut(&str),
 ) -> Result<StreamReport, WireError> {
     let begin = std::time::Instant::now();
-    // Before the transfers, which leave the file in the page cache.
+    // Read the file before the transfers, which leave it in the page cache.
     let storage_bps = storage_bps(options);
     let mut configs = configurations(options);
     let mut meters = Meters::start(options, far);
@@ -278,7 +278,7 @@ fn measured(
             if round < options.repeats.least { "" } else { "at most " }
         ));
         for place in 0..configs.len() {
-            // Another order in each round, so that drift does not always hit the same.
+            // Start each round with another configuration, so that drift does not always affect the same one.
             let place = (place + round as usize) % configs.len();
             if options.stop.load(Ordering::Relaxed) {
                 break;
@@ -305,8 +305,8 @@ fn measured(
     Ok(report)
 }
 
-/// Rate at which this host reads the file of a path that sends one from a disk (bit/s). `None`: this end sends none, or it cannot be read,
-/// which the transfer reports.
+/// Rate at which this host reads the file of a path that sends one from a disk (bit/s). `None` if this end sends no
+/// such file, or if it cannot be read, which the transfer reports.
 fn storage_bps(options: &StreamOptions) -> Option<f64> {
     if options.method.direction().unwrap_or(options.template.direction) == Direction::Receive {
         return None;
@@ -328,7 +328,7 @@ fn configurations(options: &StreamOptions) -> Vec<Config> {
         .collect()
 }
 
-/// One repeat of one configuration; a failure ends the configuration, not the run.
+/// Measures one repeat of a configuration. A failure ends the configuration, not the run.
 fn measure(
     options: &StreamOptions,
     config: &mut Config,
@@ -338,7 +338,7 @@ fn measure(
 ) {
     let (mut warm_up, mut settings) = config.settings(options);
     for settings in warm_up.iter_mut().chain([&mut settings]) {
-        // On one host the meter here sees both ends.
+        // If both ends are on one host, the meter of this process sees both.
         settings.far_meter = !far.is_this_host() && options.cpu.allows(CpuMethod::Ebpf);
         settings.far_devices = far.counts_devices();
     }
@@ -356,7 +356,7 @@ fn measure(
     meters.note(there.as_ref().and_then(FarGround::refusal));
     match made {
         Ok(mut transfer) => {
-            // The change goes before what the transfer itself noticed of it.
+            // The change is named first, then what the transfer itself reported.
             transfer.cut_short = match (changed, transfer.cut_short) {
                 (Some(changed), Some(why)) => Some(format!("{changed} ({why})")),
                 (changed, why) => changed.or(why),
@@ -397,34 +397,34 @@ mod live {
 
     pub use crate::bulk::Interval;
 
-    /// Where and how often a running sweep reports.
+    /// The receiver and the interval of interim reports.
     #[derive(Debug, Clone)]
     pub struct Live {
         /// Length of an interval.
         pub every: Duration,
-        /// The receiver; reports to one that is gone are dropped.
+        /// The receiver. Reports are dropped if it is gone.
         pub to: mpsc::Sender<LiveEvent>,
     }
 
-    /// A report.
+    /// An interim report.
     #[derive(Debug, Clone, PartialEq)]
     pub enum LiveEvent {
         /// A repeat begins.
         Repeat {
-            /// How blocks are sent, as on the command line.
+            /// The path's name on the command line.
             path: &'static str,
-            /// Bytes of a write or datagram.
+            /// Bytes of one write or datagram.
             block_bytes: usize,
-            /// Which one, from 1.
+            /// Number of the repeat, from 1.
             repeat: usize,
         },
-        /// An interval of it has passed.
+        /// An interval of the repeat has passed.
         Passed(Interval),
     }
 }
 
 mod testbed {
-    //! A sweep in a testbed: bytes go from its sender to its host under test.
+    //! A sweep in a testbed: bytes go from the testbed's sender to its host under test.
 
     use crate::bulk::{Channel, Direction};
     use netcliff_core::stream::StreamReport;
@@ -436,11 +436,11 @@ mod testbed {
     use crate::hosts::Fingerprints;
     use netcliff_trial::rig::Rig;
 
-    /// Measures the sweep in a testbed. Whichever end of the connection sends is in the testbed's sender, on its CPU; with
-    /// both directions the near end is.
+    /// Measures the sweep in a testbed. The sending end of the connection (in both directions: the near end) runs in
+    /// the testbed's sender, on its CPU.
     ///
     /// # Errors
-    /// As [`super::run`].
+    /// An error of [`super::run`].
     pub fn in_testbed(
         options: &StreamOptions,
         rig: &Rig,
@@ -453,7 +453,7 @@ mod testbed {
         Ok(report)
     }
 
-    /// The same sweep with its ends in the testbed.
+    /// Copies `options` with both ends placed in the testbed.
     pub fn placed(options: &StreamOptions, rig: &Rig) -> StreamOptions {
         let mut placed = options.clone();
         let place = |side, cpu: u32| Placement {
@@ -479,7 +479,7 @@ mod testbed {
             }
         };
         if let Channel::Tcp { address, .. } | Channel::Udp { address, .. } = &mut placed.template.channel {
-            // A datagram goes to its receiver, whichever end that is.
+            // A datagram's address is that of its receiver, at either end.
             let datagrams = direction == Direction::Receive && matches!(options.template.channel, Channel::Udp { .. });
             *address = if datagrams { to } else { far_address };
         }

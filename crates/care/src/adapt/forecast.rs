@@ -1,4 +1,4 @@
-//! What the engines expect of both parts: [`Forecast`].
+//! The engines' predictions for both modes: [`Forecast`].
 
 use netcliff_core::scheme::Napi;
 use netcliff_core::switching::Part;
@@ -6,11 +6,11 @@ use netcliff_core::{Arrivals, Engine, FrameSizes, Host, Load, Outcome, Point, Sc
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::SimEngine;
 
-/// Loads at which both parts are computed, as shares of the upper threshold.
+/// Loads at which both modes are predicted, as shares of the upper threshold.
 const SHARES: [f64; 9] = [1.0 / 32.0, 1.0 / 16.0, 0.125, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25];
-/// Speed of the link, which the schemes at hand do not depend on (bit/s).
+/// Speed of the link (bit/s). These schemes do not depend on it.
 const LINK_BPS: f64 = 10e9;
-/// Seed and packets of a simulated answer: intervals of a few per cent.
+/// Seed and number of packets of a simulation. The intervals are a few per cent wide.
 const SIMULATED: (u64, u64) = (1, 40_000);
 /// Share of the CPU that has to be left for a difference to matter, and by how much it has to differ.
 const LEFT: f64 = 0.02;
@@ -64,7 +64,7 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// Computes both parts of a device with these costs. `None`: neither engine has one of the schemes.
+    /// Predicts both modes of a device with these costs. `None` if neither engine supports both schemes.
     pub fn of(costs: (&str, &Host), [interrupt, poll]: [Napi; 2], up_pps: f64, frame_bytes: f64) -> Option<Self> {
         let (name, host) = costs;
         let schemes = [interrupt, poll].map(Scheme::Napi);
@@ -80,7 +80,7 @@ impl Forecast {
         };
         let by_model = |point: &Point| ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok();
         let by_sim = |point: &Point| SimEngine::with_packets(SIMULATED.0, SIMULATED.1).evaluate(point).ok();
-        // All points by one engine, so that its bias is in both parts.
+        // One engine computes all points, so that its bias affects both modes.
         let all = |answer: &dyn Fn(&Point) -> Option<Outcome>| -> Option<Vec<Both>> {
             let at = |pps: f64| {
                 let [interrupt, poll] = schemes.each_ref().map(|scheme| side(&answer(&point(scheme, pps))?));
@@ -104,7 +104,7 @@ impl Forecast {
         })
     }
 
-    /// A part at the computed load nearest to this.
+    /// The prediction for a mode at the computed load nearest to `pps`.
     pub fn near(&self, pps: f64, part: Part) -> Option<(f64, Side)> {
         let distance = |both: &&Both| (both.load_pps / pps).ln().abs();
         let both = self.loads.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
@@ -120,7 +120,8 @@ fn side(outcome: &Outcome) -> Option<Side> {
     })
 }
 
-/// The load from which on polling leaves more of the CPU at all that follow, where there is any left; interpolated.
+/// The load from which on polling leaves more of the CPU at all higher computed loads at which any is left;
+/// interpolated.
 fn crossing(loads: &[Both]) -> Option<f64> {
     let counts = |both: &&Both| both.poll.cpu_left.max(both.interrupt.cpu_left) > LEFT;
     let gains: Vec<(f64, f64)> = loads
@@ -155,7 +156,8 @@ mod tests {
         assert_eq!(crossing(&loads[3..]), None, "nothing is left");
     }
 
-    /// With the paper's costs a deferral of 50 us takes interrupts away at half the cliff, and waits half of it.
+    /// With the costs of the paper, a deferral of 50 us removes interrupts at half the cliff, and packets wait half of
+    /// it.
     #[test]
     fn a_deferral_by_the_papers_costs() {
         let host = Host::pentium4_2530mhz();

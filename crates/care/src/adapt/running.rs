@@ -1,4 +1,4 @@
-//! [`run`]: devices followed until the end, each with a session of its own.
+//! [`run`]: follows devices until the end, each with its own session.
 
 use super::{Follower, Measured, Thresholds};
 use netcliff_core::switching::Part;
@@ -21,9 +21,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Options {
     /// Time between two readings of the counters.
     pub window: Duration,
-    /// Least time between two switches of a device.
+    /// Shortest time between two switches of a device.
     pub hold: Duration,
-    /// `None`: until it is stopped.
+    /// Time to run. `None`: until it is stopped.
     pub length: Option<Duration>,
 }
 
@@ -112,14 +112,14 @@ pub struct Device {
     levers: Levers,
     receiver: Receiver,
     follower: Follower,
-    /// `None` in a dry run.
+    /// The session that changes the device. `None` in a dry run.
     session: Option<(Session, Adapting)>,
     switches: u64,
     lost: bool,
 }
 
 impl Device {
-    /// A device whose settings are as they are found. Without the lock and the right to adapt it nothing is ever set.
+    /// A device with its settings unchanged. Without the lock and the permission to adapt it, nothing is ever set.
     pub fn new(
         nic: &Nic,
         levers: Levers,
@@ -149,7 +149,7 @@ impl Device {
         })
     }
 
-    /// Reads the counters and, if the load asks for it, switches. Returns the switch.
+    /// Reads the counters, and switches if the load requires it. Returns the switch.
     fn reading(&mut self, at_s: f64) -> Result<Option<Event>, String> {
         let counters = self.receiver.read()?;
         let (Some(measured), Some(part)) = self.follower.reading(at_s, counters) else { return Ok(None) };
@@ -176,11 +176,11 @@ impl Device {
     }
 }
 
-/// Follows devices until the time is over, `stop` is set, or none is left; then sets everything back. `tell` is called with each
-/// [`Event`] but [`Event::Start`]. Returns whether all went as it should.
+/// Follows devices until the time is over, `stop` is set, or no device is left; then restores all settings. Calls
+/// `tell` with each [`Event`] except [`Event::Start`]. Returns whether everything succeeded.
 ///
 /// # Errors
-/// The first of `tell`; everything is set back.
+/// The first error of `tell`. All settings are restored.
 pub fn run<E>(
     devices: &mut [Device],
     options: &Options,
@@ -211,7 +211,7 @@ pub fn run<E>(
         if options.length.is_some_and(|length| start.elapsed() >= length) {
             break;
         }
-        // A late reading does not make the next window shorter.
+        // A late reading does not shorten the next window.
         next = (next + options.window).max(Instant::now());
         let until = options.length.map_or(next, |length| next.min(start + length));
         while !stopped() && Instant::now() < until {

@@ -13,7 +13,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// The window after this one brings `packets` of 60 bytes as interfaces count them.
+    /// Passes a window with `packets` packets of 60 bytes, as interfaces count them (without FCS).
     fn window(&mut self, follower: &mut Follower, packets: u64, lost: u64) -> (Option<Measured>, Option<Part>) {
         self.at_s += 0.1;
         self.counters.packets += packets;
@@ -42,7 +42,7 @@ fn it_switches_up_and_down_with_hysteresis() {
     assert_eq!((quiet.1 + busy.1) as u64, 100 * (3 * 50 + 2 * 200 + 4 * 90 + 4 * 50));
 }
 
-/// What the ring lost came, too: a host in livelock must not look idle.
+/// Packets lost in the ring count as arrived, because a host in livelock must not look idle.
 #[test]
 fn lost_packets_count_and_sizes_have_their_checksum() {
     let mut follower = Follower::new(given(100e3, None), 0.0);
@@ -54,7 +54,7 @@ fn lost_packets_count_and_sizes_have_their_checksum() {
     assert_eq!((measured.up_pps, measured.down_pps, switch), (100e3, 90e3, Some(Part::Poll)));
 }
 
-/// Eq. (13) by the costs and the size as measured: 127 kpps of 64 bytes, fewer of longer frames.
+/// By eq. (13) with the costs and the measured size: 127 kpps of 64-byte frames, fewer of longer ones.
 #[test]
 fn thresholds_by_the_costs_follow_the_size() {
     let thresholds = Thresholds {
@@ -71,7 +71,7 @@ fn thresholds_by_the_costs_follow_the_size() {
     assert_eq!(low.down_pps(64.0), 10e3, "never above the upper one");
 }
 
-/// No packets, no size: an idle device never switches, and its first packets count.
+/// Without packets the size is unknown: an idle device never switches. Its first packets count.
 #[test]
 fn an_idle_device() {
     let mut follower = Follower::new(given(1e3, None), 0.0);
@@ -94,7 +94,7 @@ fn counters_that_wrap_or_begin_anew() {
     assert_eq!(grown(at(3 << 30, 9 << 32), at(0, 0)), None);
     assert_eq!(grown(at(9 << 32, 9 << 33), at(5, 5)), None, "64 bits do not wrap");
 
-    // A reset costs one window, and no switch.
+    // A reset of the counters loses one window and causes no switch.
     let mut follower = Follower::new(given(50e3, None), 0.0);
     let mut fake = Fake::default();
     fake.window(&mut follower, 1000, 0);
@@ -115,8 +115,8 @@ fn a_clock_that_stands_still_is_no_window() {
 }
 
 proptest! {
-    /// Whatever the load does, and the thresholds are: two switches are never nearer than the hold time, they alternate, and each has its
-    /// reason in what was measured.
+    /// For any load and thresholds: switches are at least the hold time apart, they alternate, and the averages justify
+    /// each.
     #[test]
     fn it_never_oscillates_faster_than_it_holds(
         loads in prop::collection::vec((0..400_000_u64, 0..1000_u64, 1..500_u64), 1..200),
@@ -147,7 +147,7 @@ proptest! {
         }
     }
 
-    /// A steady load between the thresholds never switches, wherever it began.
+    /// A steady load between the thresholds causes no switch, in either mode.
     #[test]
     fn a_steady_load_between_the_thresholds_is_left(before in 0..300_000_u64, up in 50_000..200_000_u64) {
         let mut follower = Follower::new(given(up as f64, Some(0.5 * up as f64)), 0.0);
@@ -156,7 +156,7 @@ proptest! {
         (0..3).for_each(|_| {
             let _ = fake.window(&mut follower, before / 10, 0);
         });
-        // The averages have the load before for some windows yet.
+        // For some windows, the averages still contain the previous load.
         (0..20).for_each(|_| {
             let _ = fake.window(&mut follower, between / 10, 0);
         });

@@ -66,7 +66,7 @@ fn moment() -> Moment {
 #[test]
 fn the_larger_of_packets_and_time_counts() {
     let now = headroom(&moment(), &found(), here(NOW_S, KERNEL)).expect("a headroom");
-    // CPU 1: 100 of 200 kpps, but 0.31 of the 0.5 that softirqs take at the cliff.
+    // CPU 1 has 100 of 200 kpps, but 0.31 of the 0.5 that softirqs use at the cliff.
     assert_eq!((now.run, now.engine, now.cpu, now.cpus[1].by), (Some(3), EngineKind::Wire, 1, Nearest::Softirq));
     assert!((now.share - 0.62).abs() < 1e-9, "{}", now.share);
     assert_eq!((now.cpus[0].by, now.cpus[0].share), (Nearest::Packets, 0.25));
@@ -79,14 +79,14 @@ fn the_larger_of_packets_and_time_counts() {
     assert!(now.cautions.is_empty() && now.lost_per_s == 0.0, "{:?}", now.cautions);
 }
 
-/// A link that is nearer to its limit than every CPU is the host's share; a CPU quota that is used up comes first.
+/// A link that is nearer to its limit than every CPU is the host's share. An exhausted CPU quota takes precedence.
 #[test]
 fn links_and_quotas_bound_a_host() {
     let mut moment = moment();
     moment.interfaces[0].link_bps = Some(1e9);
     (moment.interfaces[0].tx_bps, moment.interfaces[0].tx_pps) = (0.9e9, 75e3);
     let now = headroom(&moment, &found(), here(NOW_S, KERNEL)).expect("a headroom");
-    // 24 bytes a frame stand around what the interface counts.
+    // A frame has 24 bytes more on the wire than the interface counts.
     assert!((now.share - (0.9 + 75e3 * 192.0 / 1e9)).abs() < 1e-9 && now.cpu == 1, "{}", now.share);
     assert!(matches!(now.nearest_bound(), Some(Bound::Link(link)) if link.sent), "{:?}", now.bounds);
     moment.quotas = vec![QuotaMoment { group: "/box".into(), cpus: 0.5, used: 0.3, throttled: 0.95 }];
@@ -111,13 +111,14 @@ fn what_speaks_against_it_is_said() {
     assert!(error.contains("no CPU"), "{error}");
 }
 
-/// A program with a socket that has this share of a CPU.
+/// A program with a socket that uses this share of a CPU.
 fn program(cpu: u32, name: &str, share: f64) -> ProgramMoment {
     let sockets = Some(vec!["udp 0.0.0.0:53".to_owned()]);
     ProgramMoment { cpu, pid: 7, name: name.into(), share, busiest_thread: share, sockets, ..ProgramMoment::default() }
 }
 
-/// A service that has its CPU is at its limit, whatever packets and softirqs say; of two full CPUs that of the service is named.
+/// A service that uses a whole CPU is at its limit, whatever packets and softirqs show. Of two full CPUs, that of the
+/// service is named.
 #[test]
 fn a_cpu_without_idle_time_is_at_its_limit() {
     let mut full = moment();
@@ -129,14 +130,14 @@ fn a_cpu_without_idle_time_is_at_its_limit() {
     let now = headroom(&full, &found(), here(NOW_S, KERNEL)).expect("a headroom");
     assert_eq!((now.cpu, now.cpus[1].by), (1, Nearest::Programs));
     assert!((now.share - 0.98).abs() < 1e-9 && now.programs.len() == 2, "{}", now.share);
-    // What gives way leaves the CPU to others.
+    // Programs with low priority (nice) leave the CPU to others.
     full.cpus[0].niced = 0.9;
     full.cpus[1].niced = 0.9;
     let now = headroom(&full, &found(), here(NOW_S, KERNEL)).expect("a headroom");
     assert!(now.share < 0.7, "{}", now.share);
 }
 
-/// A thread cannot have more than one CPU, wherever it runs.
+/// A thread cannot use more than one CPU, wherever it runs.
 #[test]
 fn a_thread_that_moves_between_idle_cpus_is_at_its_limit() {
     let mut moved = moment();
@@ -151,7 +152,8 @@ fn a_thread_that_moves_between_idle_cpus_is_at_its_limit() {
     assert!((now.share - 0.5).abs() < 1e-9, "no socket, no packets to lose: {}", now.share);
 }
 
-/// Packets that cost less than the calibrated ones do not pass a cliff on a CPU that is partly idle and loses nothing.
+/// Packets that cost less than the calibrated ones do not exceed a cliff on a CPU that is partly idle and loses
+/// nothing.
 #[test]
 fn cheap_packets_pass_no_cliff() {
     let mut cheap = moment();
@@ -162,7 +164,7 @@ fn cheap_packets_pass_no_cliff() {
     assert_eq!(share(&cheap), 2.0);
 }
 
-/// Another machine's calibration and one of the future are named, and the cliff is not valid then.
+/// A calibration of another machine or from the future is named, and its cliff is not valid.
 #[test]
 fn a_calibration_of_another_machine_or_time_is_not_valid() {
     let now = headroom(&moment(), &found(), here(NOW_S, KERNEL)).expect("a headroom");
@@ -172,7 +174,7 @@ fn a_calibration_of_another_machine_or_time_is_not_valid() {
     let said = now.cautions.join(" ");
     assert!(said.contains("of another machine (2 x Test CPU)") && said.contains("lies in the future"), "{said}");
     assert_eq!((now.cliff_valid, now.age_s), (false, None));
-    // A file of `find --json` has no number, but the same doubts.
+    // A file of `find --json` has no run number, but the same cautions apply.
     let mut file = Found { run: None, ..found() };
     file.finding.setup.application_work_s = 7e-6;
     let now = headroom(&moment(), &file, here(NOW_S, KERNEL)).expect("a headroom");

@@ -1,4 +1,4 @@
-//! [`Interrupts`]: how many frames share an interrupt at the model's cliff, for hosts where nobody measured it.
+//! [`Interrupts`]: the number of frames per interrupt at the model's cliff, for hosts where it was not measured.
 
 use netcliff_core::roofline::RoofHighest;
 use netcliff_core::{Engine, FrameSizes, Host, Napi, Offload, Point, Scheme, Traffic};
@@ -6,20 +6,20 @@ use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 
 use super::System;
 
-/// Loss that defines the cliff, the default of `predict --cliff`, so that both commands say the same of a host (the test
-/// `limits_and_predict_say_the_same_of_a_host` of the command line holds them together).
+/// Loss that defines the cliff, the default of `predict --cliff`. So both commands report the same for a host (checked
+/// by the test `limits_and_predict_say_the_same_of_a_host` of the command line).
 const LOSS: f64 = 1e-4;
-/// Relative width of a cliff: it is printed with three digits.
+/// Relative width of a cliff; it is printed with three digits.
 const WIDTH: f64 = 1e-4;
-/// The speed of the link, which the model does not look at (bit/s).
+/// Speed of the link (bit/s). The model does not depend on it.
 const LINK_BPS: f64 = 10e9;
 
-/// Frames an interrupt at the model's cliff, by frame size.
+/// Number of frames per interrupt at the model's cliff, by frame size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interrupts {
     /// The scheme they are of.
     pub scheme: Scheme,
-    /// By rising frame size; empty: the model has no answer.
+    /// In ascending order of frame size. Empty if the model does not support the host.
     sizes: Vec<Size>,
 }
 
@@ -31,12 +31,12 @@ struct Size {
 }
 
 impl Interrupts {
-    /// Under the scheme that `predict` takes without `--scheme`.
+    /// Computes the numbers for the default scheme of `predict`.
     pub fn of(host: &Host, sizes_bytes: &[u32]) -> Self {
         Self::under(Scheme::Napi(Napi::default()), host, sizes_bytes)
     }
 
-    /// Under a scheme, such as that of a NIC with its moderation.
+    /// Computes the numbers for a scheme, such as that of a NIC with its moderation.
     pub fn under(scheme: Scheme, host: &Host, sizes_bytes: &[u32]) -> Self {
         let mut sizes_bytes = sizes_bytes.to_vec();
         sizes_bytes.sort_unstable();
@@ -45,7 +45,8 @@ impl Interrupts {
         Self { sizes: sizes.unwrap_or_default(), scheme }
     }
 
-    /// Frames an interrupt for frames of a length (bytes), between sizes interpolated by logarithms; None: no answer.
+    /// Number of frames per interrupt for a frame length (bytes), interpolated by logarithms. `None` if the model does
+    /// not support the host.
     fn frames(&self, frame_bytes: f64) -> Option<f64> {
         let after = self.sizes.partition_point(|size| size.frame_bytes < frame_bytes);
         let (low, high) = (self.sizes.get(after.max(1) - 1)?, self.sizes.get(after).or(self.sizes.last())?);
@@ -57,7 +58,7 @@ impl Interrupts {
         Some((few + share.clamp(0.0, 1.0) * (many - few)).exp())
     }
 
-    /// The system with them, for frames of a length (bytes).
+    /// The system with the number of frames per interrupt for a frame length (bytes).
     pub(super) fn applied(&self, system: &System, frame_bytes: f64) -> System {
         let fewest = system.frames_per_interrupt;
         let frames_per_interrupt = self.frames(frame_bytes).unwrap_or(f64::INFINITY).max(fewest);
@@ -79,7 +80,7 @@ impl Interrupts {
     }
 }
 
-/// None: the model does not answer for this host.
+/// The cliff for a frame size. `None` if the model does not support the host.
 fn at_cliff(host: &Host, scheme: &Scheme, bytes: u32) -> Option<Size> {
     let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
     let traffic = Traffic { size: FrameSizes::Fixed(bytes), link_bps: LINK_BPS, ..Traffic::poisson(1.0) };
@@ -109,7 +110,7 @@ mod tests {
         }
     }
 
-    /// An interrupt a frame is the lowest that a host may do. Its highest bound lies above the load that the model says it takes.
+    /// One interrupt per frame gives the lowest bound. The highest bound is above the cliff that the model predicts.
     #[test]
     fn the_highest_bound_is_above_the_predicted_cliff_and_the_lowest_below() {
         let host = Host { ring: 128, ..Host::pentium4_2530mhz() };
@@ -120,18 +121,18 @@ mod tests {
             let highest = found.highest(&system(&host), bytes, &one_pass);
             let (cliff, pps) = (highest.cliff_pps.unwrap(), highest.pps.unwrap());
             assert!(lowest < 0.75 * cliff, "{bytes}: {lowest} {cliff}");
-            // Within what a ring of 128 packets costs.
+            // A ring of 128 packets lowers the cliff by no more than this.
             assert!(pps > cliff * (1.0 - LOSS) && pps < 1.08 * cliff, "{bytes}: {pps} {cliff}");
             assert!(highest.frames_per_interrupt.unwrap() > 5.0, "{highest:?}");
         }
-        // Between sizes, and at the ends beyond them.
+        // Between the computed sizes, and beyond their ends.
         let at = |bytes: f64| found.frames(bytes).unwrap();
         let (low, high) = (at(64.0).min(at(1518.0)), at(64.0).max(at(1518.0)));
         assert!((low..=high).contains(&at(300.0)));
         assert!((at(60.0) / at(64.0) - 1.0).abs() < 1e-9 && (at(9018.0) / at(1518.0) - 1.0).abs() < 1e-9);
     }
 
-    /// Interrupts that nobody knows cost nothing in an upper bound.
+    /// Unknown interrupts cost nothing in an upper bound.
     #[test]
     fn without_an_answer_of_the_model_interrupts_cost_nothing_at_the_highest() {
         let host = Host { xoff: Some(90), xon: Some(10), ring: 128, ..Host::pentium4_2530mhz() };

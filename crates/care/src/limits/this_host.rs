@@ -1,4 +1,4 @@
-//! [`describe`]: the parts of a host from its inventory and calibration.
+//! [`describe`]: the parts of a host, from its inventory and its calibration.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,26 @@ use netcliff_host::inspect::{Direction, Inspection, Port};
 use super::System;
 use netcliff_lab::costs::Found;
 
-/// A host as far as it is known, with the origin of each part.
+/// The known parts of a host, with the origin of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
-    /// For the roofline; parts that are not known are None.
+    /// The system for the roofline. A part that is not known is `None`.
     pub system: System,
-    /// Part and its origin, a sentence each.
+    /// Each part with its origin, a sentence each.
     pub origins: Vec<(String, String)>,
-    /// True: frames an interrupt are given or measured, not one for lack of knowledge.
+    /// Whether the number of frames per interrupt was given or measured. If not, 1 is assumed.
     pub interrupts_known: bool,
-    /// How the interface works, its moderation included; None: no interface, or settings that no scheme holds.
+    /// The scheme of the interface with its moderation. `None` without an interface, or if no scheme describes its
+    /// settings.
     pub scheme: Option<Scheme>,
 }
 
-/// The parts of an inspected host: link and slot of an interface (else of the first hardware that is up), the CPUs that take
-/// its receive interrupts, memory as measured (byte/s), and costs of a CPU as a `find` found them, interrupted as
-/// rarely as measured near its cliff.
+/// Describes the parts of an inspected host: link and slot of an interface (by default the first hardware interface
+/// that is up), the CPUs that handle its receive interrupts, memory as measured (byte/s), and the CPU costs of a `find`
+/// with the number of packets per interrupt measured near its cliff.
 ///
 /// # Errors
-/// There is no such interface, or its slot's values are none of PCI Express: a sentence.
+/// A sentence: there is no such interface, or the values of its slot are not those of PCI Express.
 pub fn describe(
     inspection: &Inspection,
     interface: Option<&str>,
@@ -78,13 +79,13 @@ pub fn describe(
     Ok(Described { system, origins, interrupts_known, scheme })
 }
 
-/// The measured cliff of a `find` as a fact beside the bounds.
+/// The measured cliff of a `find`, as a fact in addition to the bounds.
 pub fn measured_cliff(found: &Found) -> Option<(String, String)> {
     let searches = found.finding.searches.as_ref().map_or(0, |searches| searches.own.searches.len());
     Some(("measured cliff".to_owned(), measured(found.cliff_pps?, found.frame_bytes, searches)))
 }
 
-/// A cliff with its interval, to three digits; of few searches their number.
+/// Formats a cliff with its interval, to three digits, and the number of searches if there were few.
 fn measured(cliff: Figure, frame_bytes: Option<u32>, searches: usize) -> String {
     let pps = |pps: f64| units::print_pps(units::three_digits(pps));
     let ends = cliff.interval.map_or(String::new(), |ends| {
@@ -99,10 +100,10 @@ fn measured(cliff: Figure, frame_bytes: Option<u32>, searches: usize) -> String 
     format!("{}{ends}, {frames}, 1 CPU", pps(cliff.value))
 }
 
-/// CPUs that take the interrupts of a port's receive queues; at least one.
+/// Number of CPUs that handle the interrupts of a port's receive queues, at least one.
 fn takers(port: &Port) -> u32 {
     let receive = port.queues.iter().filter(|path| path.direction == Direction::Receive);
-    // Of several that may take it only one does at a time.
+    // If several CPUs may handle an interrupt, only one does at a time.
     let cpus: BTreeSet<u32> = receive.filter_map(|path| path.cpus.first().copied()).collect();
     (cpus.len() as u32).max(1)
 }
@@ -148,7 +149,7 @@ mod tests {
         };
         let found = describe(&inspection(), None, Some(8.1234e9), Some(&run)).unwrap();
         assert_eq!((found.system.link_bps, found.system.cpus), (Some(10e9), 2));
-        // Not an interrupt a frame, which no load near the cliff sees.
+        // Not one interrupt per frame, which does not occur at loads near the cliff.
         assert!(found.interrupts_known);
         assert!((found.system.frames_per_interrupt - 6.0).abs() < 1e-9);
         assert_eq!(found.system.bus, Bus::pcie(2, 8).unwrap());
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(told, ["link", "bus", "memory", "CPU", "measured cliff"]);
         assert_eq!(found.origins[4].1, "223kpps (188kpps to 236kpps, 94 % confidence), 64-byte frames, 1 CPU");
         assert!(found.origins[2].1.starts_with("8.12GB/s"), "{found:?}");
-        // One search has no confidence to state.
+        // A single search has no confidence.
         run.cliff_pps = Some(Figure::between(223.4e3, 188e3, 236e3, 0.0));
         let search =
             SearchBounds { start_pps: 2e5, lower_pps: None, upper_pps: None, end: String::new(), demand_s: None };
@@ -171,7 +172,7 @@ mod tests {
         assert!(error.contains("eth9"), "{error}");
     }
 
-    /// A NIC's own moderation is in the scheme; one that follows the load is in none.
+    /// A NIC's fixed moderation is part of the scheme. No scheme describes moderation that follows the load.
     #[test]
     fn the_scheme_is_the_interfaces() {
         let mut moderated = inspection();

@@ -1,6 +1,7 @@
-//! [`effects`]: what each step of a plan is expected to change. One file a kind of step: [`schemes`], what the engines have as a
-//! scheme; [`spread`], how many queues get flows; [`placing`], on which CPUs; [`room`], how much is held; [`segments`], bytes a packet;
-//! [`power`], sleep and frequency. What none of them answers is "not predicted", with the reason ([`why_not`]).
+//! [`effects`]: predicts what each step of a plan changes. Each kind of step has its own module: [`schemes`], steps
+//! that the engines support as a scheme; [`spread`], the number of queues that get flows; [`placing`], the CPUs that do
+//! the work; [`room`], queue lengths; [`segments`], bytes per packet; [`power`], sleep and frequency. If none of them
+//! has a prediction, the effect is "not predicted" with the reason ([`why_not`]).
 
 mod placing;
 mod power;
@@ -21,11 +22,11 @@ use netcliff_host::tune::{Plan, Step};
 
 use netcliff_lab::costs::Found;
 
-/// Size of the frames that packet rates are reported for (bytes with FCS).
+/// Frame size for which packet rates are reported (bytes with FCS).
 const FRAME_BYTES: f64 = 64.0;
 
-/// Fills in what each step is expected to change on `host`, by the costs that were found. What the plan says
-/// itself stays.
+/// Sets the predicted effect of each step on `host`, from the calibrated costs. Effects that the plan states itself are
+/// kept.
 pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
     let run = &found.name;
     let costs = costs(&found.calibration);
@@ -41,11 +42,11 @@ pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
 struct Known<'a> {
     /// As it is before the plan.
     host: &'a Inspection,
-    /// Of the whole plan: some mean something only together.
+    /// All steps of the plan, because some have a meaning only together.
     steps: &'a [Step],
-    /// The calibrated costs, then those with every cost at the low and at the high end of its interval.
+    /// The calibrated costs, then all costs at the low and at the high ends of their intervals.
     costs: [Host; 3],
-    /// Measured near the cliff; infinite where it was not: interrupts are then not charged.
+    /// Packets per interrupt, measured near the cliff. Infinite if not measured: interrupts then cost nothing.
     packets_per_interrupt: f64,
     /// Where they come from.
     run: &'a str,
@@ -58,28 +59,29 @@ impl Known<'_> {
         found.unwrap_or_else(|| format!("not predicted: {}", why_not(step)))
     }
 
-    /// The interface that a step is about.
+    /// The interface that a step changes.
     fn port(&self, step: &Step) -> Option<&Port> {
         self.host.port(step.setting.interface()?)
     }
 
-    /// Load that one CPU serves at the most (pps).
+    /// Largest load that one CPU serves (pps).
     fn one_cpu_pps(&self, host: &Host) -> f64 {
         1.0 / (packet_s(host) + (host.interrupt_s + host.mask_s) / self.packets_per_interrupt)
     }
 
-    /// A figure that follows from the costs.
+    /// The range of a figure that is a function of the costs.
     fn range(&self, of: impl Fn(&Host) -> f64) -> Range {
         Range::over(self.costs.iter().map(of))
     }
 }
 
-/// CPU time of a packet, its protocol work and its reader's together (s).
+/// CPU time per packet: protocol work and the reading program (s).
 fn packet_s(host: &Host) -> f64 {
     host.service_s(FRAME_BYTES) + host.application_s.unwrap_or(0.0)
 }
 
-/// A figure at the calibrated costs, with the least and the most that their intervals (and what else is open) leave.
+/// A figure at the calibrated costs, with the smallest and the largest value within the intervals of the costs and
+/// other uncertainties.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     value: f64,
@@ -88,7 +90,7 @@ struct Range {
 }
 
 impl Range {
-    /// The range of values: the first is the figure, all together give the ends.
+    /// The range of several values. The first is the figure; the smallest and the largest are the ends.
     fn over(values: impl IntoIterator<Item = f64>) -> Range {
         let mut values = values.into_iter();
         let value = values.next().unwrap_or(f64::NAN);
@@ -99,7 +101,7 @@ impl Range {
         })
     }
 
-    /// One figure of outcomes, each with its own interval.
+    /// The range of a figure over outcomes, including the intervals of each.
     fn of_outcomes(outcomes: &[Outcome], read: fn(&Outcome) -> Option<netcliff_core::Figure>) -> Option<Range> {
         let figures: Vec<_> = outcomes.iter().map(read).collect::<Option<_>>()?;
         let ends = figures.iter().flat_map(|figure| {
@@ -109,13 +111,13 @@ impl Range {
         Some(Range::over(ends))
     }
 
-    /// In another unit (`factor` above 0).
+    /// Converts the unit by `factor`, which is above 0.
     fn times(self, factor: f64) -> Range {
         Range { value: self.value * factor, low: self.low * factor, high: self.high * factor }
     }
 }
 
-/// `12.3 (11.0 to 13.1)`, with as many decimals as requested (default 0).
+/// Formats `12.3 (11.0 to 13.1)`, with the requested number of decimals (default 0).
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision().unwrap_or(0);
@@ -127,13 +129,13 @@ impl fmt::Display for Range {
     }
 }
 
-/// The calibrated host, and the same with every cost at the low and at the high end of its interval.
+/// The calibrated host, and two copies with all costs at the low or high ends of their intervals.
 fn costs(calibration: &Calibration) -> [Host; 3] {
     let end = |pick: fn(&netcliff_core::Interval) -> f64| {
         let mut host = calibration.host.clone();
         for cost in calibration.costs.iter().filter(|cost| matches!(cost.unit.as_str(), "s" | "s/B")) {
             if let Some(interval) = &cost.figure.interval {
-                // What is no key of a host (a cost shown for itself) changes nothing.
+                // A cost that is not a key of a host (shown for itself) changes nothing.
                 let _ = host.set(&format!("{}={}s", cost.key, pick(interval).max(0.0)));
             }
         }
@@ -142,7 +144,7 @@ fn costs(calibration: &Calibration) -> [Host; 3] {
     [calibration.host.clone(), end(|interval| interval.low), end(|interval| interval.high)]
 }
 
-/// The last part of a file's name, of a setting that is one.
+/// The file name of a setting that is a file.
 fn file_name(setting: &Setting) -> Option<&str> {
     match setting {
         Setting::File { path } => path.file_name()?.to_str(),
@@ -190,20 +192,22 @@ fn why_not(step: &Step) -> &'static str {
 const ALONE: &str = "deferral is two settings, and the value of the other is not in the plan";
 
 mod spread {
-    //! Steps that redistribute packets over queues, the RSS table and the number of channels: the busiest queue decides.
+    //! Steps that redistribute packets over queues: the RSS table and the number of channels. The busiest queue
+    //! decides.
     //!
-    //! Per-queue utilisation (docs/theory/queues.md): a queue with the share p of the packets, on a core of its own, is full at
-    //! 1 / (p c) with c the cost of a packet. The share is that of the table's entries, for many flows of like weight.
+    //! Per-queue utilisation (docs/theory/queues.md): a queue with a share p of the packets and a core of its own is
+    //! fully loaded at 1 / (p c), where c is the cost of a packet. With many flows of similar weight, the share is that
+    //! of the table's entries.
 
     use netcliff_host::setting::{Group, Setting};
     use netcliff_host::tune::Step;
 
     use super::{Known, Range};
 
-    /// Shares of the packets that the queues get, by queue.
+    /// Share of the packets of each queue.
     type Shares = Vec<f64>;
 
-    /// What the step is expected to change; None for others, and for values that are no distribution.
+    /// The predicted effect of the step. `None` for other steps, and for values that are not a distribution.
     pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
         let of: fn(&str) -> Option<Shares> = match &step.setting {
             Setting::RssTable { .. } => table,
@@ -223,7 +227,7 @@ mod spread {
         ))
     }
 
-    /// Even shares of this many queues.
+    /// Equal shares of this number of queues.
     fn even(count: &str) -> Option<Shares> {
         let count: usize = count.parse().ok().filter(|count| *count > 0)?;
         Some(vec![1.0 / count as f64; count])
@@ -241,7 +245,7 @@ mod spread {
         shares.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Load of all queues together at which the busiest one's core is full (kpps).
+    /// Load of all queues together at which the core of the busiest one is fully loaded (kpps).
     fn full(known: &Known<'_>, shares: &Shares) -> Range {
         known.range(|host| 1e-3 * known.one_cpu_pps(host) / busiest(shares))
     }

@@ -1,4 +1,4 @@
-//! The one figure of an experiment that `netcliff run --json` measured, for `tune try --experiment`.
+//! Extracts the figure of an experiment from the output of `netcliff run --json`, for `tune try --experiment`.
 
 use netcliff_core::experiment::Experiment;
 use netcliff_core::{EngineKind, Record};
@@ -7,7 +7,8 @@ use netcliff_rfc2544::forwarding::ForwardingReport;
 use netcliff_stats as stats;
 use netcliff_transfer::experiments::TransferReport;
 
-/// Whether more of a figure is better: rates and what is left are, waits, losses and costs are not.
+/// Whether a higher value of the figure is better. True for rates and for remaining capacity, false for waiting times,
+/// losses and costs.
 pub fn is_better_higher(figure: &str) -> bool {
     ["_pps", "_bps"].iter().any(|unit| figure.ends_with(unit)) || ["link_share", "cpu_available"].contains(&figure)
 }
@@ -15,7 +16,7 @@ pub fn is_better_higher(figure: &str) -> bool {
 /// Name of the figure that an experiment draws.
 ///
 /// # Errors
-/// An experiment of formulas measures nothing: a sentence.
+/// A sentence: an experiment of formulas measures nothing.
 pub fn drawn(experiment: &Experiment) -> Result<String, String> {
     match experiment {
         Experiment::Transfers(transfers) => Ok(transfers.figure.y.name().to_owned()),
@@ -27,10 +28,10 @@ pub fn drawn(experiment: &Experiment) -> Result<String, String> {
     }
 }
 
-/// The figure that the experiment draws, its mean over the points measured.
+/// The figure that the experiment draws: its mean over the measured points.
 ///
 /// # Errors
-/// A sentence: an experiment of formulas, or an output without that figure.
+/// A sentence: the experiment consists of formulas, or the output lacks the figure.
 pub fn experiment_figure(experiment: &Experiment, output: &str) -> Result<f64, String> {
     let name = drawn(experiment)?;
     let values: Vec<f64> = match experiment {
@@ -82,7 +83,7 @@ mod tests {
         }
     }
 
-    /// Records as `run --json` prints them; those of other engines do not count.
+    /// Records as `run --json` prints them. Those of other engines are ignored.
     #[test]
     fn the_mean_over_the_measured_points() {
         let Experiment::Grid(grid) = experiment(GRID) else { panic!() };

@@ -29,7 +29,8 @@ fn plan(old: &str, new: &str) -> Plan {
     Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() }
 }
 
-/// Waiting longer for the interrupt costs latency and leaves CPU: the sign is theory's, the figures the model's.
+/// A longer interrupt delay increases latency and leaves more CPU: the sign follows from theory, the values are the
+/// model's.
 #[test]
 fn effects_of_a_longer_delay() {
     let mut plan = plan("0", "100");
@@ -37,7 +38,7 @@ fn effects_of_a_longer_delay() {
     let told = plan.steps[0].proposal.effect.clone().unwrap();
     assert!(told.contains("find run 3") && told.contains(" to "), "{told}");
     let numbers: Vec<f64> = told.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
-    // kpps; wait before (low to high) -> after (low to high); CPU likewise.
+    // The numbers are: kpps, the wait before (low to high) and after (low to high), and the same for the CPU.
     let [_, wait, wait_low, ..] = numbers[..] else { panic!("{told}") };
     assert!(wait_low < wait, "{told}");
     let sides: Vec<&str> = told.split("->").collect();
@@ -55,7 +56,7 @@ fn sides(told: &str, name: &str) -> (f64, f64) {
     (first(before), first(after))
 }
 
-/// What the model lacks is simulated: signs are theory's.
+/// What the model does not support is simulated. The signs follow from theory.
 #[test]
 fn effects_that_are_simulated() {
     let file = |name: &str| Setting::file(format!("/sys/class/net/eth0/{name}"));
@@ -69,7 +70,8 @@ fn effects_that_are_simulated() {
     let mut plan = Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() };
     effects(&mut plan, &Inspection::default(), &found());
     let told: Vec<String> = plan.steps.iter().map(|step| step.proposal.effect.clone().unwrap()).collect();
-    // A timer instead of an interrupt a packet: more wait, more CPU left. Both steps report the effect of the pair.
+    // A timer instead of one interrupt per packet: longer waits, more CPU left. Both steps report the effect of the
+    // pair.
     assert_eq!(told[0], told[1]);
     let (before, after) = sides(&told[0], "mean wait");
     assert!(after > before && told[0].contains("simulated"), "{told:#?}");
@@ -78,14 +80,15 @@ fn effects_that_are_simulated() {
     assert!(told[2].contains("delivered"), "{told:#?}");
     assert!(told[3].contains("mean wait"), "{told:#?}");
     assert!(told[4].starts_with("not predicted"), "{told:#?}");
-    // Alone it means nothing.
+    // A single step of the pair has no effect.
     plan.steps.truncate(1);
     plan.steps[0].proposal.effect = None;
     effects(&mut plan, &Inspection::default(), &found());
     assert!(plan.steps[0].proposal.effect.as_ref().unwrap().starts_with("not predicted"));
 }
 
-/// A queue with half of the entries is full at twice the load of one with all of them; the uncertainty of the costs is reported.
+/// A queue with half of the entries is fully loaded at twice the load of one with all entries. The uncertainty of the
+/// costs is reported.
 #[test]
 fn effects_of_dealing_anew() {
     let steps = |setting: Setting, old: &str, new: &str| {
@@ -130,7 +133,7 @@ fn rounds_alternate_and_drift_cancels() {
     let trials = rounds(8, &[lower("")], |tuned| {
         clock += 1.0;
         order.push(tuned);
-        // Drifts upwards by 1 a measurement; tuning takes 5 off, give or take.
+        // The values drift upwards by 1 per measurement; tuning lowers them by about 5.
         Ok::<_, String>(vec![100.0 + clock - if tuned { 5.0 } else { 0.0 } + 0.01 * (clock % 3.0)])
     });
     let trials = trials.unwrap();
@@ -144,7 +147,8 @@ fn rounds_alternate_and_drift_cancels() {
     assert_eq!(rounds(4, &[lower("")], |_| Err::<Vec<f64>, _>("gone")), Err("gone"));
 }
 
-/// Several figures at once: the intervals are wider, and what is better here and worse there is mixed.
+/// With several figures at once, the intervals are wider. The verdict is mixed if one figure is better and another
+/// worse.
 #[test]
 fn figures_are_decided_together() {
     let noise = [0.3, -0.4, 0.1, 0.2, -0.3, 0.4, -0.1, -0.2, 0.0, 0.1];

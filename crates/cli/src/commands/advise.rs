@@ -149,8 +149,8 @@ fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow
     Ok(questions)
 }
 
-/// The settings that were given, then the grid's of the requested schemes; those that the device does not offer only with
-/// --all-schemes.
+/// The given settings, then the grid's settings of the requested schemes. Settings that the device does not offer are
+/// included only with --all-schemes.
 fn chosen(args: &AdviseArgs, grid: &[Scheme], device: Device<'_>) -> anyhow::Result<Vec<Scheme>> {
     let whole =
         args.candidates.iter().any(|name| name == "all") || args.candidates.is_empty() && args.scheme.is_empty();

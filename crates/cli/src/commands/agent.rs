@@ -118,7 +118,7 @@ pub fn run(args: &AgentArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
             scope.spawn(|| scrapes.run(&stop));
         }
         let ended = agent.run();
-        // Where it ended by itself, the other port is closed, too.
+        // If the server ended by itself, close the other port too.
         stop.store(true, Ordering::Relaxed);
         ended
     })?;
@@ -230,7 +230,8 @@ fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Resu
     })
 }
 
-/// The line about an event: of one client its tests, of several their number. `None` where nothing is worth a line.
+/// The log line of an event: with one client, about its tests; with several, about their number too. `None` if the
+/// event is not logged.
 fn told(event: &Event<'_>, most: u32) -> Option<String> {
     Some(match event {
         Event::Came { clients: 1, .. } | Event::Left => return None,

@@ -1,4 +1,4 @@
-//! `netcliff predict`, and what it shares with `netcliff simulate`.
+//! `netcliff predict`, and the functions that it shares with `netcliff simulate`.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -34,7 +34,7 @@ pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode
     answer(&engine, "predict", &args.compute, &provenance(None, settings), store)
 }
 
-/// An engine that shows how many loads it has answered, those of its guide included.
+/// An engine that shows the number of loads it has evaluated, including those of its guide.
 struct Counted<'a> {
     engine: &'a dyn Engine,
     guide: Option<Box<Counted<'a>>>,
@@ -61,8 +61,8 @@ impl Engine for Counted<'_> {
     }
 }
 
-/// Loads that a search for a cliff and for the peak takes, those of the engine that guides it included, about; and what
-/// sensitivities add, four for each cost.
+/// Approximate number of loads that a search for a cliff and for the peak evaluates, including those of the guiding
+/// engine; and the number that sensitivities add, four for each cost.
 const OF_A_CLIFF: usize = 18;
 const OF_SENSITIVITIES: usize = 50;
 
@@ -107,14 +107,14 @@ fn analyse(
             output::say(format!("netcliff: {}: {why}", found.name));
         }
         output::data(&preset_caution(args.compute.host.as_deref(), store))?;
-        // The cliff first: it is what was asked for.
+        // The cliff is printed first, because the user requested it.
         output::page(&report::table::analysis(&analysis, output::style()))?;
         output::page(&report::table::outcomes(&records, output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a prediction with the costs of a `find` takes otherwise than its page.
+/// The differences between the inputs of a prediction with the costs of a `find` and those of the `find` itself.
 fn otherwise(point: &Point, finding: &Finding, args: &PredictArgs) -> Vec<CliffReason> {
     let text = |traffic: &Traffic| (traffic.arrivals.to_string(), traffic.size.to_string());
     let (arrivals, size) = text(&point.traffic);
@@ -162,7 +162,7 @@ pub(super) fn provenance(seed: Option<u64>, settings: BTreeMap<String, String>) 
     }
 }
 
-/// The points' records, kept in the store if requested.
+/// Evaluates the points. Stores their records if requested.
 pub(super) fn recorded(
     engine: &(dyn Engine + Sync),
     kind: &str,
@@ -187,7 +187,8 @@ pub(super) fn recorded(
     answered
 }
 
-/// The answers of the next points, with the time each took (s): of the model one on each CPU, of others, which take all CPUs for one, one.
+/// The answers of the next points, with the time that each took (s). The model answers one point on each CPU at once;
+/// other engines use all CPUs for one point.
 fn together(
     engine: &(dyn Engine + Sync),
     points: &mut impl Iterator<Item = Point>,
@@ -208,7 +209,7 @@ fn together(
     })
 }
 
-/// Evaluates every point, in order: kept as soon as it is answered, and printed at once as JSON or else returned.
+/// Evaluates all points in order. Stores each record at once, and prints it as JSON or returns it.
 fn evaluate(
     engine: &(dyn Engine + Sync),
     points: Vec<Point>,

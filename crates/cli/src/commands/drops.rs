@@ -21,7 +21,7 @@ use crate::args::{DropsArgs, DropsBy, DropsMethod};
 use crate::live;
 use crate::output;
 
-/// Packets that begin to be followed a second.
+/// Number of packets per second that the tracer begins to follow.
 const FOLLOWED_PER_S: f64 = 100.0;
 /// How long packets are waited for.
 const FOLLOWED_TIME: Duration = Duration::from_secs(10);
@@ -118,7 +118,7 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes out what a page before has said: a table a second is read for its figures.
+/// Removes what a previous page already said: a page each second is read for its figures.
 fn say_once(drops: &mut Drops, before: Option<&Drops>) {
     let Some(before) = before else { return };
     drops.advice.retain(|advice| !before.advice.iter().any(|known| known.meaning == advice.meaning));
@@ -196,7 +196,7 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
         DropsMethod::Counters => (None, None),
         _ => match Tracer::start(&ask) {
             Ok(tracer) => {
-                // It takes a while, which is no part of the first interval.
+                // Reading the symbols takes a while, which must not be part of the first interval.
                 let symbols = symbols();
                 let before = Box::new(tracer.read()?);
                 (Some(Traced { tracer: Box::new(tracer), ask, symbols, before }), None)

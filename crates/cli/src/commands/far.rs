@@ -27,12 +27,14 @@ pub use guest::Guest;
 pub use loaded::Loaded;
 use ssh::Ssh;
 
-/// Silence after which the far end counts as gone where devices are changed (s): a link is down for seconds, and what was sent
-/// meanwhile comes late.
+/// Silence after which the far end counts as gone while devices are changed (s). A link may be down for seconds, and
+/// messages sent during that time arrive late.
 const CHANGING_S: f64 = 20.0;
-/// How long `find` waits for the far end (s): both ends have ended within 5 s, also where a killed process takes long to close its connections.
+/// Time for which `find` waits for the far end (s). Both ends then end within 5 s, even if a killed process takes long
+/// to close its connections.
 pub const FIND_S: f64 = 4.0;
-/// How long it waits for a host whose service it overloads (s): requests may keep the agent's answers off its CPU for a trial of 5 s.
+/// Time for which `find` waits for a host whose service it overloads (s). Requests may keep the agent from its CPU for
+/// a trial of 5 s.
 pub const LOADED_S: f64 = 10.0;
 
 /// An agent that answered.
@@ -42,7 +44,7 @@ pub struct FarSession {
     /// Where data goes.
     pub address: IpAddr,
     ssh: Option<Ssh>,
-    /// The guest in which the agent runs, with what limits what is measured there; it goes after the session.
+    /// The guest in which the agent runs, and what limits measurements in it. It is dropped after the session.
     guest: Option<(Vm, Vec<String>)>,
 }
 
@@ -90,8 +92,8 @@ impl FarSession {
         Self::within(&args, &[], Limits { silence_s, ..Limits::default() })
     }
 
-    /// Connects as the options say, to change these devices: this host's and the far host's, which an agent that is started by ssh then
-    /// allows to be changed.
+    /// Connects as the options say, to change `devices`: this host's and the far host's. An agent that is started by
+    /// ssh then permits changes of the latter.
     pub fn open_changing(args: &FarArgs, devices: &[String]) -> anyhow::Result<Self> {
         let usual = Limits::default();
         let silence_s = if devices.is_empty() { usual.silence_s } else { CHANGING_S };
@@ -123,7 +125,7 @@ impl FarSession {
         Ok(Self { session, address, ssh, guest: None })
     }
 
-    /// The session, and what is to be closed after it was dropped.
+    /// Splits into the session and what must be closed after the session is dropped.
     pub fn split(self) -> (Session, FarEnding) {
         (self.session, FarEnding(self.ssh))
     }

@@ -75,7 +75,8 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let found = hosts.find(&options, Arc::clone(&stop), &mut progress);
     progress.finish();
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // A run that was refused is not kept, what an agent measured before it was lost is. The run's own error matters more than one here.
+        // A refused run is removed. What an agent measured before it was lost is stored. An error here is ignored,
+        // because the run's own error is more important.
         let _ = if progress.records == 0 { store.remove(&[run]).map(drop) } else { store.finish(run, true, None) };
     }
     let mut finding = found?;
@@ -221,7 +222,7 @@ impl Hosts {
     }
 }
 
-/// How the load between two hosts is sent.
+/// The method of sending the load between two hosts.
 fn sending(args: &FindArgs) -> anyhow::Result<Sending> {
     let queues = args.queues.unwrap_or(1);
     let method = match args.send_by {
@@ -239,7 +240,7 @@ fn sending(args: &FindArgs) -> anyhow::Result<Sending> {
     Ok(Sending { most_pps: args.max_rate, queues, method, vlan: args.vlan })
 }
 
-/// The guest that is asked for.
+/// The options of the requested guest. `None` if no guest is requested.
 fn guest_options(args: &FindArgs) -> Option<VmOptions> {
     let Testbed::Vm(model) = args.testbed else { return None };
     Some(VmOptions {
@@ -264,7 +265,7 @@ fn find_in(
     Ok(finding)
 }
 
-/// The options as far as this host can check them: a guest has CPUs and a NIC of its own.
+/// The options as far as this host can check them. A guest has its own CPUs and NIC, so those are not checked.
 fn checked(args: &FindArgs, checks: &[CheckSetup]) -> FindOptions {
     let mut options = options(args, checks, None, None);
     if matches!(args.testbed, Testbed::Vm(_)) {
@@ -292,7 +293,7 @@ fn options(
         cpu: args.cpu_meter.preference(),
         rig: RigOptions {
             place: match args.testbed {
-                // A guest's tap is in a namespace of its own.
+                // A guest's tap is in its own namespace.
                 Testbed::Vm(_) => Place::Netns,
                 Testbed::Here(place) => place,
             },
@@ -306,7 +307,8 @@ fn options(
     }
 }
 
-/// A CPU that does not exist, an invalid goal and a check without its device are the user's mistake; the rest is a failed measurement.
+/// A CPU that does not exist, an invalid goal, or a check without its device is the user's mistake. Any other error is
+/// a failed measurement.
 fn explain(error: FindError) -> anyhow::Error {
     match error {
         FindError::Rig(RigError::NoSuchCpu { .. })

@@ -58,7 +58,7 @@ fn capture(args: &InspectArgs, dir: &Path) -> anyhow::Result<ExitCode> {
     let root = Path::new("/");
     let failed = || format!("cannot capture into {}", dir.display());
     let mut files = capture::write(root, &nics, dir).with_context(failed)?;
-    // Of all interfaces: a path is the host's.
+    // Inspect all interfaces, because a path crosses several.
     let host = Inspection::of_this_host(std::time::Duration::ZERO).with_context(failed)?;
     files += capture::write_paths(&host.network.narrow_paths, dir).with_context(failed)?;
     if !args.watch.is_zero() {

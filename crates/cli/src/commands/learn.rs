@@ -20,7 +20,7 @@ use crate::progress::Due;
 
 /// Loss fraction that defines the cliff, as in `find`.
 const LOSS: f64 = 1e-4;
-/// How long a command without a cliff learns by itself.
+/// Time for which a command without a calibrated cliff learns one.
 const SHORT: Duration = Duration::from_secs(15);
 
 /// Watches and shows what was learnt.
@@ -75,10 +75,11 @@ fn refused(error: LearnError) -> anyhow::Error {
     }
 }
 
-/// Learns for a short time what a command holds this host against, since `why` there is no calibrated cliff.
+/// Learns for a short time the cliff that a command compares this host with. `why` is the reason why there is no
+/// calibrated cliff.
 ///
 /// # Errors
-/// Nothing could be learnt: what to do.
+/// Nothing could be learned, and what to do.
 pub fn instead(interfaces: &[String], why: &str) -> anyhow::Result<(Found, Learned)> {
     output::say(format!(
         "netcliff: {why}; so this command learns from the traffic of the next {:.0} s (it sends nothing; `netcliff learn` does it longer and keeps it)",

@@ -20,7 +20,7 @@ use super::{command_line, now_unix_s, store_path, write_told};
 use crate::args::{LimitsArgs, StoreArgs};
 use crate::output;
 
-/// How long memory is measured: several passes, and no noticeable wait.
+/// Time for measuring memory: several passes, but no noticeable wait.
 const MEMORY_TIME: Duration = Duration::from_millis(500);
 
 /// Prints the bounds of the described host.
@@ -169,7 +169,7 @@ fn named(name: &str, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs>
     Ok(costs)
 }
 
-/// Each part with its value, or its origin.
+/// Each part of the host with its origin or, without one, its value.
 fn asked(
     args: &LimitsArgs,
     system: &System,
@@ -185,7 +185,7 @@ fn asked(
     let mut asked = Vec::new();
     let mut say = |name: &str, text: Option<String>| {
         let origin = origins.iter().find(|(part, _)| part == name).map(|(_, origin)| origin.clone());
-        // How often it is interrupted belongs to its costs, wherever they are from.
+        // The number of frames per interrupt belongs to the CPU's costs, whatever their origin.
         let whole = |text: String| if name == "CPU" { format!("{text}, {interrupts}") } else { text };
         asked.extend(origin.or(text).map(|text| (name.to_owned(), whole(text))));
     };

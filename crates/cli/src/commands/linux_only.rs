@@ -2,7 +2,7 @@
 
 use crate::args::Command;
 
-/// Why a command line is refused on a system, named as [`std::env::consts::OS`] does; None where it is not.
+/// Why a command line is refused on a system (named as by [`std::env::consts::OS`]). `None` if it is not refused.
 pub fn refusal(command: &Command, system: &str) -> Option<String> {
     let what = needs_linux(command).filter(|_| system != "linux")?;
     Some(format!(
@@ -11,7 +11,7 @@ pub fn refusal(command: &Command, system: &str) -> Option<String> {
     ))
 }
 
-/// The command, with the option for which it needs Linux where it is one; None where it does not.
+/// The command, with the option that needs Linux if only an option does. `None` if neither needs it.
 fn needs_linux(command: &Command) -> Option<&'static str> {
     match command {
         Command::Find(_) => Some("find"),

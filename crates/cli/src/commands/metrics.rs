@@ -18,10 +18,10 @@ use super::{now_unix_s, stop_on_signal, store_path};
 use crate::args::{StoreArgs, WatchArgs};
 use crate::output;
 
-/// How often is checked whether to stop.
+/// Interval between checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What an agent counts while it serves.
+/// The counters of an agent while it serves.
 pub type Counts = Arc<Mutex<AgentCounters>>;
 
 /// A monitor of this host, with the cliff of the store that the options name.

@@ -97,10 +97,10 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Begins to sample under a load of netcliff's own, in words.
+    /// Starts to sample under netcliff's own load, which `load` describes.
     ///
     /// # Errors
-    /// The kernel does not let this process sample.
+    /// The kernel refuses sampling.
     pub fn start(load: &str, sampled: &Sampled) -> anyhow::Result<Self> {
         let options = Options {
             interfaces: Vec::new(),
@@ -124,7 +124,7 @@ impl Sampling {
             })
         });
         let sampling = Self { stop, thread };
-        // The thread ends without a word where it is refused.
+        // If sampling is refused, the thread ends without sending a message.
         if begun.recv().is_err() {
             sampling.end()?;
             anyhow::bail!("--profile: sampling ended before it began");
@@ -155,10 +155,11 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// None yet; where they are wanted, samples for a moment, so that a kernel that refuses does so before the load.
+    /// A collection without profiles. If profiles are requested, samples for a moment, so that a kernel that refuses
+    /// does so before the load starts.
     ///
     /// # Errors
-    /// The kernel does not let this process sample.
+    /// The kernel refuses sampling.
     pub fn new(wanted: bool, sampled: Sampled) -> anyhow::Result<Self> {
         if wanted {
             Sampling::start("none", &sampled)?.end()?;
@@ -188,10 +189,11 @@ impl Profiles {
         }
     }
 
-    /// Shows them, each a page below the command's own, or one more line of JSON, and keeps each as a run of its own.
+    /// Prints the profiles, each as a page below the command's own page or as one more line of JSON. Stores each as a
+    /// separate run.
     ///
     /// # Errors
-    /// Whoever reads has stopped, the store cannot be written, or a profile failed.
+    /// The reader has stopped, the store cannot be written, or a profile failed.
     pub fn show(mut self, json: bool, store: Option<&Store>) -> anyhow::Result<()> {
         self.end();
         for profile in &self.had {

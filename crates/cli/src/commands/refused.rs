@@ -52,7 +52,7 @@ pub const RR: &[(&str, &str)] = &[
     ("connect each time", "--crr"),
 ];
 
-/// Those of an experiment of transfers, which are in its file.
+/// The names of settings in the file of an experiment of transfers.
 pub const EXPERIMENT: &[(&str, &str)] = &[
     ("time_s", "time"),
     ("warm_up_s", "warmup"),
@@ -76,8 +76,8 @@ pub fn explained(error: WireError, names: Names<'_>) -> anyhow::Error {
     }
 }
 
-/// An agent's refusal, with settings named as the user named them: it knows only its own names. It is not a mistake that could be found here, such as
-/// a CPU that the far host does not have.
+/// An agent's refusal with the user's names of the settings; the agent knows only its own names. This is for mistakes
+/// that only the agent can detect, such as a CPU that the far host does not have.
 pub fn by_agent(error: ControlError, names: Names<'_>) -> ControlError {
     match error {
         ControlError::Refused { peer, message } => ControlError::Refused { peer, message: renamed(message, names) },

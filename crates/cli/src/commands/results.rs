@@ -15,7 +15,7 @@ use super::{open_store, open_store_to_read, refuse_name, refuse_unwritable_files
 use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
 use crate::output;
 
-/// Lists, shows, exports, names or removes what the store holds.
+/// Lists, shows, exports, names or removes stored runs.
 pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     if let ResultsAction::Trend(trend) = &args.action {
         return trend::run(trend, store_args);
@@ -23,7 +23,7 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     if let ResultsAction::Show { html, svg, csv, .. } = &args.action {
         refuse_unwritable_files([html.as_deref(), svg.as_deref(), output::csv_file(csv)])?;
     }
-    // Runs that begin have a name, and the list has those of one; the others take a RUN.
+    // Importing gives runs a name, and listing selects runs by name. The other actions take a RUN.
     let takes_name = matches!(args.action, ResultsAction::List { .. } | ResultsAction::Import { .. });
     refuse_name(store_args, takes_name, "a RUN may be a name, such as `netcliff results show new-kernel`")?;
     let store = match &args.action {
@@ -39,7 +39,7 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
             let run = pick(&store, run.as_deref())?;
             let stored = stored(&store, &run)?;
             if csv.is_some() {
-                // Of a `find`, too, the records are the rows; one that was imported has none.
+                // For a `find` too, the rows are its records. An imported `find` has none.
                 let records = store.records(run.id)?;
                 let rows =
                     if records.is_empty() { show::rows(&stored)? } else { csv::records(&show::in_order(&records)) };
@@ -62,7 +62,7 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
                 write_told("figure", path, &figure)?;
             }
         }
-        // Above: its NAME is an argument, and it has an exit code of its own.
+        // Handled above: its NAME is an argument, and it has its own exit code.
         ResultsAction::Trend(_) => {}
         ResultsAction::Export { run, output, force, .. } => export::export(&store, run.as_deref(), output, *force)?,
         ResultsAction::Import { files } => export::import(&store, files, store_args.name.is_some())?,
@@ -90,7 +90,7 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a run keeps; an empty run, or one that goes on and keeps nothing yet, is an error of usage.
+/// The result of a run. A run without a result is an error of usage, also if it is still in progress.
 fn stored(store: &Store, run: &RunSummary) -> anyhow::Result<Stored> {
     let under_way = store.is_under_way(run)?;
     Stored::of_run(store, run).map_err(|error| match error {
@@ -159,7 +159,8 @@ mod calibrate {
         })
     }
 
-    /// `This host's calibration is find run 3 (2026-11-28 10:00 UTC), cliff 216 kpps (191-242): it is the newest that qualifies.`
+    /// A sentence such as `This host's calibration is find run 3 (2026-11-28 10:00 UTC), cliff 216 kpps (191-242): it
+    /// is the newest that qualifies.`
     fn sentence(found: &Found) -> String {
         let cliff = found
             .cliff_pps

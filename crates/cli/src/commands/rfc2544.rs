@@ -75,7 +75,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         output::say(format!("netcliff: {}", progress::expected(&settings)));
     }
     let mut progress = Progress::new(&settings);
-    // The router, where it is a guest; it forwards as long as this lives.
+    // The router, if it is a guest. It forwards as long as this value lives.
     let mut guest = args.testbed.map(|model| boot(args, model)).transpose()?;
     let far = guest.as_mut().and_then(|guest| far_fingerprint(&mut guest.session, guest.address).ok());
     let place = match guest.as_ref().and_then(FarSession::guest) {
@@ -85,7 +85,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     let found = rfc2544::run(&settings, place, tester_cpu, &stop, &mut |step| progress.step(&step));
     progress.flush();
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // Nothing was measured; the run's own error matters more than one here.
+        // Nothing was measured. An error here is ignored, because the run's own error is more important.
         let _ = store.remove(&[run]);
     }
     let mut found = found.map_err(explain)?;
@@ -95,7 +95,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         found.limits.extend(guest.limits.iter().cloned());
     }
     let nics = netcliff_host::nic::read_all(std::path::Path::new("/sys")).unwrap_or_default();
-    // What explains a router's figures is its own kernel and driver.
+    // Differences of a router's results are explained by the router's own kernel and driver.
     let host = far.unwrap_or_else(|| fingerprint::of_host(&Inventory::of_this_host(), &nics));
     guest.map_or(Ok(()), FarSession::close)?;
     found.provenance = Provenance {
@@ -256,7 +256,8 @@ fn captured(file: &Path, least_bytes: u32) -> anyhow::Result<Pcap> {
 
 /// Goals that the presets do not have.
 fn goals(args: &Rfc2544Args, trial_s: f64) -> Vec<Goal> {
-    // Up to a second the preset itself takes trials of that length; by default it does not take those of the other tests.
+    // The preset uses trials of the requested length up to a second. By default, it ignores the trial length of the
+    // other tests.
     if args.search == SearchBy::MlrTypical && args.trial.is_some_and(|trial_s| trial_s > 1.0) {
         return vec![Goal::typical(args.loss, args.width).with_trials_of(trial_s)];
     }

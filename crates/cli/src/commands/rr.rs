@@ -55,8 +55,8 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     };
     sweep.configurations().map_err(|error| refused::explained(error, refused::RR))?;
     let local = !args.between_hosts();
-    // Also CPUs whose turn never comes, and those of a server on this host, whose own refusal would come late; an agent checks its
-    // own.
+    // Check all CPUs of the lists, including unused ones, and those of a server on this host, which would be refused
+    // only later. An agent checks its own CPUs.
     let cpus = args.cpu.clone().unwrap_or_default();
     let own = if local { [cpus.0, cpus.1].concat() } else { cpus.0 };
     netcliff_packets::thread::check_cpus(own).map_err(|error| refused::explained(error, refused::RR))?;
@@ -79,7 +79,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     profiles.end();
     live.into_iter().for_each(Live::end);
     if let (Err(_), Some((store, run))) = (&measured, kept) {
-        // Nothing was measured; the run's own error matters more than one here.
+        // Nothing was measured. An error here is ignored, because the run's own error is more important.
         let _ = store.remove(&[run]);
     }
     let mut found = measured?;
@@ -141,7 +141,7 @@ impl Live {
     }
 
     fn tell(&self, event: LiveEvent) {
-        // If the lines' reader is gone, reports are dropped.
+        // If the reader of the lines is gone, reports are dropped.
         let _ = self.to.send(event);
     }
 
@@ -339,14 +339,14 @@ fn there(
     let measured = measured.map_err(|error| far.of_run(error));
     far.close()?;
     let mut found = measured?;
-    // In the testbed the rig reports them.
+    // In the testbed, the rig reports the limits.
     let limits: Vec<String> =
         Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).chain(of_guest).collect();
     found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));
     Ok(found)
 }
 
-/// Several agents, which are asked from one time on.
+/// Measures with several agents, from a common start on.
 fn of_several(
     args: &RrArgs,
     sweep: &Sweep,

@@ -120,7 +120,7 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses the first of `flags` that was given: the experiment is of another kind, and `why` says which.
+/// Refuses the first flag of `flags` that the user gave. `why` says which kind of experiment the file is.
 fn refuse(args: &RunArgs, flags: &[(&str, bool)], why: &str) -> anyhow::Result<()> {
     match flags.iter().find(|(_, given)| *given) {
         None => Ok(()),
@@ -138,7 +138,7 @@ struct Run<'a> {
     provenance: Provenance,
     stop: Arc<AtomicBool>,
     points: Points,
-    /// Records by task: those of the run that is continued, and the new ones.
+    /// Records by task: those of the continued run, and new ones.
     records: BTreeMap<usize, Record>,
     /// Tasks without a record, with the reason; the flag is true for a failure.
     passed_over: BTreeMap<usize, (String, bool)>,
@@ -207,7 +207,7 @@ fn points(
     Ok(ExitCode::from(u8::from(lost.is_some() || run.failed() || !run.answered())))
 }
 
-/// The tasks to answer: those of `--points`, else all of `count`.
+/// The tasks to evaluate: those of `--points`, otherwise all `count` tasks.
 fn chosen(points: &[u32], count: usize) -> anyhow::Result<BTreeSet<usize>> {
     let asked: BTreeSet<usize> = points.iter().map(|index| *index as usize).collect();
     match asked.last().filter(|index| **index >= count) {
@@ -245,7 +245,7 @@ impl Run<'_> {
         open.filter(|index| self.chosen.contains(index)).collect()
     }
 
-    /// Whether each task that was asked for has a record or a reason.
+    /// Whether each requested task has a record or a reason.
     fn answered(&self) -> bool {
         self.chosen.iter().all(|index| self.records.contains_key(index) || self.passed_over.contains_key(index))
     }

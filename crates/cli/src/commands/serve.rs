@@ -26,7 +26,7 @@ use crate::output;
 
 /// A reader whose host has taken nothing for so long is dropped by the kernel (ms).
 const SLOWEST_READER_MS: u32 = 10_000;
-/// How long open connections may take to end once the server ends.
+/// Time allowed for open connections to end after the server ended.
 const LEAVING: Duration = Duration::from_secs(1);
 /// Interval between looks at the flag that a signal sets.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
@@ -123,8 +123,9 @@ impl Drop for Redirect {
     }
 }
 
-/// Opens the page in the user's browser; without one the address was printed. Every user of the host reads command lines: an address with
-/// a token is in a file instead.
+/// Opens the page in the user's browser. Without a browser, the user has the printed address.
+///
+/// Every user of the host can read command lines. Therefore an address with a token is passed in a file.
 fn open(place: &str, is_secret: bool) -> Option<Redirect> {
     let redirect = if is_secret { Some(Redirect::to(place)) } else { None };
     let redirect = match redirect.transpose() {
@@ -141,7 +142,7 @@ fn open(place: &str, is_secret: bool) -> Option<Redirect> {
     let started =
         Command::new("xdg-open").arg(shown).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     match started {
-        // Reaped by a thread of its own: the browser may stay.
+        // Wait for the browser in a separate thread, because it may stay open.
         Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
         Err(error) => output::say(format!("netcliff: --open: xdg-open: {error}; open the address yourself")),
     }

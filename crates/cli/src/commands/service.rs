@@ -43,11 +43,11 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let found = find(&options, far.as_mut().map(|far| &mut far.session), stop, &mut progress);
     progress.bar.finish_and_clear();
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // Nothing was measured; the run's own error matters more than one here.
+        // Nothing was measured. An error here is ignored, because the run's own error is more important.
         let _ = store.remove(&[run]);
     }
     let mut finding = found.map_err(explain)?;
-    // What was measured is kept, also if ssh does not end well.
+    // Results are stored even if ssh fails at its end.
     finding.limits.extend(far.and_then(|far| far.close().err()).map(|error| error.to_string()));
     finding.limits.extend(own_namespace);
     finding.provenance.elapsed_s = Some(now_unix_s() - options.started_unix_s);
@@ -164,7 +164,7 @@ fn refuse_others(args: &FindArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What the user has to change on the command line is wrong usage; the rest is a failed measurement.
+/// An error that the user can correct on the command line is one of usage. Others are failed measurements.
 fn explain(error: FindError) -> anyhow::Error {
     if error.is_usage() { output::usage(error) } else { error.into() }
 }

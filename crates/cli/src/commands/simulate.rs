@@ -46,7 +46,7 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
     answer(&engine.at(&shown), "simulate", &args.compute, &provenance, store)
 }
 
-/// Writes the figures of what is offered, and says its Hurst parameter.
+/// Writes the plots of the offered traffic, and prints its Hurst parameter.
 fn draw_traffic(dir: &Path, args: &SimulateArgs, point: &Point) -> anyhow::Result<()> {
     point.validate().map_err(output::usage)?;
     let slice_s = args.traffic_slice.unwrap_or_else(|| OfferedTraffic::usual_slice_s(point));
@@ -78,7 +78,7 @@ fn effort(args: &SimulateArgs) -> (Effort, BTreeMap<String, String>) {
     (effort, settings.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
-/// What shows how far a simulation is.
+/// The progress display of a simulation.
 fn shown(args: &SimulateArgs) -> ShownSimulation {
     match args.precision {
         Some(_) => ShownSimulation::of_at_most(args.packets_at_most),

@@ -34,14 +34,14 @@ use crate::args::{
 use crate::live;
 use crate::output;
 
-/// How often TCP_INFO is read at least (s).
+/// Longest interval between readings of TCP_INFO (s).
 const TCP_INFO_S: f64 = 0.1;
 /// A burst of up to so much is one block (bytes).
 const BURST_BLOCK_BYTES: usize = 1 << 20;
 /// Interval of lines of --live without --interval (s).
 const LIVE_S: f64 = 1.0;
-/// Gap between requests during a transfer, and time of requests alone (s): fifty requests before and after each repeat, which take some
-/// 0.4 % of a CPU (bench/stream/threads.sh).
+/// Gap between requests during a transfer, and duration of the requests without a transfer (s): fifty requests before
+/// and after each repeat. They take some 0.4 % of a CPU (bench/stream/threads.sh).
 const PROBE_EVERY_S: f64 = 0.02;
 const PROBE_AROUND_S: f64 = 1.0;
 /// A temporary file where no size is given (bytes).
@@ -133,7 +133,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     drop(rig);
     drop(lock);
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // Nothing was measured; the run's own error matters more than one here.
+        // Nothing was measured. An error here is ignored, because the run's own error is more important.
         let _ = store.remove(&[run]);
     }
     let mut found = found?;
@@ -167,7 +167,7 @@ fn agents(args: &StreamArgs) -> anyhow::Result<Vec<Agent>> {
 fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>> {
     let place = match args.testbed.and_then(Testbed::here) {
         None => return Ok(None),
-        // Without a network there is nothing to be made.
+        // A channel without a network needs no testbed.
         Some(_) if matches!(args.carrier(), Carrier::Unix | Carrier::Pipe) => Place::Loopback,
         Some(place) => place,
     };
@@ -384,9 +384,10 @@ fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     }
 }
 
-/// Default CPUs if both ends are here, so that repeats do not differ by where the scheduler puts them: sender and receiver on CPUs of
-/// their own, those farthest apart. The tools whose methods are taken over leave it to the scheduler; with both directions each end has
-/// two threads that would share a CPU; a testbed has its own.
+/// Default CPUs if both ends are on this host, so that repeats do not differ by the scheduler's choices: sender and
+/// receiver on the two CPUs that are farthest apart. `None` for the methods of other tools, which leave it to the
+/// scheduler; for both directions, where each end has two threads that would share a CPU; and in a testbed, which has
+/// its own CPUs.
 fn usual_cpus(args: &StreamArgs, direction: Direction) -> Option<(Vec<usize>, Vec<usize>)> {
     let elsewhere = args.far.is_asked() || args.testbed.is_some();
     if elsewhere || args.method != stream::Method::Default || direction == Direction::Both {

@@ -89,7 +89,7 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan in the requested form; None: for people.
+/// The plan in the requested format. `None` for the page.
 fn form(args: &PlanArgs, plan: &Plan, host: &Inspection) -> anyhow::Result<Option<String>> {
     let told = |file: permanent::File| {
         if !file.left_out.is_empty() {
@@ -125,7 +125,7 @@ fn refuse_unseen(plan: &Plan) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a profile and says which files.
+/// Writes a profile, and prints the names of its files.
 fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<String> {
     std::fs::create_dir_all(dir).map_err(|error| output::usage(format!("--tuned {}: {error}", dir.display())))?;
     let conf = dir.join("tuned.conf");
@@ -270,7 +270,7 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a plan; where it changed channels, what is proposed for the queues as they are then.
+/// Applies a plan. If it changes the number of channels, the settings of the queues are planned again for the new ones.
 fn make(session: &mut Session, args: &WishArgs, plan: &Plan) -> anyhow::Result<()> {
     match args.wish() {
         Some(wish) => session.apply_wish(plan, &wish)?,

@@ -47,7 +47,7 @@ const LARGEST: (u16, u16) = (1000, 500);
 /// A watch ends within a few intervals of a signal.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// Watches until a key, a signal or the end of stdout ends it, or what is watched is gone.
+/// Watches until a key, a signal or the end of stdout ends it, or until what is watched is gone.
 pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if let Some(address) = args.metrics.metrics {
         return super::metrics::serve(address, args, store);
@@ -99,7 +99,7 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let mut gone = Vec::new();
     let ended = on_screen(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
     let restored = terminal.show_cursor().and_then(|()| ratatui::try_restore());
-    // When it is dropped it writes to stderr what it could not restore, and panics where that is gone, too.
+    // When it is dropped, it prints to stderr what it could not restore, and panics if stderr is gone too.
     std::mem::forget(terminal);
     gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
     ended?;
@@ -113,7 +113,8 @@ fn area() -> anyhow::Result<Rect> {
     Ok(Rect::new(0, 0, columns.min(LARGEST.0), rows.min(LARGEST.1)))
 }
 
-/// Ends the process if the watch does not within a second of a signal: it waits to write to a terminal that is not read.
+/// Ends the process if the watch does not end within a second of a signal, because it waits to write to a terminal that
+/// nobody reads.
 fn end_all_the_same() {
     std::thread::sleep(LEAVING);
     let _ = ratatui::crossterm::terminal::disable_raw_mode();

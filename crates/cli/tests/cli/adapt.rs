@@ -15,11 +15,11 @@ use crate::schema::printed;
 const FILES: [(&str, &str); 2] = [("gro_flush_timeout", "50000"), ("napi_defer_hard_irqs", "2")];
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Two namespaces joined by `v0` and `v1`, whose receiver has a NAPI of its own.
+/// Two namespaces joined by `v0` and `v1`. The receiver has its own NAPI.
 struct Bed([String; 2]);
 
 impl Bed {
-    /// `None`, with a line that says so, where it cannot be made.
+    /// Makes the testbed. `None` if this is not possible; a line reports it.
     fn new(name: &str) -> Option<Bed> {
         if !has(Need::Netns) || !has_program("ethtool") {
             return None;
@@ -107,7 +107,7 @@ fn ip(args: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Above `--up` and below `--down` of a load of some thousand packets a second.
+/// Options with thresholds that a load of some thousand packets per second exceeds.
 const RATES: [&str; 6] = ["--up", "1kpps", "--down", "500pps", "--hold", "200ms"];
 
 fn events(stdout: &str) -> Vec<Value> {
@@ -136,7 +136,7 @@ fn it_follows_the_load_and_sets_back() {
     assert_eq!(bed.values(), ["0", "0"]);
 }
 
-/// A dry run says when it would switch and touches nothing; it needs no lock, so it runs next to another.
+/// A dry run reports when it would switch and changes nothing. It needs no lock, so it may run next to another one.
 #[test]
 fn a_dry_run_changes_nothing_and_a_second_one_is_refused() {
     let Some(bed) = Bed::new("dry") else { return };
@@ -160,7 +160,7 @@ fn a_dry_run_changes_nothing_and_a_second_one_is_refused() {
     let refused = second(&home);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("another netcliff"), "{refused:?}");
-    // Also one that keeps its state elsewhere.
+    // A run with another state directory is refused too.
     let refused = second(&Home::new());
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && said.contains("another netcliff adapts v1"), "{refused:?}");
@@ -182,7 +182,7 @@ fn a_dry_run_changes_nothing_and_a_second_one_is_refused() {
     drop(first);
 }
 
-/// At a signal it sets back by itself; after a kill the next netcliff does.
+/// After a signal, the program restores the settings itself; after a kill, the next netcliff does.
 #[test]
 fn signals_and_kills() {
     let Some(bed) = Bed::new("kill") else { return };
@@ -209,7 +209,8 @@ fn signals_and_kills() {
     }
 }
 
-/// A device that goes, and another program at the same settings: said, exit code 1, and nothing is left behind.
+/// A device that disappears, and another program that changes the same settings: both are reported, the exit code is 1,
+/// and nothing is left behind.
 #[test]
 fn a_device_that_goes_and_another_owner() {
     let Some(bed) = Bed::new("gone") else { return };

@@ -55,7 +55,7 @@ fn json_has_every_candidate_and_the_seed_repeats_it() {
     assert_eq!(without(ask(&["--minimise", "p99", "--seed", "5"])), without(advice));
 }
 
-/// Without a device the commands name a placeholder; schemes that no driver offers are left out, or marked.
+/// Without a device, the commands contain a placeholder. Schemes that no driver offers are omitted or marked.
 #[test]
 fn the_advice_ends_in_commands() {
     let home = Home::new();

@@ -1,6 +1,7 @@
-//! Attacks on an agent from outside: by unauthenticated peers, by other users of its host, and by a client that has the key.
+//! Attacks on an agent from outside: by peers without a key, by other users of its host, and by a client that has the
+//! key.
 //!
-//! In seconds here; `scripts/attack/agent.sh` runs the long form (`--ignored`): a thousand orders.
+//! These tests take seconds; `scripts/attack/agent.sh` runs the long form (`--ignored`): a thousand random requests.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -36,7 +37,7 @@ fn keyed(home: &Home) -> (Running, String, Key) {
     (agent, address, key)
 }
 
-/// The most that a process ever had in memory (KiB).
+/// Largest memory that a process has used (KiB).
 fn most_kib(agent: &Running) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", agent.pid())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a high-water mark");
@@ -91,7 +92,8 @@ fn transfer(changes: serde_json::Value) -> AgentRequest {
     ("transfer", order)
 }
 
-/// A window for each byte is counted and reported, each of some KiB on its way to the client: 3.8 GiB once.
+/// One window per byte: each window is counted and reported, with some KiB on its way to the client. Without a limit
+/// this once took 3.8 GiB.
 #[test]
 fn windows_are_bounded_and_counted() {
     let home = Home::new();
@@ -136,14 +138,15 @@ fn messages_are_small_when_they_are_read() {
         assert!(session.start("transfer", &asked).is_err());
         agent.until(told, Duration::from_secs(10));
     }
-    // Whoever says that ends its own session only.
+    // The other sessions of the agent are not affected.
     assert!(session(&address, &key).start("transfer", &transfer(json!({})).1).is_ok());
     let most_kib = most_kib(&agent);
     assert!(most_kib / 1024 < BESIDE_MIB, "{most_kib} KiB");
     leaves(agent);
 }
 
-/// Tests that wait for what never comes: for a flow, for a block that is due in a thousand years, for the end of what is not theirs.
+/// Tests that wait for events that never come: for a flow, for a block that is due in a thousand years, for the end of
+/// another's data.
 #[test]
 fn an_agent_leaves_whatever_its_clients_wait_for() {
     let home = Home::new();
@@ -171,7 +174,7 @@ fn an_agent_leaves_whatever_its_clients_wait_for() {
             (0..flows).filter_map(|flow| (number > 0).then(|| stream(target, &ready.token, flow)).flatten()).collect();
         held.push((session, data));
     }
-    // And peers whose handshake has begun.
+    // Peers that have begun a handshake.
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
     std::thread::sleep(Duration::from_millis(700));
     leaves(agent);

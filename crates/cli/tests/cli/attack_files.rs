@@ -1,5 +1,6 @@
-//! Attacks by what a netcliff reads and by what lies where it writes: files from elsewhere, generated files, the state
-//! directory, the store, signals. Each of them got through once. scripts/attack has what takes longer than seconds.
+//! Attacks by the files that netcliff reads, and by objects at the paths where it writes: files from elsewhere,
+//! generated files, the state directory, the store, signals. Each of them once succeeded. scripts/attack contains
+//! attacks that take longer than seconds.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +13,7 @@ use crate::common::{Home, refusal, refusals};
 use netcliff_testkit::{Need, has, has_all, has_program, not_applicable};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What a shell, udev or tuned would take for more than a name; all of it a kernel takes for an interface.
+/// Texts that a shell, udev or tuned would take for more than a name. A kernel accepts each as an interface name.
 const EVIL: [&str; 6] = ["$(id>PWN)", "`id>PWN`", ";id>PWN;", "\",RUN+=\"x", "'\"$@*?[a]", "a|id>PWN"];
 
 /// A capture of the router of the host crate's tests, with another name for its interface.
@@ -53,7 +54,7 @@ fn run_bare(home: &Home, script: &str) -> Vec<Vec<String>> {
         fs::write(&path, stub).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // Nothing of the machine is written: the kernel's files are elsewhere.
+    // Nothing of the machine is written: other files stand for the kernel's.
     let root = dir.display().to_string();
     let text = script.replace("/proc/", &format!("{root}/proc/")).replace("/sys/", &format!("{root}/sys/"));
     fs::create_dir_all(dir.join("proc")).unwrap();
@@ -104,7 +105,7 @@ fn names_from_a_capture_are_words_in_every_file_that_is_generated() {
             "{name}: {conf}"
         );
     }
-    // No kernel has such an interface: it would end a line, or the word that it is in.
+    // No kernel has such an interface name: it would end a line, or its word.
     for name in ["x rx 2; id >P9 #", "x\nid >PWN", "a/../../b"] {
         let dir = capture(&home, "refused", name);
         refusal(&home, &["tune", "plan", "--objective", "cpu", "--from", &dir], 2, &["no name of an interface"])
@@ -139,7 +140,7 @@ fn a_plan_writes_only_what_netcliff_sets_and_is_shown_as_what_it_is() {
         let said = ["step 1", "not applied", "does not set the file"];
         refusal(&home, &["tune", "apply", "--yes", "--plan", &plan], 2, &said).unwrap();
     }
-    // One that may be: who is asked sees what will be done, not what the file calls it.
+    // A permitted setting: the confirmation shows what will be done, not the file's description of it.
     let setting = "{\"kind\":\"file\",\"path\":\"/proc/sys/net/core/busy_read\"}";
     let plan = plan_file(&home, "fine.json", setting, words);
     let told = refusal(&home, &["tune", "apply", "--plan", &plan], 2, &["--yes"]).unwrap();
@@ -193,7 +194,7 @@ fn a_wrong_host_file_is_named_and_not_printed() {
 /// Nobody's journal, in a directory of nobody's, and a lock that is a link.
 #[test]
 fn root_obeys_no_state_directory_of_others() {
-    // Only root can give a directory away.
+    // Only root can change the owner of a directory.
     if !has(Need::Root) {
         return;
     }
@@ -308,7 +309,7 @@ fn no_cell_of_a_forged_store_steers_the_terminal() {
     assert_eq!(home.stdout(["results", "list", "--db", &db]).lines().count(), 2, "a run is a line");
 }
 
-/// A database may hold programs: views and columns that are computed when they are read, triggers that write when something is written.
+/// A database may contain programs: views and columns that are computed on reading, and triggers that write on writing.
 #[test]
 fn a_store_that_computes_is_refused() {
     if !has_program("python3") {
@@ -364,7 +365,7 @@ fn a_link_to_a_file_that_is_not_there_yet_stays_one() {
     assert!(fs::read_to_string(target).unwrap().contains("<html"));
 }
 
-/// What its sibling Ctrl-C does is tested with each command.
+/// Ctrl-C is tested with each command.
 #[test]
 fn ctrl_backslash_leaves_nothing_behind() {
     if !has(Need::Netns) {

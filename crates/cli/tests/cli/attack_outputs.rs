@@ -1,5 +1,6 @@
-//! Attacks on what netcliff writes: files that are no files, readers that stop, characters that steer a terminal, full disks, state
-//! directories that are somebody's. Everything is made by the test in its own directory, devices too.
+//! Attacks on netcliff's outputs: files that are not regular files, readers that stop, characters that control a
+//! terminal, full disks, state directories of other users. Each test creates everything in its own directory, devices
+//! too.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -27,7 +28,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A path of each kind that a program may be asked to write: a pipe, a link to a file, a device of the test's own where one can be made.
+/// A path of each kind that a program may be requested to write: a pipe, a link to a file, a device of the test if one
+/// can be made.
 #[test]
 fn nothing_but_a_regular_file_is_replaced() {
     let home = Home::new();
@@ -68,7 +70,7 @@ fn nothing_but_a_regular_file_is_replaced() {
             home.netcliff(to(&null)).assert().success();
             assert!(fs::metadata(&null).unwrap().file_type().is_char_device(), "{command:?}");
         }
-        // What is no place for a file is refused with a sentence.
+        // A path at which no file can be made is refused with a sentence.
         let output = home.netcliff(to(&dir.join("no/such"))).output().unwrap();
         assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("no/such"), "{command:?}");
     }
@@ -123,7 +125,8 @@ fn a_full_disk_leaves_what_was_there() {
     assert!(told.contains("old\nold\nfill\npage\nprom\n"), "{told}");
 }
 
-/// A pipe whose reader never reads: the run ends on time and sets the host back, and SIGTERM ends it within three seconds.
+/// A pipe whose reader never reads: the run ends on time and restores the host's settings, and SIGTERM ends it within
+/// three seconds.
 #[test]
 fn a_reader_that_stops_holds_no_testbed() {
     if !has(Need::Netns) {
@@ -179,7 +182,7 @@ fn a_reader_that_stops_holds_no_tracer() {
 /// Writes until a writer would wait.
 fn fill(writer: &mut std::io::PipeWriter) {
     use std::io::Write;
-    // Of a pipe as it is made; in less it would never return, and the test is stopped.
+    // The default size of a pipe. With less the call would never return, and the test would be stopped.
     writer.write_all(&[b'x'; 65536]).unwrap();
 }
 
@@ -198,7 +201,7 @@ fn lines_that_are_missing_are_counted() {
     let home = Home::new();
     let args = ["rr", "--transport", "unix", "--time", "1500ms", "--repeats", "1", "-i", "1ms"];
     let (mut reader, writer) = std::io::pipe().unwrap();
-    // As small as the kernel makes one, so that few lines fit.
+    // The smallest size that the kernel accepts, so that few lines fit.
     fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
     let mut child = home.command(args).stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).spawn().unwrap();
     // A reader that pauses, and goes on.
@@ -261,14 +264,14 @@ fn control_characters_end_at_the_outlet() {
     let parse = "import sys,xml.dom.minidom as m; m.parse(sys.argv[1])";
     let parsed = Command::new("python3").args(["-c", parse, &home.text("junit.xml")]).output().unwrap();
     assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
-    // The JSON says what was stored, escaped.
+    // The JSON contains the stored text, escaped.
     let list = home.stdout(["results", "list", "--json", "--db", &db]);
     let run: serde_json::Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
     assert_eq!(run["command"], EVIL);
 }
 
-/// A name from elsewhere is no path: a forged kind leaves the directory no more than a name does, and one damaged run keeps no other from
-/// being exported.
+/// A name from elsewhere is not used as a path: neither a forged kind nor a name leaves the directory. One damaged run
+/// does not prevent the export of others.
 #[test]
 fn a_forged_kind_is_no_path() {
     if !has_program("python3") {
@@ -291,7 +294,8 @@ fn a_forged_kind_is_no_path() {
     assert!(files.iter().all(|name| name.contains("evil") && !name.contains('/')) && !files.is_empty(), "{files:?}");
 }
 
-/// What the user owns is never changed to fit: a directory that others can enter keeps its mode and has one of netcliff's own.
+/// A directory that the user owns is not changed: if others can enter it, it keeps its mode and gets a subdirectory of
+/// netcliff's own.
 #[test]
 fn a_shared_state_directory_stays_as_it_is() {
     let home = Home::new();
@@ -309,7 +313,8 @@ fn a_shared_state_directory_stays_as_it_is() {
     assert!(relative.status.code() == Some(1) && told.contains("relative"), "{told}");
 }
 
-/// A store is a regular file, of this user alone where it is new, and no file is made next to what is not a store.
+/// A store is a regular file, readable only by this user if it is new. No file is made next to something that is not a
+/// store.
 #[test]
 fn a_device_is_no_store() {
     let home = Home::new();
@@ -350,8 +355,8 @@ fn a_version_that_cannot_be_written_is_a_failure() {
     }
 }
 
-/// The kernel takes any bytes for the name of an interface: one that is no UTF-8 is shown with U+FFFD, and hides no other. No script names
-/// it.
+/// The kernel accepts any bytes as the name of an interface. A name that is not UTF-8 is shown with U+FFFD and hides no
+/// other interface. No script contains it.
 #[test]
 fn an_interface_whose_name_is_no_text_is_counted() {
     use std::os::unix::ffi::OsStrExt;

@@ -28,7 +28,7 @@ fn of(command: Command) -> (Running, String, String) {
     (server, address, path)
 }
 
-/// The answer to a request, as far as it comes within five seconds.
+/// The answer to a request, as far as it arrives within five seconds.
 fn asked(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
@@ -73,7 +73,8 @@ fn a_page_without_a_key_is_its_own_users() {
     }
 }
 
-/// More silent connections than the server may have files, of half a request each, with a key and without: a page is served.
+/// More silent connections than the server may open files, each with half a request, with and without a key: the server
+/// still serves a page.
 #[test]
 fn silent_connections_keep_no_page_away() {
     let home = Home::new();
@@ -109,7 +110,7 @@ fn silent_connections_keep_no_page_away() {
     }
 }
 
-/// Half a request holds its connection for a limited time.
+/// An incomplete request may use its connection only for a limited time.
 #[test]
 fn a_request_has_a_time_limit() {
     let home = Home::new();
@@ -121,7 +122,8 @@ fn a_request_has_a_time_limit() {
     stream.read_to_end(&mut rest).expect("it is closed before the time is over");
 }
 
-/// Every user reads command lines: the browser gets a file that only this user can read, and which ends with the server.
+/// Every user can read command lines. Therefore the browser gets a file that only this user can read, and that is
+/// removed when the server ends.
 #[test]
 fn a_token_is_on_no_command_line() {
     let home = Home::new();

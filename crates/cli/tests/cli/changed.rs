@@ -1,4 +1,5 @@
-//! What a measurement stands on changes in the middle of it: it is named, what was measured is partial, and the exit code says so.
+//! The environment of a measurement changes during it: the change is named, the results are partial, and the exit code
+//! shows it.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Into a run, when its link is cut: within its window.
 const INTO: Duration = Duration::from_millis(1200);
 
-/// What is done to the link of a testbed, and what is said of it.
+/// Changes of a testbed's link, with the message that each causes.
 const CUTS: [(&[&str], &str); 2] =
     [(&["link", "del", "veth0"], "veth0 was removed"), (&["link", "set", "veth0", "down"], "veth0 was set down")];
 /// A cut later than this after its begin may have come after the window of a run of 3 s: that is no test of it.
@@ -48,7 +49,7 @@ fn cut_link(pid: u32, cut: &[&str]) {
     assert!(bed::ip(&[&["-n", sender.as_str()], cut].concat()), "the link cannot be cut");
 }
 
-/// The transfer is over before its stall is: only what it stands on tells that it was none.
+/// The transfer ends before its stall limit, so only the change of the link shows that it was cut off.
 #[test]
 fn a_stream_whose_link_goes_is_partial() {
     if !has(Need::Netns) {
@@ -130,7 +131,7 @@ block = [\"64KiB\"]
     }
 }
 
-/// Each trial stands on the three namespaces of the testbed.
+/// Each trial depends on the three namespaces of the testbed.
 #[test]
 fn an_rfc2544_whose_link_goes_says_why() {
     if !has(Need::Netns) {
@@ -144,7 +145,7 @@ fn an_rfc2544_whose_link_goes_says_why() {
         // The device under test: it has two ports, the tester's ends have one each.
         let router = || namespaces_of(run.pid()).into_iter().find_map(|space| Some((router_port(&space)?, space)));
         assert!(bed::within(PATIENCE, || router().is_some()), "no testbed");
-        // Whichever trial is under way: they follow each other.
+        // Whichever trial is running then: they follow each other.
         std::thread::sleep(2 * INTO);
         let (device, space) = router().expect("it is there");
         let (change, told): (&[&str], _) = match what {
@@ -172,7 +173,7 @@ fn router_port(space: &str) -> Option<String> {
     Some(listed.split_whitespace().nth(1)?.split(['@', ':']).next()?.to_owned())
 }
 
-/// The far end's host is another: what changes there is its agent's to tell.
+/// The far end is on another host, so its agent has to report what changes there.
 #[test]
 fn a_change_at_the_far_end_is_told_by_its_agent() {
     let Some(bed) = bed::Bed::new("changed") else { return };
@@ -183,7 +184,7 @@ fn a_change_at_the_far_end_is_told_by_its_agent() {
     let mut agent = Running::of(bed.inside(1, &far, &[], &listening));
     agent.until("agent listens on", PATIENCE);
     let (space, _, address) = bed.ends()[1];
-    // Not to be seen at the near end, and taken back at once: what is under way goes on.
+    // The change is not visible at the near end, and is reverted at once. The current repeat continues.
     let change = far.file("change", format!("addr del {address} dev far0\naddr add {address} dev far0\n"));
     let stream = ["stream", "--time", "3s", "--repeats", "1", "--json", "--cpu-meter", "procfs"];
     let rr = ["rr", "--time", "3s", "--warm-up", "50ms", "--repeats", "1", "--json"];
@@ -200,7 +201,7 @@ fn a_change_at_the_far_end_is_told_by_its_agent() {
     }
 }
 
-/// What `taskset` does, or a CPU that is taken offline: the thread runs elsewhere than the report would say.
+/// `taskset`, or a CPU that is taken offline, moves a thread: it then runs on another CPU than the report would say.
 #[test]
 fn a_thread_that_is_moved_makes_a_stream_partial() {
     let home = Home::new();

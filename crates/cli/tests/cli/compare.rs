@@ -73,7 +73,7 @@ fn runs_go_by_their_names() {
     home.stdout(["run", &experiment, "--testbed", "loopback"]);
     home.stdout(["run", &experiment, "--testbed", "loopback", "--name", "other"]);
     home.stdout(["predict", "--rate", "10kpps", "--save"]);
-    // On a pipe, if nobody says how wide it is, a run is a line.
+    // On a pipe without a set width, a run is one line.
     let list = home.command(["results", "list"]).env_remove("COLUMNS").output().unwrap();
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let named = |name: &str, command: &str| {
@@ -120,7 +120,7 @@ fn a_build_fails_on_what_is_shown_to_be_slower() {
     let open = home.netcliff(["compare", &a, &wide, "--fail-if-slower", "5%"]).output().expect("it runs");
     assert_eq!(open.status.code(), Some(3), "an interval from -40 to +70 % passes nothing");
     assert!(String::from_utf8_lossy(&open.stdout).contains("80 % power"), "the smallest detectable change");
-    // 20 % slower is not shown to be more than 30 %, and the other way round nothing is slower.
+    // 20 % slower is not shown to be more than 30 %. In the other direction, nothing is slower.
     assert!(home.stdout(["compare", &a, &b, "--fail-if-slower", "30%"]).contains("PASSED"));
     assert!(home.stdout(["compare", &b, &a, "--fail-if-slower", "5%"]).contains("better"));
 }

@@ -1,4 +1,4 @@
-//! What other programs rely on: the JSON and CSV that go to stdout, the store, and the surface people read.
+//! What other programs rely on: the JSON and CSV on stdout, the store, and the texts that people read.
 
 use crate::common::{Home, number, number_at};
 use netcliff_testkit::has_program;
@@ -199,8 +199,8 @@ fn runs_are_named_filtered_and_removed() {
     assert_eq!(home.json_lines(["results", "list", "--json"]).len(), 1, "what holds something stays");
 }
 
-/// Where no costs are named and none were measured, the page begins with whose they are, once; data have no such line. Those of a
-/// finding are a host, too.
+/// If no costs are named and none were measured, the page begins with the origin of the costs, once. Data output has no
+/// such line. The costs of a finding count as a host too.
 #[test]
 fn whose_costs_they_are_is_said() {
     let home = Home::new();
@@ -342,7 +342,7 @@ fn predict_tells_calibrated_times_in_four_digits() {
     assert!(json.contains("\"cold_protocol\":\"150.2916749280791ns\""), "{json}");
 }
 
-/// What comes with the outcome: lengths of queues, busy periods, slices; the trace is JSON with the CPU's spans.
+/// Details besides the outcome: queue lengths, busy periods, slices. The trace is JSON with the CPU's spans.
 #[test]
 fn a_simulation_in_detail() {
     let home = Home::new();
@@ -371,7 +371,8 @@ fn two_schemes_on_the_same_packets() {
     assert!(latency["difference"]["high"].as_f64() < Some(0.0), "{latency}");
 }
 
-/// What a command prints on a terminal of 60 columns, both streams. `None`, with a line that says so, where no terminal can be made.
+/// The output of a command on a terminal of 60 columns, both streams. `None` if no terminal can be made; a line reports
+/// it.
 fn on_terminal(home: &Home, args: &[&str]) -> Option<String> {
     let netcliff = home.command(args);
     let words = std::iter::once(netcliff.get_program())

@@ -1,5 +1,5 @@
-//! The inputs that fuzzing kept (`fuzz/corpus/*.tar.zst`), each through the function that its target runs. No libFuzzer
-//! and no nightly Rust are needed; `scripts/attack/fuzz.sh` looks for new inputs, and unpacks the archives.
+//! Runs the inputs that fuzzing stored (`fuzz/corpus/*.tar.zst`) through the function of their target. Neither
+//! libFuzzer nor nightly Rust is needed. `scripts/attack/fuzz.sh` searches for new inputs, and unpacks the archives.
 
 // Targets that are not replayed here use the rest of it.
 #[allow(dead_code)]

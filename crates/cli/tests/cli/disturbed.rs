@@ -1,4 +1,4 @@
-//! What computes with a `find` that was disturbed says so, in the words of its page.
+//! Commands that compute with a disturbed `find` say so, in the words of its page.
 
 use netcliff_core::finding::{Calibration, CliffBounds, CliffSearches, Missing, Setup, SweepPoint, VoidTrials};
 use netcliff_core::{EngineKind, Figure, Finding, Host, Outcome, Scheme, Traffic};
@@ -9,7 +9,8 @@ use crate::schema::printed;
 
 const WHY: &str = "it is >= 117kpps: in 3 of 3 searches all trials at higher loads were void: the sender fell behind";
 
-/// A `find` with costs, of which this share of 20 trials was void; without void trials it has a cliff of 150 kpps with 8 packets an interrupt.
+/// A `find` with costs in which `void` of 20 trials are void. Without void trials it has a cliff of 150 kpps with 8
+/// packets per interrupt.
 fn find(void: u32) -> Finding {
     let setup = Setup {
         scheme: Scheme::Ideal,
@@ -89,7 +90,8 @@ fn a_file_of_a_disturbed_find_says_so_too() {
     }
 }
 
-/// Costs of a `find` bring the frames an interrupt that it measured, and its cliff next to the bounds; without them there is a range.
+/// Costs of a `find` include its measured frames per interrupt, and the page shows its cliff next to the bounds. Costs
+/// without them give a range.
 #[test]
 fn limits_takes_the_interrupts_that_a_find_measured() {
     let (home, db) = home(&find(0));

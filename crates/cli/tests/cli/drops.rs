@@ -63,7 +63,7 @@ fn what_cannot_be_asked_is_a_sentence() {
     }
 }
 
-/// Without the right the kernel's counters are shown, with the reason; what needs eBPF is refused.
+/// Without the right, the kernel's counters are shown, with the reason. Options that need eBPF are refused.
 #[test]
 fn without_the_right_counters_remain() {
     if !has(Need::Root) || !has(Need::Ebpf) || !has_program("setpriv") {
@@ -162,7 +162,7 @@ fn the_kernels_reasons_by_flow_and_a_packets_path() {
     assert_eq!(paths.len(), 2, "{text}");
     for path in &paths {
         let steps = path["steps"].as_array().expect("steps");
-        // A packet that is on its way when its turn to be followed comes is seen from there on: of those, reception and end.
+        // A packet may already have passed the first stages when it is selected; it is followed from there on.
         let least = if steps[0]["place"] == "netif_receive_skb" { 2 } else { 3 };
         assert!(steps.len() >= least && path["ended"] == true && path["flow"]["destination_port"] == port, "{text}");
         assert!(steps.last().is_some_and(|step| step["place"] == "kfree_skb" && step["dropped"].is_string()), "{text}");

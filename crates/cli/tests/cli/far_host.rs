@@ -1,4 +1,5 @@
-//! What is known of the host at the far end: its CPU time, its facts next to another run's, what its devices count.
+//! Facts about the host at the far end: its CPU time, comparison of its facts with those of another run, and the counts
+//! of its devices.
 
 use crate::common::bed::{AGENT, Bed, ELSEWHERE, PATIENCE, WITHOUT_METERS, ip, key, measured};
 use crate::common::running::Running;
@@ -122,7 +123,7 @@ fn what_differs_at_the_far_host_is_told_by_a_comparison() {
             .collect();
         assert_eq!(told, [&mtu], "{changed}");
     }
-    // An agent on this host has no host of its own to tell of.
+    // An agent on this host reports no other host.
     let _agent = bed.agent(&home, &key, &[]);
     assert_eq!(measured(&bed, &home, &rr)["far_fingerprint"], Value::Null);
 }
@@ -145,7 +146,7 @@ fn the_far_end_counts_at_its_own_devices() {
         }
         assert!(number_at(device, "/packets_per_softirq/median") > 0.0, "{device}");
         assert_eq!(device["packets_per_interrupt"], Value::Null, "veth has none: {device}");
-        // What one side sends arrives at the other, each side by its own window.
+        // The rate that one side sends arrives at the other, each in its own window.
         let (sent, received) =
             (number_at(device, "/packets_per_s/median"), number_at(device, "/received_per_s/median"));
         assert!(received > 0.5 * sent && received < 2.0 * sent, "{sent} {received}");

@@ -12,7 +12,7 @@ use crate::schema::printed;
 /// The longest a short run may take next to other work.
 const WHOLE: Duration = Duration::from_secs(120);
 
-/// Sends datagrams back, with 1 ms of CPU time each: less than 1000 a second.
+/// Returns datagrams after 1 ms of CPU time for each: less than 1000 per second.
 const ECHO: &str = "import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(('10.99.0.2', 5300))
@@ -74,8 +74,8 @@ fn an_agent_meters_the_service_on_its_host() {
     let found = find("10.99.0.2:5300", &["--sender-cpu", "0"]);
     assert_eq!(found.status.code(), Some(0), "{}", found.stderr);
     let found = printed(&found.stdout, &found.stderr);
-    // Programs that take the service's CPU lower the cliff, and leave its own time a request as it is. In 400 ms the queue of a load a
-    // sixth above 1000/s does not grow beyond the promised 60 ms.
+    // Programs that take the service's CPU lower the cliff, but do not change the service's CPU time per request. In
+    // 400 ms, the queue of a load that is a sixth above 1000/s does not exceed the promised 60 ms.
     let cliff = number_at(&found, "/cliff_rps");
     assert!((1.0..1300.0).contains(&cliff), "{cliff}");
     assert_eq!(found["service"]["at"], AGENT);

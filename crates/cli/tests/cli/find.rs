@@ -1,7 +1,6 @@
-//! The main job on this machine: `netcliff find`, whole, stopped, killed and refused.
+//! The main command on this machine: `netcliff find`, complete, stopped, killed and refused.
 //!
-//! The runs are as short as they can be and the machine may be noisy: what is asked of figures is only that they
-//! are sane.
+//! The runs are as short as possible and the machine may be noisy, so the figures are only checked to be plausible.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,8 @@ const EARLY: Duration = Duration::from_secs(60);
 /// The longest from Ctrl-C to the end.
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The turn of a test: two runs would disturb each other; None, reported as skipped, where this machine cannot do it.
+/// The test's turn, because two runs would disturb each other. `None`, reported as skipped, if this machine cannot run
+/// it.
 fn turn() -> Option<netcliff_testkit::Turn> {
     match has(Need::Cpus) && has_namespaces() {
         false => None,
@@ -67,7 +67,7 @@ fn explained(finding: &Value, figures: &[String]) -> bool {
     })
 }
 
-/// Every figure is there and sane, or said to be missing and why.
+/// Every figure is present and plausible, or is reported as missing with the reason.
 fn check_figures(finding: &Value) {
     for name in ["cliff_pps", "peak_pps", "livelock"] {
         for engine in ["model", "sim", "wire"] {
@@ -154,12 +154,13 @@ fn a_whole_run() {
     check_headroom(&home, &finding, &db);
 }
 
-/// The distance to the cliff just found, by `headroom` and for Prometheus. What runs during the test is load, too.
+/// The distance to the measured cliff, by `headroom` and for Prometheus. Other programs during the test count as load
+/// too.
 fn check_headroom(home: &Home, finding: &Value, db: &str) {
     if finding["calibration"].is_null() {
         return;
     }
-    // By name: on a busy machine its trials may be void, and headroom would not take it by itself.
+    // Name the run: on a busy machine its trials may be void, and headroom would not choose it.
     home.stdout(["results", "calibrate", "1", "--db", db]);
     let near = home.json(["headroom", "--json", "--interval", "500ms", "--db", db]);
     let (run, cliff) = (&near["run"], number_at(&near, "/cliff_pps"));
@@ -175,7 +176,7 @@ fn check_headroom(home: &Home, finding: &Value, db: &str) {
     assert!((told / cliff - 1.0).abs() < 1e-9 && text.contains("\nnetcliff_host_cliff_ratio "), "{told} {cliff}");
 }
 
-/// Both in one run: each takes a quarter of a minute of the machine for itself.
+/// Both in one run: each would occupy the machine for a quarter of a minute.
 #[test]
 fn on_loopback_without_exact_accounting() {
     let Some(_turn) = turn() else { return };
@@ -245,7 +246,7 @@ fn ctrl_c_while_simulating() {
 
 #[test]
 fn ctrl_c_while_measuring_keeps_what_was_measured() {
-    // Nothing is calibrated or predicted by ticks: the sweep comes soon.
+    // With ticks nothing is calibrated or predicted, so the sweep starts soon.
     check_stop_in("sweeping", &["--cpu-meter", "procfs"]);
 }
 

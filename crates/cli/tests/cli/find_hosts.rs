@@ -1,5 +1,5 @@
-//! `find` between two hosts: two namespaces of the test's own, joined by a link, with separate state; the generator in one, the host
-//! under test in the other, whoever of the two is asked.
+//! `find` between two hosts: two namespaces of the test, joined by a link, with separate state. The generator is in
+//! one, the host under test in the other; either end may start the run.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const GONE: Duration = Duration::from_secs(5);
 const SHORT: &str =
     "find --quick --trial 100ms --loss 1e-3 --searches 1 --socket-buffer 64KiB --json --if near0 --sender-cpu 0";
 
-/// Where the agent listens apart from the link under load.
+/// Address at which the agent listens, apart from the link under load.
 const CONTROL: &str = "10.97.0.2:9940";
 
 /// The hosts, with a second link for the control connection.
@@ -70,11 +70,11 @@ fn find<'a>(more: &[&'a str]) -> Vec<&'a str> {
     SHORT.split(' ').chain(more.iter().copied()).collect()
 }
 
-/// What a run found.
+/// The finding of a run.
 fn found(ended: &Ended) -> Value {
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, ended.stderr);
     let finding = printed(&ended.stdout, &ended.stderr);
-    // The machine may be too busy for costs or a cliff, and then it says so.
+    // If the machine is too busy for costs or a cliff, the finding says so.
     assert!(number_at(&finding, "/generator/ceiling_pps") > 1e4, "{}", finding["generator"]);
     let missing = finding["missing"].to_string();
     assert!(finding["calibration"].is_object() || missing.contains("do not determine the costs"), "{missing}");
@@ -88,7 +88,7 @@ fn a_generator_in_an_agent_loads_this_host() {
     let Some((bed, _turn)) = bed("from") else { return };
     let (near, far) = (Home::new(), Home::new());
     let key = key(&far);
-    // Two generators, of which one lets nobody send more than 60 kpps: both together send twice that.
+    // Two generators, one of which permits at most 60 kpps: both together send twice that.
     let _agent = agent(&bed, &far, &key, &["--allow-find", "far0", "--max-rate", "60kpps"]);
     let _other = agent_at(&bed, &far, &key, SECOND, &["--allow-find", "far0"]);
     steer(&bed, &near, 0, "2");
@@ -157,7 +157,7 @@ fn what_cannot_be_loaded_is_a_sentence() {
     let agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
     from(&agent, &[], &["far0 also carries the control connection", "--i-know"]);
     from(&agent, &["--i-know", "--their-if", "none0"], &["none0 does not exist here"]);
-    // The test's own addresses besides those of the control connection; for one of them another host seems to answer.
+    // The test's own addresses besides those of the control connection. Another host seems to answer for one of them.
     let [(space, device, address), (far_space, far_device, _)] = bed.ends();
     let set = |space: &str, args: &str| {
         assert!(ip(&[&["-n", space], &args.split(' ').collect::<Vec<_>>()[..]].concat()), "{args}")
@@ -177,7 +177,7 @@ fn what_cannot_be_loaded_is_a_sentence() {
     from(&agent, &["--size", "1518B"], &["near0", "MTU 1000"]);
 }
 
-/// A run from CONTROL that is ended once it looks for the cliff; what it found by then.
+/// A run from CONTROL that is ended when it searches for the cliff. Returns its results so far.
 fn begun(bed: &Bed, home: &Home, key: &str, more: &[&str]) -> Value {
     let args = find(&[&["--from", CONTROL, "--key", key], more].concat());
     let mut run = Running::of(bed.inside(0, home, &[], &args));
@@ -187,7 +187,7 @@ fn begun(bed: &Bed, home: &Home, key: &str, more: &[&str]) -> Value {
     printed(&ended.stdout, &ended.stderr)
 }
 
-/// A run from CONTROL that cannot begin says why.
+/// A run from CONTROL that cannot start prints the reason.
 fn refused(bed: &Bed, home: &Home, key: &str, more: &[&str], words: &[&str]) {
     let args = find(&[&["--from", CONTROL, "--key", key], more].concat());
     let ended = Running::of(bed.inside(0, home, &[], &args)).end(PATIENCE);
@@ -322,7 +322,7 @@ fn other_gro(bed: &Bed, end: usize) -> (&'static str, [&'static str; 2]) {
     }
 }
 
-/// A whole run from the generator's end: it is kept there, and is not taken for that host's costs.
+/// A whole run from the generator's end: it is stored there, and not used as the costs of that host.
 fn is_of_the_far_host(near: &Home, finding: &Value) {
     assert_eq!(finding["partial"], false);
     assert!(finding["sweep"].as_array().is_some_and(|sweep| sweep.len() > 3), "{}", finding["missing"]);
@@ -380,7 +380,7 @@ fn this_host_loads_that_of_an_agent_and_sets_its_checks_back() {
     };
     let refused = missing("checks.rx-usecs=100");
     assert!(refused.contains("far0, veth, has no rx-usecs"), "{}", finding["missing"]);
-    // The machine may be too busy for the check's own cliff, which then says so.
+    // If the machine is too busy for the check's own cliff, the check says so.
     let Some(check) = finding["checks"].as_array().and_then(|checks| checks.first()) else {
         let why = missing(&format!("checks.{gro}"));
         assert!(!why.is_empty() && !why.contains("gro"), "{why}");

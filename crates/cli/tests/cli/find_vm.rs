@@ -1,4 +1,5 @@
-//! `--testbed vm:DRIVER` of `find`, `stream`, `rr` and `run`: what is refused, and a guest that boots, is measured and leaves nothing.
+//! `--testbed vm:DRIVER` of `find`, `stream`, `rr` and `run`: refusals, and a guest that boots, is measured and leaves
+//! nothing behind.
 
 use std::fs;
 use std::io::Write;
@@ -166,7 +167,8 @@ fn a_guest_forwards() {
     assert!(ended.status.success() && left().is_empty(), "{:?}: {}", left(), ended.stderr);
 }
 
-/// The kernel of guests: NETCLIFF_TEST_KERNEL, or one of this host. None where there is no QEMU or no kernel with modules.
+/// The kernel of guests: NETCLIFF_TEST_KERNEL, or one of this host. `None` without QEMU or without a kernel with
+/// modules.
 fn kernel() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&path).any(|directory| directory.join("qemu-system-x86_64").is_file()) {
@@ -197,7 +199,7 @@ fn guests() -> Vec<(u32, String)> {
     processes.filter_map(line).filter(ours).collect()
 }
 
-/// What of a guest is left: QEMU, and taps in this namespace.
+/// What is left of a guest: QEMU, and taps in this namespace.
 fn left() -> Vec<String> {
     let guests = guests().into_iter().map(|(_, line)| line);
     guests.chain(Path::new("/sys/class/net/vm0").exists().then(|| "vm0".to_owned())).collect()
@@ -207,7 +209,7 @@ fn left() -> Vec<String> {
 fn a_guest_is_loaded_and_leaves_nothing() {
     let Some((kernel, home, _one)) = room_for_a_guest() else { return };
     let args = ["find", "--testbed", "vm:e1000e", "--vm-kernel", &kernel, "--quick", "--json", "--trial", "100ms"];
-    // Stopped once it sends: what the guest measured is kept.
+    // If the run is stopped while it sends, the guest's results are stored.
     let mut run = Running::start(&home, &args);
     run.until("looking for the rough cliff", BOOT);
     run.signal("INT");
@@ -230,10 +232,12 @@ fn a_guest_is_loaded_and_leaves_nothing() {
     }
 }
 
-/// One guest at a time is looked for; under nextest each test has a process of its own, and the group one at a time.
+/// Only one guest at a time may exist. Under nextest each test has its own process, and the test group runs one at a
+/// time.
 static ONE_GUEST: Mutex<()> = Mutex::new(());
 
-/// A kernel, a home, and the right to be the one guest. None where no guest can run: the reason is reported as a skip.
+/// A kernel, a home directory, and the lock for the only guest. `None` if no guest can run; the reason is reported as a
+/// skip.
 fn room_for_a_guest() -> Option<(String, Home, LockResult<MutexGuard<'static, ()>>)> {
     let kernel = has_namespaces().then(kernel)??.display().to_string();
     Some((kernel, Home::new(), ONE_GUEST.lock()))

@@ -1,4 +1,4 @@
-//! `netcliff run` of forwarding: measured through real routers, drawn, kept, refused.
+//! `netcliff run` of forwarding: measured through real routers, drawn, stored, refused.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     let file = home.file("small.toml", SMALL);
     let run = ["run", &file, "--sizes", "64B", "--json"];
     let mut first = Running::start(&home, &run);
-    // The first round is kept when the second begins.
+    // The first round is stored when the second begins.
     first.until("round 2 of 2", PATIENCE);
     first.signal("KILL");
     drop(first);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::common::Home;
 use crate::schema::printed;
 
-/// Lines of a text that tell of an interval, such as `  0.00-0.20 s ...`.
+/// Lines of a text about an interval, such as `  0.00-0.20 s ...`.
 fn intervals(text: &str) -> Vec<&str> {
     let span = |line: &&str| {
         let word = line.split_whitespace().next().unwrap_or_default();
@@ -26,7 +26,7 @@ const COMMANDS: [(&[&str], &str); 4] = [
     (&["rr", "--testbed", "loopback", "--rate", "500", "--time", "600ms", "--repeats", "2"], "asked for"),
 ];
 
-/// On stdout before the page, as of iperf3; a heading a repeat, and no line where none was asked for.
+/// On stdout before the page, as in iperf3: a heading for each repeat, and no lines unless requested.
 #[test]
 fn lines_come_before_the_page() {
     let home = Home::new();
@@ -104,7 +104,7 @@ fn of_the_form(command: &[&str], lines: &[Value]) {
     assert_eq!((event(first), &first["schema"], &first["command"]), ("begin", &json!(1), &json!(command[0])));
 }
 
-/// The lines on stderr next to the object of --json, which is the result, are of the documented form, and have these events.
+/// Checks that the lines on stderr, next to the object of --json, have the documented form and contain these events.
 pub fn documented_beside(stderr: &str, command: &str, names: &[&str]) {
     let text: String = stderr.lines().filter(|line| line.starts_with('{')).map(|line| format!("{line}\n")).collect();
     let lines = events(&text);
@@ -126,7 +126,7 @@ fn events_are_lines_with_the_result_at_the_end() {
         let rows = lines.last().and_then(|line| line["result"]["rows"].as_array().cloned()).expect("rows");
         assert_eq!(rows.len(), 1, "{command:?}");
     }
-    // With --json the lines are on stderr, and stdout is what it is without them.
+    // With --json, the lines are on stderr and stdout is as without them.
     let output = home.netcliff([COMMANDS[0].0, &["--live", "--json"]].concat()).output().unwrap();
     printed(&output.stdout, &output.stderr);
     let told = String::from_utf8_lossy(&output.stderr);
@@ -145,7 +145,7 @@ fn events_are_lines_with_the_result_at_the_end() {
     assert!(drops.iter().all(|line| KEYS.iter().any(|(name, _)| *name == event(line))), "{drops:?}");
 }
 
-/// An error ends the lines, too, and says what is on stderr.
+/// An error is the last line too, with the text that is on stderr.
 #[test]
 fn an_error_is_the_last_line() {
     let home = Home::new();
@@ -161,7 +161,8 @@ fn an_error_is_the_last_line() {
     );
 }
 
-/// A reader that closes its pipe ends what only writes lines, and changes nothing of what measures: neither is a failure.
+/// If a reader closes its pipe, a command that only writes lines ends, and a command that measures continues. Neither
+/// is a failure.
 #[test]
 fn every_command_outlives_its_reader() {
     let home = Home::new();
@@ -186,7 +187,8 @@ fn every_command_outlives_its_reader() {
     assert!(runs.iter().any(|run| run["kind"] == "rr" && run["state"] == "done"), "{runs:?}");
 }
 
-/// A reader that closes its pipe, and one that does not read until the end: the measurement does not change, is stored, and ends in its time.
+/// A reader that closes its pipe, and one that does not read until the end: the measurement does not change, is stored,
+/// and ends on time.
 #[test]
 fn readers_that_leave_or_do_not_read_change_nothing() {
     let home = Home::new();

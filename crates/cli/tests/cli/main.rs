@@ -50,7 +50,8 @@ mod trend {
 
     use crate::common::{Home, refusal};
 
-    /// A store with 16 runs named nightly, whose rate is lower from the ninth on: one measured run, its figures changed.
+    /// Fills a store with 16 runs named nightly: one measured run with changed figures. The rate is lower from the
+    /// ninth run on.
     fn nightly(home: &Home) {
         let args = ["rr", "--testbed", "loopback", "--time", "100ms", "--warm-up", "0s", "--repeats", "2", "--json"];
         let measured = home.json(args);

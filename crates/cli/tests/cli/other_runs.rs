@@ -1,4 +1,5 @@
-//! Runs of two users on one host: who is warned of whom, who waits, and that nobody is kept from measuring for ever.
+//! Runs of two users on one host: which user is warned about the other, which one waits, and that nobody is blocked for
+//! ever.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -47,7 +48,7 @@ fn users_see_each_other_and_wait_or_go_on() {
         return;
     }
     let home = Home::new();
-    // Where nobody can run it, whatever directory it was built in.
+    // A place where user nobody can run it, whatever directory it was built in.
     fs::copy(env!("CARGO_BIN_EXE_netcliff"), home.path("netcliff")).unwrap();
     let open = |name: &str, mode| fs::set_permissions(home.path(name), Permissions::from_mode(mode)).unwrap();
     fs::create_dir(home.path("nobody")).unwrap();

@@ -1,4 +1,5 @@
-//! `netcliff results`: every kind of run as page, figure and table; export, import, filters; runs whose process is gone.
+//! `netcliff results`: every kind of run as a page, figure and table; export, import, filters; runs whose process has
+//! ended.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,7 +11,7 @@ use serde_json::Value;
 const TRANSFERS: &str = "title = \"blocks\"\nkind = \"transfer\"\nrepeats = 2\ntime = \"50ms\"\nwarmup = \"10ms\"\n\
                          [vary]\nblock = [\"1KiB\", \"64KiB\"]\n[figure]\nx = \"block\"\n";
 
-/// What `rfc2544` and an experiment of forwarding print; on this testbed it takes too long to measure them here.
+/// Output of `rfc2544` and of an experiment of forwarding, which would take too long to measure here.
 const RFC2544: &str = r#"{"kind": "rfc2544", "device": "a router", "tester": "a tester",
     "asked": {"tests": {"throughput": true, "latency": false, "loss": false, "back_to_back": false}, "frames": ["64B"],
         "ipv6": false, "both_ways": false, "flows": 1, "search": "mlr", "trial_s": 1.0, "loss_ratio": 0.0, "width": 0.005,
@@ -149,7 +150,7 @@ fn runs_are_listed_by_what_they_are() {
     refusal(&home, &["results", "list", "--state", "well"], 2, &["well", "interrupted"]).unwrap();
 }
 
-/// A run that was killed is in state `running` for ever: it can be removed, and goes with `gc` where it holds nothing.
+/// A killed run stays in state `running`. It can be removed, and `gc` removes it if it has no results.
 #[test]
 fn what_a_killed_run_left_can_be_removed() {
     let home = Home::new();
@@ -158,7 +159,7 @@ fn what_a_killed_run_left_can_be_removed() {
     let under_way = store();
     let run = under_way.begin("find", "netcliff find", 1.0).unwrap();
     refusal(&home, &["results", "rm", &run.to_string()], 2, &["goes on"]).unwrap();
-    // It holds nothing yet, which is not to say that it holds nothing.
+    // A run in progress without a result is not reported as one that will never have a result.
     let out = home.text("out.json");
     for args in [&["results", "export", "1", "-o", &out][..], &["results", "show", "1"]] {
         let said = home.netcliff(args).output().unwrap();
@@ -170,7 +171,7 @@ fn what_a_killed_run_left_can_be_removed() {
     }
     let said = home.netcliff(["results", "export", "--all", "-o", &home.text("all")]).output().unwrap();
     assert!(String::from_utf8_lossy(&said.stderr).contains("not written: run 1 (find) goes on"), "{said:?}");
-    // A process that is killed lets go of its run without a word.
+    // A killed process releases the lock of its run.
     drop(under_way);
     let listed = home.json_lines(["results", "list", "--json", "--state", "running"]);
     assert_eq!(listed.len(), 1, "it is still said to run");

@@ -1,4 +1,4 @@
-//! `netcliff rfc2544`: a real router in namespaces, and what is refused.
+//! `netcliff rfc2544`: a real router in namespaces, and refusals.
 
 use crate::common::running::{Ended, Running, namespaces_of};
 use crate::common::{Home, entries, pcap_of_udp, say};
@@ -60,7 +60,8 @@ fn every_test_is_made_kept_and_shown_again() {
     assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
 }
 
-/// Own traffic: every frame of the capture's sizes and flows comes back whole, and the report says how it was sent.
+/// A capture as traffic: every frame with its size and flow arrives intact, and the report says how the capture was
+/// sent.
 #[test]
 fn a_capture_is_replayed_through_the_router() {
     if !has_namespaces() {
@@ -165,7 +166,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
     }
 }
 
-/// Two goals by one search, frames of a mix that has room for IPv6, and trials of the length that was asked for.
+/// Two goals in one search, frames of a mix that leaves room for IPv6, and trials of the requested length.
 #[test]
 fn goals_mixes_and_lengths_are_as_asked() {
     if !has_namespaces() {
@@ -193,7 +194,7 @@ fn goals_mixes_and_lengths_are_as_asked() {
     assert!(trials.iter().any(|trial| trial["duration_s"] == 1.1), "{trials:?}");
 }
 
-/// Short trials of tagged frames through this way of forwarding.
+/// Short trials of tagged frames with this kind of forwarding.
 fn tagged(home: &Home, forwarding: &str, test: &str) -> std::process::Output {
     let args = ["rfc2544", test, "--vlan", "7", "--frames", "128", "--forwarding", forwarding, "--json"];
     let short = ["--trial", "50ms", "--max", "5kpps", "--rest", "0s", "--width", "20%"];
@@ -241,7 +242,7 @@ fn two_signals_at_once_are_one_stop() {
     assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
 }
 
-/// A run of many searches, stopped in none yet; None where it cannot run here, which is reported.
+/// A run of several searches, in its second one. `None` if it cannot run here, which is reported.
 fn in_its_second_search(home: &Home) -> Option<Running> {
     if !has_namespaces() {
         return None;

@@ -17,7 +17,7 @@ const ROUTER_MAC: &str = "02:00:00:00:0a:01";
 struct Bed {
     tester: String,
     router: String,
-    /// Each needs the CPU to keep its schedule.
+    /// Lock among tests: each needs the CPU to keep its schedule.
     _turn: netcliff_testkit::Turn,
 }
 
@@ -262,7 +262,8 @@ fn a_port_that_disappears_is_named_in_a_partial_report() {
     assert!(bed.ports().contains("p0") && !bed.ports().contains("xdp"), "{}", bed.ports());
 }
 
-/// Already while the sender is asked what it reaches, by either way of sending; nothing was measured by then.
+/// The port disappears while the sender's highest rate is measured, with either method of sending. Nothing was measured
+/// by then.
 #[test]
 fn a_sending_port_that_disappears_at_once_is_told_in_a_partial_report() {
     for send in ["packet", "xdp"] {
@@ -297,7 +298,7 @@ fn a_cable_that_is_pulled_is_told_and_nothing_is_counted_as_lost() {
     assert!(!said.contains("loss 100 %"), "{said}");
 }
 
-/// Its three likely causes are named, with what the router said; nothing is measured.
+/// The three likely causes are named, with what the router reported. Nothing is measured.
 #[test]
 fn a_device_that_forwards_nothing_is_named_with_the_causes() {
     let Some(bed) = bed_or_skip() else { return };

@@ -82,14 +82,14 @@ fn against_an_agent_with_a_key() {
     let wrong = ["rr", "--to", &address, "--key", &other];
     refusal(&home, &wrong, 1, &["does not have the same key", "copy the key file"]).expect("told");
     refusal(&home, &["rr", "--to", &address], 1, &["demands a key", "--key"]).expect("told");
-    // Only the far end can say so; in the words of the command line.
+    // Only the far end can detect this. The message uses the option names of the command line.
     let elsewhere = ["--to", &address, "--key", &key, "--time", "200ms"];
     let cpus = |command| [&[command, "--cpu", "0,4000"][..], &elsewhere].concat();
     for command in ["rr", "stream"] {
         refusal(&home, &cpus(command), 1, &["--cpu 4000: expected the number of an online CPU"]).expect("told");
     }
     let congestion = [&["stream", "--congestion", "pigeons"][..], &elsewhere].concat();
-    // Both ends set it: what this host's kernel does not have is not asked of the other.
+    // Both ends set it. If this host's kernel lacks it, the other end gets no request.
     refusal(&home, &congestion, 2, &["--congestion pigeons: expected one that this kernel has"]).expect("told");
     let taken = ["agent", "--listen", &address, "--key", &key];
     refusal(&home, &taken, 1, &["another program listens there", &address]).expect("told");
@@ -197,7 +197,8 @@ fn by_ssh() {
     sound(&printed(&output.stdout, &output.stderr));
 }
 
-/// A program called ssh that prints a text and brings no agent: netcliff says what it waits for, and in the end what ssh printed.
+/// A program named ssh that prints a text and starts no agent: netcliff prints what it waits for, and at the end what
+/// ssh printed.
 #[test]
 fn an_ssh_that_brings_no_agent_is_told() {
     let home = Home::new();
@@ -221,15 +222,15 @@ fn an_ssh_that_brings_no_agent_is_told() {
     assert!(said.contains("ssh said nothing"), "{said}");
 }
 
-/// Without a network the host's own limits are reported too: its load, its CPUs.
+/// Without a network, the host's own limits are still reported: its load, its CPUs.
 #[test]
 fn what_limits_the_host_is_told_of_unix_sockets_too() {
     let home = Home::new();
     let notes = |transport: &str| {
         let found = home.json([&["rr", "--testbed", "loopback", "--transport", transport][..], &SHORT].concat());
         let notes: Vec<String> = serde_json::from_value(found["notes"].clone()).expect("sentences");
-        // What differs from run to run: the load, which is read to two digits and to which each run adds; what the hypervisor takes; and
-        // the drops of the whole host, to which tests that run at that time add.
+        // These differ from run to run: the load, which is read to two digits and to which each run adds; the time that
+        // the hypervisor takes; and the drops of the whole host, to which other tests add.
         let varies = ["other programs use the CPUs", "the hypervisor took", "packets found a full backlog"];
         let steady = |note: &String| !varies.iter().any(|part| note.contains(part));
         notes.into_iter().filter(steady).collect::<std::collections::BTreeSet<String>>()
@@ -242,13 +243,14 @@ fn what_limits_the_host_is_told_of_unix_sockets_too() {
 #[test]
 fn repeats_end_when_the_rate_is_known() {
     let home = Home::new();
-    // Long enough that also a host shared with compilers answers something in each window; not by TCP, whose timers wait longer than that
-    // where tests that run at that time fill the backlog of loopback.
+    // The windows are so long that even a host shared with compilers answers something in each. The transport is not
+    // TCP: if parallel tests fill the backlog of loopback, TCP's timers wait longer than a window.
     let args = ["rr", "--testbed", "loopback", "--transport", "unix", "--time", "300ms", "--warm-up", "10ms", "--json"];
     let with = |more: &[&str]| home.json([&args[..], more].concat());
     let rough = with(&["--precision", "99%", "--max-repeats", "20"]);
     let repeats = rough["repeats"].as_array().map_or(0, Vec::len);
-    // It ends with the first repeat after which the rate is known so well; a host shared with compilers may need all of them.
+    // The run ends after the first repeat at which the rate is known precisely enough. A host shared with compilers may
+    // need all repeats.
     assert!((5..=20).contains(&repeats), "{repeats}");
     let half_width = number_at(&rough, "/known/half_width");
     assert!(half_width <= 0.99 || repeats == 20, "{repeats}: {}", rough["known"]);
@@ -257,7 +259,8 @@ fn repeats_end_when_the_rate_is_known() {
     assert!(fine["notes"].to_string().contains("asked for"), "{}", fine["notes"]);
 }
 
-/// Far more is asked for than any host can do: what was due is answered, given up, or never left, and all of it is reported.
+/// The requested rate is far beyond any host: each due request is answered, given up, or never leaves, and all are
+/// reported.
 #[test]
 fn requests_that_never_leave_are_counted() {
     let home = Home::new();

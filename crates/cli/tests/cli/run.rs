@@ -1,4 +1,4 @@
-//! `netcliff run`: a file becomes records and a figure; a run that was killed goes on without losing or repeating a point.
+//! `netcliff run`: a file becomes records and a figure. A killed run continues without losing or repeating a point.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -113,8 +113,8 @@ fn chosen_points_are_answered_and_the_others_stay_open() {
     refusals(&home, 2, refused);
 }
 
-/// Enough points to be killed in the middle of: 52 of the simulator, each a tenth of a second; below saturation, beyond which
-/// replications are up to 64 times as long.
+/// Enough points to kill the run in the middle: 52 simulated ones of a tenth of a second each. They are below
+/// saturation, above which replications are up to 64 times as long.
 fn long() -> String {
     SMALL.replace("packets = 20_000", "packets = 400_000").replace("20kpps..260kpps:7", "20kpps..110kpps:25")
 }
@@ -170,7 +170,7 @@ fn a_run_that_was_killed_goes_on_without_losing_or_repeating_a_point() {
         assert_eq!(&after[task], record, "task {task} was run again");
     }
     assert_eq!(store.run(runs[0].id).unwrap().unwrap().state, "done");
-    // Finished: another --resume starts anew.
+    // The run is finished, so another --resume starts a new one.
     let again = home.netcliff([&args[..], &["--resume"]].concat()).assert().success().get_output().clone();
     assert!(String::from_utf8_lossy(&again.stderr).contains("no unfinished run"));
 }

@@ -1,7 +1,9 @@
-//! JSON Schemas of what commands print and of the files they read: made from the types, kept in docs/schema, held against every output
-//! that a test looks at ([`check`], called by [`crate::common::Home`]; [`printed`], called by tests that start the program themselves).
+//! JSON Schemas of the outputs of commands and of the files they read: generated from the types, stored in docs/schema,
+//! and checked against every output that a test reads ([`check`], called by [`crate::common::Home`]; [`printed`],
+//! called by tests that start the program themselves).
 //!
-//! `INSTA_UPDATE=always cargo test -p netcliff --test cli schema` makes the files anew; without it a stale one fails.
+//! `INSTA_UPDATE=always cargo test -p netcliff --test cli schema` regenerates the files. Without it, the test fails if
+//! a file is stale.
 
 mod made;
 
@@ -12,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::common::{Home, commands_in};
 use made::made;
 
-/// Where the schemas of this minor version are published. Those of earlier ones stay, since files name them.
+/// Address of the schemas of this minor version. Earlier versions stay available, because files refer to them.
 const ADDRESS: &str = "https://example.org/netcliff/schema";
 
 /// `v0.1`.
@@ -22,7 +24,8 @@ fn version() -> String {
     format!("v{}", minor.join("."))
 }
 
-/// Schemas of what each command with `--json` prints. [`every_command_with_json_has_a_schema`] holds it against the help texts.
+/// Schemas of the output of each command with `--json`. [`every_command_with_json_has_a_schema`] checks the list
+/// against the help texts.
 const PRINTED: [(&str, &[&str]); 25] = [
     ("find", &["find", "service", "profile"]),
     ("run", &["record", "curve", "rfc2544", "forwarding", "transfer", "profile"]),
@@ -87,7 +90,7 @@ fn the_published_schemas_are_those_of_the_types() {
     );
 }
 
-/// The names of a command's schemas, by the first words of its line; None: it is no command, or has no `--json`.
+/// The names of a command's schemas, by the first words of its line. `None` if it is not a command, or has no `--json`.
 fn names_of(args: &[String]) -> Option<&'static [&'static str]> {
     let is = |command: &str| command.split(' ').eq(args.iter().map(String::as_str).take(command.split(' ').count()));
     PRINTED.iter().find(|(command, _)| is(command)).map(|(_, names)| *names)
@@ -117,7 +120,7 @@ fn told_by(object: &Value) -> Option<&'static str> {
         ("change", "undone"),
     ];
     match object.get("kind").and_then(Value::as_str) {
-        // Two runs that are compared have the kind that both are of.
+        // The kind of a comparison is that of its two runs.
         _ if object.get("only_a").is_some() => Some("compare"),
         Some("rfc2544") => Some("rfc2544"),
         Some("forwarding") => Some("forwarding"),
@@ -141,7 +144,8 @@ fn name_of(args: &[String], object: &Value) -> &'static str {
     }
 }
 
-/// The one object that a command printed, as the schema says that its keys tell; `said` is shown without one.
+/// Checks the single object that a command printed against the schema selected by its keys. `said` is shown if there is
+/// no object.
 pub fn printed(stdout: impl AsRef<[u8]>, said: impl AsRef<[u8]>) -> Value {
     let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
     let (stdout, said) = (stdout.as_ref(), said.as_ref());

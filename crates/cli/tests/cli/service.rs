@@ -1,7 +1,7 @@
-//! `netcliff find --service` with services of the tests' own, and with real ones where they are installed.
+//! `netcliff find --service` with services of the tests, and with real ones if they are installed.
 //!
-//! The runs are as short as they can be and the machine may be noisy: of figures only wide bounds are asked, which follow from how
-//! long the test's service takes for a request.
+//! The runs are as short as possible and the machine may be noisy. Figures are only checked against wide bounds that
+//! follow from the time the test's service takes for a request.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::common::{Home, entries, number_at, refusals};
 /// The longest a short run may take next to other work.
 const WHOLE: Duration = Duration::from_secs(120);
 
-/// Sends datagrams back, 4 ms each: 250 a second and no more. Writes its process id; ends after the number of requests given.
+/// Sends datagrams back. Each takes 4 ms, so that it answers at most 250 a second. Writes its process id; ends after
+/// the given number of requests.
 const ECHO: &str = "import os, socket, sys, time
 open(sys.argv[2], 'w').write(str(os.getpid()))
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -71,8 +72,8 @@ fn whole(home: &Home, args: &[&str], code: i32) -> (Option<Value>, String) {
     (serde_json::from_str(&ended.stdout).ok(), ended.stderr)
 }
 
-/// The process that a service wrote into a file, by the numbers of its own namespace: that none of this name is left is looked for
-/// by the command line.
+/// Whether the process that a service wrote into a file is gone. Its number is that of its own namespace, so the
+/// command line is searched for.
 fn is_gone(home: &Home, script: &str) -> bool {
     let path = home.text(script);
     let pids = entries(std::path::Path::new("/proc")).into_iter().filter_map(|name| name.parse::<u32>().ok());
@@ -96,14 +97,14 @@ fn a_service_has_a_cliff_a_prediction_and_a_bottleneck() {
     let found = found.expect("a finding");
     crate::schema::check(&["find".to_owned()], &found);
     assert_eq!((&found["kind"], &found["service"]["transport"]), (&"service".into(), &"udp".into()), "{stderr}");
-    // 250 a second, less what the machine takes; at 300 the queue passes 100 ms within a trial or two.
+    // 250 per second, less what other programs take. At 300 the queue exceeds 100 ms within a trial or two.
     let cliff = number_at(&found, "/cliff_rps");
     assert!((90.0..320.0).contains(&cliff), "{cliff}");
-    // It sleeps; on a machine that is busy others have its CPU.
+    // The service sleeps. On a busy machine, other programs use its CPU.
     let gives = found["bottleneck"]["gives"].as_str().unwrap_or_default();
     assert!(["elsewhere", "other-programs"].contains(&gives), "{}", found["bottleneck"]);
     assert!(found["trials"].as_array().is_some_and(|trials| trials.len() > 5));
-    // It is kept, shown, and can be compared with itself.
+    // The run is stored, can be shown, and can be compared with itself.
     let page = home.stdout(["results", "show", "last"]);
     assert!(page.contains("CLIFF") && page.contains("requests/s"), "{page}");
     assert_eq!(home.json(["results", "show", "last", "--json"])["kind"], "service");

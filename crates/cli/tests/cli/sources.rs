@@ -1,4 +1,4 @@
-//! What a host or a traffic is read from: measured times and captures, and how a record names them.
+//! The files that hosts and traffic are read from: measured times and captures, and how records name them.
 
 use crate::common::{Home, number_at, refusals};
 use serde_json::Value;
@@ -23,14 +23,15 @@ fn one_measured_time_is_a_constant() {
     }
 }
 
-/// Times of 2, 5 and 20 us weighing 5, 4, 1: M/G/1 by Pollaczek and Khinchin, predicted and within the simulated interval.
+/// Times of 2, 5 and 20 us with weights 5, 4 and 1: M/G/1 by Pollaczek and Khinchin, predicted, and within the
+/// simulated interval.
 #[test]
 fn measured_times_are_an_m_g_1() {
     let home = Home::new();
     let file = home.file("times.csv", "time,weight\n2us,5\n0.000005,4\n20us,1\n");
     let service = format!("empirical:{file}");
     let mean = 5e-6;
-    // Only the shape is taken: (4 x 5 + 25 x 4 + 400 x 1)/10 over the square of the mean of 5 us.
+    // Only the shape is used: (4 x 5 + 25 x 4 + 400 x 1)/10, divided by the square of the mean of 5 us.
     let second = 52.0 / 25.0 * mean * mean;
     let rho = 100e3 * mean;
     let expected = mean + 100e3 * second / (2.0 * (1.0 - rho));
@@ -122,8 +123,8 @@ fn pcap(gaps_us: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Gaps of 10 us, then of 2 us: read around at most of the time it is one or the other, read once it is both in their order, as
-/// often as there are packets, and a constant server makes all replications equal.
+/// Gaps of 10 us, then gaps of 2 us. If a repeated capture is read, most of the time has one kind of gap; if it is read
+/// once, both kinds occur in their order, each packet once, and a constant server makes all replications equal.
 #[test]
 fn a_trace_is_read_once() {
     let home = Home::new();
@@ -138,7 +139,8 @@ fn a_trace_is_read_once() {
     assert!(outcome["notes"].to_string().contains("a trace of 1000 packets, read once from its start"), "{outcome}");
     let digest = record["provenance"]["settings"]["arrivals_sha256"].as_str().expect("a digest");
     assert_eq!(digest.len(), 64);
-    // The first 500 take 4 us each, as does the first of the others; number n of those waits 2 us more than the one before.
+    // The first 500 packets take 4 us each, as does the first of the others. Packet n of the others waits 2 us longer
+    // than the packet before it.
     let mean = (501.0 * 4e-6 + (1..500).map(|n| 4e-6 + 2e-6 * f64::from(n)).sum::<f64>()) / 1000.0;
     let found = number_at(outcome, "/latency_s/mean/value");
     // The last few hundred are inside when the capture ends, a mean gap after its last packet: half of the burst.
@@ -163,7 +165,7 @@ fn a_trace_is_read_once() {
     );
 }
 
-/// What each of several applications got is a line each.
+/// The results of several applications are one line each.
 #[test]
 fn applications_are_listed() {
     let home = Home::new();

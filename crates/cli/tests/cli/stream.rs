@@ -1,4 +1,4 @@
-//! `netcliff stream`: real transfers on this host, and what is wrong usage; faults are in `transfer_faults.rs`.
+//! `netcliff stream`: real transfers on this host, and errors of usage. Faults are tested in `transfer_faults.rs`.
 
 use crate::common::running::{agent, namespaces_of};
 use crate::common::{Home, number_at, refusal, refusals};
@@ -92,7 +92,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
     }
 }
 
-/// Before a testbed is built and a round announced: the sentence is all that is said.
+/// Refused before a testbed is built and a round announced: nothing but the sentence is printed.
 #[test]
 fn impossible_settings_are_refused_before_anything_is_made() {
     let home = Home::new();
@@ -234,13 +234,13 @@ fn between_namespaces_with_offloads_on_and_off() {
     let off = cubic(&["--offloads", "off"]);
     assert!(link(&off).contains("transmit offloads off"), "{off}");
     assert!(packet(&off) <= 1514.0 && packet(&off) > 1000.0, "{off}");
-    // What the receiving side is handed is what the sending side sent.
+    // The receiving side gets the packets that the sending side sent.
     let received = number_at(&off, "/rows/0/device/bytes_per_received/median");
     assert!((received / packet(&off) - 1.0).abs() < 0.05, "{off}");
     let jumbo = cubic(&["--offloads", "off", "--mtu", "9000", "--reverse"]);
     assert!(packet(&jumbo) > 5000.0 && packet(&jumbo) <= 9014.0, "{jumbo}");
     measured(&["--channel", "udp", "--block", "1KiB", "--path", "batch", "--reverse"]);
-    // Headers of IPv6 and of TCP with its timestamps leave 1428 bytes of a frame.
+    // The headers of IPv6 and of TCP with timestamps leave 1428 bytes of a frame.
     let v6 = cubic(&["--offloads", "off", "--ipv6"]);
     let segment = number_at(&v6, "/rows/0/tcp/bytes_per_segment/median");
     assert!((1300.0..=1428.0).contains(&segment) && packet(&v6) <= 1514.0, "{v6}");
@@ -248,8 +248,8 @@ fn between_namespaces_with_offloads_on_and_off() {
     assert!(namespaces_of(std::process::id()).is_empty());
 }
 
-/// The naive referee: what the sender's device counted, frame by frame, while nothing else was sent. Within 5 %: the device is read
-/// a little before and after the windows.
+/// An independent check: the counts of the sender's device, frame by frame, while it sends nothing else. They agree
+/// within 5 %, because the device is read slightly before and after the windows.
 #[test]
 fn datagrams_are_on_the_wire_what_the_device_counts() {
     if !has_namespaces() {
@@ -269,7 +269,7 @@ fn datagrams_are_on_the_wire_what_the_device_counts() {
         ("1452B", "1500", 1.0, false, &["--ipv6"]),
         ("1472B", "1500", 2.0, false, &["--ipv6"]),
     ] {
-        // Enough that one more or less at either end of the window is little.
+        // Enough packets that one more or less at the ends of the window does not matter.
         let rate = if block.len() > 4 { "200Mbit/s" } else { "10Mbit/s" };
         let more = ["--rate", rate, "--path", "single", "--block", block, "--mtu", mtu, "--link", "1Gbit/s", "--json"];
         let (mut apart, mut found) = (f64::INFINITY, Value::Null);
@@ -299,7 +299,8 @@ fn datagrams_both_ways_between_namespaces() {
     }
     let home = Home::new();
     let args = ["--testbed", "netns", "--channel", "udp", "--bidir", "--rate", "20Mbit/s", "--repeats", "1", "--json"];
-    // Two flows of 20 Mbit/s, one each way. A sender that is delayed falls behind, in a short window by more: each try is longer.
+    // Two flows of 20 Mbit/s, one in each direction. A delayed sender falls behind, by more in a short window, so each
+    // attempt is longer.
     let mut best_bps = 0.0_f64;
     for attempt in 1..=8 {
         let time = format!("{}ms", 200 * attempt);
@@ -447,7 +448,7 @@ fn requests_beside_a_transfer_are_told_by_phase() {
     );
 }
 
-/// Ten agents send to this host: they start together, what each sent is what was received of it, and the sum is the sum.
+/// Ten agents send to this host: they start together, each one's data is received, and the sum is correct.
 #[test]
 fn ten_senders_to_one_start_together_and_add_up() {
     let home = Home::new();

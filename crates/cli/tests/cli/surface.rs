@@ -1,5 +1,5 @@
-//! What people read: help, tables, completions and manual pages. A snapshot that changes is a change of the
-//! surface; `cargo insta review` accepts it.
+//! What people read: help, tables, completions and manual pages. A changed snapshot is a changed surface; accept it by
+//! `cargo insta review`.
 
 use crate::common::{Home, commands_in, entries};
 
@@ -49,7 +49,7 @@ fn help_of_every_command() {
     insta::assert_snapshot!("help", page);
 }
 
-/// Examples can be pasted: on 80 columns no line of them is wrapped, and what is no command stands behind `#`.
+/// Examples can be pasted: on 80 columns none of their lines is wrapped, and text that is not a command follows `#`.
 #[test]
 fn examples_can_be_pasted() {
     let home = Home::new();

@@ -1,4 +1,5 @@
-//! Faults of transfers and of request/response on this host: each is a sentence, and what was measured is kept.
+//! Faults of transfers and of request/response on this host: each is reported in a sentence, and results so far are
+//! stored.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,13 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 const SHORT: [&str; 7] = ["stream", "--time", "200ms", "--warmup", "10ms", "--cpu-meter", "procfs"];
 
-/// The namespace of the sender of a run under way.
+/// The namespace of the sender in a running netcliff.
 fn sender_of(run: &Running) -> String {
     let names = namespaces_of(run.pid());
     names.into_iter().find(|name| name.ends_with("-snd")).expect("the sender's namespace")
 }
 
-/// Cuts the link of a run under way, as an unplugged cable would; false without the program for it.
+/// Cuts the link of a running netcliff, like an unplugged cable. Returns false if the necessary program is missing.
 fn cut_link(run: &Running) -> bool {
     let sender = sender_of(run);
     let down = ["-n", sender.as_str(), "link", "set", "veth0", "down"];
@@ -90,7 +91,7 @@ fn a_link_that_goes_down_ends_request_response_in_the_stated_time() {
     }
 }
 
-/// A queue that lets only a part through: the kernel refuses sends, which are counted and made again.
+/// A queue that accepts only a part: the kernel refuses sends, which are counted and repeated.
 #[test]
 fn sends_refused_for_want_of_buffers_are_counted() {
     if !has_all(&[Need::Netns, Need::Tbf]) || !has_program("tc") {
@@ -143,7 +144,7 @@ fn a_socket_option_without_permission_is_named() {
 struct OneCpu(std::path::PathBuf);
 
 impl OneCpu {
-    /// None where it cannot be made.
+    /// Makes a set with only this CPU. `None` if this is not possible.
     fn new(cpu: &str) -> Option<Self> {
         let text = |path: &Path| std::fs::read_to_string(path).ok();
         let (first, second) = (Path::new("/sys/fs/cgroup/cpuset"), Path::new("/sys/fs/cgroup"));
@@ -160,7 +161,7 @@ impl OneCpu {
 
 impl Drop for OneCpu {
     fn drop(&mut self) {
-        // Its last process may not be quite gone yet.
+        // Its last process may still be ending.
         let deadline = Instant::now() + Duration::from_secs(2);
         while std::fs::remove_dir(&self.0).is_err() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
@@ -225,7 +226,7 @@ fn an_agent_outlives_a_client_that_is_killed() {
         std::thread::sleep(Duration::from_millis(300));
         client.signal("KILL");
         agent.until("ended early", PATIENCE);
-        // The client cannot tell any more what was moved.
+        // The client can no longer report what was moved.
         let line = agent.said().last().cloned().expect("it said so");
         let bytes = line.split("until then ").nth(1).and_then(|rest| rest.split(' ').next());
         assert!(bytes.and_then(|bytes| bytes.parse().ok()).is_some_and(|bytes: u64| bytes > 0), "{line}");
@@ -244,7 +245,7 @@ fn the_tests_of_an_agent_share_its_memory() {
     home.netcliff([&to[..], &["--block", "64KiB"]].concat()).assert().success();
 }
 
-/// One of ten senders dies: the run ends with a sentence that names it, and what was measured is kept.
+/// One of ten senders dies: the run ends with a sentence that names it, and the results so far are stored.
 #[test]
 fn a_sender_that_dies_is_named_among_ten() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! `netcliff run` of real transfers: measured, drawn, kept, refused.
+//! `netcliff run` of real transfers: measured, drawn, stored, refused.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -194,11 +194,11 @@ rx-usecs = ["0", "50"]
     let limited =
         found["rows"].as_array().into_iter().flatten().find(|row| row["carries_bps"].is_number()).expect("a row");
     assert!((number_at(limited, "/carries_bps") - 94.148e6).abs() < 1e4, "{limited}");
-    // The bucket holds: what full frames carry of 100 Mbit/s, with what the bucket held at the start.
+    // The token bucket limits the rate: full frames at 100 Mbit/s, and the bucket's content at the start.
     for sample in limited["samples"].as_array().expect("samples") {
         assert!(number_at(sample, "/goodput_bps") < 100e6, "{limited}");
     }
-    // How much faster large frames are is the machine's and the moment's; how large they were is not.
+    // How much faster large frames are depends on the machine. Their size does not.
     for row in found["rows"].as_array().into_iter().flatten() {
         let jumbo = row["levels"].as_array().is_some_and(|levels| levels.iter().any(|level| level == "9000"));
         let bounds = if jumbo { 4000.0..=8948.0 } else { 500.0..=1448.0 };
@@ -235,7 +235,7 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     let run = ["run", &file, "--testbed", "loopback", "--json"];
     let mut child = home.command(run).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
     let said = BufReader::new(child.stderr.take().expect("piped"));
-    // The first two rounds are kept when the third begins.
+    // The first two rounds are stored when the third begins.
     let third = said.lines().map_while(Result::ok).find(|line| line.contains("round 3 of 12"));
     assert!(third.is_some(), "it ended before");
     child.kill().expect("it runs");

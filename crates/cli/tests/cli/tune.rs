@@ -14,7 +14,7 @@ use std::{
 struct Bed(String);
 
 impl Bed {
-    /// `None`, with a line that says so, where it cannot be made.
+    /// Makes the testbed. `None` if this is not possible; a line reports it.
     fn new(name: &str) -> Option<Bed> {
         if !has(Need::Netns) {
             return None;
@@ -58,7 +58,7 @@ impl Drop for Bed {
     }
 }
 
-/// The router of the host crate's tests with a few things set badly.
+/// The router of the host crate's tests with some bad settings.
 fn router(home: &Home) -> String {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/tests/fixtures");
     let tree = fs::read_to_string(format!("{fixtures}/router.tree")).unwrap();
@@ -193,7 +193,7 @@ fn tried_in_turns_and_kept_only_when_better() {
     assert_eq!(bed.mtu(), "1500");
 }
 
-/// An experiment measures instead of a command: each round a run of its own, which shares the lock.
+/// An experiment measures instead of a command: each round is a separate run, which shares the lock.
 #[test]
 fn tried_with_an_experiment() {
     let Some(bed) = Bed::new("experiment") else { return };
@@ -252,7 +252,7 @@ fn scripts_share_the_lock() {
         let args = [&["tune", "try", "--rounds", "2"][..], &MTU[..6], &["--", "sh", "-c", script]].concat();
         bed.inside(&home, &args).output().unwrap()
     };
-    // It takes the lock, finds nothing of its own to undo, and leaves the settings under test alone.
+    // It gets the lock, finds nothing of its own to undo, and does not change the settings under test.
     let shared = attempt(&format!("{own} tune undo 2>&1 | grep -q 'nothing to set back' && cat /sys/class/net/v0/mtu"));
     assert_eq!(shared.status.code(), Some(0), "{shared:?}");
     assert!(String::from_utf8_lossy(&shared.stdout).contains("without 1500, with 1400"), "{shared:?}");
@@ -356,7 +356,7 @@ fn a_plan_for_other_queues_and_an_mtu_that_costs_ipv6() {
     assert_eq!(bed.mtu(), "1500");
 }
 
-/// What a value out of range, an interface that goes away, a damaged journal and a missing right come to.
+/// Results of a value out of range, an interface that disappears, a damaged journal and a missing right.
 #[test]
 fn faults() {
     let Some(bed) = Bed::new("faults") else { return };
@@ -388,7 +388,7 @@ fn faults() {
     }
     assert_eq!(bed.mtu(), "1500");
 
-    // From outside of its namespace: the command that sets it back is there to be copied.
+    // From outside its namespace: the printed command that undoes the change can be copied.
     assert!(bed.inside(&home, &[&["tune", "apply"][..], &MTU].concat()).status().unwrap().success());
     let outside = home.netcliff(["tune", "undo"]).output().unwrap();
     let told = String::from_utf8_lossy(&outside.stdout);
@@ -420,7 +420,7 @@ fn faults() {
     assert!(told.contains("is damaged") && told.contains("tuned/000001.damaged"), "{told}");
     assert!(home.state().join("tuned/000001.damaged").exists());
 
-    // Of a run that died, with the first line damaged: nothing tells whose it was but the name.
+    // A journal of a killed run whose first line is damaged: only its name shows the owner.
     fs::create_dir_all(home.state().join("journal")).unwrap();
     fs::write(home.state().join("journal/999999999-1.jsonl"), "garbage\nmore\n").unwrap();
     let damaged = bed.inside(&home, &["tune", "undo"]).output().unwrap();
@@ -431,12 +431,12 @@ fn faults() {
     assert!(again.status.success(), "told once: {again:?}");
 }
 
-/// Without root a plan can be made, and applying says what is missing.
+/// Without root, a plan can be made, and applying it reports what is missing.
 #[test]
 fn without_root() {
     let home = Home::new();
     let dir = router(&home);
-    // Everybody may enter and, for the journal, write; nobody may take what is another's.
+    // All users may enter the directory and write the journal, but not change another user's files.
     let as_nobody = |args: &[&str]| {
         let netcliff = home.command(args);
         let mut command = Command::new("setpriv");
@@ -476,7 +476,7 @@ fn without_root() {
     assert!(told.contains("nothing was changed") || told.contains("set back"), "{told}");
 }
 
-/// Whenever it is killed, the next call leaves the host either as it was or as it was asked to be.
+/// Whenever it is killed, the next call leaves the host either as before or as requested.
 #[test]
 fn kill_9_at_any_point() {
     let Some(bed) = Bed::new("kill") else { return };

@@ -1,5 +1,5 @@
-//! docs/tutorial.md, command by command against the built program, on namespaces: each ends well, and what is shown next to it has the
-//! form of what is printed.
+//! Runs docs/tutorial.md command by command with the built program, on namespaces: each command succeeds, and the shown
+//! output has the form of the printed one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::common::Home;
 /// The namespace that the page makes.
 const NAMESPACE: &str = "practice";
 
-/// What a `find` says of a machine whose other work took the sender's CPU.
+/// Texts of a `find` on a machine on which other programs took the sender's CPU.
 const NO_CLIFF: [&str; 2] = ["No cliff was measured", "trials do not count: "];
 
 /// A block of commands with the output that the page shows of it.
@@ -20,7 +20,7 @@ struct Step {
     shown: Option<String>,
 }
 
-/// The page's ```sh blocks in order; a comment `<!-- test: COMMAND -->` before one stands for its commands here.
+/// The page's ```sh blocks in order. A comment `<!-- test: COMMAND -->` before a block replaces its commands here.
 fn steps(page: &str) -> Vec<Step> {
     let mut found: Vec<Step> = Vec::new();
     let mut instead: Option<String> = None;
@@ -41,7 +41,7 @@ fn steps(page: &str) -> Vec<Step> {
     found
 }
 
-/// What of a shown line does not depend on the run: its beginning, up to the first figure or gap.
+/// The part of a shown line that does not depend on the run: its start, up to the first figure or gap.
 fn form(line: &str) -> &str {
     let indent = line.len() - line.trim_start().len();
     let end = line[indent..].find(|letter: char| letter.is_ascii_digit()).map_or(line.len(), |at| indent + at);
@@ -67,7 +67,7 @@ impl Drop for Practice {
     }
 }
 
-/// Runs a step's commands in one shell: what it prints, or what went wrong.
+/// Runs a step's commands in one shell. Returns the output, or what went wrong.
 fn play(home: &Home, step: &Step) -> Result<String, String> {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_netcliff"));
     let folder = program.parent().expect("a folder").display().to_string();

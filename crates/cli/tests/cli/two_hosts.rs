@@ -1,5 +1,5 @@
-//! Two namespaces of the test's own as two hosts, an agent in one, its client in the other: their devices changed and, whatever
-//! ends, left as they were found; datagrams both ways.
+//! Two namespaces of the test as two hosts, with an agent in one and its client in the other. Their devices are changed
+//! and always restored. Datagrams in both directions.
 
 use crate::common::bed::{AGENT, Bed, PATIENCE, key, within};
 use crate::common::running::Running;
@@ -68,7 +68,7 @@ fn both_hosts_devices_are_changed_and_left_as_they_were_found() {
     assert_eq!([bed.offloads(0), bed.offloads(1)], found, "{}", ended.stderr);
 }
 
-/// What is long enough to be interrupted.
+/// A run that is long enough to interrupt.
 fn long(home: &Home) -> String {
     home.file("long.toml", CHANGES.replace("300ms", "3s").replace("repeats = 2", "repeats = 20"))
 }

@@ -36,7 +36,7 @@ fn costs_and_sizes() {
     );
 }
 
-/// Times that people wait for have minutes and hours; what is nonsense names the units that there are.
+/// Times that people wait for may have minutes and hours. For an invalid one, the error names the units.
 #[test]
 fn long_times() {
     let home = Home::new();
@@ -278,7 +278,8 @@ fn limits_of_this_host() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
-/// Where nobody measured how many frames share an interrupt, the bound is a range up to what `predict` says of this host.
+/// If the number of frames per interrupt was not measured, the bound is a range up to the result of `predict` for this
+/// host.
 #[test]
 fn limits_and_predict_say_the_same_of_a_host() {
     let home = Home::new();
@@ -356,11 +357,11 @@ fn skew_moves_the_cliff() {
     let one = cliff("1");
     assert!((cliff("4") / (4.0 * one) - 1.0).abs() < 1e-3);
     let skewed = cliff("40%,30%,20%,10%") / one;
-    // The loss target is of all packets, the busiest queue has 40 % of them: a little more than 2.5.
+    // The loss target applies to all packets, and the busiest queue has 40 % of them: slightly more than 2.5.
     assert!((2.49..2.6).contains(&skewed), "{skewed}");
 }
 
-/// Nothing given, or nothing that bounds a frame: what to give, one part a line, and an example.
+/// Without an option that bounds a frame, the error names the options, one part per line, with an example.
 #[test]
 fn limits_of_nothing() {
     let home = Home::new();

@@ -69,7 +69,7 @@ fn keys_in_a_terminal() {
     assert!(help.contains("softirqs (packets)") && help.contains("start and stop recording"), "{help}");
     assert_eq!(end.trim(), "exit 0");
     let lines = std::fs::read_to_string(&record).unwrap();
-    // At least one interval of 200 ms between the keys; a loaded machine takes more.
+    // At least one interval of 200 ms between the keys; more on a loaded machine.
     assert!((1..=200).contains(&lines.lines().count()), "{lines}");
     for line in lines.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
@@ -109,7 +109,7 @@ fn devices_of_a_testbed_are_seen_from_outside() {
     }
 }
 
-/// Types keys into a pseudo-terminal, step by step (terminal.py); None, reported, where there is no Python.
+/// Types keys into a pseudo-terminal, step by step (terminal.py). `None`, reported, without Python.
 fn in_terminal(home: &Home, keys: &str, args: &[&str]) -> Option<std::process::Output> {
     let netcliff = home.command(args);
     let mut python = std::process::Command::new("python3");
@@ -123,8 +123,8 @@ fn in_terminal(home: &Home, keys: &str, args: &[&str]) -> Option<std::process::O
     has_program("python3").then(|| python.output().expect("python3 runs"))
 }
 
-/// A terminal that claims to be larger than any ends by a signal as others do, and a terminal that is gone ends it within a second or two, with the signal that goes with it or without, and so does a signal while nobody
-/// reads what it writes.
+/// A terminal that claims a huge size ends the program by a signal as usual. If the terminal is gone, the program ends
+/// within a second or two, with or without the signal for it; it also ends by a signal while nobody reads its output.
 #[test]
 fn a_terminal_that_is_gone_ends_it() {
     let home = Home::new();
@@ -142,11 +142,11 @@ fn a_terminal_that_is_gone_ends_it() {
 fn a_question_to_a_terminal_that_is_gone_is_a_no() {
     let home = Home::new();
     let Some(told) = terminal_gone(&home, "no-signal", &["tune", "apply", "--objective", "latency"]) else { return };
-    // Where there is nothing to change nothing is asked.
+    // If nothing can be changed, no question is asked.
     assert!(told.starts_with("ended") || told.starts_with("left before"), "{told}");
 }
 
-/// How a program ends whose terminal goes. `None`, with a line that says so, without Python.
+/// How a program ends when its terminal is closed. `None` without Python; a line reports it.
 fn terminal_gone(home: &Home, how: &str, args: &[&str]) -> Option<String> {
     if !has_program("python3") {
         return None;

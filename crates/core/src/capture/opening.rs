@@ -7,7 +7,8 @@ use std::io::{self, Cursor, Read};
 const MOST_UNPACKED: u64 = 64 << 30;
 /// Number of first bytes by which the kind of a file is recognised.
 const HEAD: u64 = 16;
-/// "Modified" pcap of A. Kuznetzov's patch, big-endian: its records have 8 bytes more, which the parser reads in little-endian files only.
+/// The "modified" pcap of A. Kuznetzov's patch, big-endian. Its records have 8 more bytes; the parser reads them only
+/// in little-endian files.
 const MODIFIED_BIG_ENDIAN: [u8; 4] = [0xa1, 0xb2, 0xcd, 0x34];
 
 /// A capture's bytes, and a copy of the first of them.
@@ -60,7 +61,8 @@ mod frames {
     use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
     use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-    /// All frames of a zstd file, one after the other, as `zstd -d` unpacks them: pzstd writes many, and files are joined by `cat`.
+    /// All frames of a zstd file in sequence, as `zstd -d` unpacks them. pzstd writes several frames, and `cat` joins
+    /// files.
     pub struct Frames<R> {
         from: R,
         decoder: FrameDecoder,

@@ -150,7 +150,7 @@ impl Link {
     }
 }
 
-/// What was left out or changed when a file was read.
+/// Packets that were left out or changed when a file was read.
 #[derive(Default)]
 struct Aside {
     /// Packets of each link type that is not read.
@@ -352,11 +352,11 @@ struct Recording {
     /// For each flow its index, in the order of first packets, and its packets.
     flows: HashMap<(SocketAddr, SocketAddr), (u32, u64)>,
     aside: Aside,
-    /// Datagrams that are kept, where the caller wants any.
+    /// The datagrams to store, if the caller wants any.
     wanted: Option<Wanted>,
 }
 
-/// Datagrams to a port, and how many bytes of them are kept at most.
+/// Datagrams to a port, and the most bytes of them that are stored.
 struct Wanted {
     port: u16,
     at_most: usize,

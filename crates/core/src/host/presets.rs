@@ -1,5 +1,4 @@
-//! Hosts that papers measured, each with the numbers that the paper gives, their place in it, and what is assumed
-//! besides.
+//! Hosts that papers measured: the numbers of the paper, their place in it, and the assumptions for the others.
 
 use super::Host;
 
@@ -94,7 +93,7 @@ mod tests {
         assert_eq!(Preset::named("pentium5"), None);
     }
 
-    /// The numbers are those of the papers.
+    /// The numbers are equal to those of the papers.
     #[test]
     fn figures_are_the_documents() {
         let host = |name: &str| Preset::named(name).unwrap().host;

@@ -63,7 +63,7 @@ impl Checker {
     }
 
     fn latency(&mut self, prefix: &str, latency: Latency) {
-        // Each field is named, so that a new field does not compile until it is checked; the same below.
+        // Each field is named, so that a new field does not compile until it is checked. The same applies below.
         let Latency { mean, p50, p90, p99, p999, max, done_mean } = latency;
         let quantiles = [("p50", p50), ("p90", p90), ("p99", p99), ("p999", p999), ("max", max)];
         for (name, figure) in [("mean", mean), ("done_mean", done_mean)].into_iter().chain(quantiles) {

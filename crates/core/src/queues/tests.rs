@@ -174,7 +174,7 @@ fn spread_on_the_cores_that_there_are() {
     let of =
         |role: Role| found.queues.iter().filter(|queue| queue.role == role).map(|queue| queue.core).collect::<Vec<_>>();
     assert_eq!((of(Role::Receive), of(Role::Transmit)), (vec![0, 1, 2, 3], vec![1, 0, 3, 2]));
-    // Packets lost at reception stay lost; delivered is what was completed.
+    // Packets lost at reception stay lost; the delivered ones are those that were completed.
     assert!((found.loss_fraction.unwrap().value - 0.1).abs() < 1e-12);
     assert!((found.throughput_pps.unwrap().value / 360e3 - 1.0).abs() < 2e-3, "{:?}", found.throughput_pps);
     assert_eq!(found.queues.len(), 8);

@@ -1,24 +1,23 @@
-//! The default candidates, for a user who names none.
+//! The default candidates, if the user names none.
 
 use netcliff_core::{Coalesce, Dim, DimProfile, Host, Hybrid, Napi, Napi2007, Scheme, Traffic};
 
-/// Polling periods (s): from what soft timers give (12 to 32 us; Salah et al. 2007, section 4) to tenths of a
-/// millisecond.
+/// Polling periods (s): from those of soft timers (12 to 32 us; Salah et al. 2007, section 4) up to 200 us.
 const PERIODS_S: [f64; 5] = [10e-6, 20e-6, 50e-6, 100e-6, 200e-6];
-/// Shares of a period that a quota fills with protocol work: some CPU left, nearly none, the whole period.
+/// Shares of a period that a quota fills with protocol work: leaving some of the CPU, nearly none, or none.
 const FILLED: [f64; 3] = [0.55, 0.8, 1.0];
-/// Frame counts of coalescing: powers of two up to the packets a NAPI poll takes.
+/// Frame counts of coalescing: powers of two up to the weight of a NAPI poll.
 const FRAMES: [u64; 5] = [4, 8, 16, 32, 64];
-/// Timers of coalescing (s): what drivers offer below the latencies people notice.
+/// Timers of coalescing (s): values that drivers offer, below latencies that users notice.
 const TIMERS_S: [f64; 5] = [10e-6, 20e-6, 50e-6, 100e-6, 250e-6];
-/// Poll weights: a single packet, less, as much and more than the kernel's 64.
+/// Poll weights below, at and above the kernel's default of 64.
 const WEIGHTS: [u64; 4] = [4, 16, 64, 256];
-/// Delays of deferred polls (s), with 2 polls in a row as the kernel's documentation has it.
+/// Delays of deferred polls (s), with 2 polls in a row as in the kernel's documentation.
 const DEFERRED_S: [f64; 4] = [10e-6, 20e-6, 50e-6, 200e-6];
 
-/// Every scheme of the vocabulary but `ideal`, which no host has, and those of other systems (`freebsd-polling`,
-/// `soft-timers`), with a grid of parameters that suits the host's protocol time at this frame size. All are valid for
-/// `host`.
+/// All schemes with a grid of parameters that suits the host's protocol time at this frame size. Omitted are `ideal`,
+/// which no host has, and the schemes of other systems (`freebsd-polling`, `soft-timers`). All returned schemes are
+/// valid for `host`.
 pub fn candidates(host: &Host, traffic: &Traffic) -> Vec<Scheme> {
     let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
     let mut all = vec![Scheme::Interrupt { drops_interrupt: true }, Scheme::DisableEnable { merged: false }];
@@ -41,7 +40,7 @@ pub fn candidates(host: &Host, traffic: &Traffic) -> Vec<Scheme> {
     valid
 }
 
-/// Periods, each with the quotas that fill a share of it.
+/// Pairs of a period and a quota that fills a share of the period.
 fn polls(service_s: f64) -> Vec<(f64, u64)> {
     let quota = |period_s: f64, filled: f64| ((filled * period_s / service_s).round() as u64).max(1);
     PERIODS_S.iter().flat_map(|period_s| FILLED.map(|filled| (*period_s, quota(*period_s, filled)))).collect()

@@ -17,10 +17,10 @@ use super::{Observer, Sampler};
 pub struct Normals;
 
 impl Normals {
-    /// The number of (seed, system, sample).
+    /// The number for a seed, a system and a sample.
     pub fn at(seed: u64, system: u64, sample: u64) -> f64 {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (system << 48) ^ sample;
-        // Twice, to decorrelate neighbouring indices.
+        // Draw twice, to decorrelate neighbouring indices.
         for _ in 0..2 {
             state = SplitMix64(state).draw();
         }
@@ -48,14 +48,15 @@ pub struct Truth {
     pub loss: f64,
 }
 
-/// Settings with their true figures, by text; the model returns them exactly, the simulator with noise.
+/// A model and a simulator that know the true figures of settings (by their text). The model returns them exactly, the
+/// simulator with noise.
 pub struct Fake {
     pub truths: BTreeMap<String, Truth>,
     /// Settings that the model does not support.
     pub no_paper: Vec<String>,
     /// Settings that the simulator does not support.
     pub no_sim: Vec<String>,
-    /// Standard deviation over mean of a replication.
+    /// Relative standard deviation of a replication.
     pub noise: f64,
     pub seed: u64,
 }

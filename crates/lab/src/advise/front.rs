@@ -1,7 +1,7 @@
 //! The Pareto front.
 //!
-//! Figures are put into cells, within which they count as equal: otherwise noise would put every candidate on the
-//! front. Dominance between cells is a partial order, so that the front is never empty.
+//! Figures are rounded to cells, within which they count as equal. Otherwise noise would put every candidate on the
+//! front. Dominance between cells is a partial order, so the front is never empty.
 
 use netcliff_core::Measure;
 use netcliff_core::advice::{Candidate, CandidateStatus, FRONT};
@@ -14,8 +14,8 @@ const LOSS_FLOOR: f64 = 1e-4;
 /// CPU left within 1 % of the CPU counts as equal.
 const CPU_CELL: f64 = 0.01;
 
-/// Marks those that no other beats in one figure without being beaten in another. A candidate without all three
-/// figures is neither on the front nor counted.
+/// Marks the candidates on the front: no other candidate is better in one figure without being worse in another. A
+/// candidate that lacks one of the three figures is not on the front and is not compared.
 pub(super) fn mark(candidates: &mut [Candidate]) {
     let cells: Vec<Option<[i64; 3]>> = candidates.iter().map(cell).collect();
     for (place, candidate) in candidates.iter_mut().enumerate() {
@@ -24,7 +24,7 @@ pub(super) fn mark(candidates: &mut [Candidate]) {
     }
 }
 
-/// The cell of a candidate, each coordinate lower where the figure is better.
+/// The cell of a candidate. A lower coordinate is better.
 fn cell(candidate: &Candidate) -> Option<[i64; 3]> {
     if candidate.fate == CandidateStatus::Unanswered {
         return None;

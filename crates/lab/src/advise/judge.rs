@@ -5,7 +5,7 @@ use netcliff_core::{Constraint, Interval, Measure, Scheme};
 
 use netcliff_stats as stats;
 
-/// Judges a constraint at `confidence` by its figure in each replication of `packets_each` arrivals.
+/// Judges a constraint at `confidence` from the values of the replications, each of `packets_each` arrivals.
 pub(super) fn judge(constraint: Constraint, values: &[f64], packets_each: u64, confidence: f64) -> Judged {
     let interval = stats::mean_at(values, confidence).and_then(|figure| figure.interval);
     let interval = interval.map(|found| ends(constraint.measure, found, values, packets_each));
@@ -17,9 +17,9 @@ pub(super) fn judge(constraint: Constraint, values: &[f64], packets_each: u64, c
     Judged { constraint, standing, interval }
 }
 
-/// The ends of a mean's interval, clipped to the figure's range. Zero observed loss does not prove zero loss: the upper end is at
-/// least the loss that would have shown with this confidence in the packets counted (half of those simulated, as after the longest
-/// warm-up).
+/// Clips the interval of a mean to the figure's range. Zero observed loss does not prove zero loss, so the upper end of
+/// a loss is at least the loss that would have been observed with this confidence. Half of the simulated packets count
+/// for this, as after the longest warm-up.
 pub(super) fn ends(measure: Measure, ends: Interval, values: &[f64], packets_each: u64) -> Interval {
     if !measure.key.starts_with("loss") {
         return Interval { low: ends.low.max(0.0), ..ends };
@@ -29,7 +29,7 @@ pub(super) fn ends(measure: Measure, ends: Interval, values: &[f64], packets_eac
     Interval { low: ends.low.max(0.0), high: ends.high.max(unseen).min(1.0), ..ends }
 }
 
-/// The setting whose worst excess over a bound is smallest; None if none has figures for every constraint.
+/// The setting whose largest excess over a bound is smallest. `None` if no candidate has figures for all constraints.
 pub(super) fn closest(candidates: &[Candidate]) -> Option<Scheme> {
     let excess = |candidate: &Candidate| {
         let each = candidate.constraints.iter().map(|judged| {

@@ -1,39 +1,40 @@
 //! Procedure KN (S.-H. Kim, B. L. Nelson, "A fully sequential procedure for indifference-zone selection in simulation",
 //! ACM TOMACS 11(3), 2001): picks the system with the smallest mean.
 //!
-//! If the best mean is better than all others by at least delta, it is picked with a probability of at least 1 - alpha;
-//! otherwise one within delta of it is. The samples of a system are independent and normal; those of the same number may
-//! depend on each other across systems (common random numbers), which is what makes the procedure quick: only variances
-//! of differences count. c = 1, the authors' choice.
+//! If the best mean is better than all others by at least delta, that system is picked with a probability of at least 1
+//! - alpha; otherwise, one within delta of the best is picked with that probability. The samples of a system are
+//! independent and normal. Samples with the same number may depend on each other across systems (common random
+//! numbers). This makes the procedure fast, because only the variances of differences count. c = 1, the authors'
+//! choice.
 //!
-//! Systems far from the best whose samples vary much would hold the procedure up. As in B. L. Nelson, J. Swann, D. Goldsman,
-//! W. Song, "Simple procedures for selecting the best simulated system when the number of alternatives is large",
-//! Operations Research 49(6), 2001, half of alpha is given to subset selection: a system stays if no other's mean is
-//! better by more than t S_il/sqrt(n). Theirs is done once, on the first stage; here it is done each time the number of
-//! samples has doubled, the n-th time with t at 1 - (alpha/2)/(2^n (k - 1)), so that all looks together err no more
-//! than alpha/2 (Bonferroni). The other half is KN's.
+//! Systems that are far from the best and vary much would delay the procedure. Therefore half of alpha is used for
+//! subset selection, as in B. L. Nelson, J. Swann, D. Goldsman, W. Song, "Simple procedures for selecting the best
+//! simulated system when the number of alternatives is large", Operations Research 49(6), 2001: a system is dropped if
+//! another one's mean is better by more than t S_il/sqrt(n). They do this once, on the first stage. Here it is done
+//! each time the number of samples has doubled, the n-th time with t at 1 - (alpha/2)/(2^n (k - 1)), so that the error
+//! of all looks together is at most alpha/2 (Bonferroni). KN uses the other half of alpha.
 
 use netcliff_stats::student_at;
 
 /// Parameters of the procedure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// k: number of systems that share the error; more than are compared is conservative.
+    /// k: number of systems that share the error. A number above that of the compared systems is conservative.
     pub systems: usize,
-    /// n0: samples of every system at the start, at least 2.
+    /// n0: number of samples of each system at the start, at least 2.
     pub first: usize,
-    /// Probability of a wrong selection, at most.
+    /// Largest probability of a wrong selection.
     pub alpha: f64,
-    /// Indifference zone, in the unit of the samples; above 0.
+    /// Indifference zone, in the unit of the samples, above 0.
     pub delta: f64,
 }
 
 /// Result of the procedure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// The systems left: one if decided.
+    /// The systems left: a single one if the procedure decided.
     pub left: Vec<usize>,
-    /// Samples taken of each of those.
+    /// Number of samples taken of each of these systems.
     pub samples: usize,
 }
 
@@ -42,20 +43,20 @@ impl Rule {
     fn h_squared(&self) -> f64 {
         let freedom = (self.first - 1) as f64;
         let each = self.alpha / (self.systems.max(2) - 1) as f64;
-        // Above 1 eta would be negative and the procedure would stop at once, no better than a coin toss.
+        // For an error above 1, eta would be negative, and the procedure would stop at once with a random pick.
         let eta = 0.5 * (each.min(1.0).powf(-2.0 / freedom) - 1.0);
         2.0 * eta * freedom
     }
 
-    /// t at 1 - (alpha/2)/(2^look (k - 1)), one-sided, for the look of this number (from 1) at `samples` samples.
+    /// One-sided t at 1 - (alpha/2)/(2^look (k - 1)), for look number `look` (from 1) at `samples` samples.
     fn subset_t(&self, look: i32, samples: usize) -> f64 {
         // The two-sided quantile leaves half of 1 - confidence on each side.
         let outside = self.alpha / 2f64.powi(look) / (self.systems.max(2) - 1) as f64;
         student_at(samples - 1, 1.0 - outside)
     }
 
-    /// Takes samples of `systems` by `sample(system, number)`, numbers from 0, until one is left; None from `sample` ends
-    /// it early, undecided.
+    /// Takes samples by `sample(system, number)`, with numbers from 0, until one system is left. If `sample` returns
+    /// `None`, the procedure ends without a decision.
     ///
     /// # Errors
     /// The first error of `sample`.
@@ -94,7 +95,7 @@ struct Race {
 impl Race {
     fn run<E>(mut self, sample: &mut impl FnMut(usize, usize) -> Result<Option<f64>, E>) -> Result<Selection, E> {
         let (h_squared, delta, first) = (self.rule.h_squared(), self.rule.delta, self.rule.first);
-        // h^2 S_il^2/delta^2 for every pair at the start: N_il is its floor.
+        // h^2 S_il^2/delta^2 for each pair at the start. N_il is its integer part.
         let reach: Vec<Vec<f64>> = self
             .rows
             .iter()
@@ -126,7 +127,7 @@ impl Race {
         }
     }
 
-    /// Systems that no other is shown to beat by the samples so far.
+    /// The systems that, by the samples so far, no other system beats significantly.
     fn subset(&self, places: &[usize], t: f64) -> Vec<usize> {
         let beaten = |one: usize, other: usize| {
             let (one, other) = (&self.rows[one], &self.rows[other]);
@@ -136,7 +137,8 @@ impl Race {
         places.iter().copied().filter(|one| !places.iter().any(|other| beaten(*one, *other))).collect()
     }
 
-    /// Those whose mean is not worse than another's by more than W_il(r) = max(0, delta/(2r) (h^2 S_il^2/delta^2 - r)).
+    /// The systems whose mean is not worse than another's by more than W_il(r) = max(0, delta/(2r) (h^2 S_il^2/delta^2
+    /// - r)).
     fn survivors(&self, places: &[usize], reach: &[Vec<f64>], samples: usize) -> Vec<usize> {
         let r = samples as f64;
         let beaten = |one: usize, other: usize| {

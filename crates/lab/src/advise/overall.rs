@@ -3,9 +3,9 @@
 use netcliff_core::advice::{Candidate, CandidateStatus, Overall, Verdict};
 use netcliff_core::{Advice, Dimension};
 
-/// The penalty of keeping each candidate over all the loads: how often it breaks a constraint, and its largest shortfall from the
-/// best of a load. Best first; only candidates with a figure at every load. Figures are those of each load's advice: estimates,
-/// without a joint confidence over the loads.
+/// The penalty of one candidate for all loads: how often it breaks a constraint, and its largest shortfall from the
+/// best of a load. The best candidate is first. Only candidates with a figure at every load are included. The figures
+/// are the estimates of each load's advice, without a joint confidence over the loads.
 pub fn overall(loads: &[Advice]) -> Vec<Overall> {
     let Some(first) = loads.first() else { return Vec::new() };
     let mut all: Vec<Overall> = first.candidates.iter().filter_map(|candidate| over(loads, candidate)).collect();
@@ -28,13 +28,14 @@ fn over(loads: &[Advice], candidate: &Candidate) -> Option<Overall> {
     Some(found)
 }
 
-/// Figure of the candidate advised; None if none is feasible, and then there is no shortfall.
+/// Figure of the advised candidate. `None` if no candidate is feasible; then there is no shortfall.
 fn best(advice: &Advice) -> Option<f64> {
     let leading = advice.advised.first().filter(|_| advice.verdict != Verdict::NoneFeasible)?;
     advice.candidate(leading)?.figure(advice.goal.measure).map(|figure| figure.value)
 }
 
-/// Shortfall from the best: a share of one CPU for CPU shares, else relative to the best; 0 if not worse.
+/// Shortfall from the best, 0 if the value is not worse: a share of one CPU for CPU shares, otherwise relative to the
+/// best.
 fn shortfall(advice: &Advice, value: f64, best: f64) -> f64 {
     let worse = if advice.goal.maximise { best - value } else { value - best };
     let scale = if advice.goal.measure.dimension == Dimension::Share { 1.0 } else { best.abs() };
@@ -48,7 +49,8 @@ mod tests {
     use crate::advise::{Question, Settings, advise};
     use netcliff_core::Host;
 
-    /// Each part is best at one load; the third is a little worse than the best at both.
+    /// `disable-enable` and `interrupt` are each best at one load. The third setting is slightly worse than the best at
+    /// both.
     #[test]
     fn the_smallest_of_the_largest_shortfalls_comes_first() {
         let names = ["disable-enable:merged=false", "ideal", "interrupt:drops_interrupt=true"];

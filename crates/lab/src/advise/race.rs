@@ -1,4 +1,4 @@
-//! The simulated part: constraints judged in a few looks, then the best of the feasible picked by KN.
+//! The simulated part: judges the constraints in a few looks, then picks the best of the feasible candidates by KN.
 
 use netcliff_core::advice::{Candidate, CandidateStatus, Judged, Standing, Verdict};
 use netcliff_core::{Advice, EngineKind, Scheme};
@@ -7,9 +7,9 @@ use super::kn::{Rule, Selection};
 use super::samples::Samples;
 use super::{AdviseError, Question, judge, screen};
 
-/// Looks at the constraints, each with twice the replications of the one before.
+/// Largest number of looks at the constraints. Each uses twice the replications of the previous one.
 const LOOKS: u32 = 7;
-/// Share of the first stage that the first look takes: what is clearly worse takes no more.
+/// The first look uses the first stage's replications divided by this. Candidates that are clearly worse get no more.
 const FIRST_LOOK: u64 = 4;
 
 /// State of a simulated candidate.
@@ -22,14 +22,14 @@ enum State {
 
 /// A simulated candidate.
 struct Entry {
-    /// Its index in the advice.
+    /// Index of the candidate in the advice.
     place: usize,
     state: State,
     judged: Vec<Judged>,
     why: String,
 }
 
-/// Replications of each candidate at the first look.
+/// Number of replications of each candidate at the first look.
 fn first_look(question: &Question) -> u64 {
     question.settings.first_stage.div_ceil(FIRST_LOOK).max(2)
 }
@@ -69,7 +69,7 @@ impl<'a> Race<'a> {
         Ok(Self { question, advice, samples, entries })
     }
 
-    /// Judges, selects, and writes the results into the advice.
+    /// Judges the constraints, selects the best, and writes the results into the advice.
     pub fn run(mut self) -> Result<(), AdviseError> {
         self.judge_all()?;
         let feasible = self.numbers(State::Feasible);
@@ -95,12 +95,12 @@ impl<'a> Race<'a> {
         numbers.iter().map(|number| self.advice.candidates[self.entries[*number].place].scheme.clone()).collect()
     }
 
-    /// Mean of the goal's figure; NaN if it has none.
+    /// Mean of the goal's figure; NaN if a replication lacks it.
     fn mean(&self, number: usize) -> f64 {
         self.samples.figure(number, self.question.goal.measure).map_or(f64::NAN, |figure| figure.value)
     }
 
-    /// Candidates in a state, best first.
+    /// Numbers of the candidates in a state, best first.
     fn by_goal(&self, state: State) -> Vec<usize> {
         let mut numbers = self.numbers(state);
         let sign = if self.question.goal.maximise { -1.0 } else { 1.0 };
@@ -108,20 +108,21 @@ impl<'a> Race<'a> {
         numbers
     }
 
-    /// Paired interval (low, high) of how much worse `one` is than `other`; positive if worse. None without a common figure.
+    /// Paired interval (low, high) of how much worse `one` is than `other`; negative if better. `None` if they have no
+    /// figure in common.
     fn worse_by(&self, one: usize, other: usize, confidence: f64) -> Option<(f64, f64)> {
         let ends = self.samples.difference(one, other, self.question.goal.measure, confidence)?;
         let ends = ends.interval.map_or((ends.value, ends.value), |ends| (ends.low, ends.high));
         Some(if self.question.goal.maximise { (-ends.1, -ends.0) } else { ends })
     }
 
-    /// Error allowed in judging, over all candidates, constraints and looks; 0 without constraints.
+    /// Permitted error of judging, over all candidates, constraints and looks. 0 without constraints.
     fn judging_error(&self) -> f64 {
         let all = 1.0 - self.question.settings.confidence;
         if self.question.constraints.is_empty() { 0.0 } else { all / 2.0 }
     }
 
-    /// Looks until every candidate is judged or irrelevant, or until half the packets are used.
+    /// Looks until every candidate is judged or dropped, or until half of the permitted packets are used.
     fn judge_all(&mut self) -> Result<(), AdviseError> {
         let settings = self.question.settings;
         let questions = (self.entries.len() * (self.question.constraints.len() + 1)) as f64;
@@ -159,8 +160,8 @@ impl<'a> Race<'a> {
         entry.judged = judged;
     }
 
-    /// Drops open candidates that are worse than a feasible one, and feasible ones that are worse by more than the indifference zone: they need no
-    /// further look, and no selection.
+    /// Drops undecided candidates that are worse than a feasible one, and feasible ones that are worse than the best by
+    /// more than the indifference zone. They need neither more looks nor the selection.
     fn drop_worse(&mut self, confidence: f64) {
         let feasible = self.by_goal(State::Feasible);
         let Some(best) = feasible.first().copied() else { return };
@@ -175,15 +176,15 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// The indifference zone, relative to the best feasible candidate.
+    /// The indifference zone for the best feasible candidate.
     fn indifference(&self) -> f64 {
         let best = self.by_goal(State::Feasible).first().map_or(0.0, |number| self.mean(*number));
-        // A figure of 0 in all replications has no scale of its own; any zone above 0 decides then.
+        // If the figure is 0 in all replications, the zone would be 0. Any zone above 0 decides then.
         self.question.settings.indifference.at(&self.question.goal, best).max(f64::MIN_POSITIVE)
     }
 
-    /// KN over the feasible ones; the error is shared out between all that were simulated, since which of them are
-    /// feasible was seen in the same samples.
+    /// Runs KN over the feasible candidates. The error is divided among all simulated candidates, because the same
+    /// samples decided which are feasible.
     fn select(&mut self, feasible: &[usize], zone: f64) -> Result<Selection, AdviseError> {
         let settings = self.question.settings;
         let rule = Rule {
@@ -229,8 +230,8 @@ impl<'a> Race<'a> {
         self.losers(feasible, &[pick]);
     }
 
-    /// Of the systems that the procedure left, best first: the first two, and those not shown to be worse than the first. With a
-    /// narrow indifference zone the procedure is slow to drop even candidates far behind.
+    /// Of the systems left by the procedure, best first: the first two, and those that are not significantly worse than
+    /// the first. With a narrow indifference zone, the procedure is slow to drop even candidates that are far behind.
     fn contenders(&self, left: &[usize]) -> Vec<usize> {
         let error = (1.0 - self.question.settings.confidence) / self.entries.len() as f64;
         let order: Vec<usize> =
@@ -269,7 +270,7 @@ impl<'a> Race<'a> {
                     (CandidateStatus::Contends, "not distinguished from the best within the packets allowed".to_owned())
                 }
                 State::Open => (CandidateStatus::Contends, "not decided whether it keeps the constraints".to_owned()),
-                // No figure: some replication delivered nothing, so that no constraint is kept.
+                // An empty list: some replication delivered nothing, so no constraint is kept.
                 State::Out if missed || entry.judged.is_empty() && !self.question.constraints.is_empty() => {
                     (CandidateStatus::Infeasible, std::mem::take(&mut entry.why))
                 }

@@ -1,4 +1,4 @@
-//! Replications of the candidates, kept, within a budget.
+//! Stores the replications of the candidates, within the permitted number of packets.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub trait Sampler: Sync {
     /// # Errors
     /// The reason why not.
     fn supports(&self, point: &Point) -> Result<(), Unsupported>;
-    /// The replications with these numbers, of `packets` arrivals each.
+    /// Simulates the replications with these numbers, each of `packets` arrivals.
     ///
     /// # Errors
     /// The point is invalid or not supported.
@@ -32,7 +32,8 @@ impl Sampler for SimEngine {
     }
 }
 
-/// Replications simulated at once if one more is requested: enough for every core, few enough to waste little.
+/// Number of replications that are simulated at once if one more is requested: enough for every core, few enough to
+/// waste little.
 const ABREAST: u64 = 10;
 
 /// The replications simulated so far.
@@ -50,13 +51,14 @@ impl<'a> Samples<'a> {
         Self { question, sampler, observer, had: Vec::new(), packets: 0 }
     }
 
-    /// Registers a candidate; returns its number.
+    /// Adds a candidate. Returns its number.
     pub fn add(&mut self, scheme: &Scheme) -> usize {
         self.had.push((point(self.question, scheme), Vec::new()));
         self.had.len() - 1
     }
 
-    /// Simulates a candidate up to `count` replications; false if the packets allowed are too few.
+    /// Simulates a candidate until it has `count` replications. Returns false if this needs more packets than
+    /// permitted.
     pub fn fill(&mut self, number: usize, count: u64) -> Result<bool, EngineFailure> {
         let settings = &self.question.settings;
         let (point, replicas) = &mut self.had[number];
@@ -73,7 +75,8 @@ impl<'a> Samples<'a> {
         Ok(true)
     }
 
-    /// Figure of one replication, simulated on demand; None if the packets allowed are used up, or if it has no such figure.
+    /// Figure of one replication, simulated if necessary. `None` if the permitted packets are used up, or if the
+    /// replication lacks the figure.
     pub fn value(&mut self, number: usize, replication: usize, measure: Measure) -> Result<Option<f64>, EngineFailure> {
         let had = self.count(number);
         if replication >= had && !self.fill(number, had as u64 + ABREAST)? {
@@ -87,12 +90,12 @@ impl<'a> Samples<'a> {
         self.had[number].1.len()
     }
 
-    /// The figure of every replication; None if one of them lacks it.
+    /// The figure of every replication. `None` if a replication lacks it.
     pub fn values(&self, number: usize, measure: Measure) -> Option<Vec<f64>> {
         self.had[number].1.iter().map(|replica| measure.of(&replica.outcome).map(|figure| figure.value)).collect()
     }
 
-    /// The mean over the replications with its interval.
+    /// Mean over the replications, with its interval.
     pub fn figure(&self, number: usize, measure: Measure) -> Option<Figure> {
         let settings = &self.question.settings;
         let values = self.values(number, measure)?;
@@ -101,14 +104,14 @@ impl<'a> Samples<'a> {
         Some(Figure { interval, ..figure })
     }
 
-    /// Mean difference, `one` less `other`, over the replications that both have, with its paired interval.
+    /// Mean difference `one` - `other` over the replications that both have, with its paired interval.
     pub fn difference(&self, one: usize, other: usize, measure: Measure, confidence: f64) -> Option<Figure> {
         let (one, other) = (self.values(one, measure)?, self.values(other, measure)?);
         let differences: Vec<f64> = one.iter().zip(&other).map(|(a, b)| a - b).collect();
         stats::mean_at(&differences, confidence)
     }
 
-    /// (Replications without a steady state, all replications).
+    /// Number of replications without a steady state, and number of all replications.
     pub fn unsettled(&self, number: usize) -> (usize, usize) {
         let replicas = &self.had[number].1;
         (replicas.iter().filter(|replica| !replica.settled).count(), replicas.len())

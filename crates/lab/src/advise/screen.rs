@@ -8,7 +8,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::{Question, point};
 
-/// Figures kept of every candidate: those of front, goal and constraints, and a few others of common interest.
+/// The figures that are stored for every candidate: those of front, goal and constraints, and a few others.
 pub(super) fn measures(question: &Question) -> Vec<Measure> {
     let keys = FRONT.iter().copied().chain(["latency_mean_s", "throughput_pps"]);
     let known = keys.filter_map(|key| key.parse().ok());
@@ -22,15 +22,15 @@ pub(super) fn measures(question: &Question) -> Vec<Measure> {
     all
 }
 
-/// How far from `value` still counts as near (in its unit): a share of it, of what is left to 1 for a share of the CPU
-/// beyond one half.
+/// Distance within which a figure counts as near `value` (in its unit): a share of `value`, or of 1 - `value` for a CPU
+/// share above one half.
 fn slack(measure: Measure, value: f64, margin: f64) -> f64 {
     let cpu = measure.dimension == Dimension::Share && !measure.key.starts_with("loss");
     margin * if cpu { value.min(1.0 - value).max(0.0) } else { value.abs() }
 }
 
-/// Every candidate with the figures that the model predicts, where it answers. Their status: infeasible or worse by more than the
-/// margin, or contends.
+/// All candidates, with the model's figures where it supports them. Their status is infeasible or worse (by more than
+/// the margin), or they contend.
 pub(super) fn screen(question: &Question, paper: &(dyn Engine + Sync)) -> Vec<Candidate> {
     let answers: Vec<Result<Outcome, EngineFailure>> = question
         .candidates
@@ -95,7 +95,7 @@ fn far_within(constraint: &Constraint, figure: Figure, margin: f64) -> bool {
     constraint.met_by(if constraint.at_least { figure.value - slack } else { figure.value + slack })
 }
 
-/// Drops candidates that are worse by more than the margin than the best of those still feasible.
+/// Drops candidates that are worse than the best feasible one by more than the margin.
 fn drop_worse(question: &Question, all: &mut [Candidate]) {
     let (goal, margin) = (question.goal, question.settings.margin);
     let sure = |candidate: &Candidate| {

@@ -35,7 +35,8 @@ const WEIGHTS: [&str; 4] = [
     "napi:weight=256,budget=300,budget_time=2ms",
 ];
 
-/// The first is fastest but leaves too little CPU, the second the best of the rest, the third close to it, the last far off.
+/// The first is fastest but leaves too little CPU, the second is the best of the rest, the third is close to it, and
+/// the last is far behind.
 fn four() -> Fake {
     Fake::new(&[
         (WEIGHTS[0], 10e-6, 0.20, 0.0),
@@ -117,7 +118,7 @@ fn packets_that_do_not_decide_name_those_in_contention() {
 
 #[test]
 fn a_bound_within_the_noise_is_not_decided() {
-    // 30 % with a deviation of 5 % of it: no number of replications allowed here distinguishes it from 30 %.
+    // 30 % with a deviation of 5 % of it: no permitted number of replications distinguishes it from 30 %.
     let fake = Fake::new(&[(WEIGHTS[0], 20e-6, 0.3, 0.0), (WEIGHTS[1], 30e-6, 0.5, 0.0)]);
     let mut question = question(&fake, "minimise p99", &["available>=30%"]);
     question.settings.margin = 1.0;
@@ -170,8 +171,8 @@ fn what_cannot_be_is_an_error_with_its_values() {
     assert_eq!(advice.candidates.iter().filter(|one| one.fate == CandidateStatus::Unanswered).count(), 3);
 }
 
-/// The whole procedure, screening and constraint included, is wrong no more often than promised: the number of wrong picks
-/// in 400 runs is within what 5 % allows once in a thousand times. Seeds 0 to 399.
+/// The whole procedure, with screening and constraint, is wrong at most as often as promised: the number of wrong picks
+/// in 400 runs is below the limit that 5 % wrong picks exceed once in a thousand times. Seeds 0 to 399.
 #[test]
 fn the_whole_procedure_keeps_its_promise() {
     let mut wrong = 0;

@@ -28,13 +28,13 @@ impl Change {
     }
 }
 
-/// From here on a note says that calibrations differ (share).
+/// Smallest relative difference of calibrated costs that is noted.
 const CALIBRATION_MOVED: f64 = 0.1;
 
-/// How the names of calibrated costs begin.
+/// Prefix of the names of calibrated costs.
 const CALIBRATION: &str = "calibration.";
 
-/// All settings and facts that are not the same.
+/// All settings and facts that differ.
 pub(super) fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
     let mut changed = Vec::new();
     if a.provenance.version != b.provenance.version {
@@ -63,7 +63,7 @@ pub(super) fn changed(a: &Measured, b: &Measured) -> Vec<Change> {
     changed
 }
 
-/// Calibrated costs that differ: results of the run, not settings.
+/// Calibrated costs that differ. They are results of the runs, not settings.
 fn costs(a: &Measured, b: &Measured) -> Vec<Change> {
     let mut keys: Vec<&str> = a.calibrated.iter().chain(&b.calibrated).map(|cost| cost.key.as_str()).collect();
     keys.sort_unstable();
@@ -78,7 +78,8 @@ fn costs(a: &Measured, b: &Measured) -> Vec<Change> {
     keys.into_iter().map(change).filter(|change| change.a != change.b).collect()
 }
 
-/// A note if the runs calibrated different costs, with the one that differs most; None if all are within [`CALIBRATION_MOVED`].
+/// A note if the runs calibrated different costs; it names the cost that differs most. `None` if all are within
+/// [`CALIBRATION_MOVED`].
 fn moved(changed: &[Change]) -> Option<String> {
     let of = |change: &Change| change.change.map_or(0.0, f64::abs);
     let most = changed.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
@@ -90,7 +91,7 @@ fn moved(changed: &[Change]) -> Option<String> {
     ))
 }
 
-/// The run whose far host is known, then the one whose is not; None unless there is one of each.
+/// If one run has a fingerprint of the far host and the other does not: their names, in this order. Otherwise `None`.
 fn far_in_one<'a>(a: &'a Measured, b: &'a Measured) -> Option<(&'a str, &'a str)> {
     match (&a.far_fingerprint, &b.far_fingerprint) {
         (Some(_), None) => Some((&a.name, &b.name)),
@@ -139,7 +140,7 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
 /// Why figures have no test.
 fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
     let few = |row: &Row| row.verdict == Verdict::NotTested && !row.is_open();
-    // The searches are the repeats of a throughput; an option of their own sets their number.
+    // The repeats of a throughput are its searches, whose number has its own option.
     let of_search = |row: &Row| kind == "rfc2544" && row.quantity == THROUGHPUT;
     let mut notes = Vec::new();
     if rows.iter().any(|row| few(row) && of_search(row)) {

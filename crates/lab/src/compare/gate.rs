@@ -1,8 +1,9 @@
-//! `--fail-if-slower`: is B slower than A by more than a share, is it not, or is it inconclusive.
+//! `--fail-if-slower`: whether B is slower than A by more than a share, is not, or the result is inconclusive.
 //!
-//! Pass and fail both need evidence. B fails if some figure is significantly slower (Holm over all of them: one false alarm is one
-//! too many). B passes if each figure is shown to be slower by less (an intersection-union test: every one at its own level, without
-//! correction). Everything else is inconclusive, however small the difference of the means.
+//! Pass and fail both need evidence. B fails if some figure is significantly slower by more than the share (Holm over
+//! all figures, because a single false alarm must be rare). B passes if each figure is significantly less slow than
+//! that (an intersection-union test: each figure at the full level, without correction). Everything else is
+//! inconclusive, however small the difference of the means is.
 
 use serde::Serialize;
 
@@ -60,13 +61,13 @@ pub struct Standing {
     pub within: bool,
 }
 
-/// Both means of a row, to be tested; None if one has no estimate or the row is open.
+/// The two means of a row for a test. `None` if one has no estimate, or if the row is open.
 fn estimates(row: &Row, a: &Measured, b: &Measured) -> Option<(Estimate, Estimate)> {
     let estimate = |run: &Measured| run.reading(&row.point, row.quantity)?.estimate;
     if row.is_open() { None } else { estimate(a).zip(estimate(b)) }
 }
 
-/// Tests figures of speed against the bar: B slower by more than `share` of A.
+/// Tests the figures of speed: whether B is slower than A by more than `share`.
 pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) -> Gate {
     let speeds: Vec<usize> =
         (0..rows.len()).filter(|&row| rows[row].quantity.class == Class::Speed && !rows[row].computed).collect();
@@ -99,8 +100,8 @@ pub(super) fn judge(rows: &mut [Row], a: &Measured, b: &Measured, share: f64) ->
     }
 }
 
-/// Smallest slow-down, as a share, that the least certain of the figures of speed would have shown with probability 0.8; None: none
-/// could be tested, or one is too uncertain for any.
+/// The smallest slow-down, as a share, that would be shown with probability 0.8 for the figure of speed with the
+/// largest error. `None` if no figure could be tested, or if one is too uncertain for any slow-down.
 pub(super) fn detectable(rows: &[Row], a: &Measured, b: &Measured) -> Option<f64> {
     let speeds = rows.iter().enumerate().filter(|(_, row)| row.quantity.class == Class::Speed && !row.computed);
     let tested: Vec<_> = speeds.filter_map(|(at, row)| estimates(row, a, b).map(|(a, b)| (at, a, b))).collect();
@@ -113,7 +114,7 @@ fn worst(tested: &[(usize, Estimate, Estimate)]) -> Option<f64> {
     all.reduce(|a, b| Some(a?.max(b?))).flatten()
 }
 
-/// One-sided p of "B is slower by no more than the bar", and of "B is slower by at least the bar".
+/// One-sided p of "B is slower by at most the share", and of "B is slower by at least the share".
 fn p_slower(better: Better, a: &Estimate, b: &Estimate, share: f64) -> (f64, f64) {
     match better {
         Better::More => (p_at_least(a, b, 1.0 - share), p_at_most(a, b, 1.0 - share)),
@@ -121,7 +122,7 @@ fn p_slower(better: Better, a: &Estimate, b: &Estimate, share: f64) -> (f64, f64
     }
 }
 
-/// Result by the value alone, before any test.
+/// The result by the values alone, without a test.
 fn untested(row: &Row, share: f64) -> Standing {
     let ratio = row.b.value / row.a.value;
     let beyond = match row.quantity.better {

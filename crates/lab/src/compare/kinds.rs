@@ -1,4 +1,4 @@
-//! Each kind of run as points with figures.
+//! Converts each kind of run into points with figures.
 
 mod forwarding;
 mod learned;
@@ -47,26 +47,26 @@ pub fn stream(name: String, report: StreamReport) -> Measured {
     }
 }
 
-/// The other programs that limited a point.
+/// The message about other programs that limited a point. `None` if no point was limited by them.
 fn limiting<'a>(limits: impl IntoIterator<Item = &'a str>) -> Option<String> {
     limits.into_iter().find(|limit| limit.starts_with("other programs")).map(str::to_owned)
 }
 
 fn stream_figures(row: &StreamRow) -> Vec<Reading> {
     if row.samples.is_empty() {
-        // Written before repeats were kept one by one: the median, without a test.
+        // Older versions did not store each repeat: use the median, without a test.
         let goodput = row.goodput_bps.map(|spread| spread.median);
         return Reading::of(GOODPUT, [goodput]).into_iter().collect();
     }
     sample_figures(&row.samples)
 }
 
-/// The figures of a transfer's repeats.
+/// The figures of the repeats of a transfer.
 fn sample_figures(samples: &[StreamSample]) -> Vec<Reading> {
     let pick = |quantity: Quantity, figure: fn(&StreamSample) -> Option<f64>| {
         Reading::of(quantity, samples.iter().map(figure))
     };
-    // A stream is judged by goodput; of datagrams what was sent and what arrived are different figures.
+    // The goodput judges a stream. For datagrams, the rates sent and delivered are also compared.
     let datagrams = samples.iter().any(|sample| sample.delivered_wire_bps.is_some());
     let of_datagrams = |quantity, figure| datagrams.then(|| pick(quantity, figure)).flatten();
     let figures = [
@@ -103,7 +103,7 @@ pub fn transfers(name: String, report: TransferReport) -> Measured {
     }
 }
 
-/// `netcliff rr`: a record a configuration.
+/// `netcliff rr`: one point for each configuration.
 pub fn rr(name: String, run: RrRun) -> Measured {
     let records = run.rows;
     let first = records.first();
@@ -122,11 +122,11 @@ pub fn rr(name: String, run: RrRun) -> Measured {
     }
 }
 
-/// Settings that are not in the names of the points.
+/// Settings that are not part of the points' names.
 fn rr_facts(report: &Report) -> Vec<(String, String)> {
     let settings = &report.settings;
     let time = |time_s: f64| units::print_time_s(time_s);
-    // How it waits is a setting that users compare.
+    // Users compare how the ends wait, so it is a setting and not part of the name.
     let receive = match settings.receive {
         Receive::Block => "blocking".to_owned(),
         Receive::Spin => "spinning".to_owned(),
@@ -156,7 +156,7 @@ fn rr_point(record: &RrRecord) -> MeasuredPoint {
         |quantity: Quantity, figure: fn(&RrSample) -> Option<f64>| Reading::of(quantity, samples.iter().map(figure));
     let closed = record.report.settings.rate_per_s.is_none();
     let figures = [
-        // In an open loop the rate is the requested one.
+        // In an open loop, the rate is the requested one, so it is not compared.
         closed.then(|| pick(RATE, |sample| Some(sample.rate_per_s))).flatten(),
         pick(LATENCY_P50, |sample| Some(sample.latency?.p50_s)),
         pick(LATENCY_P99, |sample| Some(sample.latency?.p99_s)),
@@ -233,7 +233,7 @@ pub(super) fn calibrated(cost: &Cost) -> Calibrated {
     Calibrated { key: cost.key.clone(), value: cost.figure.value, unit: cost.unit.clone() }
 }
 
-/// `predict`, `simulate`, `run`: records.
+/// The records of `predict`, `simulate` and `run`.
 pub fn records(name: String, records: Vec<Record>, fingerprint: Option<Fingerprint>, partial: bool) -> Measured {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let points = records.iter().map(|record| {
@@ -285,7 +285,7 @@ fn record_figures(record: &Record) -> Vec<Reading> {
     figures.into_iter().filter_map(reading).collect()
 }
 
-/// The keys of the points' hosts, where all points have the same value.
+/// The host parameters of the points; `several` where the points differ.
 fn hosts(records: &[Record]) -> Vec<(String, String)> {
     let tables = records.iter().filter_map(|record| serde_json::to_value(&record.point.host).ok());
     let mut facts: BTreeMap<String, String> = BTreeMap::new();
@@ -302,7 +302,7 @@ fn hosts(records: &[Record]) -> Vec<(String, String)> {
 }
 
 mod service {
-    //! `netcliff find --service`: one point, the cliff, with what a request costs.
+    //! `netcliff find --service`: the cliff as a point, with the CPU time of a request.
 
     use netcliff_core::ServiceFinding;
 

@@ -1,4 +1,4 @@
-//! A run as points, each with its figures.
+//! A run as points with figures.
 
 use netcliff_core::{Figure, Fingerprint, Provenance, units};
 
@@ -12,23 +12,23 @@ pub struct Measured {
     pub name: String,
     /// `stream`, `rr`, `transfer`, `forwarding`, `rfc2544`, `find`, `service`, `run` (records of any kind).
     pub kind: &'static str,
-    /// Clock that rates are measured by, where there is a choice.
+    /// Clock that measured the rates, if there is a choice.
     pub clock: Option<String>,
-    /// The points in their order, each name once.
+    /// The points in their order. Their names are unique.
     pub points: Vec<MeasuredPoint>,
-    /// What explains a difference to another run.
+    /// Facts of the host that explain differences to another run.
     pub fingerprint: Option<Fingerprint>,
-    /// The same of the far end's host, where it is another.
+    /// Facts of the far end's host, if it is another host.
     pub far_fingerprint: Option<Fingerprint>,
-    /// The configuration, as requested and in force, beside the points, by name.
+    /// The configuration as requested and as in force, by name, without what is in the points' names.
     pub facts: Vec<(String, String)>,
-    /// Calibrated costs of packets; empty if the run did not calibrate.
+    /// Calibrated costs of packets. Empty if the run did not calibrate.
     pub calibrated: Vec<Calibrated>,
     /// How it was produced.
     pub provenance: Provenance,
-    /// True if it was stopped or cut short.
+    /// Whether the run was stopped or ended early.
     pub partial: bool,
-    /// The other programs that limited a point of it, in the words of its page.
+    /// A message about other programs that limited a point of the run.
     pub others: Option<String>,
 }
 
@@ -37,14 +37,14 @@ pub struct Measured {
 pub struct Calibrated {
     /// Its key.
     pub key: String,
-    /// Its value (in `unit`).
+    /// The value, in `unit`.
     pub value: f64,
     /// `s`, `s/B`, `packets`, or empty for a plain number.
     pub unit: String,
 }
 
 impl Calibrated {
-    /// In three digits.
+    /// The value with its unit, rounded to three digits.
     pub fn text(&self) -> String {
         let short: f64 = format!("{:.2e}", self.value).parse().unwrap_or(self.value);
         match self.unit.as_str() {
@@ -58,7 +58,7 @@ impl Calibrated {
 /// One point of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredPoint {
-    /// Its name: the same point of two runs has the same.
+    /// Name of the point. A point has the same name in both runs.
     pub name: String,
     /// Its figures.
     pub figures: Vec<Reading>,
@@ -69,20 +69,20 @@ pub struct MeasuredPoint {
 pub struct Reading {
     /// Which.
     pub quantity: Quantity,
-    /// Mean of the repeats, or the value where there is but one.
+    /// Mean of the repeats, or the only value.
     pub value: f64,
-    /// True: computed by model or simulator; not a measurement, so not tested.
+    /// Whether the figure was computed by the model or the simulator. Such a figure is not tested.
     pub computed: bool,
-    /// The mean with its standard error; None if its variation is unknown.
+    /// The mean with its standard error. `None` if the variation is unknown.
     pub estimate: Option<Estimate>,
-    /// Repeats behind it, where they are known; None for what was computed.
+    /// Number of repeats. `None` if it is not known, or if the figure was computed.
     pub repeats: Option<u32>,
-    /// True: a lower limit, since something other than what was measured limited the value.
+    /// Whether the value is a lower limit, because something other than the measured object limited it.
     pub lower_limit: bool,
 }
 
 impl Reading {
-    /// From repeats; None without any.
+    /// The reading of repeats. `None` if no repeat has a value.
     pub fn of(quantity: Quantity, values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().flatten().filter(|value| value.is_finite()).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -98,13 +98,13 @@ impl Reading {
         })
     }
 
-    /// From searches by their lower and upper bounds; None without any.
+    /// The reading of searches, each with its lower and upper bound. `None` without a search.
     pub fn of_bounds(quantity: Quantity, bounds: &[(f64, Option<f64>)]) -> Option<Self> {
         let reading = Self::of(quantity, bounds.iter().map(|(lower, _)| Some(*lower)))?;
         Some(Self { estimate: Estimate::of_bounds(bounds), ..reading })
     }
 
-    /// From a measured figure. Without an interval, or from one repeat, its variation is unknown.
+    /// The reading of a measured figure. Its variation is unknown if it has no interval or only one repeat.
     pub fn of_figure(quantity: Quantity, figure: &Figure, repeats: Option<u32>) -> Option<Self> {
         let several = figure.interval.is_some() && repeats.is_some_and(|repeats| repeats > 1);
         let estimate = several.then(|| Estimate::of_figure(figure, repeats)).flatten();
@@ -118,7 +118,7 @@ impl Reading {
         })
     }
 
-    /// From a figure of the model or the simulator.
+    /// The reading of a figure of the model or the simulator.
     pub fn of_computed(quantity: Quantity, figure: &Figure) -> Option<Self> {
         let reading = Self::of_figure(quantity, figure, None)?;
         Some(Self { computed: true, estimate: Estimate::of_figure(figure, None), ..reading })
@@ -126,12 +126,12 @@ impl Reading {
 }
 
 impl Measured {
-    /// The point of this name.
+    /// The point with this name.
     pub(super) fn point(&self, name: &str) -> Option<&MeasuredPoint> {
         self.points.iter().find(|point| point.name == name)
     }
 
-    /// A figure of the point of this name.
+    /// A figure of the point with this name.
     pub(super) fn reading(&self, point: &str, quantity: Quantity) -> Option<&Reading> {
         self.point(point)?.figures.iter().find(|reading| reading.quantity == quantity)
     }

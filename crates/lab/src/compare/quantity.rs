@@ -50,7 +50,7 @@ pub(super) const fn cost(name: &'static str, dimension: Dimension) -> Quantity {
     Quantity { name, dimension, better: Better::Less, class: Class::Cost }
 }
 
-/// The figure that an experiment of transfers draws, if it is not among the figures of all transfers.
+/// The figure that an experiment of transfers draws. `None` if all transfers have it.
 pub(super) fn drawn(y: TransferMeasure) -> Option<Quantity> {
     match y {
         TransferMeasure::Goodput
@@ -66,17 +66,17 @@ pub(super) fn drawn(y: TransferMeasure) -> Option<Quantity> {
 
 /// Payload (bit/s).
 pub const GOODPUT: Quantity = speed("goodput_bps", Dimension::Bps, Better::More);
-/// Rate on the wire of what was sent (bit/s).
+/// Rate on the wire of the data sent (bit/s).
 pub const WIRE: Quantity = speed("wire_bps", Dimension::Bps, Better::More);
-/// Rate on the wire of the datagrams that were delivered (bit/s).
+/// Rate on the wire of the datagrams delivered (bit/s).
 pub const DELIVERED_WIRE: Quantity = speed("delivered_wire_bps", Dimension::Bps, Better::More);
-/// CPU time of the whole host a KiB (us).
+/// CPU time of the whole host per KiB (us).
 pub const SYSTEM_US_PER_KIB: Quantity = cost("system_us_per_kib", Dimension::Number);
-/// CPU time of the sending threads a KiB (us).
+/// CPU time of the sending threads per KiB (us).
 pub const SENDER_US_PER_KIB: Quantity = cost("sender_us_per_kib", Dimension::Number);
-/// CPU time of the receiving threads a KiB (us).
+/// CPU time of the receiving threads per KiB (us).
 pub const RECEIVER_US_PER_KIB: Quantity = cost("receiver_us_per_kib", Dimension::Number);
-/// Transactions a second.
+/// Transactions per second.
 pub const RATE: Quantity = speed("rate_per_s", Dimension::PerSecond, Better::More);
 /// Median latency (s).
 pub const LATENCY_P50: Quantity = speed("latency_p50_s", Dimension::Seconds, Better::Less);
@@ -84,25 +84,25 @@ pub const LATENCY_P50: Quantity = speed("latency_p50_s", Dimension::Seconds, Bet
 pub const LATENCY_P99: Quantity = speed("latency_p99_s", Dimension::Seconds, Better::Less);
 /// Mean latency (s).
 pub const LATENCY_MEAN: Quantity = speed("latency_mean_s", Dimension::Seconds, Better::Less);
-/// CPU time of the client's threads a transaction (us).
+/// CPU time of the client's threads per transaction (us).
 pub const CLIENT_US: Quantity = cost("client_us_per_transaction", Dimension::Number);
-/// CPU time of the server's threads a transaction (us).
+/// CPU time of the server's threads per transaction (us).
 pub const SERVER_US: Quantity = cost("server_us_per_transaction", Dimension::Number);
-/// CPU time of the near end's host a transaction (us).
+/// CPU time of the near end's host per transaction (us).
 pub const HOST_US: Quantity = cost("host_us_per_transaction", Dimension::Number);
 /// Highest load with loss at or below the target (pps).
 pub const CLIFF: Quantity = speed("cliff_pps", Dimension::Pps, Better::More);
-/// Highest load that keeps a service's promise (requests/s).
+/// Highest load at which a service keeps its promise (requests/s).
 pub const CLIFF_RPS: Quantity = speed("cliff_rps", Dimension::PerSecond, Better::More);
-/// CPU time a packet (s).
+/// CPU time per packet (s).
 pub const PER_PACKET: Quantity = cost("per_packet_s", Dimension::Seconds);
-/// Of the CPU time of packets.
+/// Share of the CPU time of packets.
 pub const SHARE: Quantity = cost("share", Dimension::Share);
-/// CPU time of a service's host a request (us).
+/// CPU time of a service's host per request (us).
 pub const REQUEST_US: Quantity = cost("request_us", Dimension::Number);
 /// Highest delivered load (pps).
 pub const PEAK: Quantity = speed("peak_pps", Dimension::Pps, Better::More);
-/// Delivered at twice the cliff over the peak.
+/// Ratio of the load delivered at twice the cliff to the peak.
 pub const LIVELOCK: Quantity = speed("livelock", Dimension::Share, Better::More);
 /// Packets delivered (pps).
 pub const THROUGHPUT: Quantity = speed("throughput_pps", Dimension::Pps, Better::More);
@@ -110,7 +110,7 @@ pub const THROUGHPUT: Quantity = speed("throughput_pps", Dimension::Pps, Better:
 pub const LATENCY_TAGGED_KERNEL: Quantity = speed("latency_tagged_kernel_s", Dimension::Seconds, Better::Less);
 /// Latency of a tagged frame by the ports' time stamps (s).
 pub const LATENCY_TAGGED_HARDWARE: Quantity = speed("latency_tagged_hardware_s", Dimension::Seconds, Better::Less);
-/// Latency of a tagged frame by the application's clock (s), RFC 2544's figure.
+/// Latency of a tagged frame by the application's clock (s), as in RFC 2544.
 pub const LATENCY_TAGGED: Quantity = speed("latency_tagged_s", Dimension::Seconds, Better::Less);
 /// 99.9th percentile of latency (s).
 pub const LATENCY_P999: Quantity = speed("latency_p999_s", Dimension::Seconds, Better::Less);

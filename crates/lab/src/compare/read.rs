@@ -1,4 +1,4 @@
-//! Inputs of a comparison: a run of the store, or a file of JSON that netcliff wrote.
+//! Reads the inputs of a comparison: runs of the store, and files of netcliff's JSON.
 
 use std::path::Path;
 
@@ -9,27 +9,28 @@ use super::{Measured, kinds};
 use crate::store::{LAST, RunSummary, Store, StoreError, name_and_back};
 use crate::stored::{Stored, StoredError, Unfit};
 
-/// Larger files are surely something else (bytes).
+/// Size limit of a file (bytes). A larger one is not netcliff's JSON.
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
-/// Name of the content of an empty file.
+/// Message for an empty file.
 const NOTHING: &str = "nothing";
 
 /// A run as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The newest run that can be compared, less so many.
+    /// The newest comparable run, or the one this many before it.
     Last(usize),
     /// The run of this number.
     Run(i64),
-    /// The newest run of this name, less so many.
+    /// The newest run of this name, or the one this many before it.
     Named(String, usize),
     /// A file.
     File(String),
 }
 
 impl Source {
-    /// `last`, `last~2`, the number of a run, or else a file. What is neither may still be a [`Self::named`] run.
+    /// Parses `last`, `last~2`, the number of a run, or a file. A text that is no existing file may also be a
+    /// [`Self::named`] run.
     pub fn parse(text: &str) -> Self {
         match name_and_back(text) {
             (LAST, back) => Self::Last(back),
@@ -37,7 +38,7 @@ impl Source {
         }
     }
 
-    /// `new-kernel`, or `new-kernel~1` for the one before it.
+    /// Parses the name of a run: `new-kernel`, or `new-kernel~1` for the run before it.
     pub fn named(text: &str) -> Self {
         let (name, back) = name_and_back(text);
         Self::Named(name.to_owned(), back)
@@ -63,27 +64,27 @@ pub enum ReadError {
         /// Line and column.
         source: serde_json::Error,
     },
-    /// It is JSON of something else.
+    /// The file contains JSON of something else.
     #[error(
         "{path} holds {what}: expected what `stream`, `rr`, `run`, `rfc2544`, `find`, `predict` or `simulate` print with --json"
     )]
     NotOurs {
         /// The file, or the run.
         path: String,
-        /// What was found.
+        /// Description of the content.
         what: String,
     },
     /// There is no such run.
     #[error("there is no run {wanted} in {path}; {newest}")]
     NoSuchRun {
-        /// As it was named.
+        /// The run as the user named it.
         wanted: String,
         /// The store.
         path: String,
-        /// Which runs there are.
+        /// The numbers of existing runs, for the message.
         newest: String,
     },
-    /// The run has nothing yet.
+    /// The run has no results.
     #[error("run {id} (`{kind}`, {state}) has no figures to compare")]
     Empty {
         /// Its number.
@@ -119,25 +120,25 @@ impl From<StoredError> for ReadError {
 }
 
 impl Measured {
-    /// A file of JSON, one object or one a line.
+    /// Reads a file of JSON: a single object, or one per line.
     ///
     /// # Errors
-    /// It cannot be read, or is not what netcliff wrote.
+    /// The file cannot be read, or netcliff did not write it.
     pub fn of_file(path: &str) -> Result<Self, ReadError> {
         let failed = |source| ReadError::File { path: path.to_owned(), source };
         let text = files::text(Path::new(path), LARGEST_FILE_BYTES).map_err(failed)?;
         Self::of_json(path, &text)
     }
 
-    /// The text of such a file; `name` is how errors and pages name it.
+    /// Reads the text of such a file. `name` is its name in messages and on pages.
     ///
     /// # Errors
-    /// It is not JSON, or not what netcliff wrote.
+    /// The text is not JSON, or netcliff did not write it.
     pub fn of_json(name: &str, text: &str) -> Result<Self, ReadError> {
         of_stored(name.to_owned(), Stored::of_json(name, text)?, None, false)
     }
 
-    /// A run of the store.
+    /// Reads a run of the store.
     ///
     /// # Errors
     /// There is no such run, it has no figures, or the store cannot be read.
@@ -176,7 +177,8 @@ fn no_such(store: &Store, source: &Source) -> Result<ReadError, StoreError> {
     })
 }
 
-/// The points of a result. `fingerprint` and `partial` are the store's, for kinds that do not have them in their result.
+/// Converts a result into points. `fingerprint` and `partial` come from the store, for kinds of results that do not
+/// contain them.
 fn of_stored(
     name: String,
     stored: Stored,

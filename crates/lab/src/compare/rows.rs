@@ -68,7 +68,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// True if the lower value is a lower limit: which of the two is higher is open.
+    /// Whether the lower value is a lower limit, so that it is unknown which of the two is higher.
     pub fn is_open(&self) -> bool {
         if self.a.value < self.b.value { self.a_lower_limit } else { self.b_lower_limit }
     }
@@ -110,7 +110,7 @@ pub(super) fn rows_of(point: &MeasuredPoint, b: &Measured) -> Vec<Row> {
     point.figures.iter().filter_map(pair).collect()
 }
 
-/// Holm's correction over the tests of one class, and the verdicts.
+/// Applies Holm's correction to the tests of one class, and sets the verdicts.
 pub(super) fn correct(rows: &mut [Row], class: Class) {
     let mut tested: Vec<&mut Row> =
         rows.iter_mut().filter(|row| row.quantity.class == class && row.p.is_some()).collect();

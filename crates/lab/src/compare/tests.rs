@@ -43,7 +43,7 @@ fn a_loss_is_worse_and_fails_the_bar() {
     }
     let change = found.rows[0].change.expect("a is far from 0");
     assert!((change.value + 0.2).abs() < 1e-3 && change.interval.is_some_and(|ends| ends.high < -0.15), "{change:?}");
-    // The other way round it is better, and no bar is missed.
+    // In the other direction it is better, so nothing fails.
     let back = compare(&run("b", &[("x", SLOWER)]), &run("a", &[("x", STEADY)]), Some(0.05)).expect("the same kind");
     assert!(!back.failed && back.rows.iter().all(|row| row.verdict == Verdict::Better));
     assert_eq!(back.gate.map(|gate| gate.outcome), Some(Outcome::Passed));
@@ -111,12 +111,12 @@ fn a_loss_that_chance_explains_is_inconclusive() {
     let gate = found.gate.expect("asked for");
     assert_eq!(gate.outcome, Outcome::Inconclusive);
     assert!(gate.detectable.is_some_and(|share| share > 0.3), "{gate:?}");
-    // Nor does a run pass because its wide repeats happen to lie on the good side.
+    // A run does not pass because its widely spread repeats happen to lie on the good side.
     let back = compare(&run("b", &[("x", wider)]), &run("a", &[("x", wide)]), Some(0.05)).expect("the same kind");
     assert_eq!(back.gate.map(|gate| gate.outcome), Some(Outcome::Inconclusive));
 }
 
-/// A slow-down just at the bar, many times over: it fails no more often than the level allows, and passes no more often either.
+/// Many slow-downs by exactly the share: they fail, and pass, at most as often as the level permits.
 #[test]
 fn at_the_bar_both_answers_are_rare() {
     const RUNS: u32 = 400;
@@ -197,7 +197,7 @@ fn files_of_other_things_are_named() {
         ("[]", &["another kind"]),
         ("{\"kind\":\"rr\"}", &["cannot be read", "missing field"]),
         (r#"{"kind":"rfc2544"} {"kind":"rfc2544"}"#, &["f.json holds 2 runs", "a file of one"]),
-        // A document as the store keeps it, stopped before its first row.
+        // A document as in the store, of a run that was stopped before its first row.
         (r#"{"kind":"rr","rows":[],"not_had":["flows 1"],"partial":true}"#, &["holds nothing"]),
     ] {
         assert!(words.iter().all(|word| said(text).contains(word)), "{text}: {}", said(text));

@@ -1,5 +1,5 @@
-//! Which `find` of a store is this host's calibration: the one that the user names (`results calibrate N`), else the newest that measured a
-//! cliff with standard settings and passed its own checks.
+//! Chooses the `find` of a store that is this host's calibration: the one that the user named (`results calibrate N`),
+//! otherwise the newest that measured a cliff with standard settings and passed its own checks.
 
 use std::path::Path;
 
@@ -8,16 +8,17 @@ use netcliff_core::{Arrivals, Finding, FrameSizes, units};
 use super::Found;
 use crate::store::{RunSummary, Store, StoreError};
 
-/// Key of the store's setting that names a run.
+/// Key of the store's setting that contains the named run.
 const CALIBRATION: &str = "calibration";
 /// Standard settings of `find`: frame size (bytes), SO_RCVBUF (bytes) and the loss that defines the cliff.
 const FRAME_BYTES: u32 = 64;
 const SOCKET_BUFFER_BYTES: u64 = 1 << 20;
 const LOSS: f64 = 1e-4;
-/// Share of the trials from which a run with void ones does not count.
+/// A run is not used if more than this share of its trials are void.
 const MOSTLY: f64 = 0.5;
 
-/// Why a finding never is the calibration of a host with these CPUs unless the user names it; `None` if it can be.
+/// Why a finding is not used as the calibration of a host with these CPUs unless the user names it. `None` if it can be
+/// used.
 pub fn unfit(finding: &Finding, cpu: &str) -> Option<String> {
     if let Some(at) = &finding.host.at {
         return Some(format!("it is of another host ({at})"));
@@ -44,7 +45,7 @@ pub fn unfit(finding: &Finding, cpu: &str) -> Option<String> {
     most.then(|| format!("{void} of its {} trials do not count", searches.trials))
 }
 
-/// Settings other than the standard ones, as options; `None` if there are none.
+/// The settings that differ from the standard ones, as options. `None` if none differ.
 pub fn unusual(finding: &Finding) -> Option<String> {
     let setup = &finding.setup;
     let mut options = Vec::new();
@@ -68,7 +69,7 @@ pub fn unusual(finding: &Finding) -> Option<String> {
 /// The calibration of a host with these CPUs.
 ///
 /// # Errors
-/// Why there is none: a part of a sentence that names the runs that do not count, and what to do.
+/// The reason why there is none, as a part of a sentence. It names the runs that are not used, and what to do.
 pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
     if !path.exists() {
         return Err("there is no store yet".to_owned());
@@ -91,7 +92,7 @@ pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
         let Some((found, finding)) = of_run(&store, run.id)? else { continue };
         match unfit(&finding, cpu).map(|why| (why, false)).or_else(|| unusual(&finding).map(|why| (why, true))) {
             None => return Ok(Found { why: explained(&newer), ..found }),
-            // Runs of other machines in a shared store say nothing here.
+            // A shared store may contain runs of other machines, which are not mentioned.
             Some(_) if finding.host.cpu != cpu || finding.host.at.is_some() => {}
             Some((why, usable)) => {
                 newer.push(format!("run {} is not used: {why}", run.id));
@@ -101,7 +102,7 @@ pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
             }
         }
     }
-    // No run has standard settings throughout: the newest that measured a cliff otherwise.
+    // No run has standard settings throughout, so use the newest one that measured a cliff with other settings.
     if let Some((found, place)) = unusual_one {
         let why = unusual(&found.finding).map(|why| format!("{why}; no run has standard settings"));
         let before = newer[..place - 1].iter().cloned().chain(why).collect::<Vec<_>>();
@@ -118,7 +119,7 @@ pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
 }
 
 fn explained(newer: &[String]) -> Option<String> {
-    /// Runs that are named; a store may have hundreds.
+    /// Largest number of runs that a message names; a store may have hundreds.
     const MOST: usize = 3;
     let more = newer.len().saturating_sub(MOST);
     let more = (more > 0).then(|| format!("{more} more are not used either"));
@@ -130,14 +131,14 @@ fn finds(store: &Store) -> Result<Vec<RunSummary>, StoreError> {
     Ok(store.runs()?.into_iter().filter(|run| run.kind == "find").collect())
 }
 
-/// A run with costs; `None` if there is no such run, or it has none.
+/// A run with costs. `None` if there is no such run, or it has none.
 fn of_run(store: &Store, run: i64) -> Result<Option<(Found, Finding)>, String> {
     let found = Found::of_stored(store, run).map_err(|error| error.to_string())?;
     Ok(found.map(|found| (found.clone(), *found.finding)))
 }
 
 impl Store {
-    /// The run that the user named as this host's calibration; `None` if netcliff chooses.
+    /// The run that the user named as this host's calibration. `None` if netcliff chooses.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -145,7 +146,7 @@ impl Store {
         Ok(self.setting(CALIBRATION)?.and_then(|run| run.parse().ok()))
     }
 
-    /// Names a run, or none: netcliff chooses.
+    /// Sets the run that is this host's calibration. `None`: netcliff chooses.
     ///
     /// # Errors
     /// The store cannot be written.

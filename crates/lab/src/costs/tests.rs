@@ -5,7 +5,7 @@ use super::*;
 
 const HERE: &str = "2 x Test CPU";
 
-/// A finding of a machine: a cliff of 200 kpps with 4 packets an interrupt below it, 9 above, 1 far from it.
+/// A finding of a machine: a cliff of 200 kpps, with 4 packets per interrupt below it, 9 above it, and 1 far from it.
 fn finding(cpu: &str, protocol_s: f64) -> Finding {
     let setup = Setup {
         scheme: "napi".parse::<Scheme>().unwrap(),
@@ -41,7 +41,7 @@ fn finding(cpu: &str, protocol_s: f64) -> Finding {
     finding
 }
 
-/// A store of a run without a finding, two of this machine and one of another.
+/// A store with a run without a finding, two findings of this machine and one of another.
 fn store(dir: &Path) -> std::path::PathBuf {
     let path = dir.join("records.db");
     let store = Store::open(&path).unwrap();
@@ -90,7 +90,7 @@ fn a_finding_in_a_file_is_a_host() {
     std::fs::write(&path, serde_json::to_string(&finding(HERE, 2e-6)).unwrap()).unwrap();
     let costs = named(path.to_str(), || Err("no store is asked".to_owned())).unwrap();
     assert_eq!(costs.host.protocol_s, 2e-6);
-    // Its scheme is at hand, as that of a run of the store.
+    // The scheme is known, as it is for a run of the store.
     assert_eq!(costs.origin.run().map(|found| &found.finding.setup.scheme), Some(&finding(HERE, 2e-6).setup.scheme));
 }
 
@@ -101,7 +101,7 @@ fn without_a_find_the_preset_says_its_year() {
     assert!(costs.origin.to_string().starts_with("preset pentium4-2530mhz (2003)"), "{}", costs.origin);
 }
 
-/// Keeps a finding of this machine: its run.
+/// Stores a finding of this machine. Returns its run.
 fn keep(store: &Store, change: impl Fn(&mut Finding)) -> i64 {
     let mut one = finding(HERE, 1e-6);
     change(&mut one);
@@ -110,8 +110,8 @@ fn keep(store: &Store, change: impl Fn(&mut Finding)) -> i64 {
     run
 }
 
-/// What-if runs, runs without a measured cliff and runs of which most trials do not count never are the calibration by themselves; a run of
-/// another machine in a shared store says nothing.
+/// What-if runs, runs without a measured cliff, and runs with mostly void trials are not used as the calibration unless
+/// named. A run of another machine in a shared store is not mentioned.
 #[test]
 fn only_runs_to_rely_on_calibrate_a_host() {
     let dir = tempfile::tempdir().unwrap();
@@ -139,11 +139,11 @@ fn only_runs_to_rely_on_calibrate_a_host() {
     let found = choice::choose(&path, HERE).unwrap();
     assert_eq!(found.run, Some(good));
     assert_eq!(found.why.as_deref(), Some(format!("run {larger} is not used: it was made with --size 512B").as_str()));
-    // Frames of another size are measured all the same: better than nothing.
+    // A run with another frame size is used if there is no better one.
     store.remove(&[good]).unwrap();
     let found = choice::choose(&path, HERE).unwrap();
     assert!(found.run == Some(larger) && found.why.unwrap().contains("no run has standard settings"));
-    // What the user names counts, with the doubt; and no longer once it is gone.
+    // The run that the user names is used, with its doubt. If it is removed, netcliff chooses again.
     store.calibrate(Some(runs[0])).unwrap();
     let found = choice::choose(&path, HERE).unwrap();
     let why = found.why.unwrap();
@@ -155,7 +155,8 @@ fn only_runs_to_rely_on_calibrate_a_host() {
     assert_eq!(store.calibration().unwrap(), None);
 }
 
-/// A page opens on this host's calibration; without one on this machine's newest run, with the reason; only then on another machine's.
+/// A page shows this host's calibration first; without one, this machine's newest run, with the reason; otherwise
+/// another machine's.
 #[test]
 fn a_page_opens_on_a_run_of_this_machine() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,7 +184,7 @@ fn a_page_opens_on_a_run_of_this_machine() {
     assert_eq!((found.run, here), (Some(far), false), "what the user names wins");
 }
 
-/// Costs that are given have the model's cliff, a file that of its run.
+/// Given costs have the model's cliff; a file of a run has that run's cliff.
 #[test]
 fn any_host_has_a_cliff() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,19 +9,19 @@ use netcliff_host::files;
 
 use super::digest::Digested;
 
-/// Reads a capture, `FILE` or `FILE,mtu=9000`.
+/// Reads a capture, named as `FILE` or `FILE,mtu=9000`.
 ///
 /// # Errors
-/// The file cannot be read, or see [`reading::read`].
+/// The file cannot be read, or an error of [`reading::read`].
 pub fn read(path: &str) -> Result<Capture, FileError> {
     let wrong = |message: String| FileError { path: path.to_owned(), message };
-    // A file may be called so.
+    // A file's own name may contain `,mtu=`.
     let (name, mtu) =
         if Path::new(path).exists() { Some((path, USUAL_MTU)) } else { named(path) }.ok_or_else(|| {
             wrong("mtu: expected a whole number of bytes from 256 to 65535, such as ,mtu=9000".to_owned())
         })?;
     let file = files::open(Path::new(name)).map_err(|cause| wrong(unread(name, &cause)))?;
-    // What is written to it from now on is another's.
+    // Read only the present length: another program may be appending to the file.
     let length = file.metadata().map_err(|cause| wrong(super::unread(&cause)))?.len();
     let (file, sum) = Digested::new(file.take(length));
     let capture = reading::read(path, file, mtu).map_err(wrong)?;

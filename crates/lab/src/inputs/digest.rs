@@ -1,11 +1,11 @@
-//! SHA-256 of a file while it is read, so that a record says which file it was.
+//! SHA-256 of a file while it is read. A record identifies its input file by it.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-/// A reader that digests all that passes through it.
+/// A reader that updates a digest with all bytes read.
 pub(super) struct Digested<R> {
     inner: R,
     sum: Arc<Mutex<Sha256>>,
@@ -30,7 +30,7 @@ impl<R: Read> Read for Digested<R> {
 }
 
 impl Sum {
-    /// In hexadecimal digits.
+    /// The digest in hexadecimal digits.
     pub(super) fn hex(&self) -> String {
         hex(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }

@@ -1,4 +1,4 @@
-//! The experiments that netcliff brings along, for hosts without its source.
+//! The experiments built into the program, for hosts without its source.
 
 macro_rules! known {
     ($($name:literal)*) => {
@@ -6,7 +6,7 @@ macro_rules! known {
     };
 }
 
-/// Names and texts, as in the directory experiments/.
+/// Names and texts of the files in the directory experiments/.
 pub const KNOWN: &[(&str, &str)] = known!(
     "affinity" "align" "block-sweep" "coalescing" "coalescing-on-a-driver" "feature-matrix" "features-one-by-one"
     "fig-10a" "fig-10b" "fig-10c" "fig-10d" "fig-11a" "fig-11b" "fig-11c" "fig-11d" "fig-11e" "fig-11f" "fig-11g"

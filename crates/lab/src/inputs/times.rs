@@ -7,13 +7,13 @@ use netcliff_core::experiment::FileError;
 use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes, Service};
 use netcliff_core::{Host, units};
 
-/// Times that are read: the file is not larger than 16 MiB either.
+/// Largest number of times in a file. A file is at most 16 MiB.
 const MOST_TIMES: usize = 1_000_000;
 
-/// Reads what the hosts' `service` and `pause_times` name and has not been read; each file once.
+/// Reads the files that the hosts' `service` and `pause_times` name, if they are not read yet. Each file is read once.
 ///
 /// # Errors
-/// A file cannot be read, or what is wrong in it and where.
+/// A file cannot be read, or is invalid; with the place of the error.
 pub fn measured_times<'a>(hosts: impl IntoIterator<Item = &'a mut Host>) -> Result<(), FileError> {
     let mut known = HashMap::<String, Arc<MeasuredTimes>>::new();
     let mut empirical = |file: &str| -> Result<Empirical, FileError> {
@@ -47,7 +47,7 @@ fn read(path: &str) -> Result<MeasuredTimes, FileError> {
     Ok(times)
 }
 
-/// (Time (s), weight) a line; empty lines, what follows a `#`, and a line of words at the top are skipped.
+/// Parses lines of a time (s) with an optional weight. Skips empty lines, comments after `#`, and a header line.
 fn parse(text: &str) -> Result<Vec<(f64, f64)>, String> {
     let mut times = Vec::new();
     let mut weighted = None;
@@ -89,7 +89,7 @@ fn parse(text: &str) -> Result<Vec<(f64, f64)>, String> {
     Ok(times)
 }
 
-/// `nan` and `inf` are numbers to Rust: no header, but an error.
+/// `nan` and `inf` are numbers to Rust, so a first line with them is an error and not a header.
 fn is_number(line: &str) -> bool {
     line.split(',').next().is_some_and(|time| time.trim().parse::<f64>().is_ok())
 }

@@ -1,4 +1,4 @@
-//! One task by the model or in simulation.
+//! Evaluates one task by the model or in simulation.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,22 +13,22 @@ use super::Plan;
 /// Result of a task.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// The task has its record.
+    /// The record of the task.
     Had(Box<Record>),
-    /// The engine does not support this point: the reason.
+    /// The engine does not support this point; with the reason.
     Declined(String),
-    /// The engine tried and failed.
+    /// The engine failed; with the reason.
     Failed(String),
 }
 
 impl Plan {
-    /// Answers a task by the model or in simulation; a task for the wire is declined here, see [`super::measure`].
+    /// Evaluates a task by the model or in simulation. A task for the wire is declined here; see [`super::measure`].
     pub fn answer(&self, task: &Task, provenance: &Provenance) -> Answer {
         let gave_up = || Answer::Failed(EngineFailure::Interrupted.to_string());
         self.answer_at(task, provenance, &LocalExecutor).unwrap_or_else(gave_up)
     }
 
-    /// The same with replications computed elsewhere; None: given up there.
+    /// Like [`Plan::answer`], with the replications computed at `place`. `None` if they were given up there.
     pub fn answer_at(&self, task: &Task, provenance: &Provenance, place: &dyn Executor) -> Option<Answer> {
         let started = Instant::now();
         let found = match task.answerer.engine {
@@ -42,7 +42,7 @@ impl Plan {
         (!gave_up).then(|| self.finished(task, found, provenance, started))
     }
 
-    /// The record or the reason.
+    /// Converts the result of a task into its record, or into the reason why there is none.
     pub(super) fn finished(
         &self,
         task: &Task,

@@ -1,4 +1,4 @@
-//! Experiments that are formulas: curves at once, without tasks.
+//! Experiments that are formulas: they give curves without tasks.
 
 use netcliff_core::Figure;
 use netcliff_core::experiment::{BadValue, Curve, Dot, Mlfrr, Polled, Roofline};
@@ -7,10 +7,10 @@ use netcliff_core::units::print_time_s;
 use netcliff_model::limits::{Part, Roof, System};
 use netcliff_model::mlfrr::{Costs, Polling, polled};
 
-/// Delivered over offered load: nothing lost, with interrupts by eq. (1), and polled by eq. (2) corrected.
+/// Delivered load by offered load: without loss, with interrupts by eq. (1), and with polling by the corrected eq. (2).
 ///
 /// # Errors
-/// Never for an experiment that was read from a file.
+/// None for an experiment that was read from a file.
 pub fn mlfrr(experiment: &Mlfrr) -> Result<Vec<Curve>, BadValue> {
     let loads = experiment.loads_pps()?;
     let frame_bytes = experiment.traffic.size.mean_bytes().unwrap_or(64.0);
@@ -29,10 +29,10 @@ pub fn mlfrr(experiment: &Mlfrr) -> Result<Vec<Curve>, BadValue> {
     Ok(curves)
 }
 
-/// What each part lets through (bit/s of payload) over the frame size.
+/// Largest payload rate of each part of the system (bit/s), by frame size.
 ///
 /// # Errors
-/// Never for an experiment that was read from a file.
+/// None for an experiment that was read from a file.
 pub fn roofline(experiment: &Roofline) -> Result<Vec<Curve>, BadValue> {
     let (sizes, headers_bytes) = (experiment.sizes_bytes()?, experiment.headers_bytes()?);
     let link_bps = Some(experiment.link_bps()?);
@@ -51,7 +51,7 @@ pub fn roofline(experiment: &Roofline) -> Result<Vec<Curve>, BadValue> {
                     cpu if varied.is_empty() => cpu.name().to_owned(),
                     cpu => format!("{}, {varied}", cpu.name()),
                 };
-                // The link is the same for every bus, the CPU too.
+                // The link is the same for all buses, and so is the CPU: draw them once.
                 if curves.iter().all(|curve| curve.name != what) {
                     curves.extend(bounds(what, part, &roofs, headers_bytes));
                 }
@@ -61,7 +61,7 @@ pub fn roofline(experiment: &Roofline) -> Result<Vec<Curve>, BadValue> {
     Ok(curves)
 }
 
-/// One part's bounds; None where it has none.
+/// The bounds of one part. `None` if the part has none.
 fn bounds(name: String, part: Part, roofs: &[Roof], headers_bytes: f64) -> Option<Curve> {
     let dot = |roof: &Roof| {
         let payload_bits = 8.0 * (roof.frame_bytes - headers_bytes);

@@ -1,4 +1,4 @@
-//! Plan of a run: the file, with the user's changes.
+//! The plan of a run: the experiment's file with the user's changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use crate::inputs;
 
 /// Precision if the file names neither precision nor packets.
 const PRECISION: f64 = 0.05;
-/// Most arrivals a point when a precision is asked for without a number of packets.
+/// Largest number of arrivals per point if a precision is requested without a number of packets.
 const PACKETS_AT_MOST: u64 = 20_000_000;
 const CONFIDENCE: f64 = 0.95;
 
-/// What a user changes of an experiment without editing it; None and empty: as in the file.
+/// The user's changes to an experiment. `None` or empty: as in the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Changes {
     /// The engines.
@@ -23,14 +23,14 @@ pub struct Changes {
     pub seed: Option<u64>,
     /// Relative half width to reach.
     pub precision: Option<Share>,
-    /// Arrivals simulated a point; with a precision, at the most.
+    /// Number of arrivals to simulate per point; with a precision, the largest number.
     pub packets: Option<u64>,
 }
 
 /// An experiment on engines, ready to be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Identifies text, changes and version: an unfinished run with the same identifier can be continued.
+    /// Hash of text, changes and version. An unfinished run with the same identifier can be continued.
     pub id: String,
     /// The experiment with the user's changes.
     pub grid: Grid,
@@ -43,7 +43,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of the experiment `grid`, which was read from `text` in `path`.
+    /// Makes the plan of the experiment `grid`, which was read from `path` with the content `text`.
     ///
     /// # Errors
     /// A file of frame sizes, packets or times cannot be read, or a point is invalid.
@@ -52,7 +52,7 @@ impl Plan {
         if !changes.engines.is_empty() {
             grid.engines.clone_from(&changes.engines);
         }
-        // Either flag replaces the file's effort, the other of the two included.
+        // Each of the two options replaces both the precision and the packets of the file.
         if changes.packets.is_some() || changes.precision.is_some() {
             (grid.packets, grid.precision) = (changes.packets, changes.precision);
         }
@@ -91,7 +91,7 @@ fn effort(grid: &Grid) -> Effort {
     }
 }
 
-/// The same file has the same seed; 32 bits of it, so that every reader of JSON keeps it exactly.
+/// A seed that depends only on the file. It has 32 bits, so that every reader of JSON represents it exactly.
 fn derived_seed(text: &str) -> u64 {
     u64::from_str_radix(&hash([("file", text)]), 16).map_or(1, |hash| hash >> 32)
 }
@@ -100,7 +100,7 @@ fn identifier(text: &str, grid: &Grid, tasks: &[Task], seed: u64) -> String {
     let (effort, sizes) = (format!("{:?}", effort(grid)), format!("{:?}", grid.traffic.sizes));
     let (engines, seed) = (format!("{:?}", grid.engines), seed.to_string());
     let version = env!("CARGO_PKG_VERSION");
-    // The files that were read, by what is in them.
+    // The digests of the input files.
     let digests: BTreeSet<String> = tasks.iter().flat_map(|task| task.point.digests().into_values()).collect();
     let inputs = digests.into_iter().collect::<Vec<_>>().join(" ");
     hash([

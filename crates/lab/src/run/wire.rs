@@ -12,14 +12,15 @@ use super::{Answer, Plan};
 use netcliff_trial::bench::Bench;
 use netcliff_trial::trial::{TrialError, TrialSpec};
 
-/// Length of a measured window (s): as `find` takes without --quick.
+/// Length of a measured window (s), as in `find` without --quick.
 const TRIAL_S: f64 = 1.0;
-/// Receive buffer of the application (bytes): as `find` asks for by default.
+/// Receive buffer of the application (bytes), the default of `find`.
 const RECEIVE_BUFFER_BYTES: u64 = 1 << 20;
-/// Frames the testbed carries (bytes, FCS included).
+/// Frame sizes that the testbed supports (bytes, FCS included).
 const FRAMES_BYTES: std::ops::RangeInclusive<u32> = 64..=9018;
 
-/// Measures the tasks with the indices `pending` on `bench` and hands each answer to `each`. False: stopped.
+/// Measures the tasks with the indices `pending` on `bench` and passes each answer to `each`. Returns false if the run
+/// was stopped.
 pub fn measure(
     plan: &Plan,
     pending: &[usize],
@@ -54,7 +55,7 @@ fn outcome(mut outcome: Outcome, was_void: bool) -> Outcome {
     outcome
 }
 
-/// The trial that is this task, or why the testbed cannot do it.
+/// The trial of a task, or why the testbed does not support it.
 fn spec(task: &Task, seed: u64) -> Result<TrialSpec, Unsupported> {
     let decline = |reason: String| Unsupported::new(EngineKind::Wire, reason);
     let Point { scheme, traffic, .. } = &task.point;

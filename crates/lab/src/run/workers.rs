@@ -10,13 +10,14 @@ use netcliff_core::experiment::Task;
 
 use super::{Answer, Plan};
 
-/// How soon a stop is seen.
+/// Interval at which the stop flag is checked.
 const STOP_SEEN: Duration = Duration::from_millis(50);
 
-/// Answers the tasks with the indices `pending`, on `threads` threads, and hands each answer to `each` on this thread.
+/// Evaluates the tasks with the indices `pending` on `threads` threads, and passes each answer to `each` on the calling
+/// thread.
 ///
-/// A stop ends it at once: what was handed over is complete, a point under way is given up (its thread ends with the
-/// process). A point whose thread died of a panic is answered as failed.
+/// A stop takes effect at once: answers already passed on are complete, and the current points are given up (their
+/// threads end with the process). A point whose thread panicked is answered as failed.
 pub fn compute(
     plan: &Arc<Plan>,
     pending: Vec<usize>,
@@ -31,10 +32,10 @@ pub fn compute(
     compute_by(plan, pending, threads, stop, answer, |index, answer| each(index, answer.unwrap_or_else(died)));
 }
 
-/// What is said of a point whose thread died of a panic.
+/// Message for a point whose thread panicked.
 pub const DIED: &str = "the computation ended without an answer (this is a bug)";
 
-/// The same by `answer`; None where the thread died.
+/// Like [`compute`], with `answer` for each task. `None` if the thread panicked.
 pub fn compute_by<T: Send + 'static>(
     plan: &Arc<Plan>,
     pending: Vec<usize>,
@@ -57,8 +58,8 @@ pub fn compute_by<T: Send + 'static>(
     }
 }
 
-/// Threads that take the next task each until none is left. Every thread works a whole point alone: the simulator's
-/// own parallelism is held to one thread, so that a point is never waited for by two.
+/// Starts threads that each take the next task until none is left. Each thread evaluates a whole point alone: the
+/// simulator's own parallelism is limited to one thread, so that no thread waits for another.
 fn start<T: Send + 'static>(
     plan: &Arc<Plan>,
     pending: Vec<usize>,
@@ -85,7 +86,7 @@ fn work<T: Send>(
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     while let Some(index) = pending.get(next.fetch_add(1, Ordering::Relaxed)) {
         let answer = || answer(plan, &plan.tasks[*index]);
-        // Without a pool of its own the thread shares the common one: slower, with the same results.
+        // Without its own pool, the thread uses the common one: slower, with the same results.
         let answer = pool.as_ref().map_or_else(|_| answer(), |pool| pool.install(answer));
         if sender.send((*index, answer)).is_err() {
             return;

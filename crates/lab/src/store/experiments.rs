@@ -1,4 +1,4 @@
-//! Runs of experiments: which points have their record, which runs wait to be continued, which is under way.
+//! Runs of experiments: which points have records, which runs can be continued, and which are in progress.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -13,13 +13,13 @@ use super::{RunSummary, Store, StoreError};
 /// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
-    /// Under way, or killed.
+    /// In progress, or killed.
     Running,
-    /// Stopped by its user.
+    /// Stopped by the user.
     Interrupted,
-    /// Every point was tried, some failed.
+    /// All points were tried; some failed.
     Failed,
-    /// Every point has its record or was declined.
+    /// Each point has a record or was declined.
     Done,
 }
 
@@ -35,8 +35,8 @@ impl RunState {
     }
 }
 
-/// A run that this process works on: while it is held no other takes it up. The kernel lets go when the process ends,
-/// also after kill -9.
+/// The lock of a run that this process works on. No other process continues the run meanwhile. The kernel releases the
+/// lock when the process ends, also after kill -9.
 #[derive(Debug)]
 pub struct Held {
     /// Number of the run.
@@ -47,13 +47,13 @@ pub struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // An empty file stays behind, which the next run of that number takes over.
+        // If the removal fails, an empty file remains, which the next run with that number uses.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 impl Store {
-    /// Starts and holds a run of the experiment with this identifier.
+    /// Starts and locks a run of the experiment with this identifier.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -61,7 +61,7 @@ impl Store {
         self.begin_held("run", experiment, command, started_unix_s)
     }
 
-    /// Starts and holds a run of another kind that can be continued.
+    /// Starts and locks a run of another kind that can be continued.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -81,7 +81,7 @@ impl Store {
             )
             .map_err(|error| self.sql(error))?;
         let run = self.connection.last_insert_rowid();
-        // No other process knows the number yet, so that only this one can hold it.
+        // No other process knows the run's number yet, so only this one can lock it.
         self.hold(run)?.ok_or_else(|| StoreError::Lock {
             path: self.lock_path(run),
             source: std::io::Error::other("the run is held although it is new"),
@@ -94,10 +94,10 @@ impl Store {
         path.into()
     }
 
-    /// Holds a run; None while another process does.
+    /// Locks a run. `None` if another process has locked it.
     ///
     /// # Errors
-    /// The file beside the store cannot be made.
+    /// The lock file next to the store cannot be made.
     pub fn hold(&self, run: i64) -> Result<Option<Held>, StoreError> {
         let path = self.lock_path(run);
         let fail = |source: std::io::Error| StoreError::Lock { path: path.clone(), source };
@@ -109,7 +109,7 @@ impl Store {
         }
     }
 
-    /// The runs of an experiment that are not done, newest first; one that is under way is among them.
+    /// The runs of an experiment that are not done, newest first, including one in progress.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -117,20 +117,20 @@ impl Store {
         self.summaries("WHERE experiment = ?1 AND state <> 'done' ORDER BY run.id DESC", params![experiment])
     }
 
-    /// Holds the newest unfinished run of an experiment; None: there is none.
+    /// Locks the newest unfinished run of an experiment. `None` if there is none.
     ///
     /// # Errors
-    /// Another process works on it, the store cannot be read, or the file beside it not made.
+    /// Another process works on that run, the store cannot be read, or the lock file cannot be made.
     pub fn hold_unfinished(&self, experiment: &str) -> Result<Option<Held>, StoreError> {
         let Some(unfinished) = self.unfinished(experiment)?.into_iter().next() else { return Ok(None) };
         let held = self.hold(unfinished.id)?;
         held.map(Some).ok_or(StoreError::UnderWay { run: unfinished.id })
     }
 
-    /// Adds the record of a task, durably, before it returns. A second record of the same task is refused.
+    /// Adds the record of a task. It is stored durably before this returns. A second record of a task is refused.
     ///
     /// # Errors
-    /// The store cannot be written, or the task has its record.
+    /// The store cannot be written, or the task already has a record.
     pub fn add_task(&self, run: i64, task: usize, record: &Record) -> Result<(), StoreError> {
         let json = serde_json::to_string(record).map_err(|source| self.damaged(run, source))?;
         self.connection
@@ -142,7 +142,7 @@ impl Store {
         Ok(())
     }
 
-    /// The records of a run by their task.
+    /// The records of a run, by task.
     ///
     /// # Errors
     /// The store cannot be read, or a record is damaged.

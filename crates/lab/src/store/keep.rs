@@ -1,20 +1,21 @@
-//! Naming, finding and removing what is kept.
+//! Names, searches and removes stored runs.
 
 use rusqlite::{OptionalExtension, params};
 
 use super::{RunSummary, Store, StoreError};
 
-/// Names the newest run, whatever its own name.
+/// Name for the newest run, whatever its own name is.
 pub(crate) const LAST: &str = "last";
 
-/// `new-kernel~2` as a name and how many runs before the newest; without a number the newest.
+/// Splits `new-kernel~2` into the name and the number of runs before the newest one (0 without a number).
 pub(crate) fn name_and_back(text: &str) -> (&str, usize) {
     let back = text.rsplit_once('~').and_then(|(name, back)| Some((name, back.parse().ok()?)));
     back.unwrap_or((text, 0))
 }
 
 impl Store {
-    /// The run that a user names: its number, its name (the newest of that name), `last`, or `last~2` and `name~2` for the second before.
+    /// The run that a user names: by its number, by its name (the newest of that name), by `last`, or by `last~2` or
+    /// `name~2` for the second before it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -28,7 +29,7 @@ impl Store {
         }
     }
 
-    /// The newest run of a name (`last`: of any) among some, or the `back`th before it.
+    /// The newest run of a name (`last`: of any name) among those that `among` accepts, or the `back`th before it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -42,7 +43,7 @@ impl Store {
         Ok(self.runs()?.into_iter().filter(|run| called(run) && among(run)).nth(back))
     }
 
-    /// The numbers of the newest runs, as a sentence's end: `the newest are 7, 6, 5`.
+    /// The numbers of the newest runs, as the end of a sentence: `the newest are 7, 6, 5`.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -60,7 +61,7 @@ impl Store {
         self.connection.query_row(query, params![name], |row| row.get(0)).optional().map_err(|error| self.sql(error))
     }
 
-    /// Sets it, or removes it.
+    /// Sets or removes a setting of the whole store.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -74,7 +75,7 @@ impl Store {
         done.map(|_| ()).map_err(|error| self.sql(error))
     }
 
-    /// Gives a run another name, or none.
+    /// Sets or removes the name of a run.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -83,10 +84,10 @@ impl Store {
         changed.map(|_| ()).map_err(|error| self.sql(error))
     }
 
-    /// Removes runs with their records; fingerprints that no run has are removed with them.
+    /// Removes runs with their records, and fingerprints that no other run has.
     ///
     /// # Errors
-    /// The store cannot be written; then all runs are still there.
+    /// The store cannot be written. No run is removed then.
     pub fn remove(&self, runs: &[i64]) -> Result<(), StoreError> {
         let write = || -> rusqlite::Result<()> {
             let transaction = self.connection.unchecked_transaction()?;
@@ -102,7 +103,7 @@ impl Store {
         write().map_err(|error| self.sql(error))
     }
 
-    /// Runs that are over, or whose process is gone, and that hold nothing: neither records nor a result.
+    /// Runs with neither records nor a result that no process works on.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -122,10 +123,10 @@ impl Store {
         Ok(all)
     }
 
-    /// Whether a process works on a run; one that was killed left it in state `running`.
+    /// Whether a process works on a run. A killed process leaves its run in state `running`.
     ///
     /// # Errors
-    /// The file beside the store that a process holds cannot be opened.
+    /// The lock file next to the store cannot be opened.
     pub fn is_under_way(&self, run: &RunSummary) -> Result<bool, StoreError> {
         Ok(run.state == "running" && self.hold(run.id)?.is_none())
     }

@@ -1,4 +1,4 @@
-//! The store's schema, one migration a version, applied in order inside a transaction each.
+//! The store's schema: one migration per version, applied in order.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::StoreError;
 
-/// Migration `n` brings schema `n` to `n + 1`. Never edit one that was released: add another.
+/// Migration `n` updates schema `n` to `n + 1`. Never edit a released migration; add another one.
 const MIGRATIONS: &[&str] = &[
     "CREATE TABLE fingerprint (id TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT;
      CREATE TABLE run (
@@ -23,7 +23,7 @@ const MIGRATIONS: &[&str] = &[
          json TEXT NOT NULL) STRICT;
      CREATE INDEX record_by_run ON record (run);",
     "ALTER TABLE run ADD COLUMN finding TEXT;",
-    // More states need a new table, since a CHECK cannot be changed. A record of a task is there once at the most.
+    // More states need a new table, because a CHECK cannot be changed. A task has at most one record.
     "CREATE TABLE run_new (
          id INTEGER PRIMARY KEY AUTOINCREMENT,
          kind TEXT NOT NULL,
@@ -40,10 +40,10 @@ const MIGRATIONS: &[&str] = &[
      CREATE INDEX run_by_experiment ON run (experiment);
      ALTER TABLE record ADD COLUMN task INTEGER;
      CREATE UNIQUE INDEX record_by_task ON record (run, task) WHERE task IS NOT NULL;",
-    // Results of other kinds, whole.
+    // Other kinds of results, stored as a whole.
     "ALTER TABLE run ADD COLUMN document TEXT;",
     "ALTER TABLE run ADD COLUMN name TEXT;",
-    // What the user set for the whole store, such as the run that is the host's calibration.
+    // Settings of the user for the whole store, such as the run that is the host's calibration.
     "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;",
 ];
 
@@ -51,8 +51,9 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Refuses what netcliff never puts into a database: views, triggers, virtual tables and computed columns, which run when a table is
-/// read or written, or return more than is stored. A view without an end would be read for ever.
+/// Refuses a database with anything that netcliff never puts into one: views, triggers, virtual tables and computed
+/// columns. They run code when a table is read or written, or return more than is stored; an endless view would be read
+/// for ever.
 fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let foreign = "SELECT type || ' ' || name FROM sqlite_schema
              WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'
@@ -67,20 +68,20 @@ fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), StoreError
     }
 }
 
-/// Brings the schema up to date; refuses one from the future.
+/// Updates the schema. Refuses a newer one.
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     refuse_foreign(connection, path)?;
     let known = MIGRATIONS.len() as i64;
     let apply = |connection: &mut Connection| -> rusqlite::Result<i64> {
-        // A store that is up to date is only read: a reader must not wait for the lock of a run that writes.
+        // Only read an up-to-date store: a reader must not wait for the lock of a run that writes.
         let found = version(connection)?;
         if found >= known {
             connection.pragma_update(None, "foreign_keys", true)?;
             return Ok(found);
         }
-        // Off while tables are rebuilt: records point at the runs of the table that is dropped.
+        // Switch off the check while tables are rebuilt: records refer to runs in the table that is dropped.
         connection.pragma_update(None, "foreign_keys", false)?;
-        // Immediate, so that two netcliffs opening a new store at once do not both migrate it.
+        // Use an immediate transaction, so that two processes that open a new store at once do not both migrate it.
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let found = version(&transaction)?;
         for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {

@@ -114,11 +114,11 @@ fn the_default_place_follows_xdg() {
     assert_eq!(with(&[("XDG_DATA_HOME", "/data")]), at("/data/netcliff/records.db"));
     assert_eq!(with(&[("HOME", "/home/u")]), at("/home/u/.local/share/netcliff/records.db"));
     assert_eq!(with(&[("XDG_DATA_HOME", "relative"), ("HOME", "/root")]), at("/root/.local/share/netcliff/records.db"));
-    // No place that everybody can write.
+    // No place that all users can write to.
     assert_eq!((with(&[]), with(&[("HOME", "")])), (None, None));
 }
 
-/// What others link to is theirs to choose.
+/// Other users could redirect a store through their links.
 #[test]
 fn links_of_other_users_are_not_followed() {
     // Only root can give a link away.
@@ -184,7 +184,7 @@ fn runs_go_by_number_name_and_last() {
     assert_eq!((found("later"), found("after")), (Some(runs[1]), None));
 }
 
-/// With their records, and fingerprints that nobody else has; of the others nothing.
+/// Removing runs removes their records, and fingerprints that no other run has. Other runs keep everything.
 #[test]
 fn removed_runs_leave_nothing_behind() {
     let (_dir, store) = open();
@@ -207,7 +207,7 @@ fn removed_runs_leave_nothing_behind() {
     store.compact().unwrap();
 }
 
-/// A run under way holds nothing yet, but is not over.
+/// A run in progress has no results yet, but is not over.
 #[test]
 fn empty_runs_are_those_that_are_over() {
     let (_dir, store) = open();
@@ -218,7 +218,7 @@ fn empty_runs_are_those_that_are_over() {
     assert_eq!(store.empty().unwrap().iter().map(|run| run.id).collect::<Vec<_>>(), [failed], "not {going}");
 }
 
-/// A run whose process is gone stays in state `running`, and can be removed; one that a process works on cannot.
+/// The run of a killed process stays in state `running` and can be removed. A run that a process works on cannot.
 #[test]
 fn a_killed_run_is_told_from_one_under_way() {
     let (dir, store) = open();
@@ -226,7 +226,7 @@ fn a_killed_run_is_told_from_one_under_way() {
     let other = Store::open(&dir.path().join("deep/er/records.db")).unwrap();
     let summary = |id| other.run(id).unwrap().unwrap();
     assert!(other.is_under_way(&summary(run)).unwrap() && other.empty().unwrap().is_empty());
-    // As when the process is killed: what it held is let go, the state stays.
+    // As after a kill: the lock is released, and the state stays.
     drop(store);
     assert_eq!(summary(run).state, "running");
     assert!(!other.is_under_way(&summary(run)).unwrap());
@@ -236,7 +236,8 @@ fn a_killed_run_is_told_from_one_under_way() {
     assert!(!other.is_under_way(&summary(done)).unwrap());
 }
 
-/// Whoever reads a store that does not exist finds it empty, makes nothing, and removes nothing that another makes.
+/// Reading a store that does not exist finds it empty, creates nothing, and removes nothing that another process
+/// creates.
 #[test]
 fn reading_makes_and_removes_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -256,7 +257,8 @@ fn reading_makes_and_removes_nothing() {
     assert!(reader.rename(run, Some("other")).is_err(), "only read");
 }
 
-/// A new store that nothing was put into leaves neither file nor directories; one with a run or a setting stays, and so does one that was there.
+/// A new store without content leaves neither file nor directories. One with a run or a setting stays, and so does one
+/// that existed.
 #[test]
 fn an_empty_new_store_leaves_nothing_behind() {
     let (dir, store) = open();

@@ -1,16 +1,19 @@
-//! Change points of a series by E-divisive means (Matteson and James, "A nonparametric approach for multiple change point analysis of
-//! multivariate data", JASA 109, 2014, with exponent 1), as used for performance results by Daly et al. (ICPE 2020).
+//! Change points of a series by E-divisive means (Matteson and James, "A nonparametric approach for multiple change
+//! point analysis of multivariate data", JASA 109, 2014, with exponent 1), as used for performance results by Daly et
+//! al. (ICPE 2020).
 //!
-//! The split that maximises the energy distance between both sides is tested by permutation: how often does a shuffled series have a
-//! split as good? Where that is rare the series is divided there, and each part is looked at in turn. Nothing is assumed of the
-//! distribution, and an outlier is no change of level.
+//! A permutation test judges the split that maximises the energy distance between its sides: how often does a shuffled
+//! series have a split that is at least as good? If this is rare, the series is divided there, and each part is tested
+//! in turn. The method assumes no distribution, and an outlier is not a change of level.
 //!
-//! One split hardly sees a level that comes and goes again, since one of its sides holds both. So the stretch whose mean is furthest from
-//! that of the rest is tested beside it (circular binary segmentation; Olshen et al., Biostatistics 5, 2004), both at half the level.
+//! A single split hardly detects a level that comes and goes, because one of its sides contains both levels. Therefore
+//! the stretch whose mean is furthest from that of the rest is also tested (circular binary segmentation; Olshen et
+//! al., Biostatistics 5, 2004), both tests at half the level.
 
 use netcliff_core::math::SplitMix64;
 
-/// Fewest values on each side of a change: the energy within a side needs two, and with two a pair of outliers would pass for a level.
+/// Smallest number of values on each side of a change. The energy within a side needs two; with two, a pair of outliers
+/// would count as a level.
 pub const LEAST: usize = 3;
 
 /// A split.
@@ -18,7 +21,7 @@ pub const LEAST: usize = 3;
 pub struct Split {
     /// Index of the first value after it.
     pub at: usize,
-    /// Probability of a split as good in a series without change.
+    /// Probability of a split that is at least as good in a series without a change.
     pub p: f64,
 }
 
@@ -27,7 +30,7 @@ struct Sequence(SplitMix64);
 
 impl Sequence {
     fn below(&mut self, bound: usize) -> usize {
-        // The bias of the high word is below 1e-15 for any series that fits memory.
+        // The bias of the high word is below 1e-15 for any series that fits in memory.
         ((u128::from(self.0.draw()) * bound as u128) >> 64) as usize
     }
 
@@ -38,7 +41,7 @@ impl Sequence {
     }
 }
 
-/// The best split of a series and its weighted energy distance; None if there is no room for one.
+/// The best split of a series and its weighted energy distance. `None` if the series is too short.
 fn best(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     if n < 2 * LEAST {
@@ -68,8 +71,8 @@ fn best(values: &[f64]) -> Option<(usize, f64)> {
     found
 }
 
-/// The stretch `from..to` within a series whose mean is furthest from that of the rest, by its deviation in units of one value's; None if
-/// there is no room for one with [`LEAST`] values in it and on each side.
+/// The stretch `from..to` whose mean is furthest from that of the rest, with its deviation in units of the deviation of
+/// one value. `None` if the series has no room for [`LEAST`] values in it and on each side.
 fn stretch(values: &[f64]) -> Option<(usize, usize, f64)> {
     let n = values.len();
     let mean = values.iter().sum::<f64>() / n as f64;
@@ -94,7 +97,7 @@ fn stretch(values: &[f64]) -> Option<(usize, usize, f64)> {
 
 /// The change points of a series at a level, in their order.
 ///
-/// `permutations` is the number of shuffled series that a split is held against, `seed` where their sequence begins.
+/// `permutations` is the number of shuffled series that a split is compared with. `seed` starts their random sequence.
 pub fn change_points(values: &[f64], level: f64, permutations: u32, seed: u64) -> Vec<Split> {
     let mut sequence = Sequence(SplitMix64(seed));
     let mut found = Vec::new();
@@ -104,7 +107,7 @@ pub fn change_points(values: &[f64], level: f64, permutations: u32, seed: u64) -
         let Some((at, energy)) = best(part) else { continue };
         let inner = stretch(part);
         let mut shuffled = part.to_vec();
-        // A rearrangement of the same sums differs in the last bits.
+        // A rearranged sum of the same values differs in the last bits.
         let reaches = |other: f64, most: f64| other >= most - 1e-12 * most.abs();
         let (mut as_split, mut as_stretch) = (0.0, 0.0);
         for _ in 0..permutations {
@@ -136,10 +139,10 @@ pub fn change_points(values: &[f64], level: f64, permutations: u32, seed: u64) -
 mod tests {
     use super::*;
 
-    /// Noise of one part in a hundred about the levels, by the same sequence everywhere.
+    /// A series with these levels and noise of 1 %, always from the same random sequence.
     fn series(levels: &[(usize, f64)], seed: u64) -> Vec<f64> {
         let mut sequence = Sequence(SplitMix64(seed));
-        // The sum of twelve uniform numbers less 6 is close to a standard normal one.
+        // The sum of twelve uniform numbers minus 6 is nearly standard normal.
         let mut normal = || (0..12).map(|_| sequence.below(1 << 30) as f64 / f64::from(1 << 30)).sum::<f64>() - 6.0;
         levels
             .iter()
@@ -152,8 +155,8 @@ mod tests {
         change_points(values, 0.05, 199, 7).iter().map(|split| split.at).collect()
     }
 
-    /// Each of 60 series has its changes within a value of where they are; with three tests at a level of 5 % in each of them, further ones are
-    /// in 14 %: in more than 18 of 60 with a probability of 0.0008 (binomial), the critical value here.
+    /// 60 series: each change is found within one value of its place. With three tests at 5 % in each series, 14 % have
+    /// additional ones. More than 18 of 60, the critical value here, has probability 0.0008 (binomial).
     #[test]
     fn steps_of_three_deviations_and_more_are_found_where_they_are() {
         /// Levels with their lengths, and where they change.
@@ -176,8 +179,8 @@ mod tests {
         assert!(missed.is_empty() && further <= 18, "missed {missed:?}, further changes in {further} of 60");
     }
 
-    /// Under no change a change is shown in at most the level of the series: of 200, 5 % is 10; more than 20 has probability 0.0008
-    /// (binomial), the critical value here.
+    /// Without a change, at most the level of series show one. 5 % of 200 is 10; more than 20, the critical value here,
+    /// has probability 0.0008 (binomial).
     #[test]
     fn noise_alone_shows_a_change_as_seldom_as_the_level_says() {
         let false_alarms = (0..200)

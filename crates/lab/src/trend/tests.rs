@@ -49,7 +49,7 @@ fn a_slower_level_fails_and_names_what_changed() {
     assert_eq!((change.after_run, change.run, change.better), (10, 11, false));
     assert!((change.change + 0.08).abs() < 0.005 && change.p <= found.level, "{change:?}");
     assert_eq!(change.changed, ["kernel.release: 6.1 -> 6.12"]);
-    // 8 % is within a bar of 10 %, and without a bar nothing fails.
+    // 8 % is less than a share of 10 %, and without a share nothing fails.
     assert!(!trend("nightly", &runs(20), Vec::new(), Some(0.10)).expect("a trend").failed);
     assert!(!trend("nightly", &runs(20), Vec::new(), None).expect("a trend").failed);
 }

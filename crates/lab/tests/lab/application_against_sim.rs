@@ -1,4 +1,5 @@
-//! The model with an application against the simulator, every seed fixed (a quarter of the points a day, all in `make measure`).
+//! The model with an application, compared with the simulator. All seeds are fixed (a quarter of the points each day,
+//! all of them in `make measure`).
 //!
 //! Where the model is exact, throughput, loss at the socket, mean latency and the application's share of the CPU: a 99 %
 //! interval misses the truth once in a hundred times; how many misses all points together may have is a binomial bound
@@ -91,8 +92,8 @@ fn simulated(point: &Point, seed: u64, packets: u64) -> Outcome {
     sim.evaluate(point).expect("the simulator answers")
 }
 
-/// Random hosts whose polls wait for ticks, with and without a context switch: rings and sockets of a few packets, and of a host's size
-/// below saturation.
+/// Random hosts whose polls wait for ticks, with and without a context switch. Rings and sockets hold a few packets or,
+/// below saturation, the usual number.
 fn ticking(kind: &str, dice: &mut Dice) -> Point {
     let is_small = dice.flag();
     let mut host = if is_small { dice.host((2, 16), (2, 16)) } else { dice.host((1024, 1024), (256, 256)) };
@@ -117,7 +118,8 @@ fn exact_with_polling() {
     holds(&(0..20).map(|_| ticking("polling", &mut dice)).collect::<Vec<_>>(), 100_000);
 }
 
-/// Random hosts with masked coalescing: a packet timer (of 0.2 to 3 mean gaps, restarted by drops or not) or a timer, alone or with a count.
+/// Random hosts with masked coalescing: a packet timer (0.2 to 3 mean gaps, restarted by drops or not) or a timer, with
+/// or without a count.
 fn gathering(dice: &mut Dice) -> Point {
     let is_small = dice.flag();
     let mut host = if is_small { dice.host((4, 16), (2, 16)) } else { dice.host((1024, 1024), (256, 256)) };

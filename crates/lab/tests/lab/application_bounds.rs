@@ -1,6 +1,8 @@
-//! Approximate answers with an application against the simulator on seeded hosts: no error is beyond the bound that their note states, of
-//! `netcliff_model::bounds`. `POINTS` in the environment takes more points of each kind (40 were used to set the table);
-//! of eight a bound that is exceeded at one point in three is seen 96 times in 100, and rarer ones by `scripts/nightly/scan.sh`.
+//! Approximate answers with an application, compared with the simulator on seeded hosts: no error exceeds the bound in
+//! the answer's note, from `netcliff_model::bounds`.
+//!
+//! The environment variable `POINTS` sets more points of each kind (40 points gave the table). Eight points reveal a
+//! bound that is exceeded at one point in three in 96 of 100 cases; `scripts/nightly/scan.sh` finds rarer ones.
 
 use crate::against::compared::{COMPARED, Compared};
 use crate::against::{CONFIDENCE, Dice};
@@ -64,13 +66,14 @@ fn point(kind: &str, dice: &mut Dice) -> Point {
         }
     };
     let saturation_pps = 1.0 / (host.service_s(64.0) + application_s);
-    // A moderated ring that is itself past saturation has interrupts once in a blue moon, of which no simulation shows one.
+    // A moderated ring beyond saturation has interrupts so rarely that a simulation shows none.
     let most = if kind == "moderated napi" { 1.3 } else { 3.0 };
     let traffic = Traffic::poisson(saturation_pps * dice.between(0.1, most));
     Point { host, scheme: scheme.parse().expect("a scheme"), traffic }
 }
 
-/// What is beyond its bound at a point; None where the model refuses, or is exact for another reason than that its chain is small enough.
+/// The errors beyond their bounds at a point. `None` if the model refuses the point, or if its answer is exact for a
+/// reason other than the small size of its chain.
 fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
     let model = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok()?;
     let is_exact = model.cpu_method.as_deref() != Some("approximate");
@@ -96,8 +99,8 @@ fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
 }
 
 fn holds(kind: &str, first_seed: u64) {
-    // Five find a bound that half of the hosts break in 97 of 100 cases; the 40 of the table are for who changes the model.
-    // Of polling's the model refuses the more.
+    // Five points reveal a bound that half of the hosts exceed in 97 of 100 cases. The 40 points of the table are for
+    // those who change the model. Polling has more points, because the model refuses more of its hosts.
     let usual = if kind == "polling" { 8 } else { 5 };
     let points = std::env::var("POINTS").ok().and_then(|points| points.parse().ok()).unwrap_or(usual);
     let mut dice = Dice::new(first_seed);

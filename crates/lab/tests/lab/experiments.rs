@@ -71,7 +71,7 @@ fn the_ends_of_every_curve_are_answered_or_declined_with_a_reason() {
 /// Poisson traffic is then near 0.4 %.
 const PACKETS: u64 = 100_000;
 
-/// The tasks that a mark is compared with: both neighbours of its places, or whole curves where a place is looked for on them.
+/// The tasks for a mark: both neighbours of its places, or whole curves if a place is searched for on them.
 fn near<'a>(plan: &'a Plan, mark: &Mark) -> Vec<&'a Task> {
     let names: BTreeSet<&str> = plan.tasks.iter().map(|task| task.curve.as_str()).collect();
     let is = |task: &Task, name: &str| task.curve == name || !names.contains(name) && is_called(&task.curve, name);
@@ -276,7 +276,8 @@ fn changed_data_break_every_mark() {
     assert!(broken > 100, "{broken}");
 }
 
-/// The page of claims in the docs has each mark of each file, a reason for what does not hold, and cells that can be read.
+/// The documents' page of claims has each mark of each file, a reason for each claim that does not hold, and readable
+/// cells.
 #[test]
 fn the_docs_have_every_claim() {
     let page = std::fs::read_to_string(directory().join("../docs/claims.md")).expect("docs/claims.md");

@@ -95,7 +95,8 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
     let _ = writeln!(std::io::stdout().lock(), "{said}");
 }
 
-/// A counter of the router's IP, where only the trial's packets are routed, has the drops of that place, those not shown to the tracer included.
+/// A counter of the router's IP, which routes only the trial's packets, has the drops of that place, including those
+/// that the tracer does not see.
 fn is_counted(ledger: &Ledger, place: At, dropped: u64) {
     let no_route = ledger.counters.iter().find(|row| row.place == place && row.reason == "IpExt InNoRoutes");
     if let Some(counter) = no_route {

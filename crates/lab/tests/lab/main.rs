@@ -1,4 +1,5 @@
-//! The engines against each other, experiments, forwarding and ledgers on a real kernel. One binary: a module is a file.
+//! The engines compared with each other; experiments, forwarding and ledgers on a real kernel. One binary: each module
+//! is a file.
 
 mod against;
 mod application_against_sim;

@@ -1,7 +1,9 @@
-//! The exact models against the simulator on 392 points (a quarter of them a day, all in `make measure`: `netcliff_testkit::Grid`), every seed
-//! fixed: throughput, mean latency, CPU available and,
-//! where the model has them, the quantiles of latency. A 99 % interval misses the truth once in a hundred times; how
-//! many misses all points together may have is a binomial bound.
+//! The exact models compared with the simulator at 392 points (a quarter of them each day, all in `make measure`:
+//! `netcliff_testkit::Grid`), with fixed seeds: throughput, mean latency, CPU available and, if the model has them, the
+//! quantiles of latency.
+//!
+//! A 99 % interval misses the truth once in a hundred times. A binomial bound limits the number of misses of all points
+//! together.
 
 use crate::against::{CONFIDENCE, bound};
 use netcliff_core::{Engine, Figure, Host, Load, Outcome, Point, Scheme, Service, Traffic};
@@ -122,7 +124,7 @@ fn figures(model: &Outcome, sim: &Outcome) -> Vec<(&'static str, f64, Figure)> {
     must.into_iter().chain(may).filter_map(of).collect()
 }
 
-/// Compares the points of the grid that are taken today; each has three figures at least, and some of all have quantiles where
+/// Compares today's points of the grid. Each point has at least three figures; some of all points have quantiles if
 /// `has_quantiles`.
 fn compare(points: &[Point], first_seed: u64, has_quantiles: bool) {
     let model = ModelEngine::new(Fidelity::Exact);
@@ -203,7 +205,8 @@ fn general_times_and_frame_sizes() {
     compare(&points, 20_000, false);
 }
 
-/// napi behind a NIC's moderation: each condition alone and together, with and without an interrupt's delivery and a register write.
+/// napi behind a NIC's moderation: each condition alone and all together, with and without delivery of the interrupt
+/// and a register write.
 fn moderated_points() -> Vec<Point> {
     let schemes = [
         "napi:weight=8,rx_usecs=50us",
@@ -260,8 +263,8 @@ fn several_queues() {
     compare(&points, 60_000, false);
 }
 
-/// dim is an approximation, so that no interval is asked for: what the walk leaves out moves latency and interrupts by a sixth at
-/// the most, and the CPU hardly.
+/// dim is an approximation, so that its results need not be within the intervals. The effects that the walk excludes
+/// change latency and interrupts by at most a sixth, and the CPU hardly.
 #[test]
 fn dim_is_near() {
     for profile in ["eqe", "cqe"] {
@@ -280,8 +283,8 @@ fn dim_is_near() {
     }
 }
 
-/// hybrid is an approximation where both its parts run: from below to above its hysteresis (110 to 120 kpps) and past saturation, mean
-/// latency within a tenth, packets and CPU within a fiftieth.
+/// hybrid is an approximation where both its parts run. From below to above its hysteresis (110 to 120 kpps) and beyond
+/// saturation, mean latency is right within a tenth, packets and CPU within a fiftieth.
 #[test]
 fn hybrid_is_near() {
     for scheme in ["hybrid:quota=3,up=120kpps,down=110kpps", "hybrid:period=40us,quota=8"] {

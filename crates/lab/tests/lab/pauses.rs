@@ -1,5 +1,5 @@
-//! Model against simulator on hosts whose CPU is taken away, at random points. The seed is fixed; the exact values must lie within
-//! simultaneous 99 % intervals (Bonferroni over all comparisons).
+//! Model and simulator compared at random points on hosts whose CPU is taken away. The seed is fixed. The exact values
+//! must be within simultaneous 99 % intervals (Bonferroni over all comparisons).
 
 use netcliff_core::host::PauseTimes;
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};

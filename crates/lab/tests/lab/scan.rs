@@ -1,8 +1,8 @@
-//! Model against simulator at random points over all schemes and options: every disagreement beyond chance must lie within the bounds
-//! that a note of the model's tells ([`netcliff_model::bounds`]).
+//! Model and simulator compared at random points over all schemes and options: every disagreement that is not chance
+//! must be within the bounds in a note of the model ([`netcliff_model::bounds`]).
 //!
-//! `scripts/nightly/scan.sh` takes 2000 points, in minutes, and prints each disagreement and the ranges they span; POINTS and SEED in the
-//! environment change how many and which.
+//! `scripts/nightly/scan.sh` runs 2000 points, in minutes, and prints each disagreement and their ranges. The
+//! environment variables POINTS and SEED change the number of points and their choice.
 
 #![allow(clippy::print_stdout, reason = "each disagreement is shown, for whoever reads a long run")]
 
@@ -19,9 +19,9 @@ use netcliff_sim::{Effort, SimEngine};
 /// Confidence of each of the two stages: a figure is out if both miss it on the same side, by chance once in 500 000.
 const CONFIDENCE: f64 = 0.998;
 const PACKETS: u64 = 100_000;
-/// Packets of a third and a fourth stage where the simulator saw nothing of what the model has, or where the model says that it is
-/// exact: rare events that come many at a time, such as interrupts of an overloaded ring that happens to empty, are not Poisson,
-/// and no short run's interval holds.
+/// Packets of a third and a fourth stage. They run if the simulator saw no event that the model has, or if the model
+/// says that it is exact: rare events that come many at a time, such as interrupts of an overloaded ring that happens
+/// to empty, are not Poisson, and the interval of a short run does not contain them.
 const RARE_PACKETS: [u64; 2] = [20_000_000, 200_000_000];
 
 /// A random scheme with random options.
@@ -254,8 +254,9 @@ fn disagreements_of_a_few_points_are_bounded_by_notes() {
     assert_eq!(scan.report(), 0, "disagreements beyond what notes tell");
 }
 
-/// Cliff, and mean latency and interrupts at 0.6 of it, by both engines on a host as `netcliff find` calibrates one, behind what drivers
-/// set: the table of docs/theory/chains.md. At the cliff 1 in 10 000 is lost, of bursts that a gap brings to the socket.
+/// Cliff, and mean latency and interrupts at 0.6 of the cliff, by both engines, on a host as `netcliff find` calibrates
+/// it, with the settings of drivers: the table of docs/theory/chains.md. At the cliff 1 in 10 000 packets is lost, in
+/// bursts that a gap brings to the socket.
 #[test]
 #[ignore = "takes a minute: its table is in docs/theory/chains.md"]
 fn cliffs_of_moderated_napi() {

@@ -20,7 +20,7 @@ fn the_innermost_function_with_a_row_decides() {
     assert_eq!(stage(&copying), (Stage::Copy, false));
     assert_eq!(stage(&copying[2..]), (Stage::Transport, false));
     assert_eq!(stage(&copying[3..]), (Stage::Syscall, false));
-    // What works for whoever calls it is the caller's.
+    // A helper's time belongs to its caller.
     let helped = ["_raw_spin_unlock_irqrestore", "try_to_wake_up", "sock_def_readable", "net_rx_action"];
     assert_eq!(stage(&helped), (Stage::Socket, false));
     assert_eq!(stage(&["memcpy", "skb_release_data", "net_rx_action"]), (Stage::Release, false));
@@ -52,8 +52,9 @@ fn one(pid: u32, program: &str, mode: Mode, names: &[&str], ns: [f64; 4], sample
     Stack { pid, program: program.to_owned(), mode, frames: frames(names), ns: ns.to_vec(), samples }
 }
 
-/// Four slices of a second with 1000 packets each. Softirqs take 300 ms a slice, on top of whatever ran; the server 100 ms in its own code and 200 ms
-/// in copying; a compiler, this program and idleness the rest of two CPUs.
+/// Four slices of a second with 1000 packets each. Softirqs take 300 ms a slice and interrupt any task. The server
+/// takes 100 ms in its own code and 200 ms in copying. A compiler, this program and the idle task take the rest of two
+/// CPUs.
 fn window() -> Window {
     let each = |ms: f64| [ms * MS; 4];
     Window {
@@ -143,7 +144,7 @@ fn without_packets_there_are_shares() {
     );
 }
 
-/// Equal slices have no spread of their own: the interval is that of chance in the count, 400 of 2400 x 3.3 samples for the application.
+/// Equal slices have no spread: the interval is the chance of the count, 400 of 2400 x 3.3 samples for the application.
 #[test]
 fn an_interval_is_at_least_that_of_the_count() {
     let account = account(&table(), &window());

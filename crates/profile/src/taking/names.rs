@@ -50,8 +50,8 @@ impl Namer<'_> {
     }
 }
 
-/// Addresses within the functions of a stack: all but the innermost are return addresses, behind a call that may be the last instruction of its
-/// function.
+/// Addresses within the functions of a stack. All but the innermost address are return addresses, after a call that may
+/// be the last instruction of its function.
 fn sites(stack: &[u64]) -> impl Iterator<Item = u64> {
     stack.iter().enumerate().map(|(at, address)| if at == 0 { *address } else { address - 1 })
 }

@@ -12,7 +12,7 @@ use super::{FEW_PACKETS, OTHERS, Taking};
 /// Received packets over sent ones below which time is divided by those sent.
 const SENDS: f64 = 0.1;
 
-/// Name of the packets that entered the stack of a CPU, whatever the network namespace.
+/// Name of the counter of packets that entered a CPU's stack, in whatever network namespace.
 const SOFTNET: &str = "softnet_stat";
 
 /// What counts packets.
@@ -38,7 +38,7 @@ impl Device {
         self.before = self.read().unwrap_or_default();
     }
 
-    /// What was counted since the last call; nothing of an interface that is gone, or where a counter of 32 bits began again.
+    /// Packets since the last call; zero if the interface is gone or a 32-bit counter wrapped.
     pub(super) fn grown(&mut self) -> Counted {
         let now = self.read().unwrap_or(self.before);
         now.since(&std::mem::replace(&mut self.before, now))

@@ -261,7 +261,7 @@ impl Drop for Session {
     }
 }
 
-/// Reads messages for the session and sends heartbeats, in a thread of its own.
+/// Reads messages for the session and sends heartbeats, in a separate thread.
 struct Keeper {
     receiver: Receiver<FromAgent>,
     sender: Arc<Mutex<Sender<ToAgent>>>,

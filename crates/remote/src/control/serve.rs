@@ -1,4 +1,4 @@
-//! One client of an agent, from its first byte to its last: what the agent offers it, and what it logs of it.
+//! One client of an agent, from its first byte to its last: the agent's services for it, and what the agent logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -5,8 +5,8 @@ use netcliff_rfc2544::report::{Limit, Rfc2544Report, SearchTurn, SizeReport};
 
 use super::{line, number};
 
-/// A row a frame size, test, load and figure, each in its base unit; `limit` and `missing` are words. A throughput whose `limit`
-/// is not `device` is a lower limit of the device's.
+/// One row per frame size, test, load and figure, in base units. `limit` and `missing` are words. A throughput whose
+/// `limit` is not `device` is a lower limit of the device's throughput.
 pub fn rfc2544(report: &Rfc2544Report) -> String {
     let mut rows = vec![["frame", "mean_bytes", "test", "load_pps", "figure", "value"].map(str::to_owned).to_vec()];
     for size in &report.sizes {
@@ -22,7 +22,7 @@ pub fn rfc2544(report: &Rfc2544Report) -> String {
     rows.iter().map(|fields| line(fields)).collect()
 }
 
-/// Those of a size, to which more are added.
+/// Adds the rows of a frame size to `rows`.
 struct Rows<'a> {
     size: &'a SizeReport,
     line_bps: Option<f64>,
@@ -30,7 +30,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// One figure; nothing where it was not measured.
+    /// Adds one figure, unless it was not measured.
     fn row(&mut self, test: &str, load_pps: Option<f64>, figure: &str, value: Option<f64>) {
         if value.is_some() {
             self.word(test, load_pps, figure, number(value));
@@ -149,7 +149,7 @@ impl Rows<'_> {
         self.row("back-to-back", load, corrected, Some(found.corrected_buffer_s));
     }
 
-    /// Each sentence begins with the test that it is of.
+    /// Each sentence begins with the name of its test.
     fn missing(&mut self) {
         for sentence in &self.size.missing {
             let (test, why) = sentence.split_once(": ").unwrap_or(("", sentence));

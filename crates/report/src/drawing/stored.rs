@@ -35,7 +35,8 @@ impl Drawing {
         Self { asked: report.asked.clone(), partial: report.partial, ..drawing }
     }
 
-    /// The share of answers that took longer, over the time: 1 % is at p99. A curve a configuration of `rr` with answers.
+    /// The share of answers that took longer than a time, over that time: p99 is at 1 %. One curve for each
+    /// configuration of `rr` that has answers.
     pub fn of_rr(title: &str, run: &RrRun) -> Self {
         let curve = |record: &RrRecord| {
             let counts_ns = &record.report.latency.as_ref()?.counts_ns;
@@ -68,7 +69,8 @@ impl Drawing {
         Self { partial: run.partial, ..stored(title, axes, curves, &provenance) }
     }
 
-    /// Response times over the load: median and 99th percentile of the trials that count, the limits that were promised, and the cliffs.
+    /// Response times over the load: median and 99th percentile of the trials that count, the promised limits, and the
+    /// cliffs.
     pub fn of_service(title: &str, finding: &ServiceFinding) -> Self {
         let counts = |trial: &&ServiceTrial| trial.void.is_none();
         let trials: Vec<&ServiceTrial> = finding.trials.iter().filter(counts).collect();
@@ -116,7 +118,7 @@ impl Drawing {
         Self { asked: finding.asked.clone(), partial: finding.partial.is_some(), ..drawing }
     }
 
-    /// Throughput over the offered load, a curve a host, scheme, traffic and engine.
+    /// Throughput over the offered load: a curve for each combination of host, scheme, traffic and engine.
     pub fn of_records(title: &str, records: &[Record], partial: bool) -> Self {
         let mut curves: Vec<Curve> = Vec::new();
         for record in records {

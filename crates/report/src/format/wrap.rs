@@ -1,5 +1,5 @@
-//! Text in lines of a width: [`lines`] of pages, [`sentences`] next to them. Breaks are at spaces only: a dash inside `net-core` or
-//! `403-421` is no place to break a line, nor is the space between a number and its unit.
+//! Wraps text: [`lines`] for pages, [`sentences`] for text next to them. Lines break only at spaces, so not at a dash
+//! inside `net-core` or `403-421`, and not at the space between a number and its unit.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ pub fn lines(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
     wrap(text, options(width).initial_indent(first).subsequent_indent(rest))
 }
 
-/// Each line of `text` in lines of at most `width` columns, those that go on indented by two more than it is. A word that is
-/// longer, such as a path to copy, stays whole.
+/// Wraps each line of `text` at `width` columns. Continuation lines are indented by two more than their line. A word
+/// that is longer than a line, such as a path to copy, stays whole.
 pub fn sentences(text: &str, width: usize) -> String {
     let wrapped = |line: &str| {
         let own = " ".repeat(line.len() - line.trim_start_matches(' ').len());

@@ -11,7 +11,7 @@ use crate::drawing::{Drawing, NotHad, unit};
 use crate::format;
 use crate::svg;
 
-/// The picture, the reference values, every value, the file, and how it was produced, on one page that needs nothing else.
+/// One self-contained page: the picture, the reference values, every value, the file, and how it was produced.
 pub fn experiment(drawing: &Drawing) -> String {
     page(&titled(&drawing.title, "netcliff run"), &body(drawing))
 }

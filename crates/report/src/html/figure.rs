@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::plot::{self, Bars, Format, Plot, Sheet, data};
 
-/// What the script adds to each figure, the axes that the explorer shares first. Without it the figures stand as they are drawn.
+/// The script for figures, after the axis code that the explorer uses, too. Without the script the figures stay as
+/// drawn.
 pub const SCRIPTS: [&str; 2] = [include_str!("axis.js"), include_str!("figure.js")];
 
-/// `plot` with its caption, or without where the page's title says the same.
+/// `plot` with its caption. Without the caption if the page's title has the same text.
 pub fn figure(plot: &Plot, captioned: bool) -> Markup {
     let sheets = [plot.sheet(Format::Wide), plot.sheet(Format::Narrow)];
     let entries = plot.entries();
@@ -47,7 +48,7 @@ fn framed(
     data: Option<Value>,
 ) -> Markup {
     let href = format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(csv, NON_ALPHANUMERIC));
-    // Inside a script element only "<" could end it; as an escape it is the same JSON.
+    // Inside a script element only a "<" could end it. Its escape is the same JSON.
     let data = data.map(|data| data.to_string().replace('<', "\\u003c"));
     html! {
         figure.plot id={ "figure-" (slug) } data-name=(slug) {

@@ -61,7 +61,7 @@ fn group(name: &str, rows: &[Row]) -> Markup {
     }
 }
 
-/// The figure with its interval in small; a missing figure is a dash that says so when read aloud.
+/// The figure with its interval in small print. A missing figure is a dash, which a screen reader reads as missing.
 pub fn content(cell: Option<&Cell>) -> Markup {
     html! {
         @match cell {
@@ -74,7 +74,7 @@ pub fn content(cell: Option<&Cell>) -> Markup {
     }
 }
 
-/// Where the packets of a trial past the cliff went.
+/// Where the packets of a trial above the cliff went.
 fn ledger(at: &TrialLedger) -> Markup {
     let ledger = &at.ledger;
     html! {

@@ -16,8 +16,8 @@ use crate::format::{self, Unit};
 use crate::svg;
 use crate::terminal::forwarding::{gain_of, missing, set_up_of, throughput_of};
 
-/// Throughput and its share of each line by frame size, every figure in a table, set-ups, the file, on one page that needs
-/// nothing else.
+/// One self-contained page: throughput and its share of each line by frame size, every figure in a table, the set-ups,
+/// and the file.
 pub fn forwarding(report: &ForwardingReport, drawing: &Drawing) -> String {
     let lists = Lists { not_had: &[&report.not_had[..], &missing(report)].concat(), warnings: &report.warnings };
     of_file("forwarding", drawing, report.partial, &report.asked, &lists, &answers(report, drawing))

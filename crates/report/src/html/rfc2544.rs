@@ -69,7 +69,7 @@ fn body(report: &Rfc2544Report) -> Markup {
     }
 }
 
-/// A table of the terminal's; its heading in small letters but for abbreviations and the first.
+/// A table of the terminal's page. Its heading is in lower case, except abbreviations and the first letter.
 fn table(heading: &str, rows: Vec<Vec<String>>) -> Markup {
     let mut rows = rows.into_iter();
     let heads = rows.next().unwrap_or_default();
@@ -86,7 +86,7 @@ fn table(heading: &str, rows: Vec<Vec<String>>) -> Markup {
     }
 }
 
-/// RFC 2544 26.1: frame size, theoretical frame rate where there is a line, measured frame rate, frame type.
+/// RFC 2544 26.1: frame size, theoretical frame rate if the line is known, measured frame rate, frame type.
 fn throughput_table(report: &Rfc2544Report) -> Markup {
     let kind = if report.asked.ipv6 { "UDP over IPv6" } else { "UDP over IPv4" };
     let had: Vec<&SizeReport> = report.sizes.iter().filter(|size| size.forwarded_pps().is_some()).collect();
@@ -132,7 +132,7 @@ fn by_size(report: &Rfc2544Report, value: impl Fn(&SizeReport) -> Option<f64>) -
     figures_by_size(report, |size| value(size).map(Figure::exact))
 }
 
-/// A size's throughput; where it is a lower limit, its interval has no upper end.
+/// The throughput of a size. If it is a lower limit, its interval has no upper end.
 fn or_more(size: &SizeReport) -> Option<Figure> {
     let found = size.forwarded()?;
     let low = found.interval.map_or(found.value, |ends| ends.low);
@@ -157,7 +157,8 @@ fn drawing(report: &Rfc2544Report, title: &str, axes: Axes, curves: Vec<Curve>) 
     (!curves.is_empty()).then(|| Drawing { partial, ..stored(title, axes, curves, &report.provenance) })
 }
 
-/// What a line carries from the smallest measured size to the largest: a curve, not straight between the few sizes that were measured.
+/// The rate that a line carries, from the smallest measured size to the largest. It has more points than the measured
+/// sizes, because it is a curve between them, not straight.
 fn line_rate(measured: &[Dot], line_bps: f64) -> Vec<Dot> {
     let (Some(first), Some(last)) = (measured.first(), measured.last()) else { return Vec::new() };
     let (first, last) = (first.x as u32, last.x as u32);
@@ -166,7 +167,7 @@ fn line_rate(measured: &[Dot], line_bps: f64) -> Vec<Dot> {
     sizes.map(|bytes| Dot { x: f64::from(bytes), y: pps(bytes) }).collect()
 }
 
-/// The figure of RFC 2544 26.1 by itself, as SVG; None: no throughput was measured.
+/// The figure of RFC 2544 26.1 by itself, as SVG. `None` if no throughput was measured.
 pub fn rfc2544_figure(report: &Rfc2544Report) -> Option<String> {
     throughput(report).map(|drawing| svg::experiment(&drawing))
 }
@@ -211,7 +212,7 @@ fn latency(report: &Rfc2544Report) -> Option<Drawing> {
     drawing(report, "Latency at the throughput, by frame size", axes, curves)
 }
 
-/// RFC 2544 26.3: loss against the share of the highest rate, a curve a frame size.
+/// RFC 2544 26.3: loss over the share of the highest rate, one curve per frame size.
 fn loss(report: &Rfc2544Report) -> Option<Drawing> {
     let curves = report.sizes.iter().filter_map(|size| {
         let trials = &size.loss.as_ref()?.trials;

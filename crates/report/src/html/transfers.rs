@@ -12,7 +12,7 @@ use crate::svg;
 use crate::terminal::comparison::percent;
 use crate::terminal::transfers::{cell, deviation, measures, p};
 
-/// The figure where there is one, every effect and configuration, the file, on one page that needs nothing else.
+/// One self-contained page: the figure if there is one, every effect and configuration, and the file.
 pub fn transfers(report: &TransferReport, drawing: &Drawing) -> String {
     let answers = html! {
         @if !drawing.curves.is_empty() { (figure::figure(&svg::experiment::plot(drawing, "figure"), false)) }

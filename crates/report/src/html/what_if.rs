@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 /// Address of the explorer where `netcliff serve` is started without `--listen`.
 pub const EXPLORER: &str = "http://127.0.0.1:9941/";
 
-/// What would change the meaning of the address (web/src/state.ts).
+/// Characters that would change the meaning of the address (web/src/state.ts).
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'%')
     .add(b'&')
@@ -24,7 +24,7 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// The address's fragment for a calibrated host; None: it was not calibrated.
+/// The address's fragment for a calibrated host. `None` if it was not calibrated.
 fn fragment(finding: &Finding) -> Option<String> {
     let host = &finding.calibration.as_ref()?.host;
     let traffic = &finding.setup.traffic;

@@ -2,11 +2,11 @@
 
 use super::{Plot, Series};
 
-/// Curves that are nearer than this look like one [share of the axis; 2 of 290 pixels].
+/// Curves that are closer than this look like one [share of the axis; 2 of 290 pixels].
 const NEAR: f64 = 0.007;
 
-/// The series in the order they are drawn: areas, helping lines, lines drawn through, dashed lines, points. What lies below a
-/// dashed line is visible through its gaps.
+/// The series in the order of drawing: areas, helping lines, solid lines, dashed lines, points. A line below a dashed
+/// line is visible through the gaps.
 pub fn order(plot: &Plot) -> Vec<usize> {
     let layer = |index: &usize| {
         let series = &plot.series[*index];
@@ -23,7 +23,7 @@ pub fn order(plot: &Plot) -> Vec<usize> {
     order
 }
 
-/// For each series the one that is drawn later and covers it; None if some of it is visible.
+/// For each series, the later series that covers it. `None` if some of it is visible.
 pub fn hidden(plot: &Plot) -> Vec<Option<usize>> {
     let lines: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| places(plot, series)).collect();
     let order = order(plot);
@@ -37,7 +37,7 @@ pub fn hidden(plot: &Plot) -> Vec<Option<usize>> {
     (0..lines.len()).map(by).collect()
 }
 
-/// Where a drawn line goes, as shares of the axes; empty for points, which leave the line below visible.
+/// Places of a drawn line, as shares of the axes. Empty for points, which leave the line below visible.
 fn places(plot: &Plot, series: &Series) -> Vec<(f64, f64)> {
     if series.look.line.is_none() {
         return Vec::new();
@@ -49,7 +49,7 @@ fn lies_under(below: &[(f64, f64)], above: &[(f64, f64)]) -> bool {
     below.len() > 1 && below.iter().all(|(x, y)| height(above, *x).is_some_and(|other| (other - y).abs() < NEAR))
 }
 
-/// Height of a line at `x`; None beyond its ends.
+/// Height of a line at `x`. `None` beyond its ends.
 fn height(line: &[(f64, f64)], x: f64) -> Option<f64> {
     let two = line.windows(2).find(|two| two[0].0 - 1e-9 <= x && x <= two[1].0 + 1e-9)?;
     let ((x0, y0), (x1, y1)) = (two[0], two[1]);

@@ -45,7 +45,7 @@ fn header(plot: &Plot) -> Vec<String> {
     names.to_vec()
 }
 
-/// The figure as CSV, a row a value, in base units.
+/// The figure as CSV, one row per value, in base units.
 pub fn csv(plot: &Plot) -> String {
     let number = |value: Option<f64>| value.map(|value| json!(value).to_string()).unwrap_or_default();
     let fields = |row: Row| {

@@ -27,7 +27,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Where shares of the axes are on the sheet.
+    /// The place on the sheet of shares of the axes.
     pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (self.left + x * self.width, self.top + (1.0 - y) * self.height)
     }
@@ -153,8 +153,8 @@ fn names(plot: &Plot, frame: &Frame) -> Markup {
 }
 
 mod foot {
-    //! Below the plot: the legend if the names at the curves' ends do not suffice, the meaning of forms, and the notes. A page shows
-    //! these itself.
+    //! Text below the plot: the legend if the names at the curves' ends do not suffice, the meaning of forms, and the
+    //! notes. A page shows these itself.
 
     use super::{LINE, Lines};
     use crate::plot::sheet::{Format, MARGIN, number};

@@ -7,7 +7,7 @@ use super::{Plot, Series, text};
 const LEADING: f64 = 1.15;
 /// Wider names go into the legend [drawing units].
 const WIDEST: f64 = 165.0;
-/// From the plot to a name [drawing units].
+/// Distance from the plot to a name [drawing units].
 pub const LEADER: f64 = 16.0;
 
 /// A name and the heights (0 to 1 of the plot, from below) of its curve's end and of itself.
@@ -21,7 +21,7 @@ pub struct End {
     pub at: f64,
 }
 
-/// Width that the names need; None if there is no space for them, so that the legend is used.
+/// Width that the names need. `None` if there is no space for them, so that the legend is used.
 pub fn width(plot: &Plot, format: Format) -> Option<f64> {
     let named = named(plot);
     let widest = named.iter().map(|(_, name)| text::width(name, format.font())).fold(0.0, f64::max);
@@ -66,10 +66,10 @@ pub fn placed(plot: &Plot, format: Format) -> Vec<End> {
     ends
 }
 
-/// Places in rising order at least `gap` apart and within 0 to 1, as near to what is wanted as that allows: what would
-/// touch becomes one block around its mean.
+/// Places in ascending order, at least `gap` apart and within 0 to 1, as close as possible to the wanted ones. Places
+/// that would be too close become one block around their mean.
 fn apart(wanted: &[f64], gap: f64) -> Vec<f64> {
-    // A block: sum of where its members want it to begin, and how many they are.
+    // A block: sum of the places that its members want, and their number.
     let mut blocks: Vec<(f64, usize)> = Vec::new();
     let begin = |(sum, count): (f64, usize)| {
         let most = (1.0 - gap / 2.0 - gap * (count - 1) as f64).max(gap / 2.0);

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::format::{self, Unit};
 
-/// On a logarithmic axis with a place for zero: where zero stands, and where the logarithm begins [share of the axis].
+/// On a logarithmic axis with a place for zero: the place of zero, and where the logarithm begins [shares of the axis].
 const ZERO_AT: f64 = 0.035;
 const LOG_FROM: f64 = 0.105;
 /// Length of an upright linear axis over its highest value.
@@ -15,7 +15,7 @@ const HEADROOM: f64 = 1.06;
 const FRAMES: [f64; 13] =
     [64.0, 1518.0, 9018.0, 512.0, 65536.0, 256.0, 1024.0, 128.0, 4096.0, 16384.0, 1280.0, 2048.0, 32768.0];
 
-/// Where each value of a figure is, from 0 (left, below) to 1.
+/// An axis: the place of each value, from 0 (left, bottom) to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
     name: String,
@@ -32,7 +32,7 @@ pub struct Scale {
 enum Kind {
     Linear,
     Log,
-    /// Logarithmic, below a break a place for zero and for what is below the lower end.
+    /// Logarithmic. Below a break it has a place for zero and for values below the lower end.
     LogWithZero,
 }
 
@@ -54,12 +54,12 @@ pub struct Tick {
 }
 
 impl Scale {
-    /// From `low` to `high` in base units.
+    /// A linear axis from `low` to `high` in base units.
     pub fn linear(name: &str, unit: Unit, low: f64, high: f64) -> Self {
         Self { name: name.to_owned(), low, high, kind: Kind::Linear, unit, steps: Steps::Decimal }
     }
 
-    /// From ten to the power `low` to that of `high`.
+    /// A logarithmic axis from ten to the power `low` to ten to the power `high`.
     pub fn log(name: &str, unit: Unit, low: f64, high: f64) -> Self {
         Self { name: name.to_owned(), low, high, kind: Kind::Log, unit, steps: Steps::Decimal }
     }
@@ -100,7 +100,7 @@ impl Scale {
             (None, true) => (low.log10(), high.log10()),
             (None, false) => (low.min(0.0), if high > 0.0 { high * room } else { 1.0 }),
         };
-        // One value has no extent of its own.
+        // One value has no extent: widen the axis.
         let (low, high) = match log {
             true if high - low < 0.3 => ((low + high) / 2.0 - 0.3, (low + high) / 2.0 + 0.3),
             false if high <= low => (low, low + 1.0),
@@ -110,13 +110,13 @@ impl Scale {
         Self { name: axis.name.clone(), low, high, kind, unit, steps }
     }
 
-    /// The place of a value; None beyond the ends of the axis, or where it has no logarithm.
+    /// The place of a value. `None` beyond the ends of the axis, or if the value has no logarithm.
     pub fn place(&self, value: f64) -> Option<f64> {
         let at = self.unclipped(value)?;
         (-1e-9..=1.0 + 1e-9).contains(&at).then_some(at.clamp(0.0, 1.0))
     }
 
-    /// The place of an end of an interval: at the end of the axis where it lies beyond.
+    /// The place of an end of an interval. Beyond the axis, it is the end of the axis.
     pub fn clipped(&self, value: f64) -> f64 {
         if value == f64::INFINITY {
             return 1.0;
@@ -124,12 +124,12 @@ impl Scale {
         self.unclipped(value).unwrap_or(0.0).clamp(0.0, 1.0)
     }
 
-    /// True where `value` stands in the place for zero, apart from the axis.
+    /// Whether `value` is at the place for zero, apart from the axis.
     pub fn is_apart(&self, value: f64) -> bool {
         self.kind == Kind::LogWithZero && (value <= 0.0 || value.log10() < self.low - 1e-9)
     }
 
-    /// Where the break between zero and the axis is; None where there is no place for zero.
+    /// The place of the break between zero and the axis. `None` if the axis has no place for zero.
     pub fn gap(&self) -> Option<f64> {
         (self.kind == Kind::LogWithZero).then_some((ZERO_AT + LOG_FROM) / 2.0)
     }
@@ -152,7 +152,7 @@ impl Scale {
         }
     }
 
-    /// What one on the axis is in base units, and its suffix.
+    /// The unit of the axis in base units, and its suffix.
     fn one(&self) -> (f64, &'static str) {
         match (self.kind, self.steps) {
             (Kind::Linear, Steps::Decimal) => self.unit.scale(self.low.abs().max(self.high.abs())),
@@ -204,7 +204,7 @@ impl Scale {
         (short(self.low), short(self.high))
     }
 
-    /// Ticks on an axis of `length` pixels, on which a label takes up `extent` pixels: as many labels as fit.
+    /// Ticks on an axis of `length` pixels, on which a label needs `extent` pixels: as many labels as fit.
     pub fn ticks(&self, length: f64, extent: &dyn Fn(&str) -> f64) -> Vec<Tick> {
         let labelled = |values: Vec<f64>| -> Vec<Label> {
             values.into_iter().filter_map(|value| Some((self.place(value)?, self.written(value)))).collect()
@@ -259,7 +259,7 @@ impl Scale {
         (self.low * std::f64::consts::LOG2_10, self.high * std::f64::consts::LOG2_10)
     }
 
-    /// Values of minor ticks: on a logarithmic axis only, where there is room for them.
+    /// Values of minor ticks: only on a logarithmic axis with room for them.
     fn minor(&self, length: f64) -> Vec<f64> {
         match (self.kind, self.steps) {
             (Kind::Linear, _) | (_, Steps::Frames) => Vec::new(),
@@ -273,7 +273,7 @@ impl Scale {
         }
     }
 
-    /// What the script of a page needs to place and to write values.
+    /// The data with which a page's script places and writes values.
     pub fn json(&self) -> serde_json::Value {
         let kind = match self.kind {
             Kind::Linear => "lin",
@@ -350,7 +350,7 @@ fn four_digits(value: f64) -> String {
     plain(format!("{value:.digits$}").parse().unwrap_or(value))
 }
 
-/// `512 B`, `64 KiB`, `1 MiB`; in the largest unit that leaves no more than two decimals.
+/// `512 B`, `64 KiB`, `1 MiB`: in the largest unit not above the value, with at most two decimals.
 fn binary(bytes: f64) -> String {
     let units = [(1024.0 * 1024.0 * 1024.0, "GiB"), (1024.0 * 1024.0, "MiB"), (1024.0, "KiB")];
     match units.into_iter().find(|(one, _)| bytes >= *one) {

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 /// For which screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// From 568 pixels: shown at that width its text is 12 pixels high.
+    /// For 568 pixels and more: at that width the text is 12 pixels high.
     Wide,
     /// Below 568 pixels: text of 12 pixels on a phone of 320.
     Narrow,
@@ -48,7 +48,7 @@ impl Format {
 /// Space at the edges of a sheet in drawing units.
 pub const MARGIN: f64 = 12.0;
 const FONTS: &str = "Helvetica Neue, Arial, Liberation Sans, sans-serif";
-/// A file that a phone opens upright; a picture in a page keeps its shape, so that this never holds there.
+/// A file that a phone opens in portrait mode. A picture in a page has a fixed shape, so that this is never true there.
 const UPRIGHT: &str = "(max-width: 599px) and (orientation: portrait)";
 
 /// A drawn figure.
@@ -60,13 +60,13 @@ pub struct Sheet {
     pub height: f64,
     /// Upper and lower edge of what a page shows: title and legend are outside.
     pub shown: (f64, f64),
-    /// Left, top, width and height of the plot itself, for the script; None: nothing to read out.
+    /// Left, top, width and height of the plot itself, for the script. `None` if it has no values to read out.
     pub frame: Option<[f64; 4]>,
     pub body: Markup,
 }
 
 impl Sheet {
-    /// The figure in a page: what the page shows itself stays outside the view box, for a download it is let in.
+    /// The figure in a page. Parts that the page shows itself are outside the view box; a download includes them.
     pub fn inline(&self) -> Markup {
         let (width, (top, bottom)) = (number(self.format.width()), self.shown);
         let frame = self.frame.map(|frame| frame.map(number).join(" "));

@@ -1,4 +1,4 @@
-//! How lines and points look, in the plot and in the legend.
+//! Draws lines and points, in the plot and in the legend.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use super::{DASHES, Look, Marker, Spread, TONES};
 /// Width and height of a swatch in a legend [drawing units].
 pub const LONG: f64 = 30.0;
 pub const HIGH: f64 = 14.0;
-/// From the middle of a point to its edge [drawing units].
+/// Distance from the middle of a point to its edge [drawing units].
 pub const RADIUS: f64 = 3.7;
 
 /// The outline of a point around 0, 0.
@@ -37,7 +37,7 @@ pub fn outline(shape: usize, r: f64) -> String {
 
 /// A point at `at`.
 pub fn point(marker: Marker, at: (f64, f64)) -> Markup {
-    // What has no inside is drawn by its lines alone.
+    // Shapes without an inside are drawn only by their lines.
     let open = matches!(marker.shape % 9, 4 | 5 | 8);
     let place = format!("translate({} {})", number(at.0), number(at.1));
     html! {
@@ -49,7 +49,7 @@ pub fn point(marker: Marker, at: (f64, f64)) -> Markup {
     }
 }
 
-/// The dashes of a line; None: drawn through.
+/// The dashes of a line. `None` for a solid line.
 pub fn dashes(dash: usize) -> Option<&'static str> {
     Some(DASHES[dash % DASHES.len()]).filter(|dashes| *dashes != "none")
 }
@@ -78,7 +78,7 @@ pub fn sample(look: &Look, left: f64, middle: f64) -> Markup {
     }
 }
 
-/// The sample as a small picture of its own, for a legend in HTML.
+/// The sample as a small picture, for a legend in HTML.
 pub fn swatch(look: &Look) -> Markup {
     html! {
         svg.swatch width=(number(LONG)) height=(number(HIGH)) viewBox={ "0 0 " (number(LONG)) " " (number(HIGH)) } aria-hidden="true" {

@@ -1,4 +1,4 @@
-//! How wide text is, without a font: the widths of Helvetica, which Arial and Liberation Sans share.
+//! Width of text without a font: the widths of Helvetica, which Arial and Liberation Sans share.
 
 /// Widths of the printable ASCII characters from space on [1/1000 em] (Adobe's metrics of Helvetica).
 const WIDTHS: [u16; 95] = [
@@ -8,7 +8,8 @@ const WIDTHS: [u16; 95] = [
     556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334,
     260, 334, 584,
 ];
-/// Of a character that is not in the table (an arrow is that wide), and of bold text against plain.
+/// Width of a character that is not in the table (the width of an arrow), and width of bold text relative to plain
+/// text.
 const OTHER: u16 = 1000;
 const BOLD: f64 = 1.08;
 /// A line of text in the widest of the usual fonts (DejaVu Sans, the only one of many servers) against Helvetica.
@@ -28,7 +29,8 @@ pub fn bold_width(text: &str, size: f64) -> f64 {
     BOLD * width(text, size)
 }
 
-/// `text` in lines of at most `room` pixels, also in a font as wide as DejaVu Sans; a word that is longer is cut with an ellipsis.
+/// `text` in lines of at most `room` pixels, even in a font as wide as DejaVu Sans. A longer word is cut, with an
+/// ellipsis.
 pub fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     let room = room / WIDER;
     let mut lines: Vec<String> = Vec::new();
@@ -45,7 +47,7 @@ pub fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// `text` in at most `most` such lines; an ellipsis says that there was more.
+/// `text` on at most `most` such lines. An ellipsis shows that text was cut.
 pub fn wrapped_to(text: &str, size: f64, room: f64, most: usize) -> Vec<String> {
     let mut lines = wrapped(text, size, room);
     if lines.len() > most {

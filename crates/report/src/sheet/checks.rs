@@ -6,8 +6,8 @@ use netcliff_core::{EngineKind, Figure, Outcome};
 use super::{ENGINES, Row, by_engine, error_of};
 use crate::format::{self, Unit};
 
-/// A set-up that calibration did not see: the computed figures with their error, the measured ones with their interval. Interrupts and
-/// packets a poll are those at loads below its cliff.
+/// A set-up that was not calibrated: the computed figures with their error, the measured ones with their interval.
+/// Interrupts and packets per poll are at loads below the set-up's cliff.
 pub fn check(check: &SetupCheck) -> Vec<Row> {
     let mut rows = vec![
         against("cliff", Unit::Pps, &check.cliff_pps),
@@ -37,7 +37,7 @@ fn against(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
 /// A figure of an outcome with its name and unit.
 type Kind = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
 
-/// What the loads below the cliff are shown by.
+/// Figures shown for loads below the cliff.
 const BELOW: [Kind; 2] = [
     ("interrupts", Unit::PerSecond, |outcome| outcome.interrupts_per_s),
     ("packets/poll", Unit::Number, |outcome| outcome.packets_per_poll),
@@ -57,7 +57,8 @@ fn below(check: &SetupCheck) -> Vec<Row> {
     rows.filter(|row| row.cells.iter().any(Option::is_some)).collect()
 }
 
-/// At most `most` of the set-ups, those whose predicted cliff is furthest off first, and the number left out. `None` without any set-up.
+/// At most `most` set-ups, with the largest errors of the predicted cliff first, and the number left out. `None` if
+/// there are no set-ups.
 pub fn worst_checks(checks: &[SetupCheck], most: usize) -> Option<(Vec<&SetupCheck>, usize)> {
     let mut shown: Vec<&SetupCheck> = checks.iter().collect();
     if shown.len() > most {
@@ -70,21 +71,23 @@ pub fn worst_checks(checks: &[SetupCheck], most: usize) -> Option<(Vec<&SetupChe
     (!shown.is_empty()).then_some((shown, hidden))
 }
 
-/// The larger distance of model and simulation from the measured cliff, as a share of it; None: one was not measured.
+/// The larger relative error of model and simulation against the measured cliff. `None` if the cliff was not measured,
+/// or if neither engine has one.
 fn worst_error(check: &SetupCheck) -> Option<f64> {
     let errors = [EngineKind::Model, EngineKind::Sim].map(|engine| error_of(&check.cliff_pps, engine));
     errors.into_iter().flatten().map(f64::abs).reduce(f64::max)
 }
 
-/// Settings of the interface that came otherwise than given, and what limits the prediction, a sentence each.
+/// Settings of the interface whose effective value differs from the requested one, and limits of the prediction, a
+/// sentence each.
 pub fn check_notes(check: &SetupCheck) -> Vec<String> {
     let otherwise = check.settings.iter().filter(|made| made.requested != made.effective);
     let otherwise = otherwise.map(|made| format!("{} {} came to {}", made.name, made.requested, made.effective));
     otherwise.chain(check.notes.iter().cloned()).collect()
 }
 
-/// How far off the predicted cliffs of all set-ups are in the median, where `hidden` of them are not shown: `worst 3 of 8; median
-/// error of all: model 12 %, simulation 9 %`. None: all are shown.
+/// Median error of the predicted cliffs of all set-ups, if `hidden` of them are not shown: `worst 3 of 8; median error
+/// of all: model 12 %, simulation 9 %`. `None` if all are shown.
 pub fn median_error(checks: &[SetupCheck], hidden: usize) -> Option<String> {
     if hidden == 0 {
         return None;

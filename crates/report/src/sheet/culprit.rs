@@ -7,11 +7,11 @@ use crate::format::{self, Unit};
 
 /// Tasks that are named.
 const NAMED: usize = 3;
-/// Share of the time from which a cause is named (a tenth of the share of trials from which their number is a doubt: a trial is void by a
-/// fraction of its time).
+/// Share of the time above which a cause is named. It is a tenth of the share of void trials that causes a doubt,
+/// because a trial is void after a fraction of its time.
 const LEAST: f64 = 0.001;
 
-/// How many times as long a p99 at a lower load must be to be other work's.
+/// If the p99 at a lower load is more than this many times as long, other work causes it.
 const LONGER: f64 = 2.0;
 
 /// A cause of void trials.
@@ -22,8 +22,8 @@ struct Cause {
     said: String,
 }
 
-/// The largest cause of void trials, by its share of the time of all trials, with the remedy; where none was measured, the reason that the
-/// trials give.
+/// The largest cause of void trials, by its share of the time of all trials, with the remedy. If no cause was measured,
+/// the reason that the trials give.
 pub fn culprit(finding: &Finding) -> String {
     let causes = finding.disturbance.as_ref().map(causes).unwrap_or_default();
     let largest = causes.into_iter().filter(|cause| cause.share >= LEAST).max_by(|a, b| a.share.total_cmp(&b.share));
@@ -59,7 +59,7 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
             ),
         });
     }
-    // What its CPU's pauses explain is no stall of its own.
+    // Delays that the pauses of the sender's CPU explain are not stalls of the sender itself.
     let stalls = share(&told.sender_stalls) - share(&told.sender);
     causes.push(Cause {
         share: stalls,
@@ -72,7 +72,7 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
     causes
 }
 
-/// Whose time the p99 is, where it is longer at a lower load: then other work had the CPU, not the packets.
+/// Whose time the p99 is, if the p99 is longer at a lower load: then other work had the CPU, not the packets.
 pub fn tail(finding: &Finding) -> Option<String> {
     let told = finding.disturbance.as_ref()?;
     let p99 = |at: &LatencyAt| Some((at.share, at.latency_s.wire?.p99?.value));

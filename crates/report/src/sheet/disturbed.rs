@@ -1,4 +1,4 @@
-//! What disturbed a run from outside and how fast the machine was, in facts.
+//! Facts about disturbances of a run from outside, and about the machine's speed.
 
 use netcliff_core::finding::{
     Buffer, ByEngine, CliffReason, Disturbance, LengthBin, PauseBudget, Pauses, Speed, TaskTime, listed,
@@ -14,7 +14,7 @@ const MATTERS: f64 = 1.03;
 /// The heading above [`disturbance`].
 pub const DISTURBANCE: &str = "Disturbances from outside, and speed";
 
-/// A name and a sentence each; empty for findings of versions that did not measure them.
+/// Each disturbance as a name and a sentence. Empty for findings of versions that did not measure disturbances.
 pub fn disturbance(finding: &Finding) -> Vec<(&'static str, String)> {
     let mut facts = finding.disturbance.as_ref().map(outside).unwrap_or_default();
     facts.extend(pause_budget(finding).map(|budget| ("pause budget", budget)));
@@ -23,7 +23,8 @@ pub fn disturbance(finding: &Finding) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The cliffs of model and simulation for each state of the host that they were computed for, a line each; none for one state.
+/// The cliffs of model and simulation, one line for each state of the host for which they were computed. Empty if there
+/// is only one state.
 fn computed_for(finding: &Finding) -> Vec<(&'static str, String)> {
     let states = finding.computed_cliffs();
     let row = |(cliffs, reasons): &(&ByEngine<Figure>, Vec<CliffReason>)| {
@@ -156,7 +157,8 @@ fn speed(finding: &Finding) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// The packets of a full socket are out of the caches and cost more: it then empties only at lower loads than those at which it stays so.
+/// The packets of a full socket are not in the caches and cost more. Therefore a full socket empties only at lower
+/// loads than those at which an empty one stays empty.
 fn two_cliffs(speed: &Speed) -> Option<String> {
     let (empty_s, full_s) = (speed.demand_empty_s?.value, speed.demand_full_s?.value);
     let quantity = |s: f64| format::quantity(s, Unit::Seconds);

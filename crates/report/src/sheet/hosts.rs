@@ -1,4 +1,4 @@
-//! What the page shows of a measurement between hosts: each generator, and what the interface counted.
+//! The page's part for a measurement between hosts: each generator, and the interface's counters.
 
 use netcliff_core::Finding;
 use netcliff_core::finding::GeneratorPart;
@@ -42,7 +42,7 @@ fn one(part: &GeneratorPart) -> String {
     format!("{}: {}", part.at, facts.join("; "))
 }
 
-/// What the interface's driver counted as lost, and its interrupts.
+/// Losses that the interface's driver counted, and its interrupts.
 pub fn device(finding: &Finding) -> Vec<(&'static str, String)> {
     let Some(device) = &finding.device else { return Vec::new() };
     let mut lines = Vec::new();

@@ -9,7 +9,7 @@ use crate::format::{self, Unit};
 const NAMED: usize = 3;
 /// Pairs of costs that are named.
 const PAIRS: usize = 2;
-/// An uncertainty of the cliff from one cost that is mentioned (share of it).
+/// Least uncertainty of the cliff from one cost that is mentioned, as a share of the cliff.
 const WORTH_A_WORD: f64 = 0.01;
 
 /// A sentence each; empty if the model has no answer.

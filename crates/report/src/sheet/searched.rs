@@ -7,7 +7,7 @@ use netcliff_core::{Figure, Finding};
 use super::verdict::certainty;
 use crate::format::{self, Unit};
 
-/// Cliffs that differ by no more than this are the same (share).
+/// Largest relative difference of two cliffs that count as equal.
 const NOTHING: f64 = 0.005;
 
 /// What "cliff" means.
@@ -29,7 +29,7 @@ pub fn cliff_note(finding: &Finding) -> String {
     }
 }
 
-/// What the host's own cliff leaves out.
+/// What the host's own cliff excludes.
 fn left_out(finding: &Finding) -> &'static str {
     if pauses_are_told(finding) {
         "pauses and stalls from outside the host"
@@ -90,7 +90,7 @@ pub fn contradictions(finding: &Finding) -> Vec<String> {
     finding.contradictions.iter().map(one).collect()
 }
 
-/// How the host's CPU idled, and the result of a trial the other way.
+/// How the host's CPU idled, and the result of a trial with the other idle mode.
 pub fn idle(finding: &Finding) -> Option<String> {
     let modes = finding.idle.as_ref()?;
     let said = match modes.mode.as_str() {
@@ -106,7 +106,7 @@ pub fn idle(finding: &Finding) -> Option<String> {
     Some(format!("{said}; one trial at {load}: {}; {}: {}", trial(this), other.mode, trial(other)))
 }
 
-/// Which of the two cliffs to plan with, and how far apart they are; None without both.
+/// Which of the two cliffs to plan with, and how far they are apart. `None` if one of them is missing.
 pub fn to_plan_with(finding: &Finding) -> Option<String> {
     let (own, experienced) = (finding.cliff_pps.wire?, finding.cliff_experienced_pps.wire?);
     let searches = finding.searches.as_ref();
@@ -119,7 +119,7 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     Some(if overlap && apart.abs() < NOTHING {
         format!("Plan with {}: {what} did not move the cliff.", value(&experienced))
     } else if overlap && apart < 0.0 {
-        // Nothing that takes a CPU raises a cliff: what is left is chance.
+        // A disturbance that takes CPU time cannot raise a cliff: the difference is chance.
         format!(
             "Plan with {}: {what} did not lower the cliff; the searches with and without them differ by {}, within the interval.",
             value(&own),
@@ -142,7 +142,7 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Ends of what is known of a cliff (pps), which may be open on a side.
+/// Ends of the range of a cliff (pps), which may be open on one side.
 fn ends(cliff: &Figure, bounds: Option<&CliffBounds>) -> (f64, f64) {
     match (cliff.interval, bounds) {
         (Some(ends), _) => (ends.low, ends.high),

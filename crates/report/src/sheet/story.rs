@@ -6,12 +6,13 @@ use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
 use super::CPU_PARTS;
 use crate::format;
 
-/// Below this share of the peak at twice the cliff a host is said to livelock.
+/// Share of the peak at twice the cliff, below which the page says that the host livelocks.
 const LIVELOCK_BELOW: f64 = 0.5;
-/// From this share of the peak upwards the curve is called flat.
+/// Share of the peak above which the curve is called flat.
 const FLAT_FROM: f64 = 0.9;
 
-/// Relative error of an engine's figure against the measured one; None for the measurement itself.
+/// Relative error of an engine's figure against the measured one. `None` for the measurement itself, or if a figure is
+/// missing.
 pub fn error_of(figures: &ByEngine<Figure>, engine: EngineKind) -> Option<f64> {
     if engine == EngineKind::Wire {
         return None;
@@ -48,12 +49,12 @@ pub struct Livelock {
     pub verdict: Verdict,
     /// The sentence.
     pub text: String,
-    /// Where the CPU's time goes at the cliff and at twice the cliff; None: no split was measured.
+    /// Where the CPU's time goes at the cliff and at twice the cliff. `None` if no split was measured.
     pub why: Option<String>,
 }
 
-/// What happens at twice the cliff: from the sweep's trials, or else the trial that accounts for each packet, or else the simulation, or
-/// else the model. `None`: no engine got that far.
+/// What happens at twice the cliff, from the first of these that exists: the sweep's trials, the trial that accounts
+/// for each packet, the simulation, the model. `None` if none of them has a load that high.
 pub fn livelock(finding: &Finding) -> Option<Livelock> {
     let shares = delivered_at_twice(finding);
     let of =
@@ -77,13 +78,14 @@ pub fn livelock(finding: &Finding) -> Option<Livelock> {
     Some(Livelock { verdict, text, why })
 }
 
-/// Share of the peak that is delivered at twice the cliff. Results of earlier versions lack that of the ledger's trial.
+/// Share of the peak that is delivered at twice the cliff. Results of earlier versions have no such share of the
+/// ledger's trial, so it is computed here.
 pub fn delivered_at_twice(finding: &Finding) -> ByEngine<Figure> {
     let wire = finding.livelock.wire.or_else(|| finding.delivered_in_ledger());
     ByEngine { wire, ..finding.livelock.clone() }
 }
 
-/// In which trial the measured share was delivered.
+/// The trial in which the measured share was delivered.
 fn measured_by(finding: &Finding) -> String {
     if finding.livelock.wire.is_some() && !finding.livelock_by_ledger {
         return "measured".to_owned();

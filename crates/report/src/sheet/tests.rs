@@ -18,7 +18,8 @@ fn a_figure_that_is_no_number_is_no_cell() {
     assert_eq!(Cell::of(&Figure::exact(1e3), Unit::Pps).unwrap().value, "1.00 kpps");
 }
 
-/// What is nothing is left out: behind a NIC nothing is moved from the application, in a finding of before nothing is known of softirqs.
+/// Zero or unknown times are left out: behind a NIC no time is moved from the application, and findings of earlier
+/// versions have no time of softirqs.
 #[test]
 fn what_stands_in_other_rows_is_said_of_each_class() {
     let said = |hidden_s: f64, hidden_softirq_s: Option<f64>| {
@@ -36,7 +37,7 @@ fn what_stands_in_other_rows_is_said_of_each_class() {
     starts(0.0, None, "");
 }
 
-/// Of no importance to the sentences tested here.
+/// A set-up that has no effect on the sentences tested here.
 pub(super) fn setup() -> Setup {
     Setup {
         scheme: Scheme::Ideal,

@@ -6,14 +6,15 @@ use netcliff_core::{EngineKind, Figure, Finding};
 use super::story::error_of;
 use crate::format::{self, Unit};
 
-/// An interval that reaches farther than this from its figure, as a share of it, is mentioned.
+/// Relative width of an interval to one side, above which the page mentions it.
 const WIDE: f64 = 0.15;
 /// Confidence below which an interval's number of repeats is given.
 const SURE: f64 = 0.9;
-/// Share of void trials from which the page says that the machine was not quiet.
+/// Share of void trials above which the page says that the machine was not quiet.
 const MANY_VOID: f64 = 0.25;
 
-/// The verdict in a line: `Cliff 229 kpps (202-245, 94 % confidence); model 229 kpps (+0.1 %), simulation 232 kpps (+1.3 %).`
+/// The verdict as a line: `Cliff 229 kpps (202-245, 94 % confidence); model 229 kpps (+0.1 %), simulation 232 kpps
+/// (+1.3 %).`
 pub fn verdict(finding: &Finding) -> String {
     let Some(cliff) = finding.cliff_pps.wire else { return no_cliff(finding).unwrap_or_default() };
     let predicted = [(EngineKind::Model, "model"), (EngineKind::Sim, "simulation")].map(|(engine, name)| {
@@ -49,7 +50,8 @@ fn why_no_cliff(finding: &Finding) -> Option<&str> {
     })
 }
 
-/// Confidence of an interval or bound over a number of searches; their number instead where they are too few for a confidence.
+/// Confidence of an interval or bound from several searches. If there are too few searches for a confidence, their
+/// number.
 pub(super) fn certainty(confidence: f64, searches: usize) -> String {
     match (confidence > 0.0, searches) {
         (true, _) => format!("{} confidence", format::share_short(confidence)),
@@ -58,7 +60,7 @@ pub(super) fn certainty(confidence: f64, searches: usize) -> String {
     }
 }
 
-/// A sentence for what is computed from a run that was disturbed; None: nothing speaks against it. `of`: `find run 3`.
+/// A warning about values computed from a disturbed run. `None` if there is no reason for it. `of`: `find run 3`.
 pub fn caution(finding: &Finding, of: &str) -> Option<String> {
     let partial = finding.partial.then(|| "it was stopped early".to_owned());
     let none = why_no_cliff(finding).map(|why| format!("no cliff was measured: {why}"));
@@ -66,7 +68,7 @@ pub fn caution(finding: &Finding, of: &str) -> Option<String> {
     (!said.is_empty()).then(|| format!("Caution: {of}: {}.", said.join("; ")))
 }
 
-/// Doubts about the measured cliff, a sentence each; empty without any doubt.
+/// Doubts about the measured cliff, a sentence each. Empty if there are no doubts.
 pub fn doubts(finding: &Finding) -> Vec<String> {
     let mut said = Vec::new();
     let searches = finding.searches.as_ref();
@@ -101,8 +103,8 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
     said
 }
 
-/// A sentence for a computed cliff with outside pauses whose interval neither meets the measured one's nor holds the other engine's value: its
-/// pauses are not this host's. `None` where each computed cliff fits one of them.
+/// A sentence for a computed cliff with outside pauses whose interval neither overlaps the measured one's nor contains
+/// the other engine's value. Its pauses are not this host's. `None` if there is no such cliff.
 fn excluding(finding: &Finding) -> Option<String> {
     let cliffs = &finding.cliff_experienced_pps;
     let measured = cliffs.wire?;
@@ -126,8 +128,8 @@ fn excluding(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Confidence of the intervals of cliffs and peak, each with the figures that have it; None without intervals. The measured cliff is not among
-/// them: the first line says how sure it is.
+/// Confidence of the intervals of cliffs and peak, each with its figures. `None` if no figure has an interval. The
+/// measured cliff is not included, because the first line gives its confidence.
 pub fn confidences(finding: &Finding) -> Option<String> {
     let searches = count(finding);
     let names = [

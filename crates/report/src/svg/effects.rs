@@ -1,4 +1,4 @@
-//! What each setting of a design does, as bars with intervals.
+//! Draws the effect of each setting of a design, as bars with intervals.
 
 use netcliff_core::experiment::TransferMeasure;
 use netcliff_transfer::experiments::{Effect, TransferReport};
@@ -16,7 +16,7 @@ pub(crate) fn is_significant(effect: &Effect) -> bool {
     effect.p_corrected < SIGNIFICANT
 }
 
-/// The effects of a design; None where it has none.
+/// The effects of a design. `None` if it has no effects.
 pub fn effects(report: &TransferReport) -> Option<String> {
     bars(report).map(|bars| bars.document())
 }

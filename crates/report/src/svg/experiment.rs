@@ -1,4 +1,5 @@
-//! An experiment as a picture: colour, dashes and point a curve, a form an engine, the reference values as numbered marks.
+//! An experiment as a picture: colour, dashes and point show the curve, the form shows the engine, and reference values
+//! are numbered marks.
 
 use netcliff_core::experiment::{Answerer, Curve, Mark};
 use netcliff_core::{EngineKind, Fidelity};
@@ -7,7 +8,7 @@ use crate::drawing::Drawing;
 use crate::format;
 use crate::plot::{DASHES, Dot, GREY, Key, Look, Marker, Plot, Scale, Series, Stated, TONES};
 
-/// The figure with its legend and the list of what is marked.
+/// The figure with its legend and the list of marks.
 pub fn experiment(drawing: &Drawing) -> String {
     plot(drawing, "figure").document()
 }
@@ -53,7 +54,7 @@ pub(crate) fn scales(drawing: &Drawing) -> (Scale, Scale) {
     (Scale::along(&drawing.axes.x, xs), Scale::up(&drawing.axes.y, ys().chain(ends)))
 }
 
-/// Where a mark stands; one that compares points, or is about another figure, has no place.
+/// The place of a mark. A mark that compares points, or is about another figure, has no place.
 fn place(mark: &Mark) -> Stated {
     let ends = mark.interval.filter(|(low, high)| low.is_finite() && high.is_finite());
     match mark.is_drawn() {
@@ -66,8 +67,8 @@ fn is_exact(drawing: &Drawing) -> bool {
     drawing.answerers().iter().any(|other| other.fidelity == Some(Fidelity::Exact))
 }
 
-/// A name's colour, dashes and point, an engine's form: model a line, the paper's formula a thin one, simulation filled
-/// points, measurement open ones.
+/// Colour, dashes and point depend on the name, the form on the engine: the model is a line, the paper's formula a thin
+/// line, the simulation filled points, the measurement open points.
 fn look(drawing: &Drawing, at: usize, many: bool, answerer: Option<Answerer>, alone: bool) -> Look {
     let (tone, dash) = (at % TONES.len(), at % DASHES.len());
     let line = |width: f64, marked: bool| Look {
@@ -90,7 +91,7 @@ fn series(drawing: &Drawing, names: &[&str], curve: &Curve) -> Series {
     let at = names.iter().position(|name| *name == curve.name).unwrap_or(0);
     let several = drawing.answerers().len() > 1;
     let who = curve.answerer.filter(|_| several).map(|answerer| answerer.to_string()).unwrap_or_default();
-    // A name is shown once: at the curve that is a line, or else at the first.
+    // A name appears once: at the curve that is a line, or else at the first curve.
     let of_name = || drawing.curves.iter().filter(|other| other.name == curve.name);
     let lined = |other: &&Curve| other.answerer.is_none_or(|answerer| answerer.engine == EngineKind::Model);
     let named = of_name().find(lined).or(of_name().next()).is_some_and(|first| std::ptr::eq(first, curve));
@@ -111,7 +112,7 @@ fn dot(dot: &netcliff_core::experiment::Dot) -> Option<Dot> {
     usable.then_some(Dot { x: dot.x, y: dot.y.value, low, high, base: 0.0, late: false })
 }
 
-/// How the legend shows a name: its line and its point, whichever series has them.
+/// The legend's line and point for a name, from whichever of its series has them.
 fn key_look(series: &[Series], at: usize) -> Look {
     let own = || series.iter().filter(|series| series.key == at).map(|series| series.look);
     let first = own().next().unwrap_or(Look::line(at % TONES.len(), at % DASHES.len(), 2.0));

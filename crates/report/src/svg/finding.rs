@@ -1,4 +1,4 @@
-//! What the figures of a finding share: the axis of the load, each engine's points and looks, the cliffs.
+//! The common parts of a finding's figures: the axis of the load, each engine's points and looks, the cliffs.
 
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{EngineKind, Figure, Finding, Outcome};
@@ -12,7 +12,8 @@ pub fn offered_pps(point: &SweepPoint) -> f64 {
     point.outcome.offered_pps.map_or(point.load_pps, |figure| figure.value)
 }
 
-/// One engine's curve of one figure, by rising load; what is absent or no number is left out.
+/// One engine's curve of one figure, by ascending load. Missing values and values that are not finite numbers are left
+/// out.
 pub fn dots(finding: &Finding, engine: EngineKind, get: impl Fn(&Outcome) -> Option<Figure>) -> Vec<Dot> {
     let dot = |point: &SweepPoint| {
         let figure = get(&point.outcome)?;
@@ -57,7 +58,7 @@ fn name(engine: EngineKind) -> &'static str {
 /// Engines with their curves, in the order they are drawn.
 pub type Curves = Vec<(EngineKind, Vec<Dot>)>;
 
-/// Adds a series an engine that has one; `who` says which, where an engine has several.
+/// Adds a series for each engine that has points. `who` distinguishes the series of an engine that has several.
 pub fn add(plot: &mut Plot, curves: Curves, who: &str, second: bool) {
     for (engine, dots) in curves.into_iter().filter(|(_, dots)| !dots.is_empty()) {
         let key = plot.keys.iter().position(|key| key.name == name(engine)).unwrap_or_else(|| {
@@ -105,7 +106,7 @@ pub fn plot(finding: &Finding, slug: &str, title: &str, y: Scale) -> Plot {
     }
 }
 
-/// The axis of the offered load: from 0, wide enough for every load of the sweep and for the cliffs.
+/// The axis of the offered load, from 0 to above the highest load of the sweep and the highest cliff.
 pub fn load(finding: &Finding) -> Scale {
     let loads = finding.sweep.iter().map(offered_pps);
     let cliffs = finding.cliff_pps.present().map(|(_, figure)| figure.value);
@@ -113,7 +114,7 @@ pub fn load(finding: &Finding) -> Scale {
     Scale::linear("offered load", Unit::Pps, 0.0, if max_pps > 0.0 { 1.03 * max_pps } else { 1e6 })
 }
 
-/// The measured cliff or else the simulated, or else the predicted one as a line, the others as triangles.
+/// The line marks the measured cliff, or else the simulated one, or else the predicted one; triangles mark the others.
 fn pointers(finding: &Finding) -> Vec<Pointer> {
     let order = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
     let found = order.into_iter().filter_map(|engine| Some((engine, finding.cliff_pps.get(engine)?.value)));

@@ -1,5 +1,6 @@
-//! [`flame`]: stacks as a flame graph. A box is a function, as wide as the CPU time with it in the stack, above the function that called it; its
-//! colour is the stage of that time. The tip of each box has its name, time and share, so that the file needs no script.
+//! [`flame`]: stacks as a flame graph. A box is a function, above the function that called it. Its width is the CPU
+//! time with the function in the stack; its colour is the stage of that time. The tooltip of each box has name, time
+//! and share, so that the file needs no script.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +91,7 @@ fn legend<'a>(stages: impl Iterator<Item = &'a Stage>) -> Markup {
     html! { @for entry in stages.map(entry) { (entry) } }
 }
 
-/// The box of a function at a place, and above it those of the functions that it called.
+/// The box of a function at a place, and above it the boxes of the functions that it called.
 fn boxes(name: &str, node: &Node, (x, y): (f64, f64), all_s: f64, least_s: f64) -> Markup {
     let name = format::printable(name);
     let width = node.seconds / all_s * WIDTH;

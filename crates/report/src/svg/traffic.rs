@@ -1,4 +1,5 @@
-//! What a traffic offers: load over time with a layer for each source, and frame sizes as a histogram with its distribution.
+//! Draws the offered traffic: load over time with a layer for each source, and a histogram of frame sizes with their
+//! distribution.
 
 use netcliff_lab::traffic::OfferedTraffic;
 

@@ -20,8 +20,8 @@ const ROWS: usize = 12;
 /// Widths of what precedes a setting: mark and figures.
 const FIGURES: [usize; 4] = [9, 8, 9, 6];
 
-/// The page of one load, or a line a load where there are several, with the settings that lose least over all of them: everything.
-/// Lines of at most `style.width` columns, ending in a newline.
+/// The complete page of one load. For several loads: a line for each, and the settings that lose least over all of
+/// them. Lines have at most `style.width` columns and end in a newline.
 pub fn settings(all: &[Advice], overall: &[Overall], style: Style) -> String {
     let (mut page, first) = match begun(all, overall, style) {
         Ok(begun) => begun,
@@ -66,7 +66,10 @@ pub fn settings_brief(all: &[Advice], overall: &[Overall], style: Style) -> Stri
     page.finish()
 }
 
-/// How both pages begin: the advice, its commands, and the configuration. Err: there is no load.
+/// The start of both pages: the advice, its commands, and the configuration.
+///
+/// # Errors
+/// The page's text if there is no load.
 fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Page, &'a Advice), String> {
     let mut page = Page::new(style);
     let Some(first) = all.first() else { return Err("no load\n".to_owned()) };
@@ -265,7 +268,7 @@ fn brief(scheme: &Scheme) -> String {
     written(&kept)
 }
 
-/// p99 over CPU left: those off the front, those on it, those advised.
+/// p99 over CPU left: candidates off the front, candidates on it, and the advised ones.
 fn drawing(advice: &Advice) -> Drawing {
     let axis = |name: &str, dimension, scale| Axis { name: name.to_owned(), dimension, scale, range: None };
     let dot = |candidate: &Candidate| {

@@ -60,8 +60,8 @@ fn figures(page: &mut Page, finding: &Finding) {
     }
 }
 
-/// The cliff of each other set-up with the errors of both predictions; of more than [`CHECKS`] the worst ones, and the median error
-/// of all.
+/// The cliff of each other set-up with the errors of both predictions. If there are more than [`CHECKS`], the worst
+/// ones, and the median error of all.
 fn checks(page: &mut Page, finding: &Finding) {
     let Some((shown, hidden)) = sheet::worst_checks(&finding.checks, CHECKS) else { return };
     page.columns("CLIFF WITH");

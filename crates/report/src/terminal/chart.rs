@@ -1,4 +1,4 @@
-//! Curves of any kind in characters: a letter a curve, a digit a mark.
+//! Curves in characters: a letter for each curve, a digit for each mark.
 
 use crate::drawing::Drawing;
 use crate::plot::Scale;
@@ -32,7 +32,7 @@ pub fn chart(drawing: &Drawing, style: Style) -> String {
     }
     for (index, mark) in drawing.marks.iter().enumerate() {
         let digit = char::from_digit(index as u32 + 1, 36).unwrap_or('*');
-        // A line is shown where it meets its axis.
+        // A line's mark is shown at the axis.
         let along = mark.x.map_or(Some(0.0), |at| x.place(at));
         let up = mark.y.map_or(Some(1.0), |at| y.place(at));
         put(&mut cells, along.zip(up), digit);
@@ -56,8 +56,8 @@ pub(super) fn cell<T>(cells: &mut [Vec<T>], at: Option<(f64, f64)>) -> Option<&m
     cells.get_mut(rows - 1 - row)?.get_mut(column)
 }
 
-/// Rows of cells with the axes left of and below them. `labels`: of the highest row, of the lowest, and of the lower axis, in `width`
-/// columns.
+/// Rows of cells, with axes to the left and below. `labels`: label of the highest row, of the lowest row, and of the
+/// lower axis, each in `width` columns.
 pub(super) fn walled(cells: &[Vec<char>], labels: [&str; 3], width: usize, style: Style) -> Vec<String> {
     let (wall, corner, floor) = if style.unicode { ('│', '└', "─") } else { ('|', '+', "-") };
     let last = cells.len() - 1;

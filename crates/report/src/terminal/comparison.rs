@@ -24,7 +24,8 @@ struct Most {
     points: usize,
 }
 
-/// The page with everything: the answer, both runs, every figure of the points they share, the bar, what else changed, and notes.
+/// The complete page: the answer, both runs, every figure of the points that both have, the bar, other changes, and
+/// notes.
 pub fn compare(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
     let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX };
@@ -68,8 +69,8 @@ fn and_more(page: &mut Page, all: usize, shown: usize) {
     }
 }
 
-/// The answer in a line, and whether it is bad news: the bar's verdict if there is a bar, else which figures differ significantly, and
-/// what these repeats would have shown.
+/// The answer as a line, and whether it is bad news. With a bar it is the bar's verdict; otherwise it names the figures
+/// that differ significantly, and the differences that these repeats would have shown.
 pub fn answer(comparison: &Comparison) -> (bool, String) {
     if comparison.gate.is_some() {
         return bar_verdict(comparison);
@@ -106,7 +107,7 @@ fn would_show(comparison: &Comparison) -> String {
     }
 }
 
-/// How it was tested, a sentence; for the page of the browser too.
+/// The method of the tests as a sentence, for the browser's page, too.
 pub fn method(comparison: &Comparison) -> String {
     let (speed, cost) = (tests(comparison, Class::Speed), tests(comparison, Class::Cost));
     let unbounded = comparison.rows.iter().any(|row| row.change.is_none());
@@ -133,7 +134,7 @@ fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     page.heading(&format!("B AGAINST A (MEANS OF THE REPEATS; CHANGE WITH {confidence} INTERVAL, CORRECTED P)"));
     let mut lines = Vec::new();
     let mut point = "";
-    // Of many, only those that show a difference.
+    // If there are many figures, only those that show a difference.
     let many = comparison.rows.len() > most;
     let shows = |row: &&Row| !many || matches!(row.verdict, Verdict::Better | Verdict::Worse);
     let shown: Vec<&Row> = comparison.rows.iter().filter(shows).take(most).collect();
@@ -317,7 +318,7 @@ pub fn sides(change: &Change) -> (String, String) {
     (value(&change.a), value(&change.b) + &share)
 }
 
-/// A figure as `A` or `B` had it, for the page of the browser.
+/// A figure of `A` or `B`, for the browser's page.
 pub fn value(figure: &netcliff_core::Figure, unit: Unit) -> String {
     format::plus_minus(figure, unit)
 }

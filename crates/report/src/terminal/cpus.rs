@@ -7,7 +7,7 @@ use crate::format;
 
 /// The CPUs of a host in one configuration.
 pub(super) struct Split<'a> {
-    /// Of the configuration; empty where there is one only.
+    /// Name of the configuration. Empty if there is only one.
     pub name: String,
     pub cpus: &'a [CpuRow],
     pub exact: &'a [ExactRow],
@@ -16,13 +16,13 @@ pub(super) struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    /// Of the one configuration there is.
+    /// The split of the only configuration.
     pub fn alone(cpus: &'a [CpuRow], exact: &'a [ExactRow]) -> Self {
         Self { name: String::new(), cpus, exact, demand: None }
     }
 }
 
-/// Each CPU, their mean, and the busiest; `names` heads the column of the configurations' names.
+/// Prints each CPU, their mean, and the busiest one. `names` is the head of the column of the configurations' names.
 pub(super) fn table(page: &mut Page, heading: &str, names: &str, splits: &[Split<'_>]) {
     page.heading(heading);
     let width = if names.is_empty() { 0 } else { NAMES };
@@ -81,7 +81,7 @@ impl Split<'_> {
         let softirqs: Option<f64> = self.cpus.iter().map(softirq).sum();
         let exact = exact.then_some(softirqs.map(|sum| sum / count));
         lines.push(line(&format!("{:<width$}{:>4}", "", "mean"), &mean, exact));
-        // Medians of its classes, each of its own repeat, can add up to a little more than the whole.
+        // The classes are medians of different repeats, so that their sum can be a little more than the whole.
         let busiest = format!("busiest CPU {}, {}", busiest.cpu, percent(busiest.busy().min(1.0)));
         let said = self.demand.iter().cloned().chain([busiest]).collect::<Vec<_>>().join("; ");
         lines.push(format!("  {:<width$}     {said}", ""));
@@ -93,7 +93,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// `exact`: the column of exact softirqs, where there is one.
+/// `exact`: the column of exact softirqs, if there is one. The inner `None` is a CPU without that figure.
 fn line(label: &str, cpu: &CpuRow, exact: Option<Option<f64>>) -> String {
     let exact = exact.map_or(String::new(), |share| format!("{:>8}", share.map_or("-".to_owned(), percent)));
     format!(

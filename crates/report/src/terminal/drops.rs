@@ -11,13 +11,16 @@ use crate::table;
 
 /// Pieces of advice that a page shows.
 const MOST_ADVICE: usize = 5;
-/// Drops that one stands for from which on sampling is reported: below it all were looked at.
+/// Number of drops that one sample stands for, above which the page reports sampling. Below it, all drops were
+/// examined.
 const SAMPLED: f64 = 1.05;
 /// Functions of a stack that a page shows.
 const MOST_FUNCTIONS: usize = 12;
 
-/// An interval's drops: what was counted and how, a row a reason and place, what to do, what limits the figures. At most `most` rows,
-/// in tables of the terminal's `columns`, or unbroken where there is no terminal.
+/// The drops of an interval: what was counted and how, one row per reason and place, remedies, and limits of the
+/// figures.
+///
+/// At most `most` rows, in tables of the terminal's `columns`; unwrapped if there is no terminal.
 pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -> String {
     let mut page = Page::new(style);
     let all: u64 = drops.rows.iter().map(|row| row.drops).sum();
@@ -90,7 +93,7 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
 
 /// Columns that any of the rows has a value for; on a terminal without those that do not fit.
 fn rows(rows: &[DropRow], columns: Option<usize>, style: Style) -> String {
-    /// What goes first where there is no room.
+    /// Columns that are left out first if there is no room.
     const LEAST: [&str; 3] = ["container", "share", "method"];
     const GAP: usize = 3;
     type Cell = fn(&DropRow) -> Option<String>;
@@ -123,7 +126,7 @@ fn rows(rows: &[DropRow], columns: Option<usize>, style: Style) -> String {
             shown.retain(|(name, _)| *name != least);
         }
     }
-    // What a program reads is not broken.
+    // Output that a program reads is not wrapped.
     let width = columns.unwrap_or_else(|| shown.iter().map(wide).sum::<usize>() + GAP);
     let mut table = table::empty(Style { width, ..style });
     table.set_header(shown.iter().map(|(name, _)| *name));
@@ -138,7 +141,7 @@ fn rows(rows: &[DropRow], columns: Option<usize>, style: Style) -> String {
     table::lines(&table)
 }
 
-/// A share of what was counted: what is less than a ten-thousandth is no figure that anybody needs.
+/// A share of all drops. A share below a ten-thousandth needs no exact figure.
 fn percent(share: f64) -> String {
     if share > 0.0 && share < 1e-4 { "< 0.01 %".to_owned() } else { format::share(share) }
 }
@@ -298,7 +301,7 @@ mod tests {
             ended: true,
         };
         let text = paths(&[path], &["none".into()], Style::default());
-        // Without the breaks of narrow terminals.
+        // Joins the lines that narrow terminals break.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in ["packet 0: udp 10.0.0.1:4000", "3.25", "dropped, NO_SOCKET at __udp4_lib_rcv+0x9", "- none"] {
             assert!(text.contains(part), "{part}: {text}");

@@ -35,7 +35,7 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     page.finish()
 }
 
-/// A few values of each curve, at the same places, with its letter in the plot.
+/// A few values of each curve at common places, with the curve's letter in the plot.
 fn values(page: &mut Page, drawing: &Drawing) {
     let shown = places(&drawing.curves);
     page.heading(&format!("{} BY {}", drawing.axes.y.name.to_uppercase(), drawing.axes.x.name.to_uppercase()));

@@ -22,14 +22,14 @@ pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     page.finish()
 }
 
-/// Mean with its half width; what is a lower limit is marked.
+/// Mean with its half width. Lower limits are marked.
 pub fn throughput_of(row: &ForwardingRow) -> String {
     let Some(figure) = &row.throughput_pps else { return "-".to_owned() };
     let mark = if row.bound == Some(Bound::Tester) { ">= " } else { "" };
     format!("{mark}{}", format::plus_minus(figure, Unit::Pps))
 }
 
-/// Ratio to the first set-up, less 1, with its interval; what is a limit is marked.
+/// Ratio to the first set-up minus 1, with its interval. Limits are marked.
 pub fn gain_of(row: &ForwardingRow) -> String {
     let Some(gain) = &row.gain else { return "-".to_owned() };
     match row.gain_limit {
@@ -111,7 +111,7 @@ fn set_ups(page: &mut Page, report: &ForwardingReport) {
     }
 }
 
-/// What searches could not find, and gains that are unknown, a line each.
+/// Figures that searches did not find, and unknown gains, a line each.
 pub fn missing(report: &ForwardingReport) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for row in &report.rows {

@@ -17,7 +17,7 @@ const MOST_QUEUES: usize = 16;
 /// Other limits that are listed, and the share from which they are.
 const MOST_BOUNDS: usize = 8;
 const LEAST_BOUND: f64 = 0.01;
-/// Share of all packets from which a CPU is said to process packets.
+/// Least share of all packets for which a CPU counts as processing packets.
 const TAKES_PART: f64 = 0.01;
 
 /// The answer first, then CPUs, queues, and what speaks against relying on it.
@@ -123,7 +123,7 @@ fn column(by: Nearest) -> &'static str {
     }
 }
 
-/// The cliff that loads are compared with: whose answer it is, of which run and how old, and whether it can be relied on.
+/// The cliff with which loads are compared: its engine, its run and age, and whether it is reliable.
 fn basis(headroom: &Headroom) -> String {
     let frames = headroom.frame_bytes.map_or(String::new(), |bytes| format!(" of {bytes}-byte frames"));
     let softirq = headroom
@@ -148,7 +148,7 @@ fn basis(headroom: &Headroom) -> String {
     )
 }
 
-/// How the load was counted, and that the cliff is of each CPU if several process packets.
+/// How the load was counted. If several CPUs process packets, a sentence says that the cliff is each CPU's.
 fn counted(headroom: &Headroom) -> String {
     let total_pps: f64 = headroom.cpus.iter().map(|cpu| cpu.packets_per_s).sum();
     let takes = |cpu: &&CpuHeadroom| cpu.packets_per_s >= 1.0 && cpu.packets_per_s >= TAKES_PART * total_pps;
@@ -199,7 +199,8 @@ fn of_queues(queues: &[&QueueHeadroom]) -> String {
     columns([heads].into_iter().chain(queues.iter().filter(shown).map(row)))
 }
 
-/// Columns as wide as what is in them, two spaces between; the first to the left, the others to the right.
+/// Columns as wide as their widest cell, two spaces between them. The first is aligned to the left, the others to the
+/// right.
 pub(super) fn columns<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
     let rows: Vec<[String; N]> = rows.collect();
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
@@ -301,7 +302,7 @@ mod tests {
         assert!(idle.starts_with("This host is at below 0.01 % of"), "{idle}");
     }
 
-    /// A full link, a token bucket or a used-up CPU quota is the answer where it is nearer than every CPU.
+    /// A full link, a token bucket or an exhausted CPU quota is the answer if it is closer to its limit than every CPU.
     #[test]
     fn links_and_quotas_are_named() {
         let link = |sent, held, bps, limit_bps| {
@@ -336,7 +337,8 @@ mod tests {
         assert!(page.contains("of its cliff: CPU 1, by packets.") && page.contains("receives 500 Mbit/s"), "{page}");
     }
 
-    /// The program that has the CPU is in the first sentence, and those of every CPU below; what is lost has a list.
+    /// The program that has the CPU is in the first sentence, and the programs of every CPU below it. Losses have a
+    /// list.
     #[test]
     fn programs_and_losses_are_named() {
         let mut full = example();

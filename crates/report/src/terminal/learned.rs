@@ -10,7 +10,7 @@ use crate::format::{self, Unit};
 
 /// Index of dispersion from which traffic is called bursty.
 const BURSTY: f64 = 2.0;
-/// Share of the cliff from which the answer alarms.
+/// Share of the cliff above which the answer is an alarm.
 const NEAR: f64 = 0.8;
 
 /// The answer first, then the parts, what a packet costs, the traffic, and what is not known.
@@ -51,7 +51,8 @@ pub fn learned_line(learned: &Learned) -> String {
     format!("{at}  at {share} of {}, {} first{lost}", format::figure(&cliff, Unit::Pps), first.name)
 }
 
-/// `This host is at 34 % of its cliff (27 % to 44 %), and was at 71 % at 2026-11-28 14:05 UTC. CPU 1 gives out first, ...`
+/// Sentences such as `This host is at 34 % of its cliff (27 % to 44 %), and was at 71 % at 2026-11-28 14:05 UTC. CPU 1
+/// gives out first, ...`
 fn answer(learned: &Learned) -> String {
     let Some((first, cliff)) = learned.first().zip(learned.cliff_pps()) else {
         return "No cliff could be learnt from this traffic: see below for what it lacks.".to_owned();
@@ -77,7 +78,7 @@ fn answer(learned: &Learned) -> String {
     )
 }
 
-/// What gives out, at the start of a sentence.
+/// The part that overloads, as the start of a sentence.
 fn subject(part: &LearnedPart) -> String {
     match part.kind {
         PartKind::Cpu => part.name.clone(),

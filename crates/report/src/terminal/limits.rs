@@ -14,13 +14,13 @@ const COLUMNS: [&str; 4] = ["link", "bus", "memory", CPU];
 const CPU: &str = "CPU";
 /// Name of the fact that gives the measured load next to the bounds.
 const MEASURED_CLIFF: &str = "measured cliff";
-/// What makes these bounds of long frames lower than the predicted cliff.
+/// The reason why these bounds of long frames are lower than the predicted cliff.
 const SUMMED: &str = "Without --offload checksum the CPU also sums every byte, which predict does not charge.";
 /// Width of a column; a row then has 80.
 const CELL: usize = 10;
 
-/// The page with everything: the answer, what is known of the host, a table without offloads and one with them, what is not known,
-/// the plot.
+/// The complete page: the answer, what is known of the host, a table without offloads and one with them, what is not
+/// known, the plot.
 pub fn limits(roofline: &Roofline, drawing: &Drawing, style: Style) -> String {
     let mut page = begun(roofline, drawing, style);
     page.block(&chart(drawing, page.style()));
@@ -59,9 +59,11 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
     page
 }
 
-/// What bounds the smallest and the largest frames, next to what was measured: `At most 812 kpps of 64B frames (bound by packet CPU) and
-/// 10 Gbit/s of 9018B (link); measured cliff: 442 kpps ...`. Bounds have no interval: they are formulas of the costs below. Where frames
-/// an interrupt are not known, a range with what each end assumes.
+/// Bounds of the smallest and the largest frames, next to the measured cliff: `At most 812 kpps of 64B frames (bound by
+/// packet CPU) and 10 Gbit/s of 9018B (link); measured cliff: 442 kpps ...`.
+///
+/// Bounds have no interval, because they are formulas of the costs below. If the number of frames per interrupt is
+/// unknown, it prints a range with the assumption of each end.
 fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
     let offloads = roofline.offloads();
     let rows = || roofline.rows.iter().filter(|row| row.offloads == offloads && row.pps.is_some());
@@ -94,7 +96,7 @@ fn ranged_without_checksum(roofline: &Roofline) -> bool {
     bytes_cost && roofline.rows.iter().any(|row| ranges(row) && !row.offloads.contains(&Offload::Checksum))
 }
 
-/// A row's bound with the fewest and with the most frames an interrupt.
+/// A row's bounds with the fewest and with the most frames per interrupt.
 fn ends(row: &RoofRow, unit: Unit) -> [Option<f64>; 2] {
     let (pps, bps) = row.highest.as_ref().map_or((row.pps, row.bps), |highest| (highest.pps, highest.bps));
     if unit == Unit::Pps { [row.pps, pps] } else { [row.bps, bps] }
@@ -117,7 +119,7 @@ fn bindings(row: &RoofRow) -> String {
     }
 }
 
-/// What each end of the ranges assumes, and what `predict` says of the smallest frames.
+/// The assumption of each end of the ranges, and the prediction of `predict` for the smallest frames.
 fn assumed(roofline: &Roofline, small: &RoofRow) -> String {
     let scheme = match &roofline.highest_by {
         Some(netcliff_core::Scheme::Napi(napi)) if napi.moderation.is_on() => {
@@ -162,7 +164,8 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
     page.block(&lines.join("\n"));
 }
 
-/// The table with both ends of each bound in place of the CPU's own, which is what makes them two. The bottleneck is that at the upper end.
+/// The table with both ends of each bound instead of the CPU's own bound, which is the cause of the range. The
+/// bottleneck is the one at the upper end.
 fn ranged<'a>(rows: impl Iterator<Item = &'a RoofRow>, known: &[&str]) -> String {
     let known: Vec<&str> = known.iter().copied().filter(|part| *part != CPU).collect();
     let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();

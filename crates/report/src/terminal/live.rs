@@ -11,12 +11,12 @@ use crate::format::{self, Unit};
 pub struct StreamLines {
     /// The repeat whose first interval is still to come: its columns are that one's.
     heading: Option<String>,
-    /// Datagrams: what was sent and not received is lost, or still on its way.
+    /// Whether the data are datagrams: those sent and not received are lost, or still on their way.
     datagrams: bool,
 }
 
 impl StreamLines {
-    /// For datagrams, or for a stream of bytes.
+    /// Lines for datagrams, or for a stream of bytes.
     pub fn new(datagrams: bool) -> Self {
         Self { heading: None, datagrams }
     }
@@ -93,7 +93,7 @@ impl RrLines {
         self.heading = Some(format!("{} {flows}, {load}", settings.flows));
     }
 
-    /// An interval, behind its heading where it is the first of a repeat.
+    /// An interval, after the heading if it is the first of a repeat.
     pub fn line(&mut self, interval: &rr::Interval) -> String {
         let head = |name: String| {
             let names = ["responses", "rate", "mean", "max", "lost"];

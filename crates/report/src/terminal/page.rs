@@ -93,7 +93,7 @@ impl Page {
         self.wrapped(Tone::Plain, &format!("  {mark}"), &" ".repeat(2 + mark.len()), text);
     }
 
-    /// A list under its heading; nothing where there is nothing.
+    /// Adds a list under its heading. Adds nothing if the list is empty.
     pub fn list(&mut self, heading: &str, lines: &[String]) {
         if !lines.is_empty() {
             self.heading(heading);
@@ -101,14 +101,14 @@ impl Page {
         }
     }
 
-    /// Adds doubts about what is above; adds nothing without a doubt.
+    /// Adds doubts about the text above. Adds nothing if there are no doubts.
     pub fn caution(&mut self, doubts: &[String]) {
         if !doubts.is_empty() {
             self.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
         }
     }
 
-    /// How the page of a measurement begins: title, time, whether it is complete, and the configuration.
+    /// Starts the page of a measurement: title, time, whether it is complete, and the configuration.
     pub fn head(&mut self, title: &str, provenance: &Provenance, partial: bool, asked: &[(String, String)]) {
         let date = format::date_utc(provenance.started_unix_s);
         let title = if title.is_empty() { String::new() } else { format!(": {title}") };
@@ -184,7 +184,7 @@ impl Page {
         lines.for_each(|line| self.line(Tone::Plain, &line));
     }
 
-    /// Adds lines that are laid out already; adds nothing without a line.
+    /// Adds lines that are already laid out. Adds nothing if there are no lines.
     pub fn block(&mut self, text: &str) {
         if text.is_empty() {
             return;

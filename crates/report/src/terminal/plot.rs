@@ -15,8 +15,9 @@ const ROWS: usize = 12;
 /// The engines that have a point in a cell, as bits in the order of [`sheet::ENGINES`].
 type Cell = u8;
 
-/// The plot with its axes and legend, or nothing where the sweep holds no throughput. Where points of several engines fall
-/// into one cell its mark shows it: none is hidden under another. Fits 80 columns; on less than that there is no plot.
+/// The plot with its axes and legend. If points of several engines are in one cell, the cell's mark shows that.
+///
+/// Empty if the sweep has no throughput, or if the page is too narrow: it needs 80 columns.
 pub fn delivered(finding: &Finding, style: Style) -> String {
     let points: Vec<(EngineKind, f64, f64)> = finding.sweep.iter().filter_map(coordinates).collect();
     let max = |pick: fn(&(EngineKind, f64, f64)) -> f64| points.iter().map(pick).fold(0.0, f64::max);
@@ -35,7 +36,7 @@ pub fn delivered(finding: &Finding, style: Style) -> String {
     framed(&glyphs, max_x, max_y, &legend(&cells, style), style)
 }
 
-/// (engine, offered, delivered) (pps), None without a throughput that can be drawn.
+/// (engine, offered, delivered) (pps). `None` if there is no throughput that can be drawn.
 fn coordinates(point: &SweepPoint) -> Option<(EngineKind, f64, f64)> {
     let offered = point.outcome.offered_pps.map_or(point.load_pps, |figure| figure.value);
     let delivered = point.outcome.throughput_pps?.value;
@@ -55,7 +56,8 @@ fn bit(engine: EngineKind) -> Cell {
     }
 }
 
-/// The mark of a cell: of a measurement, the model or the simulation alone, of both computed ones, or of a measurement with a computed point.
+/// The mark of a cell: of the measurement, the model or the simulation alone, of model and simulation, or of the
+/// measurement with a computed point.
 fn glyph(cell: Cell, style: Style) -> char {
     let marks = match cell {
         0 => return ' ',
@@ -68,7 +70,7 @@ fn glyph(cell: Cell, style: Style) -> char {
     marks[usize::from(!style.unicode)]
 }
 
-/// What each mark of the plot means; those that are not in it are left out.
+/// The meaning of each mark in the plot.
 fn legend(cells: &[Vec<Cell>], style: Style) -> String {
     let [model, sim, measured] = sheet::ENGINES.map(sheet::column);
     let meanings = [

@@ -11,12 +11,12 @@ use crate::format::{self, Unit};
 const NAMED: usize = 3;
 /// Functions that a stage's row names.
 const FUNCTIONS: usize = 3;
-/// Programs that are shown, and the share of a CPU from which one is.
+/// Most programs that are shown, and the least CPU use (of one CPU) of a program that is shown.
 const PROGRAMS: usize = 8;
 const LEAST_PROGRAM: f64 = 0.002;
 /// Locks that are shown.
 const LOCKS: usize = 8;
-/// Share of unknown time from which the page warns.
+/// Share of unknown time above which the page warns.
 const UNKNOWN: f64 = 0.05;
 
 /// The answer first, then the stages, whose CPU time it was, and what is not known.

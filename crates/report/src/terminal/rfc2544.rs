@@ -16,7 +16,7 @@ pub(crate) use brief::{doubt, verdict};
 
 pub use brief::rfc2544_brief;
 
-/// The answer in a line, then a table a test, what was not measured, notes, and the set-up.
+/// The answer as a line, then a table for each test, missing figures, notes, and the set-up.
 pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     answer(&mut page, report);
@@ -33,7 +33,7 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
 /// Tables with their headings, the first row of each names its columns.
 pub type Tables = Vec<(String, Vec<Vec<String>>)>;
 
-/// Every table that has a row, for the terminal and for the page of a browser.
+/// Every table that has rows, for the terminal and for the browser's page.
 pub fn tables(report: &Rfc2544Report) -> Tables {
     let mut tables = Tables::new();
     let each =
@@ -43,7 +43,7 @@ pub fn tables(report: &Rfc2544Report) -> Tables {
     tables
 }
 
-/// What was not measured of each size, and sizes that were not begun.
+/// Figures of each size that were not measured, and sizes that were not begun.
 pub fn missing(report: &Rfc2544Report) -> Vec<String> {
     let of = |size: &SizeReport| size.missing.iter().map(|line| format!("{}: {line}", size.frame)).collect::<Vec<_>>();
     let begun = |frame| report.sizes.iter().any(|size| size.frame == frame);
@@ -53,7 +53,7 @@ pub fn missing(report: &Rfc2544Report) -> Vec<String> {
     report.sizes.iter().flat_map(of).chain(left).collect()
 }
 
-/// Where the run departs from RFC 2544, what limits it, and what limits the ledgers.
+/// Departures from RFC 2544, limits of the run, and limits of the ledgers.
 pub fn notes(report: &Rfc2544Report) -> Vec<String> {
     let mut notes = [&report.notes[..], &report.limits].concat();
     let ledgers = report.sizes.iter().filter_map(|size| size.ledger.as_ref());
@@ -103,14 +103,14 @@ fn set_up(page: &mut Page, report: &Rfc2544Report) {
     }
 }
 
-/// How throughput was searched, and how long.
+/// The method of the search for throughput, and how long it took.
 fn searched(report: &Rfc2544Report) -> String {
     let spent_s: f64 = report.sizes.iter().map(SizeReport::searched_s).sum();
     let spent = if spent_s > 0.0 { format!("; {} of trials", time(spent_s)) } else { String::new() };
     format!("{}{spent}", search(&report.asked))
 }
 
-/// How throughput is searched, and the goal if none was given.
+/// The method of the search for throughput, and its goal if the command line gave none.
 fn search(asked: &Settings) -> String {
     let rounds = rounds(asked.searches);
     let by = match (asked.search, asked.goals.len()) {
@@ -126,7 +126,7 @@ fn search(asked: &Settings) -> String {
     format!("{by}{rounds}; trial duration {trials}, loss allowed: {tolerated}, width {width}")
 }
 
-/// What follows each trial, next to what RFC 2544 asks for where that is more.
+/// Waiting times after each trial, and RFC 2544's times if those are longer.
 fn between(asked: &Settings) -> String {
     let short = if asked.settle_s < 2.0 || asked.rest_s < 5.0 { " (RFC 2544, section 23: 2 s, 5 s)" } else { "" };
     format!("at most {} for residual frames, then {} to restabilize{short}", time(asked.settle_s), time(asked.rest_s))
@@ -225,7 +225,7 @@ fn lost(trial: &Trial) -> String {
     if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) }
 }
 
-/// With its half width, where there were several searches; what is a lower limit is marked.
+/// The throughput with its half width if there were several searches. Lower limits are marked.
 pub fn throughput_of(size: &SizeReport) -> String {
     let Some(found) = size.forwarded() else { return "-".to_owned() };
     let mark = if size.is_lower_limit() { ">= " } else { "" };
@@ -250,7 +250,7 @@ fn goals(tables: &mut Tables, report: &Rfc2544Report) {
     tables.push(("THROUGHPUT BY GOAL; the tables around are of goal 1".to_owned(), rows));
 }
 
-/// Where there were several: how far they are apart.
+/// Sizes with several searches: how far their results are apart.
 fn searches(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "searches", "found it", "mean", "least", "greatest", "apart by"])];
     for size in report.sizes.iter().filter(|size| !size.searches.is_empty()) {
@@ -271,7 +271,7 @@ fn predicted(tables: &mut Tables, report: &Rfc2544Report) {
         let Some((predicted, measured)) = size.predicted.zip(size.forwarded_pps()) else { continue };
         let mut row = vec![size.frame.to_string(), time(predicted.frame_s), time(predicted.poll_s)];
         row.extend([Some(predicted.server_pps), predicted.simulated_pps, Some(measured)].map(pps));
-        // Where the tester was the limit, the measured figure is no throughput of the device's.
+        // If the tester was the limit, the measured figure is not the device's throughput.
         let of_device = size.limit == Some(Limit::Device);
         let off = predicted.simulated_pps.filter(|_| of_device).map(|simulated| 100.0 * (measured / simulated - 1.0));
         row.push(off.map_or("-".to_owned(), |off| format!("{off:+.0} %")));
@@ -298,7 +298,8 @@ fn latency(tables: &mut Tables, report: &Rfc2544Report) {
     tables.push(("LATENCY OF ALL FRAMES at the throughput".to_owned(), rows));
 }
 
-/// By which clock, how far off, and what the tester itself adds, where any of that is known.
+/// Latency of tagged frames, if it has an uncertainty or the application's mean: the clock, its uncertainty, and the
+/// tester's own share.
 fn tagged(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "clock", "mean", "off by", "kernel", "application", "share", "absent"])];
     let known = |value: Option<f64>| value.map_or("-".to_owned(), time);
@@ -375,7 +376,7 @@ fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn tester_row(size: &SizeReport) -> Vec<String> {
-    // Nothing was sent yet where the run ended there.
+    // If the run ended early, no frame of this size may have been sent.
     let mut row = vec![size.frame.to_string(), pps(Some(size.sender_pps).filter(|pps| *pps > 0.0))];
     let pacing = size.pacing.map(|one| [one.lateness_p99_s, one.gap_error_p50_s, one.gap_error_p99_s].map(time));
     row.extend(pacing.unwrap_or_else(|| ["-"; 3].map(str::to_owned)));

@@ -14,8 +14,8 @@ use super::cpus::{self, Split};
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page, configuration by configuration: settings, rate, latency, one-way delays, CPU time by end and method,
-/// and notes. Several configurations begin with a table of all.
+/// The page, by configuration: settings, rate, latency, one-way delays, CPU time by end and method, and notes. If there
+/// are several configurations, a table of all comes first.
 pub fn rr(run: &RrRun, style: Style) -> String {
     let mut page = Page::new(style);
     if run.rows.len() > 1 {
@@ -218,7 +218,7 @@ fn cost(page: &mut Page, cost: &Cost) {
     }
 }
 
-/// Each CPU of both ends' hosts; records of earlier versions have none.
+/// Each CPU of both ends' hosts. Records of earlier versions have none.
 fn hosts(page: &mut Page, cpus: &HostCpus) {
     if !cpus.system.is_empty() {
         let heading = "CPUS OF THE HOST (/proc/stat, nice in user; exact: eBPF; medians)";
@@ -229,7 +229,7 @@ fn hosts(page: &mut Page, cpus: &HostCpus) {
         cpus::table(page, heading, "", &[Split::alone(&cpus.far_system, &cpus.far_exact)]);
     }
     cpus::explain_exact(page, !cpus.exact.is_empty() || !cpus.far_exact.is_empty());
-    // What the meter took is in the notes.
+    // The notes contain the meter's own share.
     cpus::methods(page, std::iter::empty(), &cpus.cpu_methods);
 }
 

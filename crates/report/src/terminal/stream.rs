@@ -17,7 +17,8 @@ use super::drops;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The page: verdict, configuration and values in force, goodput, CPU at both ends and of the host, the wire, what was not measured.
+/// The page: verdict, configuration and values in force, goodput, CPU of both ends and of the host, the wire, and
+/// missing figures.
 pub fn stream(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head("stream", &report.provenance, report.partial, &[]);
@@ -48,7 +49,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     page.finish()
 }
 
-/// Where the datagrams of one transfer more went.
+/// The fate of every datagram in an additional transfer.
 fn ledgers(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(at) = &row.ledger else { continue };
@@ -137,7 +138,7 @@ fn goodput(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// The block that carried most, where there was a choice.
+/// The configuration with the highest goodput, if there are several.
 fn best(page: &mut Page, report: &StreamReport) {
     let measured = report.rows.iter().filter_map(|row| Some((row, row.goodput_bps?.median)));
     if let (2.., Some((row, bps))) = (report.rows.len(), measured.max_by(|a, b| a.1.total_cmp(&b.1))) {
@@ -183,7 +184,7 @@ fn host(page: &mut Page, report: &StreamReport) {
     cpus::methods(page, exact, &report.cpu_methods);
 }
 
-/// The far end's host, where it is another one.
+/// The far end's host, if it is another host.
 fn far_host(page: &mut Page, report: &StreamReport) {
     if report.rows.iter().any(|row| !row.far_system.is_empty()) {
         let splits: Vec<Split<'_>> =
@@ -197,7 +198,7 @@ fn split<'a>(row: &StreamRow, cpus: &'a [CpuRow], exact: &'a [ExactRow], us_per_
     Split { name: name(row), cpus, exact, demand: Some(format!("{} us/KiB received", number(us_per_kib))) }
 }
 
-/// Packets at the receiving side's devices, and how many of them a softirq and an interrupt had.
+/// Packets at the receiving side's devices, and the number of them per softirq and per interrupt.
 fn received(page: &mut Page, report: &StreamReport) {
     let rows: Vec<_> = report.rows.iter().filter_map(|row| Some((row, row.device?))).collect();
     if rows.iter().all(|(_, device)| device.received_per_s.is_none()) {

@@ -48,7 +48,7 @@ pub fn name(report: &TransferReport, row: &TransferRow) -> String {
     words.join(", ")
 }
 
-/// A figure of a configuration, mean with half width; "-" where it was not measured.
+/// A figure of a configuration: mean with half width; "-" if it was not measured.
 pub fn cell(row: &TransferRow, measure: TransferMeasure) -> String {
     let unit = Unit::of(measure.dimension());
     row.figure(measure).map_or("-".to_owned(), |figure| format::plus_minus(&figure, unit))
@@ -167,7 +167,7 @@ fn effects(page: &mut Page, report: &TransferReport) {
 fn effect_line(effect: &Effect) -> String {
     let unit = Unit::of(effect.figure.dimension());
     let setting = format!("{} {} -> {}", effect.factor, effect.from, effect.to);
-    // Of a longer one the figures stand below it.
+    // The figures of a longer setting are on the next line.
     let setting =
         if setting.len() > CHANGE { format!("{setting}\n    {:CHANGE$}", "") } else { format!("{setting:<CHANGE$}") };
     format!(
@@ -179,7 +179,7 @@ fn effect_line(effect: &Effect) -> String {
     )
 }
 
-/// The corrected p, marked where it is not below the level.
+/// The corrected p as text.
 pub fn p(effect: &Effect) -> String {
     comparison::p(effect.p_corrected)
 }

@@ -1,8 +1,8 @@
-//! The pages in a real browser: accessibility by axe-core, layout at the widths of phones and desks, and what the script adds.
+//! The pages in a real browser: accessibility by axe-core, layout at the widths of phones and desktops, and the script.
 //!
-//! Chromium is asked for by name; without it the tests are reported as skipped. Screenshots are compared by the brightness of
-//! coarse cells, since fonts and their smoothing differ from machine to machine by more than a plot would by a fault; where
-//! text is and how large is measured by the browser itself (`layout`).
+//! Without Chromium the tests are reported as skipped. Screenshots are compared by the brightness of coarse cells,
+//! because fonts and their smoothing differ more between machines than a plot would by an error. The browser itself
+//! measures the place and size of text (`layout`).
 
 mod accessible;
 mod devtools;
@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use crate::pages;
 use devtools::Browser;
 
-/// Names that Chromium goes by, the package's first.
+/// Name of the program.
 const PROGRAM: &str = "chromium";
 
-/// A browser, and every page as a file; None, reported, where there is no browser.
+/// A browser, and every page as a file. `None`, and the test is reported as skipped, if there is no browser.
 fn browser() -> Option<(Browser, Pages)> {
     netcliff_testkit::has_program(PROGRAM).then(|| (Browser::start(PROGRAM), Pages::written()))
 }

@@ -1,7 +1,8 @@
-//! An exact fake finding: a host that livelocks, answered by three engines, and the variants a page must survive.
+//! An exact artificial finding: a host that livelocks, with answers of three engines, and the variants that a page must
+//! handle.
 //!
-//! Every figure comes from two costs (protocol p, application a) by the fluid limit: delivered = min(load,
-//! (1 - load x p) / a), so that the pictures have the shape of the real thing.
+//! Every figure follows from two costs (protocol p, application a) by the fluid limit: delivered = min(load, (1 - load
+//! x p) / a), so that the pictures have realistic shapes.
 
 use netcliff_core::finding::{
     ByEngine, Calibration, Change, Cost, GeneratorSummary, HostSummary, LatencyAt, Missing, Setup, SetupCheck,
@@ -12,7 +13,7 @@ use netcliff_core::{
     Traffic,
 };
 
-/// Costs of the fluid host as one engine sees them, and the relative half width of what it reports.
+/// Costs of the fluid host by one engine, and the relative half width of that engine's figures.
 struct Fluid {
     engine: EngineKind,
     protocol_s: f64,
@@ -287,7 +288,7 @@ fn provenance(command: &str) -> Provenance {
     }
 }
 
-/// Namespaces were forbidden: nothing was measured, and one reason stands for all of it.
+/// Namespaces were forbidden: nothing was measured, and one reason applies to all figures.
 pub fn no_wire() -> Finding {
     let mut finding = livelocking();
     for engine in [&mut finding.cliff_pps, &mut finding.peak_pps, &mut finding.livelock] {
@@ -335,7 +336,7 @@ pub fn flat() -> Finding {
     finding
 }
 
-/// Nothing could be measured, and nobody said why.
+/// Nothing could be measured, and no reason is known.
 pub fn nothing() -> Finding {
     let mut finding = livelocking();
     finding.host = HostSummary::default();

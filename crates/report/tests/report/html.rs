@@ -3,7 +3,7 @@ use netcliff_report::html;
 
 use crate::{fixture, pages};
 
-/// What stands in the page's `script#finding`.
+/// The content of the page's `script#finding`.
 fn embedded(page: &str) -> &str {
     let (_, rest) = page.split_once("id=\"finding\">").expect("the data is embedded");
     rest.split_once("</script>").expect("the script ends").0
@@ -30,7 +30,7 @@ fn the_data_of_the_page_is_the_finding() {
         let (_, rest) = page.split_once("href=\"data:application/json;charset=utf-8,").unwrap();
         let link = percent_encoding::percent_decode_str(rest.split_once('"').unwrap().0).decode_utf8().unwrap();
         assert_eq!(link, json, "{name}");
-        // The escape is JSON's own: what is embedded reads as it stands.
+        // The escape is JSON's own: the embedded text is valid JSON as it is.
         assert!(serde_json::from_str::<Finding>(embedded(&page)).is_ok(), "{name}");
     }
 }
@@ -39,7 +39,7 @@ fn the_data_of_the_page_is_the_finding() {
 fn text_from_the_host_stays_text() {
     let page = html::finding(&fixture::hostile());
     assert!(!page.contains("<img") && !page.contains('\u{1b}'));
-    // Every script is data, of a figure or of the finding, or the page's own, and ends where it should.
+    // Every script is data (of a figure or of the finding) or the page's own script, and ends where it should.
     let data =
         page.matches("<script class=\"data\"").count() + page.matches("<script type=\"application/json\"").count();
     assert_eq!(page.matches("<script").count(), data + 1);
@@ -125,7 +125,7 @@ fn a_title_stands_once() {
         for figure in rest.split("<figure").skip(1) {
             let caption = figure.split_once("<figcaption>").map(|(_, text)| text.split('<').next().unwrap());
             assert_ne!(caption, Some(h1), "{name}");
-            // What the drawing says itself is above its view box.
+            // The drawing's own text is above its view box.
             let top: f64 = figure.split_once("viewBox=\"0 ").unwrap().1.split(' ').next().unwrap().parse().unwrap();
             assert!(top > 20.0, "{name}: {top}");
         }
@@ -157,7 +157,7 @@ fn the_words_of_the_page() {
     insta::assert_snapshot!("html", pages);
 }
 
-/// The page's text without pictures, style and data, a line a row, heading or paragraph.
+/// The page's text without pictures, style and data: one line per row, heading or paragraph.
 fn words(page: &str) -> String {
     let mut text = page.split_once("<body>").unwrap().1.split_once("<section id=\"raw\">").unwrap().0.to_owned();
     for (tag, instead) in [("svg", ""), ("script", "")] {

@@ -1,4 +1,4 @@
-//! Links of the documentation: each file, heading and page that is linked exists, and the book has every page. No network.
+//! Links of the documents: each linked file, heading and page exists, and the book has every page. Uses no network.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -31,7 +31,7 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A page without its code: fenced blocks, and what stands in backticks.
+/// A page without code: without fenced blocks and text in backticks.
 fn prose(page: &str) -> String {
     let mut fenced = false;
     let mut kept = String::new();
@@ -46,7 +46,7 @@ fn prose(page: &str) -> String {
     kept.split('`').step_by(2).collect::<Vec<_>>().join("``")
 }
 
-/// The targets of `[..](target)`; what holds a space is a formula after an interval.
+/// The targets of `[..](target)`. A target with a space is a formula after an interval, not a link.
 fn targets(page: &str) -> Vec<String> {
     let prose = prose(page);
     let found = prose.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned()));
@@ -73,7 +73,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     found
 }
 
-/// What is wrong with a link of the page at `path`.
+/// The error of a link on the page at `path`. `None` if the link is right.
 fn problem(path: &Path, page: &str, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -161,7 +161,8 @@ fn the_book_has_every_page() {
     assert!(missing.is_empty(), "docs/SUMMARY.md does not list {missing:?}");
 }
 
-/// In a clone a page that the book fills in says what makes it whole, and where its text is; README and the first page name that, too.
+/// A page that the book fills in says, when read in a clone, which command builds it and where its text is. README and
+/// the first page name that command, too.
 #[test]
 fn frames_say_what_fills_them() {
     let frames: Vec<PathBuf> = pages().into_iter().filter(|path| text(path).contains("{{#include")).collect();

@@ -1,5 +1,6 @@
-//! The reference of the book, read from the sources: keys of hosts and schemes, and the types behind the JSON. The pages under
-//! docs/reference include these snapshots, so that a key cannot change without them (`INSTA_UPDATE=always` makes them anew).
+//! The reference of the book, read from the sources: keys of hosts and schemes, and the types of the JSON. The pages
+//! under docs/reference include these snapshots, so that a key cannot change without them (`INSTA_UPDATE=always`
+//! updates them).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +11,7 @@ use netcliff_core::scheme::Scheme;
 
 use crate::sources::{Field, Item, items, project, read};
 
-/// Where the types stand that commands print as JSON.
+/// Source files of the types that commands print as JSON.
 const JSON: &[(&str, &[&str])] = &[
     (
         "Records of `predict`, `simulate` and `run`",
@@ -66,7 +67,7 @@ const JSON: &[(&str, &[&str])] = &[
 
 /// Keys of schemes that are not called as the field they set, without its unit.
 const OTHER_NAMES: &[(&str, &str)] = &[("absolute_timer", "usecs")];
-/// Keys of the type Moderation, which stands in the scheme napi.
+/// Keys of the type Moderation, which is a part of the scheme napi.
 const NIC_NAMES: &[(&str, &str)] = &[("absolute_timer", "rx_usecs"), ("frames", "rx_frames")];
 
 #[test]
@@ -93,7 +94,7 @@ fn scheme_keys() {
     let item = |name: &str| sources.iter().find(|item| item.name == name).unwrap_or_else(|| panic!("{name}"));
     let mut page = String::new();
     for variant in &item("Scheme").fields {
-        // A variant holds its fields itself, or has a type of its own.
+        // A variant contains its fields, or has a separate type.
         let fields = if variant.fields.is_empty() && !variant.kind.is_empty() {
             &item(&variant.kind).fields
         } else {
@@ -158,7 +159,8 @@ fn experiment_keys() {
     insta::assert_snapshot!(page);
 }
 
-/// What `[fixed]` and `[vary]` of transfers take: the meaning by the type's comments, the form by the program's own refusal.
+/// The values of `[fixed]` and `[vary]` of transfers: the meaning from the type's comments, the form from the program's
+/// error message.
 fn transfer_settings() -> String {
     let sources = read("core/src/experiment/transfers/setting.rs");
     let item = sources.into_iter().find(|item| item.name == "Key").expect("Key");
@@ -220,7 +222,7 @@ fn json_types() {
     insta::assert_snapshot!(page);
 }
 
-/// A Rust type as what stands in the JSON.
+/// The JSON type of a Rust type.
 fn json_type(kind: &str) -> String {
     let inside = |prefix: &str| kind.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('>'));
     if let Some(inner) = inside("Option<") {
@@ -246,12 +248,12 @@ fn json_type(kind: &str) -> String {
     }
 }
 
-/// Text that stands in a cell of a table.
+/// Text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace("None", "absent")
 }
 
-/// The meaning of a key that is set: names of the source as what they stand for.
+/// The meaning of a key, with names of the source replaced by their values.
 fn meaning(field: &Field) -> String {
     let names = [
         ("`MOST_DROP_COST`", MOST_DROP_COST.to_string()),
@@ -264,7 +266,7 @@ fn meaning(field: &Field) -> String {
     cell(&text.replace("None:", "not set:"))
 }
 
-/// As scheme names are written: `Napi2007` is `napi-2007`.
+/// A name in the form of schemes: `Napi2007` becomes `napi-2007`.
 fn kebab(name: &str) -> String {
     let mut text = String::new();
     let mut last = ' ';

@@ -66,7 +66,7 @@ fn the_page() {
     insta::assert_snapshot!("rfc2544_pages", pages);
 }
 
-/// Between veths no share of a line is printed, and a throughput that the tester limits has no load that failed.
+/// Between veths the page has no share of a line. A throughput that the tester limits has no load that failed.
 #[test]
 fn no_line_is_made_up_and_the_tester_fails_nothing() {
     let mut report = report();
@@ -114,7 +114,7 @@ fn stamped_frames_are_shown_beside_what_the_tester_adds() {
         assert!(rows.contains(row), "{rows}");
     }
     assert!(html::rfc2544(&stamped()).contains("from before they were written"));
-    // As by its own clock before there were others.
+    // A latency by the tester's own clock has no table of tagged frames.
     assert!(!terminal::rfc2544(&report(), Style::default()).contains("TAGGED"));
 }
 
@@ -165,7 +165,7 @@ fn the_html_has_the_graphs_that_rfc_2544_asks_for() {
     ] {
         assert!(page.contains(words), "{words}");
     }
-    // Only one size has a latency: a line through it would not be seen.
+    // Only one size has a latency: it is drawn as a point, because a line through it would be invisible.
     let latency = page.split("<svg").find(|picture| picture.contains("Latency at the throughput")).expect("a picture");
     assert!(latency.contains("transform=\"translate("), "{latency}");
     let partial = Rfc2544Report { partial: Some("the <sink> died".to_owned()), sizes: vec![], ..report() };
@@ -173,7 +173,7 @@ fn the_html_has_the_graphs_that_rfc_2544_asks_for() {
     assert!(page.contains("the &lt;sink&gt; died") && !page.contains("<figure"), "{page}");
 }
 
-/// Three searches of 64 bytes, of which two found a throughput, and one of IMIX before the run was stopped.
+/// Three searches of 64 bytes, two of which found a throughput, and one search of IMIX before the run was stopped.
 fn searched() -> Rfc2544Report {
     let mut json = serde_json::to_value(report()).expect("plain data");
     let turn = |round: u32, lower_pps: Option<f64>, end: &str| {
@@ -242,7 +242,8 @@ fn several_searches_are_a_mean_with_how_far_they_are_apart() {
     assert!(!html::rfc2544(&report()).contains("each, in its round"));
 }
 
-/// Of 64 bytes: a throughput that was the highest load asked for, a void load, no two clean trials, latency of all frames.
+/// 64 bytes: the throughput is the highest requested load, one load is void, no load has two clean trials, and latency
+/// is of all frames.
 fn limited() -> Rfc2544Report {
     let mut json = serde_json::to_value(report()).expect("plain data");
     let size = &mut json["sizes"][0];
@@ -337,7 +338,7 @@ fn a_search_that_ended_early_shows_its_bounds_and_trials_and_no_throughput() {
     assert!(!rows.contains(",throughput,,lower_pps"), "{rows}");
 }
 
-/// The page says what the terminal says first, and doubts it where the terminal does.
+/// The page has the terminal's first sentence, and the terminal's doubt if there is one.
 #[test]
 fn the_page_has_the_answer_and_its_doubt() {
     let mut report = report();

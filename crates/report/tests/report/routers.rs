@@ -9,7 +9,8 @@ use netcliff_rfc2544::forwarding::{ForwardingReport, ForwardingRow};
 const FILE: &str = "kind = \"forwarding\"\ntitle = \"A router\"\nsizes = [\"64B\", \"1518B\"]\n[[set-up]]\nname = \"plain\"\n\
                     [[set-up]]\nname = \"tuned\"\ntune = \"throughput\"\n";
 
-/// Two set-ups, two sizes, two rounds: the first shares a CPU, the second is bound by the tester at the large size.
+/// Two set-ups, two sizes, two rounds. The first set-up shares a CPU; the tester limits the second one at the large
+/// size.
 pub fn report() -> ForwardingReport {
     let sample = |round: u32, pps: f64, bound: &str| {
         serde_json::json!({
@@ -73,7 +74,7 @@ pub fn compared(factors: [f64; 2], fail_if_slower: Option<f64>) -> Comparison {
     let run = |name: &str, factors: [f64; 2]| {
         let mut report: ForwardingReport = report();
         for row in &mut report.rows {
-            // Each is the router's own, so that each can be tested.
+            // Each throughput is limited by the router itself, so that each can be tested.
             row.bound = None;
             for (sample, factor) in row.samples.iter_mut().zip(factors) {
                 sample.throughput_pps = sample.throughput_pps.map(|pps| pps * factor);
@@ -85,7 +86,7 @@ pub fn compared(factors: [f64; 2], fail_if_slower: Option<f64>) -> Comparison {
     compare(&run("before.json", [0.999, 1.001]), &run("after.json", factors), fail_if_slower).expect("the same kind")
 }
 
-/// Without a bar the page of a comparison has the answer of the terminal.
+/// Without a bar, the page of a comparison has the terminal's answer.
 #[test]
 fn the_page_of_a_comparison_has_its_answer() {
     let worse = netcliff_report::html::compare(&compared([0.799, 0.801], None));

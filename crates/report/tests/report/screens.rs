@@ -1,4 +1,4 @@
-//! What `limits` and `compare` print without `-v`: the answer first, on a screen of 40 lines, at 80 and at 120 columns.
+//! Output of `limits` and `compare` without `-v`: the answer first, on a screen of 40 lines, at 80 and at 120 columns.
 
 use netcliff_care::limits::{Interrupts, System, USUAL_SIZES_BYTES, curves, roofline};
 use netcliff_core::parts::Memory;

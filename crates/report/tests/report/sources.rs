@@ -81,7 +81,7 @@ pub fn rust_files(path: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// What stands before an item or a field: documentation and attributes.
+/// Documentation and attributes in front of an item or a field.
 #[derive(Default)]
 struct Before {
     doc: Vec<String>,
@@ -91,7 +91,7 @@ struct Before {
 }
 
 impl Before {
-    /// Takes a line; false: it is neither documentation nor an attribute.
+    /// Adds a line. False if it is neither documentation nor an attribute.
     fn take(&mut self, line: &str) -> bool {
         if self.open > 0 || line.starts_with("#[") {
             self.attributes += line;

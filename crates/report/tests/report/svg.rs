@@ -45,7 +45,7 @@ fn sheets<'a>(document: &'a Document<'a>) -> [Node<'a, 'a>; 2] {
     [nested[0], nested[1]]
 }
 
-/// A node's own font size, or that of what it is in.
+/// A node's font size: its own or its parent's.
 fn font_size(text: Node<'_, '_>) -> f64 {
     let sized = text.ancestors().find(|node| node.has_attribute("font-size")).expect("a font size");
     number(sized, "font-size")

@@ -15,7 +15,7 @@ fn the_page_of_every_variant() {
     insta::assert_snapshot!("terminal", pages);
 }
 
-/// What one sees after `find`: the answer first, on a screen of 40 lines.
+/// The screen after `find`: the answer first, at most 40 lines.
 #[test]
 fn the_brief_page_of_every_variant_fits_a_screen() {
     let mut pages = String::new();
@@ -64,7 +64,7 @@ fn the_brief_page_with_many_checks_fits_a_screen() {
     insta::assert_snapshot!("brief-many-checks", terminal::brief(&finding, PLAIN));
 }
 
-/// What a driver made of a setting, and what is not in a prediction, on every page.
+/// Every page shows which value a driver set, and what the prediction excludes.
 #[test]
 fn checks_of_settings_say_what_came_of_them() {
     let mut finding = fixture::livelocking();

@@ -1,4 +1,4 @@
-//! What one sees after `stream` and `rr`: the answer first, on a screen, at 80 and 120 columns.
+//! The screen after `stream` and `rr`: the answer first, at 80 and 120 columns.
 
 use netcliff_core::Provenance;
 use netcliff_core::stream::StreamReport;
@@ -171,7 +171,7 @@ fn the_brief_page_of_rr_fits_a_screen() {
     insta::assert_snapshot!("rr", pages);
 }
 
-/// With `-v` the page begins with the answer of the brief page, and has the rest.
+/// With `-v`, the page begins with the answer of the brief page and contains the rest.
 #[test]
 fn the_whole_pages_begin_with_the_answer() {
     for (name, report) in streams() {
@@ -187,7 +187,7 @@ fn the_whole_pages_begin_with_the_answer() {
     }
 }
 
-/// What makes the answer less than sure stands right below it, and nothing does where nothing has to.
+/// Reasons to doubt the answer are right below it. An answer without doubts has nothing there.
 #[test]
 fn doubts_stand_below_the_answer() {
     let cautions = |text: &str| text.lines().filter(|line| line.starts_with("Caution:")).count();

@@ -1,11 +1,11 @@
-//! The words of the field: phrases that were replaced do not come back, on screens, in documents, in help and in comments.
+//! The words of the field: replaced phrases do not come back on screens, in documents, in help and in comments.
 
 use std::path::{Path, PathBuf};
 
 use crate::links::pages;
 use crate::sources::{project, rust_files};
 
-/// Phrases of our own, each with what is written instead.
+/// Phrases of our own, each with its replacement.
 const REPLACED: &[(&str, &str)] = &[
     ("NOT HAD", "NOT MEASURED"),
     ("Not had", "Not measured"),
@@ -43,8 +43,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("not told", "not reported, unknown, or: not distinguished"),
 ];
 
-/// Words of our own that documents and screens do without, each with what is written instead. Comments may still have
-/// them.
+/// Words of our own that documents and screens do not use, each with its replacement. Comments may still have them.
 const HOUSE: &[(&str, &str)] = &[
     ("told", "reported, described, known"),
     ("so many", "N, the number of"),
@@ -59,7 +58,7 @@ const HOUSE: &[(&str, &str)] = &[
     ("as experienced", "with outside pauses"),
 ];
 
-/// Snapshots of screens. Those of the reference are made of doc comments.
+/// Snapshots of screens. Snapshots of the reference come from doc comments.
 fn screens() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["crates/report/tests/report/snapshots", "crates/cli/tests/cli/snapshots"] {
@@ -82,7 +81,7 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Where a text has one of the phrases: `path:line: "phrase": write instead`.
+/// Places of the phrases in a text: `path:line: "phrase": write instead`.
 fn phrases_in(path: &Path, text: &str, phrases: &[(&str, &str)]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -221,7 +220,7 @@ fn terms_of_pages_are_in_the_list_of_words() {
     assert!(["`stream`", "`rr`", "`find`"].iter().all(|command| demand.contains(command)), "{demand}");
 }
 
-/// A phrase as words of their own: `highway back` and `be hadron` are none.
+/// Whether a line contains a phrase as whole words: `highway back` and `be hadron` do not.
 fn is_in(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase).any(|(at, _)| {
         let ends = [line[..at].chars().next_back(), line[at + phrase.len()..].chars().next()];

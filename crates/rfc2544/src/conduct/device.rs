@@ -9,55 +9,57 @@ use crate::report::{Pacing, Seen};
 use crate::settings::FrameSize;
 use netcliff_mlrsearch::trial::{Answer, Request};
 
-/// A device under test: one frame size at a time, one trial after the other.
+/// A device under test. It makes one trial at a time, with one frame size at a time.
 pub trait Device {
     /// Why a measurement failed.
     type Error: std::fmt::Display;
 
-    /// Sets the frames that follow.
+    /// Sets the frames of the following trials.
     ///
     /// # Errors
-    /// They cannot be sent here.
+    /// The frames cannot be sent here.
     fn frames(&mut self, frame: FrameSize) -> Result<(), Self::Error>;
 
-    /// Measures the sender's rate flat out (pps, each way).
+    /// Measures the sender's highest rate (pps, each way).
     ///
     /// # Errors
-    /// Stopped, or a port went away.
+    /// The run was stopped, or a port went away.
     fn sender_pps(&mut self) -> Result<f64, Self::Error>;
 
-    /// A trial; loads are each way. Once it has lost more than the request allows it may end, and is then as long as it was.
+    /// Makes a trial. Its loads are each way. The trial may end early once it has lost more than the request allows;
+    /// the result has its actual length.
     ///
     /// # Errors
-    /// Stopped, or a port went away: the trial is void.
+    /// The run was stopped, or a port went away: the trial is void.
     fn trial(&mut self, request: Request) -> Result<Measured, Self::Error>;
 
-    /// Sends so many frames as fast as the sender can.
+    /// Sends `frames` frames as fast as the sender can.
     ///
     /// # Errors
-    /// As [`Device::trial`].
+    /// An error of [`Device::trial`].
     fn burst(&mut self, frames: u64) -> Result<Burst, Self::Error>;
 
-    /// Speed of its line (bit/s), of two the slower; None: it has none, as a veth, whatever speed it reports.
+    /// Speed of the slower port's line (bit/s). `None` if a port has no physical line: a veth has none, whatever speed
+    /// it reports.
     fn line_bps(&self) -> Option<f64> {
         None
     }
 
-    /// The throughput that follows from what frames cost the device's CPU at half of the one found (pps); None if the device's CPU cannot
-    /// be observed.
+    /// Predicts the throughput from the cost of a frame on the device's CPU, measured at half of `throughput_pps`.
+    /// `None` if that CPU cannot be observed.
     ///
     /// # Errors
-    /// As [`Device::trial`].
+    /// An error of [`Device::trial`].
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, Self::Error> {
         let _ = throughput_pps;
         Ok(None)
     }
 
-    /// A trial at a load (pps, each way) that accounts for all its frames; None: the device cannot. It is apart from the others, because to
-    /// be told of each drop costs time.
+    /// Makes a separate trial at a load (pps, each way) in which all frames are accounted for. It is separate because
+    /// tracing each drop costs time. `None` if the device does not support it.
     ///
     /// # Errors
-    /// As [`Device::trial`].
+    /// An error of [`Device::trial`].
     fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, Self::Error> {
         let _ = load_pps;
         Ok(None)
@@ -71,34 +73,34 @@ pub struct Measured {
     pub answer: Answer,
     /// Counts of this trial.
     pub seen: Seen,
-    /// How well the schedule was kept.
+    /// Accuracy of the schedule.
     pub pacing: Option<Pacing>,
     /// Latency of every frame.
     pub latency: Option<Histogram>,
-    /// The frame in the middle.
+    /// Latency of the tagged frame.
     pub tagged: Tagged,
 }
 
 /// Latency of a trial's tagged frames: means over the directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tagged {
-    /// By the requested clock (s); None: one of them was lost or lacks a stamp.
+    /// Latency by the requested clock (s). `None` if a tagged frame was lost or lacks a timestamp.
     pub latency_s: Option<f64>,
-    /// How far that may be off by bringing the clocks of both ends together (s).
+    /// Uncertainty of the latency from relating the clocks of both ends (s).
     pub uncertainty_s: Option<f64>,
-    /// From before they were written (s), if stamps were requested.
+    /// Latency from before the frame was written (s), if kernel or hardware timestamps were requested.
     pub application_s: Option<f64>,
-    /// By the kernel's stamps (s), if those of hardware were requested.
+    /// Latency by the kernel's timestamps (s), if hardware timestamps were requested.
     pub kernel_s: Option<f64>,
-    /// Stamps that did not come back.
+    /// Timestamps that were not reported.
     pub absent: Absent,
 }
 
 /// Result of a burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
-    /// Every frame was forwarded.
+    /// Whether every frame was forwarded.
     pub complete: bool,
-    /// Rate at which it was sent (pps).
+    /// Rate of the burst (pps).
     pub burst_pps: f64,
 }

@@ -9,7 +9,8 @@ use crate::report::SizeReport;
 use crate::settings::Settings;
 use netcliff_mlrsearch::trial::{Answer, Request};
 
-/// RFC 2544 26.2: at the throughput, trials twice as long as others, a tagged frame in the middle.
+/// Measures latency at the throughput (RFC 2544 26.2). A trial is twice as long as others and has a tagged frame in the
+/// middle.
 pub(super) fn latency<D: Device>(
     settings: &Settings,
     asker: &mut Asker<'_, D>,
@@ -65,7 +66,7 @@ pub(super) fn latency<D: Device>(
     ended
 }
 
-/// The end of a sentence on repeats that do not count.
+/// The end of a warning about repeats that do not count because timestamps are missing.
 fn without_stamps(repeats: u32, absent: Absent) -> String {
     if repeats == 0 {
         return String::new();

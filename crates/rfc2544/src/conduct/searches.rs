@@ -1,4 +1,4 @@
-//! The searches of a frame size: one, or one a round.
+//! The searches of a frame size: a single one, or one in each round.
 
 use netcliff_core::Figure;
 
@@ -13,22 +13,23 @@ use netcliff_mlrsearch::{End, Found, Goal, Searched};
 use netcliff_stats::contrast::Estimate;
 use netcliff_stats::{self as stats, CONFIDENCE};
 
-/// Share of the sender's flat-out rate up to which loads are requested: at all of it every trial would be void.
+/// Highest requested load as a share of the sender's highest rate. At the full rate every trial would be void.
 const SENDER_SHARE: f64 = 0.97;
 /// Lowest load over the highest.
 const LOWEST: f64 = 1e-3;
 
-/// The highest load requested of a sender that reaches `sender_pps` flat out, or at the load asked for (pps).
+/// The highest load that is requested (pps): the configured one if a sender that reaches `sender_pps` keeps up with it,
+/// otherwise slightly less than `sender_pps`.
 pub(super) fn max_pps(settings: &Settings, sender_pps: f64) -> f64 {
     settings.max_pps.filter(|asked_pps| reaches(sender_pps, *asked_pps)).unwrap_or(SENDER_SHARE * sender_pps)
 }
 
-/// Whether a sender kept up with the highest load asked for, beyond which it was not tried.
+/// Whether the sender keeps up with the configured highest load. It was not tried at higher loads.
 fn reaches(sender_pps: f64, asked_pps: f64) -> bool {
     sender_pps >= KEPT_UP_SHARE * asked_pps
 }
 
-/// One search of the size that the device was brought to.
+/// Makes one search of the size that the device is set to.
 pub(super) fn search<D: Device>(
     settings: &Settings,
     round: u32,
@@ -72,7 +73,7 @@ fn searched<E>(
             binary::search(goal, range, &mut |duration_s, load_pps| ask(Request::whole(duration_s, load_pps)))
         }
         SearchBy::Mlr | SearchBy::MlrTypical => {
-            // Noise can make a search revise its bounds for long; the binary search's time is enough for any.
+            // With noise, a search may revise its bounds many times. This limit suffices for any binary search.
             let goals = settings.goals();
             let at_most_s = Some(30.0 * goals.iter().map(|goal| goal.duration_sum_s).sum::<f64>());
             mlr::search_deciding(&Mlr { goals, range, start_pps: None, at_most_s }, ask)
@@ -80,14 +81,14 @@ fn searched<E>(
     }
 }
 
-/// What limited a search, for the goal in this place; by how it ended.
+/// What limited a search for the goal with this index, by how the search ended.
 pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
-    // The highest load is a requested one.
+    // Whether the highest load is the configured one.
     let below_sender = settings.max_pps.is_some_and(|asked_pps| reaches(turn.sender_pps, asked_pps));
     let found = turn.searched.found.get(goal)?;
     match found.end {
         End::Regular => Some(Limit::Device),
-        // A higher load was offered and not forwarded: the tester only could not offer those between.
+        // A higher load was offered and not forwarded. The tester only could not offer the loads in between.
         End::AboveMaximum | End::AboveSender | End::AboveVoid if found.upper_pps.is_some() => Some(Limit::Device),
         End::AboveMaximum if below_sender => Some(Limit::Asked),
         End::AboveMaximum | End::AboveSender | End::AboveVoid => Some(Limit::Tester),
@@ -95,7 +96,7 @@ pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Opti
     }
 }
 
-/// That the run ended during a search of this size.
+/// A message that the run ended during a search of this size.
 pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> String {
     let which = if settings.searches > 1 { format!("search {}", turn.round) } else { "the search".to_owned() };
     let trials = turn.searched.trials.len() + turn.searched.void_trials as usize;
@@ -103,7 +104,7 @@ pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> String {
     format!("throughput: {which} ended early after {trials}; its bounds so far are no throughput")
 }
 
-/// What a search did not find, by how it ended; None: nothing is missing.
+/// What a search did not find, by how it ended. `None` if nothing is missing.
 fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     match (limit, end) {
         (Some(Limit::Asked), _) => Some("the highest load asked for was forwarded; the device can do more"),
@@ -125,7 +126,7 @@ fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     }
 }
 
-/// Writes the results of its searches into a size.
+/// Writes the results of the searches into the report of a size.
 pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, settings: &Settings) {
     if turns.is_empty() {
         return;
@@ -150,7 +151,7 @@ pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, settings: &S
     }
 }
 
-/// Results of the searches for a goal.
+/// The results of the searches for one goal.
 fn of_goal(settings: &Settings, turns: &[SearchTurn], at: usize, goal: Goal) -> GoalReport {
     let found: Vec<&Found> = turns.iter().filter_map(|turn| turn.searched.found.get(at)).collect();
     let bounds: Vec<(f64, Option<f64>)> = turns.iter().filter_map(|turn| turn.searched.bounds_of(at)).collect();
@@ -168,7 +169,7 @@ fn of_goal(settings: &Settings, turns: &[SearchTurn], at: usize, goal: Goal) -> 
     }
 }
 
-/// The search whose lower bound is in the middle, the lower of two; where none has one the last.
+/// The search with the median lower bound, of two the lower one. If no search has a lower bound, the last search.
 fn in_the_middle(turns: &[SearchTurn]) -> Option<&SearchTurn> {
     let lower = |turn: &&SearchTurn| turn.searched.bounds().map(|(lower, _)| lower);
     let mut had: Vec<(f64, &SearchTurn)> = turns.iter().filter_map(|turn| Some((lower(&turn)?, turn))).collect();
@@ -176,11 +177,11 @@ fn in_the_middle(turns: &[SearchTurn]) -> Option<&SearchTurn> {
     had.get(had.len().saturating_sub(1) / 2).map(|(_, turn)| *turn).or(turns.last())
 }
 
-/// Of a mean whose interval reaches below any rate.
+/// Warning about a mean whose interval starts at 0.
 const TOO_FEW: &str = "throughput: the searches are too few, or too far apart, for their mean: its interval begins at 0; ask for more \
                        --searches";
 
-/// Mean of the lower bounds with its interval, as `compare` tests it, but that no rate is below 0.
+/// Mean of the lower bounds with its interval, as `compare` tests it, cut off at 0.
 fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     let lowers: Vec<f64> = bounds.iter().map(|(lower, _)| *lower).collect();
     let figure =
@@ -188,7 +189,8 @@ fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     Some(figure.not_negative())
 }
 
-/// What the searches did not find for a goal, each once, with how many of them it is of; `of` is what each sentence begins with.
+/// What the searches did not find for a goal: each finding once, with the number of searches that it applies to. Each
+/// sentence starts with `of`.
 fn all_missing(turns: &[SearchTurn], settings: &Settings, goal: usize, of: &str) -> Vec<String> {
     let (made, asked) = (turns.len(), settings.searches);
     let ends = turns.iter().filter_map(|turn| missing(limit(settings, turn, goal), turn.searched.found.get(goal)?.end));

@@ -9,7 +9,7 @@ use crate::settings::{SearchBy, Tests};
 use netcliff_mlrsearch::simulated::{Bench, Device as Simulated};
 use netcliff_mlrsearch::{End, Found, Goal, Searched};
 
-/// By the clocks of a sending program and a sink.
+/// Latency by the clocks of a sending program and a sink.
 const TAGGED: Tagged = Tagged {
     latency_s: Some(1e-4),
     uncertainty_s: Some(1e-7),
@@ -18,7 +18,7 @@ const TAGGED: Tagged = Tagged {
     absent: Absent { left: 0, came: 0, clock: 0 },
 };
 
-/// A router of known capacity behind a sender of known rate, that breaks when told to.
+/// A router of known capacity behind a sender of known rate. It fails after `trials_left` trials.
 struct Fake {
     bench: Bench,
     capacity_pps: f64,
@@ -27,7 +27,7 @@ struct Fake {
     trials_left: u32,
     tagged: Tagged,
     line_bps: Option<f64>,
-    /// Capacities (pps) that it takes on, one each time that frames are set, until there are no more.
+    /// Successive capacities (pps): the device takes the next one each time its frames are set.
     drifting: VecDeque<f64>,
 }
 
@@ -104,7 +104,8 @@ fn run(settings: &Settings, mut device: Fake) -> (Vec<SizeReport>, Option<String
     conduct(settings, &mut device, &mut |_| {})
 }
 
-/// A full trial that loses ends once it has: the search is shorter by its rest, says so, and finds the same. The latency trial after it is whole.
+/// A full trial that loses frames ends early. The search is shorter by the rest of that trial, reports this, and finds
+/// the same throughput. The latency trial after it has its full length.
 #[test]
 fn a_full_trial_that_loses_does_not_go_on() {
     struct Whole(Fake);
@@ -123,7 +124,7 @@ fn a_full_trial_that_loses_does_not_go_on() {
             self.0.burst(frames)
         }
     }
-    // Noise, without which no full trial loses: the short ones before it show the throughput exactly.
+    // Use noise: without it no full trial loses, because the short trials before it find the throughput exactly.
     let noisy = |seed| {
         let device = Simulated::Unsteady { capacity_pps: 400e3, spread: 0.02 };
         Fake { bench: Bench::new(device, seed).with_sender(1e6), ..Fake::new(400e3, 1e6) }
@@ -173,7 +174,7 @@ fn every_test_gives_its_figure() {
     let loss = size.loss.as_ref().unwrap();
     assert!(loss.clean && loss.trials[0].loss_ratio() > 0.5);
     let bursts = size.back_to_back.as_ref().unwrap();
-    // 1000 frames stay behind of a burst of 1000 / (1 - 0.4), at a resolution of 200 of 2e6.
+    // A burst of 1000 / (1 - 0.4) leaves 1000 frames in the buffer. The resolution is 200 of 2e6.
     assert!((bursts.mean - 1666.0).abs() <= 200.0, "{bursts:?}");
     assert!((bursts.corrected_buffer_s - bursts.mean / 1e6 * (1.0 - throughput / 1e6)).abs() < 1e-12);
     assert!(size.missing.is_empty() && size.seen.trials > 20 && size.pacing.is_some(), "{size:?}");
@@ -193,7 +194,7 @@ fn latency_by_stamps_says_by_which_and_what_the_tester_adds() {
     assert_eq!((latency.clock, latency.repeats.len(), latency.uncertainty_s), (Stamps::Kernel, 20, Some(0.0)));
     assert!((latency.mean_s - 8e-5).abs() < 1e-12 && (latency.tester_share_s().unwrap() - 2e-5).abs() < 1e-12);
     assert_eq!(latency.absent, Some(Absent::default()));
-    // By the application's clock there is nothing to compare with.
+    // With the application's clock, no other clock is available for comparison.
     let (sizes, _) = run(&all(), Fake::new(400e3, 1e6));
     let latency = sizes[0].latency.as_ref().unwrap();
     assert_eq!((latency.clock, latency.tester_share_s(), latency.absent), (Stamps::Application, None, None));
@@ -220,7 +221,7 @@ fn a_device_faster_than_the_sender_is_said_to_be() {
     assert_eq!(sizes[0].limit, Some(Limit::Asked));
     assert!(sizes[0].missing.iter().any(|line| line.contains("asked for")), "{:?}", sizes[0].missing);
     assert!(sizes[0].back_to_back.is_none());
-    // Bursts are not held to the highest load asked for; what corrects them is a lower limit then.
+    // Bursts may exceed the highest load asked for. The throughput that corrects them is then a lower limit.
     let (sizes, _) = run(&Settings { max_pps: Some(100e3), ..all() }, Fake::new(400e3, 1e6));
     let bursts = sizes[0].back_to_back.as_ref().expect("bursts");
     assert!(bursts.burst_pps == 1e6 && bursts.throughput_pps == 100e3 && bursts.corrected_at_most, "{bursts:?}");
@@ -237,7 +238,7 @@ fn a_sink_that_dies_leaves_what_was_had() {
     assert!(sizes[0].throughput.is_some() && sizes.last().unwrap().loss.is_none());
 }
 
-/// Stopped after this many trials.
+/// The results of a run that ends after this number of trials.
 fn ended_after(settings: &Settings, trials: u32) -> Vec<SizeReport> {
     let (sizes, error) = run(settings, Fake { trials_left: trials, ..Fake::new(400e3, 1e6) });
     assert_eq!(error.as_deref(), Some("the sink went down"));
@@ -313,7 +314,7 @@ fn settings_that_cannot_be_are_refused_with_their_value() {
 fn one_search_finds_the_throughput_of_every_goal() {
     let goals: Vec<Goal> = [0.0, 0.2].map(|loss_ratio| Goal::rfc2544(60.0, loss_ratio, 0.005)).to_vec();
     let settings = Settings { goals: goals.clone(), frames: vec![FrameSize::Fixed(64)], ..Settings::default() };
-    // Of 500 kpps a device of 400 kpps loses a fifth.
+    // At 500 kpps, a device of 400 kpps loses a fifth.
     let (sizes, error) = run(&settings, Fake::new(400e3, 1e6));
     let size = &sizes[0];
     assert_eq!((error, size.goals.iter().map(|of| of.goal).collect::<Vec<_>>()), (None, goals));
@@ -323,7 +324,7 @@ fn one_search_finds_the_throughput_of_every_goal() {
         assert!(of.conditional_pps.is_some_and(|pps| pps <= 400e3 + 1.0) && of.limit == Some(Limit::Device), "{of:?}");
     }
     assert_eq!(size.forwarded_pps(), size.goals[0].lower_pps.map(|found| found.value), "the others go by the first");
-    // What is left open of the second is said of the second.
+    // A missing result of the second goal is reported for the second goal only.
     let (sizes, _) = run(&settings, Fake::new(400e3, 450e3));
     assert!(sizes[0].missing.iter().all(|line| line.starts_with("goal 2: the tester is the limit")), "{sizes:?}");
     assert_eq!(
@@ -345,7 +346,7 @@ fn in_rounds() -> Settings {
 #[test]
 fn searches_go_round_the_sizes_and_are_one_throughput() {
     let mut device = Fake::new(400e3, 1e6);
-    // The second size's searches see the device at 310, 320 and 350 kpps, the first's at 300, 330 and 340.
+    // The second size's searches see the device at 310, 320 and 350 kpps, those of the first size at 300, 330 and 340.
     device.drifting = [300e3, 310e3, 320e3, 330e3, 340e3, 350e3].into();
     let mut turns = Vec::new();
     let mut watch = |step| {
@@ -388,7 +389,7 @@ fn other_tests_come_after_the_rounds_at_the_mean() {
     assert!(sizes[1].loss.is_some() && sizes[1].back_to_back.is_some());
 }
 
-/// A device between veths has no line, whatever speed they report.
+/// A device between veths has no physical line, whatever speed they report.
 #[test]
 fn without_a_line_there_is_no_share_of_one() {
     let (sizes, _) = run(&all(), Fake { line_bps: None, ..Fake::new(400e3, 1e6) });
@@ -396,7 +397,7 @@ fn without_a_line_there_is_no_share_of_one() {
     assert!(serde_json::to_value(&sizes[0]).expect("plain data").get("line_shares").is_none());
 }
 
-/// A search that saw a load fail and then lost the tester's reach: the device is the limit, its bounds are wide.
+/// A load failed, and then the tester did not reach other loads: the device is the limit, and the bounds are wide.
 #[test]
 fn a_load_that_failed_makes_the_device_the_limit() {
     let found =
@@ -416,7 +417,7 @@ fn one_search_is_reported_as_before() {
     let json = serde_json::to_value(&sizes[0]).expect("plain data");
     assert!(json.get("searches").is_none() && json.get("throughput_pps").is_none());
     assert_eq!(sizes[0].bounds().len(), 1);
-    // What was written before there were several.
+    // Settings of earlier versions have no `searches`.
     let mut asked = serde_json::to_value(all()).expect("plain data");
     asked.as_object_mut().expect("an object").remove("searches");
     assert_eq!(serde_json::from_value::<Settings>(asked).expect("as it was").searches, 1);
@@ -426,7 +427,7 @@ fn one_search_is_reported_as_before() {
 fn a_stop_keeps_the_searches_that_were_made() {
     let mut device = Fake::new(400e3, 1e6);
     let (whole, _) = run(&in_rounds(), Fake::new(400e3, 1e6));
-    // Within the second round: the second size has had its turn, the first has not.
+    // Stop in the second round, when the second size had its turn and the first had not.
     let of = |size: &SizeReport, rounds: usize| -> u32 {
         size.searches[..rounds].iter().map(|turn| turn.searched.trials.len() as u32).sum()
     };
@@ -438,7 +439,7 @@ fn a_stop_keeps_the_searches_that_were_made() {
     assert!(sizes[1].throughput_pps.is_some_and(|figure| figure.interval.is_some()));
     let second = "throughput: search 2 ended early after 1 trial; its bounds so far are no throughput";
     assert_eq!(sizes[0].missing, ["throughput: 1 of 3 searches were made", second]);
-    // Stopped in the first round, a size that was not begun is not reported.
+    // If the run stops in the first round, a size that was not started is not reported.
     let (sizes, _) = run(&in_rounds(), Fake { trials_left: 1, ..Fake::new(400e3, 1e6) });
     assert_eq!(sizes.len(), 1);
     assert!(sizes[0].searches.is_empty() && sizes[0].seen.trials == 1);
@@ -447,7 +448,8 @@ fn a_stop_keeps_the_searches_that_were_made() {
 #[test]
 fn searches_that_end_otherwise_are_counted() {
     let mut device = Fake::new(400e3, 500e3);
-    // The first size: beyond the sender, not at all, found; the second: found.
+    // First size: a search beyond the sender's reach, one that finds nothing, a regular one. Second size: regular
+    // searches.
     device.drifting = [1e9, 400e3, 400e3, 10.0, 400e3, 400e3].into();
     let settings = Settings { search: SearchBy::Binary, ..in_rounds() };
     let (sizes, _) = run(&settings, device);

@@ -1,4 +1,4 @@
-//! The results so far as a report: rows of the rounds, with warnings.
+//! Makes a report of the results so far: rows, with warnings.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use netcliff_stats as stats;
 use netcliff_trial::alike::folded;
 
 impl Found {
-    /// Size by size, every set-up.
+    /// The rows, by frame size and then by set-up.
     pub(super) fn rows(&self) -> Vec<ForwardingRow> {
         let row = |(place, frame): (usize, &FrameSize)| {
             let frame = *frame;
@@ -30,7 +30,8 @@ impl Found {
         self.frames.iter().enumerate().flat_map(row).collect()
     }
 
-    /// Of a set-up that shares its CPU with the tester, one that forwards the same way and does not.
+    /// For a set-up that shares its CPU with the tester: another one that forwards in the same way and does not. `None`
+    /// if there is no such set-up.
     fn apart_from(&self, at: usize) -> Option<usize> {
         let shared = |place: usize| self.set_ups[place].1.as_ref().map(|about| about.shared);
         let way = |place: usize| (self.set_ups[place].0.forwarding, self.set_ups[place].0.rules);
@@ -49,7 +50,7 @@ impl Found {
         let whole = |row: &ForwardingRow| row.samples.len() == experiment.rounds as usize;
         let limits: BTreeSet<&String> =
             self.set_ups.iter().filter_map(|(_, about)| about.as_ref()).flat_map(|about| &about.limits).collect();
-        // During a run the host's load is the run's own.
+        // During a run, the host's load is caused by the run itself.
         let limits = limits.into_iter().filter(|limit| !tells_load(limit));
         let mut warnings = folded(limits.chain(&self.warnings).cloned());
         warnings.extend(predicted_of(self));
@@ -75,13 +76,14 @@ impl Found {
     }
 }
 
-/// One CPU that does one after the other the work measured for tester and router on a frame: 1 / (t + r).
+/// Throughput of one CPU that does the work of tester and router for each frame, one after the other: 1 / (t + r), with
+/// the times of a frame measured separately.
 fn in_turn(samples: &[ForwardingSample]) -> Option<Figure> {
     let both = |sample: &ForwardingSample| Some(1.0 / (1.0 / sample.sender_pps + 1.0 / sample.predicted?.server_pps));
     stats::mean(&samples.iter().filter_map(both).collect::<Vec<f64>>()).map(Figure::not_negative)
 }
 
-/// Sentences on how each set-up is predicted, or why it is not.
+/// For each set-up that is not simulated, a sentence that says why, and how it is predicted instead.
 fn predicted_of(found: &Found) -> Vec<String> {
     let one = |(at, (set_up, about)): (usize, &(SetUp, Option<About>))| {
         let cpus = &about.as_ref()?.router_cpus;

@@ -43,7 +43,7 @@ impl Bound {
         }
     }
 
-    /// In a word.
+    /// The name on screens.
     pub fn name(self) -> &'static str {
         match self {
             Self::Router => "router",
@@ -229,19 +229,20 @@ impl ForwardingRow {
         }
     }
 
-    /// Mean time that a frame takes of the router's CPU, measured in the rounds (s).
+    /// Mean time of a frame on the router's CPU, as measured in the rounds (s). `None` if it was not measured.
     pub fn frame_s(&self) -> Option<f64> {
         let times: Vec<f64> = self.samples.iter().filter_map(|sample| Some(sample.predicted?.frame_s)).collect();
         (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
     }
 
-    /// The simulated throughput, or else the modelled one, and which of the two (pps).
+    /// The predicted throughput (pps), and how it was predicted: simulated if possible.
     pub fn predicted_pps(&self) -> Option<(f64, &'static str)> {
         let simulated = self.simulated_pps.map(|figure| (figure.value, "simulated"));
         simulated.or(self.modelled_pps.map(|figure| (figure.value, "predicted")))
     }
 
-    /// Measured over predicted, less 1; None if the tester limited the throughput, or nothing was predicted.
+    /// Ratio of measured to predicted throughput, minus 1. `None` if the tester limited the throughput, or nothing was
+    /// predicted.
     pub fn off(&self) -> Option<f64> {
         let reached = matches!(self.bound, Some(Bound::Router | Bound::SharedCpu));
         let (predicted_pps, _) = self.predicted_pps()?;
@@ -254,7 +255,7 @@ impl ForwardingRow {
     }
 }
 
-/// Mean ratio, less 1, of rounds that both have, by the logarithms.
+/// Geometric mean of the ratio of throughputs over the rounds that both have, minus 1.
 fn gain(base: &[ForwardingSample], samples: &[ForwardingSample]) -> Option<Figure> {
     let ratio = |sample: &ForwardingSample| {
         let same = base.iter().find(|base| base.round == sample.round)?;

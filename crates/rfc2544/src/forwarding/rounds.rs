@@ -1,4 +1,4 @@
-//! The rounds: in each every set-up takes its turn, unless the continued run has made it.
+//! The rounds of an experiment: in each round every set-up has a turn, except those that the continued run has made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,12 +11,12 @@ use crate::settings::{FrameSize, Settings};
 /// The results of each set-up so far.
 pub(super) struct Found {
     pub set_ups: Vec<(SetUp, Option<About>)>,
-    /// By set-up, then by frame size.
+    /// Samples by set-up, then by frame size.
     pub samples: Vec<Vec<Vec<ForwardingSample>>>,
     pub frames: Vec<FrameSize>,
     /// What could not be measured, and why.
     pub not_had: Vec<String>,
-    /// Warnings, beside the limits of the set-ups.
+    /// Warnings other than the limits of the set-ups.
     pub warnings: Vec<String>,
     pub stopped: bool,
 }
@@ -26,12 +26,12 @@ pub(super) trait Turns {
     /// The current stage.
     fn stage(&mut self, stage: Stage<'_>);
 
-    /// A turn is over; gets the results so far.
+    /// Called after a turn, with the results so far.
     fn had(&mut self, _found: &Found) {}
 }
 
-/// Runs all rounds. Their order is reversed from one to the next, so that drift cancels. A set-up that cannot be built or
-/// fails is left out from then on; the first such error is returned.
+/// Runs all rounds. Every second round has the reverse order, so that drift cancels out. A set-up that fails is left
+/// out of later rounds. Returns the first such error.
 pub(super) fn measure<R: Router>(
     found: &mut Found,
     settings: &Settings,
@@ -74,7 +74,7 @@ pub(super) fn measure<R: Router>(
     first_error
 }
 
-/// A set-up's turn: builds its router and measures it; returns the error that ended it early.
+/// A turn of a set-up: builds its router and measures it. Returns the error that ended the turn early.
 fn turn<R: Router>(
     found: &mut Found,
     (at, round): (usize, u32),
@@ -94,7 +94,7 @@ fn turn<R: Router>(
 }
 
 impl Found {
-    /// No samples yet.
+    /// Results without samples.
     pub fn new(set_ups: &[SetUp], settings: &Settings) -> Self {
         Self {
             set_ups: set_ups.iter().map(|set_up| (set_up.clone(), None)).collect(),
@@ -106,7 +106,7 @@ impl Found {
         }
     }
 
-    /// Takes over the samples of an earlier run of the same set-ups. What it could not measure is tried again.
+    /// Takes over the samples of an earlier run of the same set-ups. What that run could not measure is tried again.
     pub fn take_up(&mut self, before: ForwardingReport) {
         let place =
             |set_ups: &[(SetUp, Option<About>)], name: &str| set_ups.iter().position(|(set_up, _)| set_up.name == name);
@@ -123,7 +123,7 @@ impl Found {
         }
     }
 
-    /// The frame sizes that a set-up has not been through in a round.
+    /// The frame sizes of a set-up that have no sample in a round.
     fn missing(&self, at: usize, round: u32) -> Vec<FrameSize> {
         let has = |samples: &[ForwardingSample]| samples.iter().any(|sample| sample.round == round);
         let frames = self.frames.iter().zip(&self.samples[at]);
@@ -133,7 +133,7 @@ impl Found {
     fn take(&mut self, at: usize, round: u32, sizes: &[SizeReport], about: &About) {
         for size in sizes {
             let Some(place) = self.frames.iter().position(|frame| *frame == size.frame) else { continue };
-            // The last size of a turn that failed has no throughput.
+            // If a turn failed, its last size has no throughput.
             if size.throughput.is_some() {
                 self.samples[at][place].push(ForwardingSample::of(round, size, about));
             }

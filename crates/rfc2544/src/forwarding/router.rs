@@ -15,7 +15,7 @@ use crate::settings::{FrameSize, Settings};
 
 /// A device with a description of its set-up.
 pub trait Router: Device {
-    /// How it is set up, after it was measured.
+    /// Describes the set-up. Called after it was measured.
     fn about(&self) -> About;
 }
 
@@ -42,7 +42,7 @@ pub struct About {
     pub limits: Vec<String>,
 }
 
-/// The kernel in a namespace, with its plan.
+/// The kernel in a namespace, set up by a tuning plan.
 pub(super) struct Planned {
     kernel: Kernel,
     settings: Vec<Change>,
@@ -50,10 +50,10 @@ pub(super) struct Planned {
     cpus: Vec<u32>,
 }
 
-/// Builds the testbed and sets the router up.
+/// Builds the testbed and sets up the router.
 pub(super) fn build(set_up: &SetUp, settings: &Settings, stop: &Arc<AtomicBool>) -> Result<Planned, DeviceError> {
     let tester_cpu = netcliff_host::inventory::Inventory::of_this_host().cpu.online.first().copied().unwrap_or(0);
-    // Without a plan nothing steers packets: the CPU that sends does the router's work.
+    // Without a plan nothing moves packets to other CPUs, so the sending CPU does the router's work.
     let router_cpu = set_up.tune.is_none().then_some(tester_cpu);
     let place = Place::Namespaces { forwarding: set_up.forwarding, rules: set_up.rules, router_cpu };
     let mut kernel = Kernel::build(settings, place, Some(tester_cpu), Arc::clone(stop))?;
@@ -94,7 +94,7 @@ impl Device for Planned {
     }
 
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
-        // The prediction is for one server.
+        // The model of the prediction has a single server.
         if self.cpus.len() == 1 { self.kernel.predict(throughput_pps) } else { Ok(None) }
     }
 }

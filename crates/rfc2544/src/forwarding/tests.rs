@@ -19,12 +19,12 @@ struct Fake {
     capacity_pps: f64,
     shared: bool,
     fails_at: Option<FrameSize>,
-    /// Set when the run shall end.
+    /// Flag that ends the run.
     stop: Option<Arc<AtomicBool>>,
 }
 
 impl Fake {
-    /// What is tuned forwards twice as much; what XDP forwards is more than the sender reaches.
+    /// A tuned router forwards twice as much as the plain one. An XDP router forwards more than the sender reaches.
     fn of(set_up: &SetUp) -> Self {
         let capacity_pps = match (set_up.forwarding, set_up.tune) {
             (Way::Xdp, _) => 5e6,
@@ -91,7 +91,8 @@ fn experiment() -> experiment::Forwarding {
     }
 }
 
-/// Turns and frame sizes as they were taken, and what was measured after each turn; stops after so many sizes.
+/// Records turns and frame sizes in their order, and the number of samples after each turn. Stops the run after
+/// `stops_after` sizes.
 #[derive(Default)]
 struct Heard {
     turns: Vec<String>,
@@ -120,7 +121,7 @@ impl Turns for Heard {
     }
 }
 
-/// The report of fakes, of which one goes on with what another had; in the order in which they were asked for.
+/// The report of a run on fakes. It continues the run `before`, if there is one.
 fn report_of(
     before: Option<ForwardingReport>,
     heard: &mut Heard,
@@ -154,7 +155,7 @@ fn every_set_up_takes_its_turn_and_is_compared_with_the_first() {
     for (row, (set_up, pps, bound)) in report.rows[..3].iter().zip([
         ("plain", 300e3, Bound::Router),
         ("tuned", 600e3, Bound::Router),
-        // No more can be offered.
+        // The sender cannot offer more.
         ("xdp", 970e3, Bound::Tester),
     ]) {
         let found = row.throughput_pps.unwrap().value;
@@ -167,7 +168,7 @@ fn every_set_up_takes_its_turn_and_is_compared_with_the_first() {
     let gain = report.rows[1].gain.unwrap();
     assert!((gain.value - 1.0).abs() < 0.05 && gain.interval.is_some(), "{gain:?}");
     assert_eq!(report.rows[1].simulated_pps.unwrap().value, 600e3);
-    // One CPU for both: 1 us to send and take in, 1/600 ms to forward.
+    // One CPU does both: 1 us to send and receive a frame, 1/600 ms to forward it.
     let in_turn = report.rows[0].modelled_pps.unwrap().value;
     assert!((in_turn / 375e3 - 1.0).abs() < 1e-9, "{in_turn}");
     assert!(report.rows[1..3].iter().all(|row| row.modelled_pps.is_none()));
@@ -177,7 +178,7 @@ fn every_set_up_takes_its_turn_and_is_compared_with_the_first() {
 fn a_run_that_was_stopped_goes_on_and_measures_nothing_twice() {
     let build = |stop: &Arc<AtomicBool>, set_up: &SetUp| Fake { stop: Some(Arc::clone(stop)), ..Fake::of(set_up) };
     let stop = Arc::<AtomicBool>::default();
-    // In the second turn, between its two sizes.
+    // Stop in the second turn, between its two sizes.
     let mut heard = Heard { stops_after: Some(3), stop: Arc::clone(&stop), ..Heard::default() };
     let (half, _) = report_of(None, &mut heard, |set_up| Ok(build(&stop, set_up)));
     assert!(half.partial && half.not_had.is_empty(), "{:?}", half.not_had);
@@ -223,7 +224,7 @@ fn what_cannot_be_had_is_left_out_with_the_reason() {
     assert!(report.partial);
     assert_eq!(failure.as_deref(), Some("the sink went down"));
     assert_eq!(report.not_had, ["tuned: the sink went down", "xdp: this kernel may lack it"]);
-    // What failed is not tried again, and what it had stays.
+    // A failed set-up is not tried again, and its samples are kept in the report.
     assert_eq!(turns.len(), 5, "{turns:?}");
     let samples: Vec<usize> = report.rows.iter().map(|row| row.samples.len()).collect();
     assert_eq!(samples, [3, 1, 0, 3, 0, 0]);
@@ -270,7 +271,8 @@ fn values_that_cannot_be_are_named() {
     }
 }
 
-/// Where flows go reaches the generator, and the flows are spread evenly over the destinations unless the file says how many.
+/// The destinations reach the generator. The flows are spread evenly over them, unless the file sets the number of
+/// flows.
 #[test]
 fn flows_to_several_destinations() {
     let of = |lines: &str| {
@@ -288,7 +290,7 @@ fn flows_to_several_destinations() {
     assert_eq!(of("flows = 800\ndestinations = 100\ndestination_ports = 4"), (800, 100, 4));
 }
 
-/// A lower limit makes a limit of the gain, on its side.
+/// If the tester limits a throughput, the gain is a limit too: a lower one, an upper one, or unknown.
 #[test]
 fn gains_of_throughputs_that_the_tester_limits_are_limits() {
     use super::report::{ForwardingRow, GainLimit};

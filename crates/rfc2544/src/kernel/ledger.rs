@@ -1,4 +1,4 @@
-//! The ledger of a trial: where the frames went that were sent.
+//! The packet accounting of a trial: where the sent frames went.
 
 use crate::tester::run::{DirectionReport, TrialReport};
 use netcliff_core::ledger::{Ledger, Place as LedgerPlace, TrialLedger};
@@ -9,9 +9,9 @@ use super::sides::PORTS;
 use super::{DeviceError, Kernel, Place, WireTrial};
 use netcliff_trial::ledger::{self, Way, row};
 
-/// Length of the trial (s): as that of `find`, long enough for every queue on the way to fill.
+/// Length of the trial (s): like that of `find`, long enough to fill every queue on the path.
 const LEDGER_S: f64 = 1.0;
-/// Limit of the ledger of real ports.
+/// Limit of the packet accounting between real ports.
 const BETWEEN_PORTS: &str = "what lies between the ports is not seen from here: frames that it lost are unexplained";
 
 impl Kernel {
@@ -38,7 +38,7 @@ impl Kernel {
         Ok(TrialLedger { load_pps, ledger })
     }
 
-    /// The tester's namespaces as far as its ports, and all of the router's.
+    /// The data path to observe: the tester's namespaces up to their ports, and the router's whole namespace.
     fn way(&self) -> Way {
         let last = PORTS.1.saturating_add(self.settings.destination_ports.saturating_sub(1) as u16);
         let filter = format!("udp dst portrange {}-{last}", PORTS.1);
@@ -53,15 +53,15 @@ impl Kernel {
         Way { filter, groups }
     }
 
-    /// What sender and sink know.
+    /// The counts of sender and sink.
     fn ends(&self, report: &TrialReport, traced: bool) -> Ends {
         let sum = |count: fn(&DirectionReport) -> u64| report.directions.iter().map(count).sum::<u64>();
         let tester = self.remote.as_ref().map(|remote| remote.tester());
-        // A program for AF_XDP that finds a ring full drops the packet itself, which is traced.
+        // If its ring is full, an AF_XDP program drops the packet itself, and the trace contains that drop.
         let by_packet =
             tester.is_none_or(|tester| matches!(tester.receiving, Receiving::PacketRing | Receiving::Counted));
         let missed = if by_packet || !traced { sum(|one| one.missed) } else { 0 };
-        // AF_XDP does not tell its sender.
+        // AF_XDP does not report refused frames to its sender.
         let told = tester.is_some_and(|tester| matches!(tester.sending, Sending::PacketRing | Sending::Live));
         Ends {
             sent: report.sent(),

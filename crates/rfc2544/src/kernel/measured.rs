@@ -45,7 +45,7 @@ pub(super) fn measured(report: &TrialReport, stamps: Stamps, load_pps: f64) -> M
     }
 }
 
-/// Latency of the tagged frames by the requested clock, and by the others that are known.
+/// Latency of the tagged frames by the requested clock, and by the other known clocks.
 fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
     let mean = |of: &dyn Fn(&DirectionReport) -> Option<f64>| {
         let all: Option<Vec<f64>> = directions.iter().map(of).collect();
@@ -59,7 +59,7 @@ fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
     directions.iter().filter_map(|one| one.stamped).for_each(|stamped| absent.add(stamped.absent));
     let (kernel_s, uncertainty_s) = match stamps {
         Stamps::Hardware => (mean(&|one| one.stamped?.kernel_s), mean(&|one| one.stamped?.uncertainty_s)),
-        // One clock for both ends.
+        // The kernel's clock stamps both ends.
         _ => (None, Some(0.0)),
     };
     Tagged {
@@ -71,8 +71,8 @@ fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
     }
 }
 
-/// Rate (pps) of a sender whose requested load is beyond it: until its time was over, however late it came to send first, or
-/// until all was sent.
+/// Rate of a sender whose requested load is beyond its reach (pps). If it did not send all frames, the rate refers to
+/// at least the requested time `asked_s`, however late the first frame left.
 pub(super) fn reached_pps(sent: u64, intended: u64, sending_s: f64, asked_s: f64) -> f64 {
     let whole_s = if sent < intended { asked_s } else { 1e-6 };
     sent as f64 / sending_s.max(whole_s)
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_sender_that_was_held_up_has_not_reached_what_its_last_burst_suggests() {
-        // One kick of 32 frames, which has no length, in the 0.3 s that it was given.
+        // One kick of 32 frames has no length, so the 0.3 s that the sender had count.
         assert_eq!(reached_pps(32, 6_000_000, 0.0, 0.3), 32.0 / 0.3);
         assert_eq!(reached_pps(300_000, 6_000_000, 0.31, 0.3), 300_000.0 / 0.31);
         assert_eq!(reached_pps(6_000_000, 6_000_000, 0.25, 0.3), 24e6);

@@ -1,4 +1,4 @@
-//! One frame before the first trial between two ports: whether anything comes through at all, and if not, why.
+//! Single frames between two ports before the first trial: whether anything comes through, and if not, why.
 
 use std::net::IpAddr;
 
@@ -9,13 +9,13 @@ use netcliff_core::quote::shell;
 
 use super::{DeviceError, FLAT_OUT_PPS, FLAT_OUT_S, Kernel, Place};
 
-/// Frames that are tried, one after the other: the first makes a router resolve its neighbour.
+/// Number of frames that are tried, one after the other. The first makes a router resolve its neighbour.
 const TRIES: u32 = 3;
-/// Longest wait for each (s): a router asks again after a second.
+/// Longest wait for a frame (s). A router repeats its neighbour request after a second.
 const WAIT_S: f64 = 1.2;
 
 impl Kernel {
-    /// Answers for the addresses of both ports from here on.
+    /// Starts to answer neighbour requests for the addresses of both ports. `None` in namespaces.
     pub(super) fn answer_neighbours(&self) -> Result<Option<Neighbours>, DeviceError> {
         if !matches!(self.place, Place::Ports { .. }) {
             return Ok(None);
@@ -27,7 +27,7 @@ impl Kernel {
             let (port, first) =
                 if from_tx { (&there.from, there.profile.source) } else { (&there.to, there.profile.destination) };
             let sweep = there.profile.sweep;
-            // Frames back have the same sweep the other way round.
+            // The frames back have the same sweep, with source and destination exchanged.
             let count = sweep.sources.max(sweep.destinations);
             let mac = netcliff_packets::interface::mac_address(&port.interface)?;
             let vlan = there.profile.vlan;
@@ -36,10 +36,10 @@ impl Kernel {
         Ok(Some(Neighbours::start(vec![of(true)?, of(false)?])?))
     }
 
-    /// Sends single frames until one came through in each direction.
+    /// Sends single frames until one has come through in each direction.
     ///
     /// # Errors
-    /// None came through: the likely causes, and what the device said.
+    /// No frame came through: the likely causes, and what the device reported.
     pub(super) fn probe(&mut self, directions: &[Direction]) -> Result<(), DeviceError> {
         if self.neighbours.is_none() || std::mem::replace(&mut self.probed, true) {
             return Ok(());
@@ -55,7 +55,7 @@ impl Kernel {
         };
         let (mut through, mut sent) = (vec![false; directions.len()], vec![0; directions.len()]);
         for _ in 0..TRIES {
-            // A port that is gone is no answer of the device's: the first trial meets it too, and what it says is in the report.
+            // A missing port says nothing about the device. The first trial fails too, and its error is reported.
             let Ok(report) = self.run(trial) else { return Ok(()) };
             for (at, direction) in report.directions.iter().enumerate() {
                 through[at] |= direction.arrived.frames > 0;
@@ -70,7 +70,7 @@ impl Kernel {
         }
         let heard = self.neighbours.as_ref().map(Neighbours::heard).unwrap_or_default();
         let blocked = through.iter().position(|through| !through).unwrap_or(0);
-        // Not a frame left: that is the sender's fault, which a trial names.
+        // Not a single frame left, so the sender is the cause; a trial reports that.
         if sent[blocked] == 0 {
             return Ok(());
         }
@@ -79,7 +79,8 @@ impl Kernel {
     }
 }
 
-/// The three causes, each with what was seen for or against it. `from`: place of the sending port, 0 or 1.
+/// Describes the three likely causes, with the evidence for or against each. `from` is the index of the sending port (0
+/// or 1).
 fn why(direction: &Direction, from: usize, mac_given: bool, heard: &[Heard]) -> String {
     let (tx, rx) = (&direction.from.interface, &direction.to.interface);
     let (source, destination) = (direction.profile.source, direction.profile.destination);
@@ -145,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Each cause is named with what speaks for it.
+    /// Each cause is named with its evidence.
     #[test]
     fn the_causes_are_named_with_what_was_heard() {
         let port = |name: &str| Port { netns: None, interface: name.to_owned() };

@@ -1,4 +1,4 @@
-//! The tester's two sides and the frames between them.
+//! The two sides of the tester, and the frames between them.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use netcliff_packets::interface::mac_address;
 use super::{DeviceError, Kernel, Place};
 use crate::settings::{FrameSize, Settings};
 
-/// UDP ports of the first flow, source and destination, and how many source ports a sweep goes through at most.
+/// UDP source and destination port of the first flow, and the largest number of source ports in a sweep.
 pub(super) const PORTS: (u16, u16) = (10_000, 20_000);
 const PORTS_EACH: u32 = 256;
 
 impl Kernel {
-    /// The directions of frames, with the addresses of both sides.
+    /// The directions of the frames, with the addresses of both sides.
     pub(super) fn directions(&self, frame: FrameSize) -> Result<Vec<Direction>, DeviceError> {
         let ports = self.ports()?;
         let one = |from: usize, to: usize| {
@@ -66,7 +66,7 @@ impl Kernel {
             return Ok([side(0, tx, tx_mac, rx_mac), side(1, rx, rx_mac, tx_mac)]);
         }
         let Some(bed) = &self.bed else { return Err(DeviceError::Stopped) };
-        // A bridge forwards by the address of the far port; a router is addressed itself.
+        // A bridge forwards by the hardware address of the far port; a router receives frames at its own address.
         let bridged = bed.options().forwarding == Forwarding::Bridge;
         let side = |n: usize| {
             let (side, other) = (&bed.sides()[n], &bed.sides()[1 - n]);
@@ -83,7 +83,7 @@ impl Kernel {
     }
 }
 
-/// A port with what frames need to know.
+/// A port, with the addresses for its frames.
 struct Side {
     port: Port,
     mac: [u8; 6],
@@ -92,8 +92,8 @@ struct Side {
     ipv6: std::net::Ipv6Addr,
 }
 
-/// The flows: over the destinations that were configured, to each of them from as many source ports as there are, and then from
-/// more source addresses.
+/// Spreads the flows over the configured destinations. The flows to each destination differ in their source ports; if
+/// these are too few, also in their source addresses.
 fn sweep(settings: &Settings) -> Sweep {
     if let Some(pcap) = &settings.pcap {
         return Sweep { source_ports: pcap.source_ports as u16, ..Sweep::default() };

@@ -15,7 +15,7 @@ fn a_loss_curve_ends_at_two_clean_trials() {
     let mut none = Bench::new(Device::Disturbed { capacity_pps: 1e9, per_s: 100.0, frames: 1 }, 1);
     let mut ask = |duration, load| Ok::<_, Infallible>(none.trial(duration, load));
     let curve = loss_curve(1e6, 0.1, 60.0, &mut ask).0;
-    // Ten steps, then halves of the last down to a thousandth.
+    // Ten steps, then halves of the last step down to a thousandth.
     let shares: Vec<f64> = curve.trials.iter().map(|trial| (trial.load_pps * 10.0).round() / 1e7).collect();
     assert_eq!(shares[9..], [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125, 0.0015625, 0.001]);
     assert!(!curve.clean && !curve.nothing_came(), "{curve:?}");
@@ -31,7 +31,7 @@ fn a_loss_curve_goes_on_below_its_last_step_until_two_trials_are_clean() {
     let mut ask = |duration, load| Ok::<_, Infallible>(bench.trial(duration, load));
     let curve = loss_curve(1e6, 0.1, 60.0, &mut ask).0;
     assert!(curve.clean && curve.missing().is_empty() && curve.trials.len() == 13, "{curve:?}");
-    // The finest steps end where the halves would.
+    // With the finest step, the steps end where the halves would start.
     let mut none = |duration_s, load_pps| Ok::<_, Infallible>(lost_whole(duration_s, load_pps));
     let curve = loss_curve(1e6, 0.001, 60.0, &mut none).0;
     assert_eq!(curve.trials.len(), 1000);
@@ -68,7 +68,7 @@ fn loads_beyond_the_sender_are_no_loss() {
 #[test]
 fn the_corrected_buffer_is_what_was_stored() {
     let (line_pps, throughput_pps, buffer) = (14_880_952.0, 8_750_000.0, 11_000.0);
-    // A device with a buffer: a burst of b frames at the line rate leaves b (1 - throughput / line) in it.
+    // A device with a buffer: a burst of b frames at the line rate fills it with b (1 - throughput / line) frames.
     let passes = |burst: u64| burst as f64 * (1.0 - throughput_pps / line_pps) <= buffer;
     let bursts = Bursts { longest: 1 << 20, resolution: 1, repeats: 3 };
     let result = back_to_back(bursts, line_pps, throughput_pps, |burst| Ok::<_, Infallible>(passes(burst)));

@@ -30,7 +30,7 @@ pub enum FrameSize {
 }
 
 impl FrameSize {
-    /// Sizes in the order in which they are sent (bytes, FCS included); of a capture the mean and the longest.
+    /// Frame sizes in the order of sending (bytes, FCS included). For a capture: the mean and the longest.
     pub fn sizes(self) -> Vec<usize> {
         match self {
             Self::Fixed(bytes) => vec![bytes as usize],
@@ -49,7 +49,8 @@ impl FrameSize {
         sizes.iter().sum::<usize>() as f64 / sizes.len() as f64
     }
 
-    /// IMIX whose smallest frames have room for headers of at least so many bytes (FCS included); one size as it is.
+    /// IMIX whose smallest frames are at least `least` bytes long (FCS included), so that the headers fit. Other sizes
+    /// are unchanged.
     #[must_use]
     pub fn with_room_for(self, least: usize) -> Self {
         match self {
@@ -58,7 +59,7 @@ impl FrameSize {
         }
     }
 
-    /// Frames a second that a line of so many bit/s carries, preamble and gap included (pps).
+    /// Frame rate of a line of `line_bps` (bit/s), with preamble and gap (pps).
     pub fn line_pps(self, line_bps: f64) -> f64 {
         line_bps / (8.0 * (self.mean_bytes() + 20.0))
     }
@@ -95,7 +96,7 @@ impl FromStr for FrameSize {
                 }
                 Ok(Self::Capture { mean_bytes, longest_bytes })
             }
-            // As it is printed, up to the next larger frames of the mix.
+            // The printed form. The value is at most that of the mix's next larger frames.
             number if number.starts_with("imix-") => match number["imix-".len()..].parse() {
                 Ok(least) if (65..=IMIX[1] as u32).contains(&least) => Ok(Self::ImixFrom(least)),
                 _ => Err(bad()),

@@ -31,7 +31,8 @@ pub struct Pcap {
 }
 
 impl Pcap {
-    /// Of a capture, its frames at least so long (bytes, FCS included), which the headers and what names each frame need.
+    /// Converts a capture. Frames shorter than `least_bytes` (FCS included), which the headers and netcliff's label
+    /// need, are lengthened to it.
     pub fn of(mut capture: Capture, least_bytes: u32) -> Self {
         let short = capture.packets.iter().filter(|packet| packet.bytes < least_bytes).count();
         capture.packets.iter_mut().for_each(|packet| packet.bytes = packet.bytes.max(least_bytes));
@@ -51,7 +52,7 @@ impl Pcap {
         }
     }
 
-    /// As frames of a test.
+    /// The frames of a test with this capture. `None` for a stored report, which does not contain them.
     pub fn frames(&self) -> Option<FrameSize> {
         let replay = self.replay.as_ref()?;
         let (mean_bytes, longest_bytes) = (replay.mean_bytes() as u32, replay.longest_bytes() as u32);

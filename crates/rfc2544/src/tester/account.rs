@@ -106,8 +106,8 @@ impl Account {
         self.last_ns = Some(at_ns);
     }
 
-    /// Notes that `sent` frames have been sent at `now_ns`, and returns how many of those sent `settle_ns` ago or earlier have not arrived: they are
-    /// lost. 0 while no note is that old.
+    /// Notes that `sent` frames have been sent at `now_ns`. Returns how many of the frames sent at least `settle_ns`
+    /// ago have not arrived: they are lost. 0 if no note is that old.
     pub fn lost(&mut self, now_ns: u64, sent: u64, settle_ns: u64) -> u64 {
         self.marks.push_back(Mark { at_ns: now_ns, sent, arrived: self.arrived.frames });
         let mut lost = 0;

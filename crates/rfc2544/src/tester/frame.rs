@@ -119,7 +119,8 @@ pub enum Parsed {
     Foreign,
 }
 
-/// The sequence of frames in a trial: size and stream of the frame at each position. Each combination of size and stream has a template.
+/// The sequence of frames in a trial: size and stream of the frame at each position. Each combination of size and
+/// stream has a template.
 #[derive(Debug)]
 enum FrameOrder {
     /// The sizes in turn. The stream advances after each round of the sizes, so that all streams have all sizes.

@@ -1,7 +1,7 @@
 //! A trial by live XDP frames: programs in the kernel make the frames and count them ([`netcliff_host::live`]).
 //!
-//! It offers several times what a ring offers, since no frame crosses from this process into the kernel or back. In exchange frames
-//! leave in batches ([`batch`]), are of one size, IPv4, and go one way.
+//! It offers several times the rate of a ring, because no frame crosses from this process into the kernel or back. But
+//! frames leave in batches ([`batch`]), have one size, are IPv4, and go in one direction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,18 +23,18 @@ use super::run::{Direction, DirectionReport, GRACE_NS, Methods, Port, Tester, Tr
 use super::run::{check, void};
 use super::stamps::{PortStamps, Stamps};
 
-/// Time that frames of one batch are gathered for \[ns\].
+/// Time for which the frames of one batch are collected \[ns\].
 const BATCH_NS: f64 = 20_000.0;
-/// Most frames of a batch: a quarter of a veth's ring, and what a poll takes in.
+/// Largest number of frames in a batch: a quarter of a veth's ring, and as many as one poll takes.
 const MOST_BATCH: u32 = 64;
-/// Time that a run of the program waits at least for a batch that is not due \[s\].
+/// Shortest time for which a run of the program waits for a batch that is not yet due \[s\].
 const WAIT_S: f64 = 25e-6;
-/// Interval of looking at the stop flag.
+/// Interval between checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 /// Length of a burst at most \[ns\].
 const BURST_NS: u64 = 60_000_000_000;
 
-/// Frames that leave together at a load (pps): those of 20 us, 1 to 64.
+/// Number of frames in a batch at a load (pps): those of 20 us, 1 to 64.
 pub fn batch(load_pps: f64) -> u32 {
     (load_pps * BATCH_NS * 1e-9).clamp(1.0, f64::from(MOST_BATCH)) as u32
 }
@@ -52,12 +52,12 @@ pub struct LiveBench {
     _watcher: Watcher,
 }
 
-/// A thread that ends the trial under way when `stop` is set: the sending thread is in the kernel then.
+/// A thread that ends the current trial when `stop` is set, because the sending thread is in the kernel.
 #[derive(Debug)]
 struct Watcher(Arc<AtomicBool>);
 
 impl Watcher {
-    /// Starts the thread with the placement of the calling one.
+    /// Starts the thread, with the placement of the calling one.
     fn start(stopper: Stopper, stop: Arc<AtomicBool>) -> Result<Self, String> {
         let over = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&over);
@@ -81,11 +81,11 @@ impl Drop for Watcher {
 }
 
 impl LiveBench {
-    /// Loads the programs and attaches the counting one. The calling thread is moved to `placement` and into the namespace of the
-    /// sending port.
+    /// Loads the programs and attaches the counting one. The calling thread is moved to `placement` and into the
+    /// namespace of the sending port.
     ///
     /// # Errors
-    /// The frames, the ports or the kernel do not allow it: a sentence.
+    /// A sentence that says which property of the frames, the ports or the kernel prevents it.
     pub fn open(
         directions: &[Direction],
         by: Methods,
@@ -142,17 +142,17 @@ impl LiveBench {
         &self.tester
     }
 
-    /// Runs a trial. The tagged frame, if there is one, has its latency taken, and so has each other.
+    /// Runs a trial. Latency is measured for each frame, including the tagged one if there is one.
     ///
     /// # Errors
-    /// A setting is invalid, or a port is down or gone: then the trial is void.
+    /// A setting is invalid, or a port is down or gone: the trial is void then.
     pub fn run(&mut self, trial: &Trial, stop: &AtomicBool) -> Result<TrialReport, WireError> {
         let frames = check(trial)?;
         if frames > MOST_FRAMES {
             let accepted = format!("at most {MOST_FRAMES} frames by live frames: a shorter trial, or --send-by auto");
             return Err(WireError::setting("frames of a trial", frames, accepted));
         }
-        // Not 0, which frames of a closed trial have.
+        // 0 is the tag of frames of a closed trial.
         self.tag = self.tag.wrapping_add(1).max(1);
         let in_burst = trial.burst.is_some();
         let gap_ns = if in_burst { 0.0 } else { 1e9 / trial.load_pps };
@@ -189,7 +189,7 @@ impl LiveBench {
 
     /// Sends until all frames are sent, the time is over, or `stop` is set. Returns true if stopped.
     fn send(&mut self, frames: u64, duration_s: f64, stop: &AtomicBool) -> Result<bool, WireError> {
-        // A run may wait in vain. What is left over of the runs is over at once.
+        // A run may wait in vain, so add runs for that. Runs that are left over end at once.
         let waits = (duration_s / WAIT_S) as u64;
         loop {
             let (sent, over) = self.live.progress();
@@ -220,7 +220,7 @@ impl LiveBench {
     }
 }
 
-/// The frames of a direction, if the programs can make them.
+/// The frames of a direction, if the program can generate them.
 fn frames(direction: &Direction) -> Result<Frames, String> {
     let profile = &direction.profile;
     if profile.source.is_ipv6() {
@@ -233,7 +233,7 @@ fn frames(direction: &Direction) -> Result<Frames, String> {
     Ok(templates.for_programs())
 }
 
-/// The report of a direction. What the port neither sent nor refused never reached it.
+/// Makes the report of a direction. Frames that the port neither sent nor refused did not reach it.
 fn report(intended: u64, sent: &Sent, counted: &Counted, port: PortCounts, gap_ns: f64, batch: u32) -> DirectionReport {
     let refused = port.refused.min(sent.frames);
     let accepted = port.left.min(sent.frames - refused);
@@ -286,7 +286,8 @@ mod tests {
         assert_eq!(at, [1, 1, 2, 20, 41, 64]);
     }
 
-    /// Ten frames in batches of four, 1 us apart, the batches 500 ns late: the first of a batch is late by its length, too.
+    /// Ten frames in batches of four, 1 us apart; the batches leave 500 ns late. The first frame of a batch is also
+    /// late by the length of the batch.
     #[test]
     fn each_frame_has_its_place_and_its_lateness() {
         let sent = Sent {
@@ -305,7 +306,7 @@ mod tests {
         let worst_s = report.lateness.quantile_s(1.0).expect("frames");
         assert!((3.4e-6..3.6e-6).contains(&worst_s), "{worst_s}");
         assert!((5.9e-6..6.1e-6).contains(&report.sending_s), "{}", report.sending_s);
-        // Frames of others at the port make no frame of this trial lost or doubled.
+        // Frames of other programs at the port do not change the counts of lost and duplicate frames.
         let more = super::report(10, &sent, &counted, PortCounts { left: 50, refused: 1 }, 1_000.0, 4);
         assert_eq!(more.kicked.total(), 10);
     }

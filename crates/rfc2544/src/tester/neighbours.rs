@@ -64,7 +64,7 @@ pub enum Heard {
     WhoHas {
         /// Index of the port among the owners.
         port: usize,
-        /// The address asked for.
+        /// The requested address.
         whom: IpAddr,
         /// Address of the sender of the request.
         by: IpAddr,

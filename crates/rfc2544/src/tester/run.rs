@@ -24,7 +24,7 @@ pub(super) use flight::void;
 use flight::{Ended, Flight, send, settle};
 use open::{receivers, senders};
 
-/// Frames of a kick by default: what is due together leaves together.
+/// Default number of frames per kick: frames that are due together leave together.
 pub const MAX_BURST: usize = 32;
 /// Time after the end of a trial during which overdue frames may still leave \[ns\].
 pub(super) const GRACE_NS: u64 = 5_000_000;
@@ -112,8 +112,9 @@ pub struct Trial {
     pub tagged_at_s: Option<f64>,
     /// Number of frames to send as fast as possible, used instead of rate and duration.
     pub burst: Option<u64>,
-    /// Number of frames, over all directions, that may be lost: sending ends once more have not arrived `settle_s` after they left. `None`: nothing
-    /// ends it early, nor a burst or a capture, nor live frames.
+    /// Number of frames, over all directions, that may be lost. Sending ends when more frames have not arrived
+    /// `settle_s` after they left. `None`: sending does not end early. Bursts, captures and live frames never end
+    /// early.
     pub most_lost: Option<u64>,
 }
 
@@ -122,7 +123,8 @@ pub struct Trial {
 pub struct TrialReport {
     /// The results of each direction.
     pub directions: Vec<DirectionReport>,
-    /// Time from the first to the last scheduled frame \[s\], shorter than the trial's if it ended early ([`Trial::most_lost`]).
+    /// Time from the first to the last scheduled frame \[s\]. It is shorter than the trial's if the trial ended early
+    /// ([`Trial::most_lost`]).
     pub duration_s: f64,
     /// Why the trial is void (RFC 9971). `None` if it counts.
     pub void: Option<Void>,
@@ -180,7 +182,8 @@ impl DirectionReport {
 }
 
 impl TrialReport {
-    /// Adds frames that the sink's port refused because it was full, as the device's port counts them: the trial is then void.
+    /// Adds frames that the sink's port refused because it was full, as the device's port counts them. The trial is
+    /// then void.
     pub fn refused_by_sink(mut self, frames: u64) -> Self {
         if let Some(direction) = self.directions.first_mut() {
             direction.missed += frames;

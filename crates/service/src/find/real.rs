@@ -74,7 +74,8 @@ pub(super) struct Real<'a> {
 }
 
 impl<'a> Real<'a> {
-    /// Starts the service in a testbed with this set-up, or connects to one that runs. `agent`: session with an agent on its host.
+    /// Starts the service in a testbed with this set-up, or connects to a running one. `agent`: a session with an agent
+    /// on its host.
     pub(super) fn start(
         options: &Options,
         set_up: &SetUp,
@@ -324,7 +325,8 @@ impl<'a> Real<'a> {
         bytes / SMALL_DATAGRAM_BYTES
     }
 
-    /// Receive buffer of the service's UDP socket on this host (bytes), of several the smallest; `None`: it has none, or none is visible.
+    /// Receive buffer of the service's UDP socket on this host (bytes), the smallest if there are several. `None` if it
+    /// has none, or none is visible.
     pub(super) fn socket_bytes(&self) -> Option<u32> {
         let Some(Metering::Here(meter)) = &self.meter else { return None };
         let (programs, port) = (meter.programs(), self.requester.to.port());

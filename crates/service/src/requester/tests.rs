@@ -163,7 +163,7 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
 fn errors_are_counted_apart_and_closed_connections_are_opened_again() {
     let (to, accepted) = http(10, |n| if n.is_multiple_of(4) { Does::Errs } else { Does::Answers });
     let requester = requester(to, "http:/", None);
-    // Without a warm-up, whose last requests a busy service could count after the first ones of the window.
+    // Without a warm-up: a busy service could count the warm-up's last requests after the first ones of the window.
     let report = requester.trial(&Load { warm_up_s: 0.0, ..load(1000.0) }).unwrap();
     assert_eq!((report.wrong_answers, report.answers), (100, 300), "{}", shown(&report));
     assert!(accepted.load(Ordering::Relaxed) >= 40 && report.failure.is_none(), "{}", shown(&report));
@@ -270,7 +270,7 @@ fn https_by(most: usize, versions: &[&'static rustls::SupportedProtocolVersion])
                         }
                     }
                     let closes = if answer == most { "Connection: close\r\n" } else { "" };
-                    // In two records, the second one long.
+                    // The answer is sent as two records, the second one long.
                     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n{closes}\r\n");
                     if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&[b'x'; 20_000])).is_err() {
                         return;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::chance::Chance;
 
-/// Student (1908): hours of sleep gained under two drugs.
+/// Student (1908): additional hours of sleep under two drugs.
 const SLEEP: [[f64; 10]; 2] =
     [[0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0], [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]];
 
@@ -76,7 +76,7 @@ proptest! {
 
     #[test]
     fn holm_is_what_its_definition_says(p in proptest::collection::vec(0.0..1.0f64, 1..12), level in 0.001..0.5f64) {
-        // Step down: reject the least p while it is at most level/(number left).
+        // Step down: reject the smallest p as long as it is at most level/(number left).
         let mut left: Vec<usize> = (0..p.len()).collect();
         let mut rejected = vec![false; p.len()];
         while let Some(&least) = left.iter().min_by(|&&x, &&y| p[x].total_cmp(&p[y])) {
@@ -112,7 +112,7 @@ fn an_interval_gives_its_standard_error_back() {
     let whole = of(&values);
     let again = Estimate::of_figure(&super::super::mean(&values).expect("values"), Some(10)).expect("an interval");
     assert!((again.error - whole.error).abs() < 1e-9 && again.degrees == whole.degrees);
-    // One that was cut at 0 has it in its upper half.
+    // An interval that was cut off at 0 has its error in the upper half.
     let values = [30e-6, 300e-6];
     let mean = super::super::mean(&values).expect("values");
     let ends = mean.interval.expect("of two");
@@ -122,8 +122,8 @@ fn an_interval_gives_its_standard_error_back() {
     assert!((again.error - of(&values).error).abs() < 1e-12, "{again:?}");
 }
 
-/// Share of runs of 10 points, 5 repeats a side, in which at least one point is called different, or shown to be slower,
-/// although both sides are drawn from the same distribution.
+/// Share of runs of 10 points with 5 repeats per side in which at least one point is reported as different, or as
+/// slower, although both sides have the same distribution.
 fn false_alarms(seed: u64, draw: fn(&mut Chance) -> f64) -> (f64, f64) {
     const RUNS: u32 = 4000;
     let mut random = Chance::new(seed);
@@ -143,12 +143,12 @@ fn false_alarms(seed: u64, draw: fn(&mut Chance) -> f64) -> (f64, f64) {
 
 #[test]
 fn a_run_against_its_like_raises_an_alarm_in_at_most_one_of_twenty() {
-    // 4000 runs: the share of a test that holds 5 % exactly is below 5 % + 3.1 standard errors = 6.07 % but for one in
-    // a thousand.
+    // 4000 runs: the observed share of a test at exactly 5 % is below 5 % + 3.1 standard errors = 6.07 %, except once
+    // in a thousand times.
     let most = 0.05 + 3.1 * (0.05 * 0.95 / 4000f64).sqrt();
     let normal = |random: &mut Chance| random.normal();
     let skewed = |random: &mut Chance| -random.uniform().ln() - 1.0;
-    // A repeat in twenty is disturbed and loses a quarter.
+    // One repeat in twenty is disturbed and loses a quarter.
     let disturbed = |random: &mut Chance| random.normal() - if random.uniform() < 0.05 { 8.0 } else { 0.0 };
     for (name, seed, draw) in
         [("normal", 1, normal as fn(&mut Chance) -> f64), ("skewed", 2, skewed), ("disturbed", 3, disturbed)]
@@ -161,7 +161,7 @@ fn a_run_against_its_like_raises_an_alarm_in_at_most_one_of_twenty() {
 
 #[test]
 fn a_real_loss_is_found() {
-    // A tenth less with a spread of 2 %, 5 repeats, among 10 points: found in nearly all runs.
+    // A decrease of 10 % with a spread of 2 %, 5 repeats, among 10 points: detected in nearly all runs.
     let mut random = Chance::new(4);
     let mut found = 0;
     for _ in 0..500 {
@@ -179,7 +179,7 @@ fn bounds_that_are_apart_are_an_error_that_repeats_do_not_average_out() {
     let exact: Vec<(f64, Option<f64>)> = lowers.iter().map(|lower| (*lower, None)).collect();
     assert_eq!(Estimate::of_bounds(&exact), Estimate::of(&lowers));
     assert_eq!(Estimate::of_bounds(&exact[..1]), None);
-    // Any number of searches on one lattice of width 6 knows no more than that: sqrt(36 / 12).
+    // Any number of searches with bounds 6 apart has the error of these bounds: sqrt(36 / 12).
     for searches in [2, 50] {
         let found = Estimate::of_bounds(&vec![(90.0, Some(96.0)); searches]).expect("two or more");
         assert!((found.error - 3f64.sqrt()).abs() < 1e-12 && found.mean == 90.0, "{found:?}");
@@ -189,15 +189,15 @@ fn bounds_that_are_apart_are_an_error_that_repeats_do_not_average_out() {
     assert!((found.error.powi(2) - of.error.powi(2) - 3.0).abs() < 1e-9, "{found:?}");
 }
 
-/// Devices that differ by less than a search can see are not called different more often than the level allows: each a fixed
-/// throughput anywhere between the bounds that its searches, all alike, end with.
+/// Devices that differ by less than a search resolves are not reported as different more often than the level allows.
+/// Each has a fixed throughput anywhere between the bounds of its searches, which are all equal.
 #[test]
 fn searches_on_one_lattice_seldom_raise_a_false_alarm() {
     let width = 10.0;
     let (mut alarms, mut cases) = (0, 0);
     for a in 0..100 {
         for shift in 0..100 {
-            // b is 0.1 % faster than a; both somewhere within 20 widths of the lattice.
+            // b is 0.1 % faster than a. Both lie anywhere within 20 steps of the grid of loads.
             let a_pps = 1000.0 + f64::from(a) * 2.0 + f64::from(shift) * 0.02;
             let of = |pps: f64| {
                 let lower = (pps / width).floor() * width;

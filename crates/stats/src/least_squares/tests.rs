@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 #[test]
 fn a_negative_coefficient_is_dropped_and_the_rest_refitted() {
-    // y = 2 a - b exactly; without b the best non-negative fit is in a alone.
+    // y = 2 a - b exactly. Without b, the best non-negative fit uses only a.
     let rows = vec![vec![1.0, 0.5], vec![2.0, 0.1], vec![3.0, 0.9], vec![4.0, 0.2]];
     let y: Vec<f64> = rows.iter().map(|r| 2.0 * r[0] - r[1]).collect();
     let fit = fit_non_negative(&rows, &y, &[1.0; 4]).unwrap();
@@ -35,13 +35,13 @@ proptest! {
     }
 }
 
-/// Sum of weighted squares that coefficients leave.
+/// Weighted sum of squared residuals of the coefficients.
 fn squares(rows: &[Vec<f64>], y: &[f64], weight: &[f64], x: &[f64]) -> f64 {
     let predicted = |row: &Vec<f64>| row.iter().zip(x).map(|(a, b)| a * b).sum::<f64>();
     rows.iter().zip(y).zip(weight).map(|((row, y), w)| w * (y - predicted(row)).powi(2)).sum()
 }
 
-/// The best fit by trying every set of columns.
+/// The best fit, by trying every set of columns.
 fn best(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> f64 {
     let columns = rows[0].len();
     let problem = Problem::new(rows, y, weight).unwrap();
@@ -55,7 +55,8 @@ fn best(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> f64 {
     sets.filter_map(of).fold(squares(rows, y, weight, &vec![0.0; columns]), f64::min)
 }
 
-/// Dropping the most negative coefficient for good finds a worse fit here: column 0 is dropped for the sake of column 1, which is dropped next.
+/// Dropping the most negative coefficient for good gives a worse fit here: column 0 is dropped because of column 1,
+/// which is dropped next.
 #[test]
 fn a_column_that_was_dropped_enters_again() {
     let rows = [[-1.0, -0.5, 0.5], [0.0, -1.0, -0.5], [1.0, 0.5, -1.0], [0.5, 1.0, 0.5]].map(Vec::from);
@@ -71,7 +72,7 @@ fn a_column_that_was_dropped_enters_again() {
     }
 }
 
-/// y = 1 + 2 t with noise of known size: the interval is that of the textbook.
+/// y = 1 + 2 t with noise of known size: the interval is that of textbooks.
 #[test]
 fn a_line_has_the_textbook_variances() {
     let times: Vec<f64> = (0..10).map(f64::from).collect();
@@ -84,7 +85,7 @@ fn a_line_has_the_textbook_variances() {
     assert!((line.variances[1] - 1.0 / 82.5).abs() < 1e-12);
 }
 
-/// Times of twenty trials by two costs, with noise of one percent; three of them were made at half the speed.
+/// Times of twenty trials with two costs and noise of 1 %. Three of the trials ran at half the speed.
 #[test]
 fn a_few_slow_trials_do_not_bend_the_robust_fit() {
     let rows: Vec<Vec<f64>> = (0..20).map(|i| vec![1e3 * f64::from(i + 1), 2e4 / f64::from(i + 1)]).collect();
@@ -100,13 +101,14 @@ fn a_few_slow_trials_do_not_bend_the_robust_fit() {
     let robust = off(fit_non_negative_robust(&rows, &y, &weight).unwrap());
     let plain = off(fit_non_negative(&rows, &y, &weight).unwrap());
     assert!(robust < 0.01 && plain > 0.05, "{robust} and {plain}");
-    // Without noise there is nothing to weigh.
+    // Without noise, all weights are equal.
     let exact: Vec<f64> = rows.iter().map(|row| 8.0 * row[0] + 50.0 * row[1]).collect();
     assert!(off(fit_non_negative_robust(&rows, &exact, &weight).unwrap()) < 1e-9);
 }
 
-/// Columns that differ by a part in a million, as of packets and polls where nearly every poll has one packet. Some have their fit, some are refused as
-/// dependent. (A draw of a bootstrap on which the rounds never ended is not kept; their number is bounded since.)
+/// Columns that differ by one part in a million, like those of packets and polls if nearly every poll has one packet.
+/// Some are fitted, some are refused as dependent. The number of iterations is limited; without the limit, rare inputs
+/// would never end.
 #[test]
 fn nearly_dependent_columns_come_to_an_end() {
     let mut chance = crate::chance::Chance::new(5);

@@ -1,4 +1,4 @@
-//! Stands in for `linux.rs` on FreeBSD and OpenBSD: each path of data is refused by its name.
+//! Replaces `linux.rs` on FreeBSD and OpenBSD: refuses each data path of Linux by its name.
 
 use std::convert::Infallible;
 use std::io;
@@ -29,7 +29,7 @@ pub(super) fn sender<'a>(
     })
 }
 
-/// No rate: no path sends a file.
+/// `None`: no path sends a file on these systems.
 pub(crate) fn storage_bps(_: &SendPath) -> Option<Result<f64, WireError>> {
     None
 }
@@ -38,17 +38,17 @@ pub(super) fn receiver<'a>(_: BorrowedFd<'a>, _: usize, _: u64) -> Result<Box<dy
     refused("io_uring")
 }
 
-/// No buffers: nothing receives by io_uring.
+/// 0: no receiver uses io_uring on these systems.
 pub(super) fn receive_bytes(_: usize) -> usize {
     0
 }
 
-/// No ICMP messages: a socket has no error queue.
+/// 0: sockets have no error queue on these systems.
 pub(super) fn icmp(_: BorrowedFd<'_>, _: impl Fn(i32) -> bool) -> u64 {
     0
 }
 
-/// A receive request of io_uring; none can be made.
+/// A receive request of io_uring. It has no values on these systems.
 pub(super) struct Multishot<'a>(Infallible, PhantomData<&'a ()>);
 
 impl<'a> Multishot<'a> {
@@ -61,7 +61,7 @@ impl<'a> Multishot<'a> {
     }
 }
 
-/// Which of a thread's channels can move again; nothing reports it.
+/// The channels that can move again. It has no values on these systems.
 pub(super) struct Events(Infallible);
 
 impl Events {

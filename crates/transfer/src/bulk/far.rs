@@ -41,16 +41,16 @@ pub struct TransferKind {
     pub congestion: Congestion,
 }
 
-/// Congestion controls that an agent permits its clients. A root process may use any that the kernel has, and makes it
-/// load those that it does not have.
+/// Congestion controls that an agent permits its clients. A root process may use all that the kernel has, and makes the
+/// kernel load modules for those it does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Congestion {
-    /// Those that the host permits every user (sysctl net.ipv4.tcp_allowed_congestion_control).
+    /// Those that the host permits all users (sysctl net.ipv4.tcp_allowed_congestion_control).
     #[default]
     OfTheHost,
-    /// The host's, and those in this list.
+    /// Those that the host permits all users, and those in this list.
     Also(Vec<String>),
-    /// All: whoever asks could start programs as this user anyway.
+    /// All. For clients who could start programs as this user anyway.
     Any,
 }
 

@@ -87,7 +87,8 @@ pub(super) struct FarEndRequest {
     /// Whether to use the exact CPU meter. Only for an agent with [`CPU_METER`](netcliff_remote::control::CPU_METER).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub meter: bool,
-    /// Whether to count at its devices. Only for an agent with [`DEVICE_COUNTS`](netcliff_remote::control::DEVICE_COUNTS).
+    /// Whether to count at the far end's devices. Only for an agent with
+    /// [`DEVICE_COUNTS`](netcliff_remote::control::DEVICE_COUNTS).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub devices: bool,
     /// Distance of its threads from the CPU of their flow's packets. Only for an agent with
@@ -148,7 +149,7 @@ impl FarEndRequest {
         Ok(order)
     }
 
-    /// Refuses what an agent does for no client.
+    /// Refuses what an agent does for no client: invalid values, files of its host, and requests beyond its limits.
     pub fn check(&self) -> Result<(), WireError> {
         for (what, bytes) in [("block_bytes", self.block_bytes), ("read_bytes", self.read_bytes)] {
             if !(1..=LARGEST_BLOCK_BYTES).contains(&bytes) {

@@ -571,8 +571,8 @@ mod live {
         }
     }
 
-    /// The intervals cover the windows without gaps, and contain no more bytes than were moved, both with one thread per
-    /// flow and with shared threads.
+    /// The intervals cover the windows without gaps, and contain at most the bytes that were moved, both with one
+    /// thread per flow and with shared threads.
     #[test]
     fn intervals_cover_the_windows() {
         for (channel, flows, threads) in [(tcp(), 1, None), (tcp(), 4, Some(2)), (udp(DatagramPath::Batch), 1, None)] {

@@ -228,8 +228,7 @@ impl Tally {
         Placement { cpu, ..self.placement.clone() }
     }
 
-    /// Number of the flow whose next connection this proof admits. `None`, counted as refused, if the proof is not
-    /// valid.
+    /// The flow to which this proof admits a connection. `None` if the proof is not valid; it is counted as refused.
     fn lets_in(&self, shown: &[u8]) -> Option<usize> {
         let joins = |proven: Proven| {
             let flow = proven.flow as usize;

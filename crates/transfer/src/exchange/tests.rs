@@ -424,7 +424,8 @@ mod live {
             assert!(heard[0].from_s == 0.0 && heard.windows(2).all(|pair| pair[0].to_s == pair[1].from_s), "{heard:?}");
             assert!(heard.last().is_some_and(|last| last.to_s > 0.37), "{heard:?}");
             let all: u64 = heard.iter().map(|interval| interval.transactions).sum();
-            // Transactions that end in the last moments, or (open loop) after the window, are in the final report alone.
+            // Transactions that end in the last moments or, with an open loop, after the window, are only in the final
+            // report.
             assert!(all > 0 && all <= report.transactions, "{all} of {}: {heard:?}", report.transactions);
             let longest = report.latency.as_ref().expect("transactions").summary.max_s;
             assert!(

@@ -1,4 +1,4 @@
-//! What an experiment changes beside the transfer: the testbed's link, the devices of two hosts, or nothing.
+//! What an experiment changes besides the transfer: the testbed's link, the devices of two hosts, or nothing.
 
 use netcliff_core::experiment::{Factor, Setting};
 
@@ -9,17 +9,17 @@ use super::place::Place;
 
 /// The devices at both ends of the transfers.
 pub enum Device<'a> {
-    /// The testbed's.
+    /// The testbed's link.
     Link(Box<Link<'a>>),
-    /// Two hosts'.
+    /// The devices of two hosts.
     Hosts(Box<Hosts<'a>>),
 }
 
 impl<'a> Device<'a> {
-    /// Those of a place, as they are.
+    /// The devices of a place, unchanged.
     ///
     /// # Errors
-    /// They cannot be read, or may not be changed although that was requested.
+    /// The devices cannot be read, or a requested change of them is not permitted.
     pub fn of(place: &mut Place<'a>) -> Result<Self, TransfersError> {
         match place {
             Place::Agent { session, device: Some(device), .. } => {
@@ -32,7 +32,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Why a setting is not available here; None where it is.
+    /// Why a setting is not available here. `None` if it is available.
     fn refusal(&self, setting: &Setting) -> Option<String> {
         match self {
             _ if !setting.key().is_device() => None,
@@ -41,7 +41,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Why these settings are not available together, though each is; None where they are.
+    /// Why these settings are not available together. `None` if they are.
     pub fn impossible(&self, settings: &[Setting]) -> Option<String> {
         match self {
             Self::Link(_) => None,
@@ -49,7 +49,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// The settings that are available; the others are named.
+    /// The settings that are available. Adds the reason for each of the others to `not_had`.
     pub fn kept(&self, settings: Vec<Setting>, not_had: &mut Vec<String>) -> Vec<Setting> {
         let keep = |setting: &Setting| match self.refusal(setting) {
             Some(why) => {
@@ -61,7 +61,7 @@ impl<'a> Device<'a> {
         settings.into_iter().filter(keep).collect()
     }
 
-    /// The factors of which at least one level is available, with these levels.
+    /// The factors with at least one available level, each with its available levels.
     pub fn kept_factors(&self, factors: Vec<Factor>, not_had: &mut Vec<String>) -> Vec<Factor> {
         let mut kept = Vec::new();
         for Factor { key, levels } in factors {
@@ -76,7 +76,7 @@ impl<'a> Device<'a> {
         kept
     }
 
-    /// Brings both ends to a configuration; what it does not name is as it was found.
+    /// Applies a configuration at both ends. A setting that it does not name has the value it had before the run.
     pub fn bring_to(&mut self, place: &mut Place<'_>, settings: &[Setting]) -> Result<(), TransfersError> {
         match (self, place) {
             (Self::Link(link), _) => Ok(link.bring_to(settings)?),
@@ -85,7 +85,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Leaves both ends as they were found; returns what could not be restored.
+    /// Restores both ends. Returns what could not be restored.
     pub fn restore(&mut self, place: &mut Place<'_>) -> Result<Vec<String>, TransfersError> {
         match (self, place) {
             (Self::Link(link), _) => Ok(link.restore().map(|()| Vec::new())?),
@@ -94,7 +94,8 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// What runs that died left at the ends and could not be undone. A testbed's host reports that in its limits.
+    /// Changes that earlier, killed runs left at the ends and that could not be undone. Empty for a testbed, whose host
+    /// reports them in its limits.
     pub fn left_over(&self) -> Vec<String> {
         match self {
             Self::Link(_) => Vec::new(),
@@ -102,7 +103,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// What the kernel or a driver set otherwise than requested.
+    /// Settings for which the kernel or a driver chose another value than requested.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Link(link) => link.notes(),

@@ -1,9 +1,9 @@
-//! What each factor does to a figure: least squares of its logarithm on the levels.
+//! The effect of each factor on a measured value: least squares of the value's logarithm on the levels.
 //!
-//! `ln y = mean + sum over the factors of the effect of its level`, so that an effect is a ratio to the baseline's level,
-//! whatever the scale that the other factors put the figure at. In a balanced orthogonal design this is the ratio of
-//! geometric means; in one-at-a-time the ratio to the baseline. The error is that of the repeats (pure error: what
-//! factors do together does not widen the intervals), and p is corrected by Holm over the effects on one figure.
+//! The model is `ln y = mean + sum over the factors of the effect of its level`, so an effect is a ratio to the
+//! baseline's level, independent of the scale that other factors set. In a balanced orthogonal design it is the ratio
+//! of geometric means; in a one-at-a-time design, the ratio to the baseline. The error is that of the repeats (pure
+//! error: interactions of factors do not widen the intervals). p is corrected by Holm over the effects on one value.
 
 use netcliff_core::Figure;
 
@@ -13,24 +13,25 @@ use netcliff_stats::{CONFIDENCE, Line, least_squares};
 /// The effect of one level of a factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LevelEffect {
-    /// Which factor.
+    /// Index of the factor.
     pub factor: usize,
-    /// Which of its levels, from 1; 0 is what it is compared with.
+    /// Index of the level, from 1. Level 0 is the baseline.
     pub level: usize,
-    /// The fitted means of the factor at level 0, then at this one: geometric means, the others being as often at each of their
-    /// levels as in the design (in a balanced design that of the configurations at the level); in one-at-a-time the others stay at 0.
+    /// Fitted means (geometric) with the factor at level 0, then at this level. The other factors have each of their
+    /// levels as often as in the design (in a balanced design, this is the mean of the configurations at the level). In
+    /// a one-at-a-time design they stay at level 0.
     pub means: (f64, f64),
-    /// Ratio less 1 of this level to level 0, with its interval.
+    /// Ratio of this level to level 0, minus 1, with its interval.
     pub change: Figure,
-    /// Two-sided p of "no effect", corrected.
+    /// Two-sided p-value of "no effect", corrected for multiple comparisons (Holm).
     pub p_corrected: f64,
 }
 
-/// One configuration: its levels and what its repeats measured.
+/// The levels of one configuration, and the values of its repeats.
 pub type Observed<'a> = (&'a [usize], Vec<f64>);
 
-/// The effects of every level beside the first of every factor; empty where repeats are too few, a value is not
-/// positive, or the configurations do not distinguish the factors.
+/// The effect of each level of each factor, compared with the factor's first level. Empty if there are too few repeats,
+/// a value is not positive, or the configurations do not distinguish the factors.
 pub fn effects(levels: &[usize], observed: &[Observed<'_>]) -> Vec<LevelEffect> {
     let columns: Vec<(usize, usize)> =
         levels.iter().enumerate().flat_map(|(factor, levels)| (1..*levels).map(move |level| (factor, level))).collect();
@@ -62,8 +63,8 @@ pub fn effects(levels: &[usize], observed: &[Observed<'_>]) -> Vec<LevelEffect> 
             degrees: degrees as f64,
         })
         .collect();
-    // The fit's logarithm with this factor at its level 0 and every other at the mean of its levels, or at 0 too where they
-    // never vary with it.
+    // The fitted logarithm with this factor at level 0 and each other factor at the mean of its levels, or at level 0
+    // in a one-at-a-time design.
     let one_at_a_time = observed.iter().all(|(config, _)| config.iter().filter(|level| **level > 0).count() < 2);
     let share = |at: usize| {
         if one_at_a_time { 0.0 } else { rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64 }

@@ -1,5 +1,6 @@
-//! The devices of two hosts, brought to the settings of a configuration and back: this host's by itself, the far host's by
-//! its agent. Where the far host is a guest, the near end is its wire, of which MTU and rate are set.
+//! Applies a configuration's settings to the devices of two hosts, and restores them: this process changes this host's
+//! device, the agent changes the far host's. If the far host is a guest, the near end is the guest's wire, whose MTU
+//! and rate are set.
 
 mod refusal;
 mod wanted;
@@ -20,33 +21,33 @@ use wanted::{names, wanted};
 
 /// This host's end.
 enum Near<'a> {
-    /// A device, held.
+    /// A device that this process may change until it restores it.
     Device(Box<DeviceHold>),
-    /// The wire of a guest, which ends with it.
+    /// The wire of a guest. It ends with the guest, so nothing is restored.
     Wire(&'a Wire, Model),
 }
 
-/// Both devices, held until they are set back: the near one's hold sets it back when it is dropped, the agent the far one when
-/// the session ends.
+/// Both devices, reserved until they are restored: the near one when its hold is dropped, the far one (by the agent)
+/// when the session ends.
 pub struct Hosts<'a> {
     near: Near<'a>,
     far: FarDevice,
-    /// Requested values that did not take effect.
+    /// Messages about requested values that did not take effect.
     otherwise: BTreeSet<String>,
 }
 
 impl<'a> Hosts<'a> {
-    /// Takes this host's device of this name, and the one that the agent allows to be changed.
+    /// Reserves the device `near` of this host, and the device that the agent permits to change.
     ///
     /// # Errors
-    /// Either may not be changed.
+    /// One of the devices may not be changed.
     pub fn take(near: &str, session: &mut Session) -> Result<Self, TransfersError> {
         let state = StateDir::default_for_user().map_err(DeviceError::from)?;
         let near = Near::Device(Box::new(DeviceHold::take(near, &state)?));
         Ok(Self { near, far: FarDevice::take(session)?, otherwise: BTreeSet::new() })
     }
 
-    /// Takes the device of a guest.
+    /// Reserves the device of a guest.
     ///
     /// # Errors
     /// The guest is gone.
@@ -54,7 +55,7 @@ impl<'a> Hosts<'a> {
         Ok(Self { near: Near::Wire(wire, model), far: FarDevice::take(session)?, otherwise: BTreeSet::new() })
     }
 
-    /// The devices as they were found, with their names in words.
+    /// The state of the devices before the run, with their names for messages.
     fn ends(&self) -> Ends<'_> {
         match &self.near {
             Near::Device(near) => Ends {
@@ -71,17 +72,17 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Why a setting of a device is not available; None where it is.
+    /// Why a setting of a device is not available. `None` if it is available.
     pub fn refusal(&self, setting: &Setting) -> Option<String> {
         self.ends().refusal(setting)
     }
 
-    /// Why a rate is not available in a duplex; None where it is.
+    /// Why these settings are not available together, such as a rate in half duplex. `None` if they are.
     pub fn impossible(&self, settings: &[Setting]) -> Option<String> {
         self.ends().impossible(settings)
     }
 
-    /// Brings both ends to a configuration; what it does not name is as it was found.
+    /// Applies a configuration at both ends. A setting that it does not name has the value it had before the run.
     ///
     /// # Errors
     /// A driver refuses a value, or the agent is gone.
@@ -102,7 +103,8 @@ impl<'a> Hosts<'a> {
         Ok(())
     }
 
-    /// The guest's device takes the settings, and its wire MTU and rate: no NIC of QEMU slows down to a speed.
+    /// Applies MTU and rate to the guest's wire, because no NIC of QEMU slows down to a link speed, and all other
+    /// settings (and the MTU) to the guest's device.
     fn bring_guest_to(
         &mut self,
         wire: &Wire,
@@ -121,14 +123,14 @@ impl<'a> Hosts<'a> {
         Ok(wire.limit_rate(rate_bps, settings.contains(&Setting::HalfDuplex(true)))?)
     }
 
-    /// Waits for the agent after this host's link was down, before it is taken down anew: silence adds up, and
-    /// too much of it ends the session.
+    /// Waits for the agent after this host's link was down, before the link goes down again. Otherwise the times of
+    /// silence would add up and end the session.
     fn await_agent(&self, session: &mut Session) {
-        // If it is gone, the session knows.
+        // Ignore an error: the session notices an agent that is gone.
         let _ = self.far.bring_to(session, &DeviceState::default());
     }
 
-    /// Notes the settings that were requested by name and differ on the device.
+    /// Notes the settings that a configuration names and that have another value at the device.
     fn compare(&mut self, (name, wanted): &(String, DeviceState), stands: &DeviceState, settings: &[Setting]) {
         for setting in settings {
             match setting {
@@ -165,7 +167,7 @@ impl<'a> Hosts<'a> {
         }));
     }
 
-    /// Restores both; returns what could not be restored.
+    /// Restores both devices. Returns what could not be restored.
     pub fn restore(&mut self, session: &mut Session) -> Vec<String> {
         let mut problems = match &mut self.near {
             Near::Device(near) => near.set_back(),
@@ -184,7 +186,7 @@ impl<'a> Hosts<'a> {
         problems
     }
 
-    /// What runs that died left at either end and could not be set back: it is measured, too.
+    /// Changes that earlier, killed runs left at either end and that could not be undone. They affect the measurement.
     pub fn left_over(&self) -> Vec<String> {
         let far = self.far.left_over.iter().map(|told| format!("at the far host: {told}"));
         let near = match &self.near {
@@ -194,7 +196,7 @@ impl<'a> Hosts<'a> {
         near.iter().cloned().chain(far).collect()
     }
 
-    /// What differs from the request.
+    /// Messages about requested values that did not take effect.
     pub fn notes(&self) -> Vec<String> {
         self.otherwise.iter().cloned().collect()
     }

@@ -1,4 +1,5 @@
-//! The two ends of the testbed's link, brought to the settings of a configuration and back; elsewhere nothing is changed.
+//! Applies a configuration's settings to the two ends of the testbed's link, and restores them. Without a testbed,
+//! nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,37 +11,38 @@ use super::place::Place;
 use netcliff_trial::rig::{Rig, RigError};
 
 const SIDES: [Side; 2] = [Side::Sender, Side::HostUnderTest];
-/// MTU where the experiment says nothing (bytes).
+/// MTU if the experiment does not set one (bytes).
 pub(super) const MTU_BYTES: u32 = 1500;
 
 const BACKLOG: &str = "net.core.netdev_max_backlog";
 
-/// True where a value of /proc/sys may be written; nothing is.
+/// Whether this process may write a value of /proc/sys. Writes nothing.
 fn writable(sysctl: &str) -> bool {
     std::fs::OpenOptions::new().write(true).open(sysctl_path(sysctl)).is_ok()
 }
 
-/// What the link is set to.
+/// The settings of the link.
 pub struct Link<'a> {
     testbed: Option<&'a Testbed>,
     rig: Option<&'a Rig>,
     qdisc: Option<(QdiscKind, Option<u32>)>,
-    /// The host's backlog while it is another than the one that was found, with its value.
+    /// The host's backlog (packets) while an experiment changes it, with the guard that restores it. `None` if it is
+    /// unchanged.
     backlog: Option<(u32, Held)>,
-    /// Why nothing can be set, where there is no testbed.
+    /// Why nothing can be set, if there is no testbed.
     unchanged: &'static str,
-    /// Offloads as they were found, by side and the kernel's name.
+    /// Offloads before the run, by side and the kernel's name.
     found: [BTreeMap<String, bool>; 2],
     mtu_bytes: u32,
     rate_bps: Option<f64>,
     shared: bool,
     found_mtu_bytes: u32,
-    /// Requested offloads that did not take effect, as the kernel decides between them.
+    /// Messages about requested offloads that did not take effect, because the kernel couples them to others.
     overruled: BTreeSet<String>,
 }
 
 impl<'a> Link<'a> {
-    /// The rig's link, with the MTU that holds where an experiment says nothing.
+    /// The rig's link, with the testbed's MTU.
     pub fn of(place: &Place<'a>) -> Result<Self, RigError> {
         let testbed = place.testbed();
         let features =
@@ -61,7 +63,7 @@ impl<'a> Link<'a> {
         })
     }
 
-    /// Why a setting is not available here; None where it is.
+    /// Why a setting is not available here. `None` if it is available.
     pub fn refusal(&self, setting: &Setting) -> Option<String> {
         let key = setting.key();
         if self.testbed.is_none() {
@@ -79,7 +81,8 @@ impl<'a> Link<'a> {
                 ))
             }
             Setting::Coalesce(..) => Some(format!("{key}: a veth raises no interrupts that could be delayed")),
-            // A veth hands over packets whose checksum its own sender vouches for: there is none to compute at reception.
+            // A veth passes packets on with a checksum that their sender declared valid, so the receiver has none to
+            // verify.
             Setting::Feature(Feature::RxChecksum, _) => {
                 Some(format!("{key}: it cannot act on a veth, which hands over what its sender already vouched for"))
             }
@@ -103,7 +106,8 @@ impl<'a> Link<'a> {
         feature.kernel_names().iter().copied().filter(|name| self.found[side].contains_key(*name)).collect()
     }
 
-    /// Brings both ends to a configuration; what it does not name is as it was found, the MTU 1500.
+    /// Applies a configuration at both ends. A setting that it does not name has the value it had before the run, but
+    /// the MTU is 1500.
     pub fn bring_to(&mut self, settings: &[Setting]) -> Result<(), RigError> {
         let Some(testbed) = self.testbed else { return Ok(()) };
         let mtu_bytes = settings.iter().find_map(|s| if let Setting::Mtu(mtu) = s { Some(*mtu) } else { None });
@@ -118,7 +122,7 @@ impl<'a> Link<'a> {
         self.set_backlog(settings.iter().find_map(|s| if let Setting::Backlog(n) = s { Some(*n) } else { None }))?;
         let qdisc =
             settings.iter().find_map(|s| if let Setting::Qdisc(kind, n) = s { Some((*kind, *n)) } else { None });
-        // The rate is a root qdisc too: one goes before the other comes.
+        // The rate limit is a root qdisc too, so the old qdisc is removed before the limit is set.
         if qdisc != self.qdisc && self.qdisc.is_some() {
             self.set_qdisc(testbed, None)?;
         }
@@ -137,7 +141,7 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// The offloads of one end: those requested, all others as they were found.
+    /// Sets the offloads of one end: the requested ones, and all others as before the run.
     fn set_features(
         &mut self,
         testbed: &Testbed,
@@ -166,7 +170,7 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// The root qdisc of both ends.
+    /// Sets the root qdisc of both ends.
     fn set_qdisc(&mut self, testbed: &Testbed, qdisc: Option<(QdiscKind, Option<u32>)>) -> Result<(), RigError> {
         if qdisc == self.qdisc {
             return Ok(());
@@ -177,11 +181,11 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// The host's backlog; None: as it was found.
+    /// Sets the host's backlog. `None` restores it.
     fn set_backlog(&mut self, packets: Option<u32>) -> Result<(), RigError> {
         let held = self.backlog.as_ref().map(|(packets, _)| *packets);
         if let (true, Some(rig)) = (packets != held, self.rig) {
-            // What was found comes back before the next is set.
+            // Restore the old value before the next one is set.
             self.backlog = None;
             let overrides = |packets| SysctlOverrides { netdev_max_backlog: Some(packets), ..Default::default() };
             self.backlog = packets
@@ -191,7 +195,8 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// Each end's own bucket, or one for both; made anew each time, since it depends on the MTU.
+    /// Limits the rate: by a token bucket at each end, or (half duplex) by one for both. The buckets are made anew each
+    /// time, because their size depends on the MTU.
     fn set_rate(&mut self, testbed: &Testbed, bps: Option<f64>, half_duplex: bool) -> Result<(), RigError> {
         if self.rate_bps.is_some() {
             if self.shared {
@@ -208,12 +213,12 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Leaves the link as it was found.
+    /// Restores the link.
     pub fn restore(&mut self) -> Result<(), RigError> {
         self.bring_to(&[Setting::Mtu(self.found_mtu_bytes)])
     }
 
-    /// What the kernel set otherwise than requested.
+    /// Messages about settings for which the kernel chose another value than requested.
     pub fn notes(&self) -> Vec<String> {
         self.overruled.iter().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! Settings by name into a transfer.
+//! Converts settings, which have names as values, into the options of a transfer.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use super::{Config, Place, TransfersError};
 use crate::stream::{self, Method, Path, StreamOptions};
 
-/// What a sender by sendfile makes for itself (bytes): `netcliff stream`'s default.
+/// Size of the temporary file of a sender by sendfile (bytes): the default of `netcliff stream`.
 const OWN_FILE_BYTES: u64 = 64 << 20;
 
 /// Channels by name.
 const CHANNELS: [&str; 3] = ["tcp", "mptcp", "udp"];
 
-/// Checks the names that only the transfer's side knows.
+/// Checks the names that only this crate knows.
 pub(super) fn check_name(setting: &Setting) -> Result<(), TransfersError> {
     let name = |key, value: &str, accepted: String| TransfersError::Name { key, value: value.to_owned(), accepted };
     match setting {
@@ -58,7 +58,7 @@ fn path(name: &str) -> Option<Path> {
     paths().into_iter().find(|path| path.name() == name)
 }
 
-/// The names of a configuration.
+/// A configuration's settings that select how the transfer is made.
 struct Named {
     method: Method,
     udp: bool,
@@ -115,7 +115,8 @@ impl Named {
         self.path.unwrap_or(default)
     }
 
-    /// A requested feature that flows which share threads do not have, and the number of threads; None if there is none.
+    /// The requested setting that flows with shared threads do not support, and the number of threads. `None` if there
+    /// is no such setting.
     fn cannot_share(&self) -> Option<(u32, &'static str)> {
         let mut asked = Settings::new(Channel::Unix);
         (asked.flows, asked.threads) = (self.flows, self.threads);
@@ -127,7 +128,7 @@ impl Named {
     }
 }
 
-/// Why a configuration cannot be measured as its settings ask; None where it can.
+/// Why a configuration cannot be measured. `None` if it can.
 pub(super) fn impossible(config: &Config) -> Option<String> {
     let named = Named::of(&config.settings);
     let method = named.method;
@@ -163,7 +164,8 @@ pub(super) fn impossible(config: &Config) -> Option<String> {
     Some(format!("path {} over {channel}: it does not have it", odd.name()))
 }
 
-/// A configuration's transfer, with a window of `time_s` (s) after a warm-up; `None` leaves the warm-up to the method.
+/// The options of a configuration's transfer, with a window of `time_s` (s) after the warm-up (s). `None` as warm-up:
+/// the method's own.
 pub(super) fn options(
     config: &Config,
     place: &Place<'_>,
@@ -212,7 +214,7 @@ pub(super) fn options(
             Setting::SendBuffer(bytes) => transfer.options.send_buffer_bytes = *bytes,
             Setting::ReceiveBuffer(bytes) => transfer.options.receive_buffer_bytes = *bytes,
             Setting::Align(page) => transfer.options.page_aligned = *page,
-            // Names are above, the device's settings are not the transfer's.
+            // The first six are handled above; the rest are settings of the device, not of the transfer.
             Setting::Method(_)
             | Setting::Channel(_)
             | Setting::Ipv6(_)

@@ -1,4 +1,4 @@
-//! Where an experiment's transfers are made: in a testbed of this host, or to an agent.
+//! Where an experiment's transfers run: in a testbed of this host, or to an agent.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use netcliff_trial::rig::Rig;
 /// Where the two ends are.
 #[derive(Debug)]
 pub enum Place<'a> {
-    /// Both on this host, on a CPU each; in namespaces the link's settings can be varied.
+    /// Both ends on this host, each on its own CPU. In namespaces, the link's settings can be varied.
     Testbed(&'a Rig),
-    /// The near end here, the far end in an agent.
+    /// The near end in this process, the far end in an agent.
     Agent {
         /// The connection to it.
         session: &'a mut Session,
-        /// Where the data goes.
+        /// Address that the data go to.
         address: IpAddr,
-        /// This host's device, where its settings and those of the one that the agent allows are to be changed.
+        /// This host's device, if its settings and those of the agent's device are to be varied.
         device: Option<String>,
-        /// The guest in which the agent runs.
+        /// The guest in which the agent runs, if it is a guest of this host.
         guest: Option<GuestHost<'a>>,
-        /// Ends the run early; what was measured is kept.
+        /// Flag that ends the run early; the results so far are returned.
         stop: Arc<AtomicBool>,
     },
 }
 
 impl<'a> Place<'a> {
-    /// The namespaces whose link can be set.
+    /// The testbed's namespaces, whose link can be set. `None` on loopback and with an agent.
     pub(super) fn testbed(&self) -> Option<&'a Testbed> {
         match self {
             Self::Testbed(rig) => rig.testbed(),
@@ -45,7 +45,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The rig, where both ends are on this host.
+    /// The rig. `None` if the far end is in an agent.
     pub(super) fn rig(&self) -> Option<&'a Rig> {
         match self {
             Self::Testbed(rig) => Some(rig),
@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Why the device's settings stay as they are, where there is no testbed.
+    /// Why the settings of a device cannot be varied here, for places without a testbed.
     pub(super) fn unchanged(&self) -> &'static str {
         match self {
             Self::Testbed(_) => "the loopback device is not changed: it is the whole host's",
@@ -95,7 +95,7 @@ impl<'a> Place<'a> {
         self.testbed().is_some()
     }
 
-    /// True where there was an agent.
+    /// Whether the agent is gone. Always false without an agent.
     pub(super) fn far_is_gone(&self) -> bool {
         match self {
             Self::Testbed(_) => false,
@@ -103,7 +103,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What limits every figure, before the run loads the host itself.
+    /// What limits all results. Called before the run, which loads the host itself.
     pub(super) fn limits(&self) -> Vec<String> {
         match self {
             Self::Testbed(rig) => rig.limits.clone(),
@@ -114,7 +114,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What explains a difference to another run, before anything is changed.
+    /// Facts of the hosts that explain differences to another run. Called before the run changes anything.
     pub(super) fn fingerprints(&mut self) -> Fingerprints {
         match self {
             Self::Testbed(rig) => Fingerprints::of_rig(rig),
@@ -122,7 +122,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Why a setting of the transfer is not available between these ends; None where it is.
+    /// Why a setting of the transfer is not available between these ends. `None` if it is available.
     pub(super) fn refuses(&self, setting: &Setting) -> Option<&'static str> {
         let Setting::Ipv6(ipv6) = setting else { return None };
         match self {
@@ -135,7 +135,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A transfer with its ends placed, whichever of them sends; `ipv6` of a testbed.
+    /// A transfer with address and namespaces set. `ipv6` selects the testbed's address; an agent has its own.
     pub(super) fn template(&self, ipv6: bool) -> Settings {
         let address = match self {
             Self::Testbed(rig) => rig.ends(ipv6).map_or_else(|| rig.host_address(), |(_, host)| host),
@@ -148,7 +148,7 @@ impl<'a> Place<'a> {
             }
             Self::Agent { guest: Some(guest), .. } => {
                 (template.near.netns, template.near.cpu) = (Some(guest.vm.netns()), guest.vm.near_cpu());
-                // The guest's only one.
+                // The only CPU of the guest.
                 template.far.cpu = Some(0);
             }
             Self::Agent { .. } => {}
@@ -156,7 +156,7 @@ impl<'a> Place<'a> {
         template
     }
 
-    /// The guest in words, where the far host is one.
+    /// Describes the guest. `None` if the far host is not a guest.
     pub(super) fn guest(&self) -> Option<String> {
         match self {
             Self::Agent { guest, .. } => guest.map(|guest| guest.vm.describe()),
@@ -164,7 +164,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The sender's CPU is the rig's sender's, whichever end connects: methods in which the far end sends swap the ends.
+    /// Pins the sending end to the rig's sender CPU and the receiving end to its host CPU, whichever of the two
+    /// connects.
     pub(super) fn pin(&self, template: &mut Settings, direction: Option<Direction>) {
         let Self::Testbed(rig) = self else { return };
         let (sender, receiver) = (Some(rig.sender_cpu as usize), Some(rig.host_cpu as usize));
@@ -172,7 +173,7 @@ impl<'a> Place<'a> {
         (template.near.cpu, template.far.cpu) = if far_sends { (receiver, sender) } else { (sender, receiver) };
     }
 
-    /// Makes the transfers.
+    /// Runs a transfer.
     pub(super) fn transfer(&mut self, options: &StreamOptions) -> Result<StreamReport, WireError> {
         match self {
             Self::Testbed(_) => stream::run_as_part(options, &mut Far::Here),

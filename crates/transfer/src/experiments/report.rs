@@ -19,9 +19,9 @@ use netcliff_trial::repeats::known;
 
 /// IPv4 and TCP headers with timestamps (bytes).
 const HEADER_BYTES: f64 = 52.0;
-/// A datagram where the experiment says nothing (bytes): a full frame over IPv4.
+/// Datagram payload if the experiment does not set the block (bytes): a full frame over IPv4.
 const DATAGRAM_BYTES: u64 = 1472;
-/// The figures whose effects are shown beside the drawn one: throughput, CPU, service demand.
+/// Values whose effects are reported in addition to the drawn one: throughput, CPU, service demand.
 const EFFECTS: [TransferMeasure; 3] =
     [TransferMeasure::Goodput, TransferMeasure::SystemCpus, TransferMeasure::SystemUsPerKib];
 
@@ -62,12 +62,12 @@ pub struct TransferRow {
 }
 
 impl TransferRow {
-    /// A figure's mean over the repeats with its interval; None where it was not measured.
+    /// Mean of a value over the repeats, with its interval. `None` if no repeat has the value.
     pub fn figure(&self, measure: TransferMeasure) -> Option<Figure> {
         stats::mean(&self.values(measure)).map(Figure::not_negative)
     }
 
-    /// The standard deviation of a figure over the repeats that have it; None of fewer than two.
+    /// Standard deviation of a value over the repeats that have it. `None` for fewer than two.
     pub fn deviation(&self, measure: TransferMeasure) -> Option<f64> {
         let values = self.values(measure);
         let count = values.len() as f64;
@@ -76,13 +76,14 @@ impl TransferRow {
         (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
     }
 
-    /// A figure of each repeat that has it.
+    /// The values of `measure`, one for each repeat that has one.
     pub fn values(&self, measure: TransferMeasure) -> Vec<f64> {
         values(&self.samples, measure, self.carries_bps)
     }
 }
 
-/// A figure of each repeat that has it.
+/// The values of `measure`, one for each repeat that has one. `carries_bps` is the payload rate that the link can carry
+/// (bit/s).
 pub(super) fn values(samples: &[StreamSample], measure: TransferMeasure, carries_bps: Option<f64>) -> Vec<f64> {
     let values = samples.iter().filter_map(|sample| measure.of(sample, carries_bps));
     values.filter(|value| value.is_finite()).collect()
@@ -162,9 +163,9 @@ pub(super) struct Found<'a> {
     pub fixed: Vec<Setting>,
     pub configs: Vec<Config>,
     pub not_had: Vec<String>,
-    /// The congestion control that was in force last.
+    /// The congestion control in force in the latest transfer.
     pub congestion: Option<String>,
-    /// What limits every figure.
+    /// What limits all results.
     pub limits: Vec<String>,
     pub warnings: BTreeSet<String>,
     pub fingerprints: Fingerprints,
@@ -180,7 +181,7 @@ impl Found<'_> {
         let Fingerprints { near: fingerprint, far: far_fingerprint, .. } = self.fingerprints.clone();
         let asked = self.asked(place);
         let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
-        // What limits every figure, then what transfers warn of.
+        // First what limits all results, then the warnings of the transfers.
         let warnings = self.limits.iter().chain(&self.warnings).cloned();
         let time_s = self.experiment.time_s().unwrap_or(f64::INFINITY);
         let beyond = self.configs.iter().filter_map(|config| beyond(config, &self.factors, time_s));
@@ -218,7 +219,8 @@ impl Found<'_> {
             asked.push(fact("token bucket", format!("{BUCKET_FRAMES} {holds}")));
         }
         asked.extend(self.fixed.iter().map(|setting| fact(setting.key().name(), setting.to_string())));
-        // The host's default, which decides more than many a setting, is listed too.
+        // If the experiment does not set the congestion control, report the host's default: it affects results more
+        // than many settings.
         let said = self.fixed.iter().map(Setting::key).chain(self.factors.iter().map(|factor| factor.key));
         if let (Some(held), true) = (&self.congestion, said.into_iter().all(|key| key != Key::Congestion)) {
             asked.push(fact(Key::Congestion.name(), format!("{held}, the host's default")));
@@ -229,7 +231,8 @@ impl Found<'_> {
         asked
     }
 
-    /// How long a repeat is: a time, or a number of bytes where the file has one or the method is bounded by it.
+    /// Describes the length of a repeat: a number of bytes if the file sets one, otherwise the time. Methods that are
+    /// bounded by bytes are mentioned.
     fn length(&self) -> String {
         let time = &self.experiment.time;
         let of_bytes = |setting: &Setting| matches!(setting, Setting::Bytes(_));
@@ -268,7 +271,7 @@ impl Found<'_> {
         TransferRow { standard_deviation: row.deviation(self.experiment.figure.y), ..row }
     }
 
-    /// The effect of every factor but the one along x, which is what the figure is for.
+    /// The effects of all factors except the one on the x axis, which the plot shows.
     fn effects(&self, x: Option<Key>) -> Vec<Effect> {
         let mut measures = vec![self.experiment.figure.y];
         measures.extend(EFFECTS.into_iter().filter(|measure| *measure != self.experiment.figure.y));
@@ -299,13 +302,14 @@ impl Found<'_> {
     }
 }
 
-/// A sentence for a configuration that missed the requested precision.
+/// A warning if a configuration missed the requested precision.
 fn shortfall(row: &TransferRow) -> Option<String> {
     let known = row.known.as_ref()?;
     Some(format!("{}: {} is {}", row.levels.join(", "), known.figure, known.shortfall()?))
 }
 
-/// Where a repeat had more than a link of limited rate carries in its window, the bucket's frames included.
+/// A warning if a repeat received more than a link of limited rate carries in the window, including the token bucket's
+/// frames.
 pub(super) fn beyond(config: &Config, factors: &[Factor], time_s: f64) -> Option<String> {
     let carries_bps = config.carries_bps()?;
     let bytes = config.settings.iter().find_map(|setting| match setting {
@@ -332,7 +336,7 @@ fn levels_of(factor: &Factor) -> FactorLevels {
     FactorLevels { key: factor.key, levels: factor.levels.iter().map(ToString::to_string).collect() }
 }
 
-/// Of a configuration's link (bytes).
+/// MTU of a configuration's link (bytes).
 fn mtu_bytes(config: &Config) -> u32 {
     let of = |setting: &Setting| match setting {
         Setting::Mtu(bytes) => Some(*bytes),
@@ -341,7 +345,8 @@ fn mtu_bytes(config: &Config) -> u32 {
     config.settings.iter().find_map(of).unwrap_or(MTU_BYTES)
 }
 
-/// What a link of the configuration's rate can carry: full segments, or datagrams of its block.
+/// Payload rate that a link of the configuration's rate can carry (bit/s), in full segments, or in datagrams of one
+/// block. `None` if the rate is not limited.
 pub(super) fn carries_bps(config: &Config) -> Option<f64> {
     let (mut rate, mtu) = (None, mtu_bytes(config));
     let ipv6 = config.settings.contains(&Setting::Ipv6(true));
@@ -364,15 +369,15 @@ pub(super) fn carries_bps(config: &Config) -> Option<f64> {
 }
 
 impl TransferReport {
-    /// The curves of its figure: one a combination of the factors that are not along x. Empty where nothing numeric
-    /// varies.
+    /// The curves of the report's plot: one for each combination of the factors that are not on the x axis. Empty if no
+    /// numeric setting varies.
     pub fn curves(&self) -> Vec<Curve> {
         let all = std::iter::once(self.y).chain(self.also.iter().copied());
         all.flat_map(|measure| self.along(measure, &self.also)).collect()
     }
 
-    /// What marks are held against: the curves of another figure, or where nothing is along x a point of each configuration and of each
-    /// setting's value.
+    /// The curves that the experiment's marks are compared with: those of `measure`; without an x axis, a point for
+    /// each configuration and for each level of a factor.
     pub fn judged(&self, measure: TransferMeasure) -> Vec<Curve> {
         if self.x.is_some() { self.along(measure, &[]) } else { self.by_setting(measure) }
     }
@@ -393,14 +398,15 @@ impl TransferReport {
         curves
     }
 
-    /// The settings of a configuration in words, without the one along x.
+    /// The settings of a configuration as text, without the one on the x axis.
     fn words<'a>(&'a self, row: &'a TransferRow, x: Option<Key>) -> impl Iterator<Item = String> + 'a {
         let settings = self.factors.iter().zip(&row.levels).filter(move |(factor, _)| Some(factor.key) != x);
         settings.map(|(factor, level)| format!("{} {level}", factor.key))
     }
 
-    /// Each configuration by all its settings, and each value of a setting: the geometric mean of the configurations that have it, or,
-    /// where one is changed at a time, of those that differ from the first in nothing else.
+    /// A point for each configuration, and one for each level of a factor: the geometric mean of the configurations
+    /// with this level. In a one-at-a-time design, only of those that differ from the first configuration in nothing
+    /// else.
     fn by_setting(&self, measure: TransferMeasure) -> Vec<Curve> {
         let figures: Vec<(&TransferRow, Figure)> =
             self.rows.iter().filter_map(|row| Some((row, row.figure(measure)?))).collect();
@@ -430,7 +436,8 @@ impl TransferReport {
 
 const MEASURED: Option<Answerer> = Some(Answerer { engine: EngineKind::Wire, fidelity: None });
 
-/// Their geometric mean; half widths add as those of independent means do. None of none, or where one is not positive.
+/// Geometric mean of the values. The relative half widths are combined as for independent means. `None` if there are no
+/// values or one is not positive.
 fn geometric_mean(figures: &[Figure]) -> Option<Figure> {
     if figures.is_empty() || figures.iter().any(|figure| figure.value <= 0.0) {
         return None;

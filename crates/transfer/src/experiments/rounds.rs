@@ -1,4 +1,4 @@
-//! The rounds: in each every configuration has its repeat, in random order.
+//! The rounds of an experiment: each round measures each configuration once, in random order.
 
 use std::sync::atomic::Ordering;
 
@@ -15,21 +15,21 @@ use super::report::Found;
 use super::{Config, Place, TransfersError, Watch};
 use crate::stream::{Method, StreamOptions};
 
-/// How often a repeat is made whose window counts nothing.
+/// Number of attempts at a repeat whose window has no count.
 const TRIES: u32 = 3;
-/// Windows that lmbench3 makes by default, and averages.
+/// Number of windows that lmbench3 makes by default; it reports their mean.
 const LMBENCH3_WINDOWS: u32 = 5;
 
-/// How long and how often.
+/// Length and number of the repeats.
 pub(super) struct Times {
     pub repeats: Repeats,
-    /// The figure whose precision ends the repeats.
+    /// The value whose precision decides when the repeats end.
     pub y: TransferMeasure,
     pub time_s: f64,
     pub warmup_s: Option<f64>,
 }
 
-/// Runs rounds until every configuration has enough repeats; returns the first error that ended one.
+/// Runs rounds until every configuration has enough repeats. Returns the first error that ended a configuration.
 pub(super) fn rounds(
     found: &mut Found<'_>,
     device: &mut Device<'_>,
@@ -41,7 +41,8 @@ pub(super) fn rounds(
     let mut first_error = None;
     let mut order = RandomOrder(SplitMix64(found.experiment.seed));
     for round in 0..times.repeats.most {
-        // Also of a round that a run before has made, so that those to come are drawn as they would have been.
+        // Shuffle also for a round that an earlier run has made, so that the later rounds have the order that they
+        // would have had.
         let order = order.shuffled(found.configs.len());
         let left = found.configs.iter().filter(|config| config.wants(times, round)).count();
         if left == 0 {
@@ -53,7 +54,7 @@ pub(super) fn rounds(
             if place.stop().load(Ordering::Relaxed) {
                 return first_error;
             }
-            // The far end is gone: this host's device is not changed in vain.
+            // The agent is gone, so do not change this host's device any more.
             if place.far_is_gone() {
                 found.not_had.push(format!("what was left in round {}: the agent is gone", round + 1));
                 return first_error;
@@ -84,7 +85,7 @@ pub(super) fn rounds(
     first_error
 }
 
-/// What transfers report beside their figures.
+/// What transfers report besides their results.
 #[derive(Default)]
 struct SideEffects {
     warnings: Vec<String>,
@@ -100,7 +101,7 @@ fn measure(
     options: StreamOptions,
 ) -> Result<SideEffects, TransfersError> {
     device.bring_to(place, &config.settings)?;
-    // What that method reports is the mean of several windows on one connection: here that is one repeat.
+    // lmbench3 reports the mean of several windows on one connection, so several windows count as one repeat.
     let averaged = options.method == Method::Lmbench3;
     let windows = if averaged { LMBENCH3_WINDOWS } else { 1 };
     let options = StreamOptions { repeats: Repeats::exactly(windows), ..options };
@@ -126,13 +127,14 @@ fn measure(
     Ok(told)
 }
 
-/// True if the window counted something: on a busy host an end may not get its CPU within it.
+/// Whether the window counted anything. On a busy host, an end may get no CPU during the window.
 fn is_whole(sample: &StreamSample) -> bool {
     sample.goodput_bps.is_some()
 }
 
-/// The windows of one connection as one repeat, as lmbench3 has it: the mean of what each window has, and of what only the whole
-/// connection has (the host's CPUs, TCP's own counts) that. None where nothing was whole.
+/// Combines the windows of one connection into one repeat, as lmbench3 does: means over the windows, and the
+/// connection's own value for those that windows do not have (the host's CPUs, TCP's counts). `None` if no window
+/// counted anything.
 fn as_one(row: &StreamRow) -> Option<StreamSample> {
     let mean = |figure: fn(&StreamSample) -> Option<f64>| {
         let values: Vec<f64> =

@@ -12,7 +12,7 @@ use netcliff_core::stream::StreamSample;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Figures made of known factors times a little noise give the factors back, by any design.
+    /// In each design, effects that were put into the values (with a little noise) are estimated again.
     #[test]
     fn effects_are_found_again(
         truth in proptest::collection::vec(-0.5..1.0f64, 1..6),
@@ -68,8 +68,8 @@ fn one_at_a_time_the_others_stay_at_their_first_level() {
 
 #[test]
 fn no_effect_is_seldom_called_one() {
-    // 1000 experiments of 4 factors without any effect, 8 configurations, 3 repeats, 3 % of noise: at most 5 % and
-    // 3.1 standard errors of them may name one.
+    // 1000 experiments of 4 factors without any effect, 8 configurations, 3 repeats, 3 % of noise. At most 5 % plus 3.1
+    // standard errors of them may report an effect.
     let configs = Design::Fractional.configurations(&[2; 4]).expect("few factors");
     let mut random = RandomOrder(SplitMix64(7));
     let mut uniform = move || (random.next() >> 11) as f64 / (1u64 << 53) as f64;
@@ -115,13 +115,13 @@ fn on_a_link(settings: Vec<Setting>, goodputs_bps: &[f64]) -> (Config, Vec<Facto
 #[test]
 fn more_than_a_link_carries_is_told_with_the_reason() {
     let rate = Setting::Rate(Some(10e6));
-    // 9.415 Mbit/s of payload; in 300 ms two frames are 0.85 % more.
+    // A rate of 10 Mbit/s carries 9.415 Mbit/s of payload. In 300 ms, the bucket's two frames are 0.85 % more.
     let (within, factors) = on_a_link(vec![rate.clone()], &[9.4e6, 9.49e6]);
     assert_eq!(beyond(&within, &factors, 0.3), None);
     let (more, factors) = on_a_link(vec![rate.clone()], &[9.4e6, 11.36e6]);
     let told = beyond(&more, &factors, 0.3).expect("it is more than can be");
     assert!(told.contains("10Mbit/s: a repeat had 120.7 %") && told.contains("100.8 % in such a window"), "{told}");
-    // The longer the window, the less the bucket is of it.
+    // In a longer window, the bucket's frames are a smaller share.
     assert!(beyond(&within, &factors, 10.0).is_some());
     let (free, factors) = on_a_link(vec![Setting::Rate(None)], &[9e9]);
     assert_eq!(beyond(&free, &factors, 0.3), None);

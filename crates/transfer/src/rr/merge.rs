@@ -1,4 +1,4 @@
-//! The repeats of a configuration: each by its figures, and all as one report.
+//! Combines the repeats of a configuration: a sample of each, and one report of all.
 
 use netcliff_core::stream::jain;
 use netcliff_host::cpu::{CpuSplit, Method};
@@ -40,7 +40,7 @@ pub struct RrSample {
 }
 
 impl RrSample {
-    /// Of one repeat's report.
+    /// The sample of one repeat's report.
     pub fn of(report: &Report) -> Self {
         let threads = |cost: &Option<ThreadCost>| cost.map(|cost| cost.us_per_transaction);
         Self {
@@ -57,8 +57,8 @@ impl RrSample {
     }
 }
 
-/// All repeats as one: counts and histograms added up, rates over the summed windows, CPU time over all transactions.
-/// The split by CPU is that of the repeat whose rate is the median. None for no repeat.
+/// Combines all repeats into one report: sums of counts and histograms, rates over the sum of the windows, CPU time
+/// over all transactions. The split by CPU is that of the repeat with the median rate. `None` without a repeat.
 pub fn merged(repeats: &[Report]) -> Option<Report> {
     let (first, more) = repeats.split_first()?;
     if more.is_empty() {
@@ -95,7 +95,7 @@ pub fn merged(repeats: &[Report]) -> Option<Report> {
     })
 }
 
-/// The agents over several repeats: counts added up, rates over the summed windows.
+/// Combines the agents' results of several repeats: sums of counts, rates over the sum of the windows.
 fn agents(repeats: &[Report]) -> Option<Together> {
     let all: Vec<(&Together, f64)> =
         repeats.iter().filter_map(|report| Some((report.together.as_ref()?, report.window_s))).collect();
@@ -162,7 +162,7 @@ fn cost(repeats: &[Report]) -> Cost {
     }
 }
 
-/// Busy CPUs over the windows of the repeats that know them, and their CPU time a transaction (us).
+/// Busy CPUs over the windows of the repeats that know them, and CPU time per transaction (us).
 fn whole(repeats: &[Report], cpus: impl Fn(&Cost) -> Option<f64>) -> Option<(f64, f64)> {
     let known = || repeats.iter().filter_map(|report| Some((cpus(&report.cost)?, report)));
     let used_s: f64 = known().map(|(cpus, report)| cpus * report.window_s).sum();
@@ -171,14 +171,14 @@ fn whole(repeats: &[Report], cpus: impl Fn(&Cost) -> Option<f64>) -> Option<(f64
     (window_s > 0.0).then(|| (used_s / window_s, used_s * 1e6 / transactions as f64))
 }
 
-/// A figure of one transaction over all transactions of the repeats that have it.
+/// A cost per transaction, over all transactions of the repeats that have it.
 fn each(repeats: &[Report], figure: impl Fn(&Cost) -> Option<f64>) -> Option<f64> {
     let known = repeats.iter().filter_map(|report| Some((figure(&report.cost)?, report.transactions as f64)));
     let (sum, transactions) = known.fold((0.0, 0.0), |(sum, all), (each, count)| (sum + each * count, all + count));
     (transactions > 0.0).then(|| sum / transactions)
 }
 
-/// Each CPU of both ends' hosts: medians of the repeats.
+/// CPU use of both ends' hosts by CPU: medians of the repeats.
 pub(super) fn host_cpus(repeats: &[Report]) -> HostCpus {
     let exact = |host: fn(&Cost) -> Option<&HostCost>| {
         let splits = repeats.iter().filter_map(|report| host(&report.cost)).flat_map(|host| &host.split);
@@ -211,8 +211,9 @@ fn notes(repeats: &[Report]) -> Vec<String> {
     notes
 }
 
-/// What limits the rate of a closed loop, as a noun: an end whose threads have no time left, else the round trip itself. None: an
-/// open loop that neither end's threads limit, or ends that spin and are busy whatever they do.
+/// What limits the rate of a closed loop, as a noun: the end whose threads are fully busy, otherwise the round trip
+/// itself. `None` for an open loop that the threads of neither end limit, and for ends that spin, which are always
+/// busy.
 pub fn limited_by(report: &Report) -> Option<String> {
     let settings = &report.settings;
     if settings.receive == Receive::Spin {
@@ -230,10 +231,10 @@ pub fn limited_by(report: &Report) -> Option<String> {
     settings.rate_per_s.is_none().then(|| format!("the round trip, {in_flight} in flight"))
 }
 
-/// Warnings: what limits a report's figures.
+/// Warnings: what limits a report's results.
 pub fn doubts(report: &Report) -> Vec<String> {
     let mut doubts = Vec::new();
-    // An end that spins is busy whatever it does.
+    // An end that spins is always fully busy.
     if report.settings.flows == 1 && report.settings.receive != Receive::Spin {
         for (end, cost) in [("client", report.cost.client_threads), ("server", report.cost.server_threads)] {
             if cost.is_some_and(|cost| cost.cpus > BUSY) {

@@ -1,4 +1,4 @@
-//! Request/response with several agents, which are asked from one time on.
+//! Request/response with several agents, from a common start on.
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
@@ -13,10 +13,10 @@ use netcliff_packets::WireError;
 use super::merge::histograms;
 use super::{Cost, HostTicks, OneWay, Report, RrError, Settings, there_together};
 
-/// One repeat with each of several agents; all as one report, with each by itself.
+/// Runs one repeat with several agents. Returns one report with the sums and each agent's results.
 ///
 /// # Errors
-/// As [`super::there`], with the agent's name.
+/// An error of [`super::there`], with the agent's name.
 pub fn several(
     settings: &Settings,
     agents: &mut [Agent],
@@ -24,7 +24,7 @@ pub fn several(
     stop: &AtomicBool,
 ) -> Result<Report, RrError> {
     let place = Rendezvous::new(agents.len());
-    // One meter sees this host; the others would count the same again.
+    // The first meter sees this whole host; more of them would count the same CPU time again.
     let ticks = Preference::Only(Method::Procfs);
     let made: Vec<(String, Result<Report, RrError>)> = thread::scope(|scope| {
         let place = &place;
@@ -50,7 +50,7 @@ pub fn several(
     for (name, made) in made {
         match made {
             Ok(report) => reports.push((name, report)),
-            // Who only waited for the others has nothing to say.
+            // Prefer the error of an agent that failed itself to that of one that only waited for it.
             Err(error) if failed.is_none() || !waited(&error) => {
                 let first = failed.get_or_insert_with(|| (name.clone(), waited(&error), error.to_string()));
                 if first.1 {
@@ -66,12 +66,12 @@ pub fn several(
     combined(&reports).ok_or_else(|| WireError::Far("there is no agent".into()).into())
 }
 
-/// What an end reports that waited for one which gave up.
+/// Whether the error is that of an end that waited for another one which gave up.
 fn waited(error: &RrError) -> bool {
     error.to_string().contains(OTHER_GAVE_UP)
 }
 
-/// All agents of one repeat as one report.
+/// Combines the reports of all agents in one repeat.
 fn combined(reports: &[(String, Report)]) -> Option<Report> {
     let (_, first) = reports.first()?;
     let sum = |count: fn(&Report) -> u64| reports.iter().map(|(_, report)| count(report)).sum::<u64>();

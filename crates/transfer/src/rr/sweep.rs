@@ -1,4 +1,4 @@
-//! Configurations of request/response, each repeated, interleaved so that drift hits all alike.
+//! Several configurations of request/response. The repeats are interleaved, so that drift affects all alike.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,16 +14,16 @@ use netcliff_trial::repeats::{half_width, known};
 use super::merge::{doubts, host_cpus};
 use super::{Report, RrError, RrRecord, RrSample, Settings, merged};
 
-/// What is varied.
+/// The configurations to measure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// All that the configurations share.
+    /// The settings that all configurations share.
     pub template: Settings,
     /// Numbers of flows.
     pub flows: Vec<u32>,
-    /// Requests under way in each; combined with each number of flows.
+    /// Numbers of requests under way in a flow; each is combined with each number of flows.
     pub depths: Vec<u32>,
-    /// Repeats of each configuration; a precision is that of the rate, in an open loop of the median latency.
+    /// Repeats of each configuration. A precision refers to the rate (closed loop) or the median latency (open loop).
     pub repeats: Repeats,
 }
 
@@ -49,7 +49,7 @@ struct Config {
 }
 
 impl Sweep {
-    /// The configurations in order: flows by flows, depth by depth.
+    /// All configurations: for each number of flows, each depth.
     ///
     /// # Errors
     /// A setting is out of its range.
@@ -59,11 +59,11 @@ impl Sweep {
         all.map(|settings| settings.check().map(|()| settings)).collect()
     }
 
-    /// Measures all repeats with `measure`, another configuration first in each round; `said` receives the progress.
-    /// A failure ends its configuration, a stop the sweep.
+    /// Measures all repeats with `measure`. Each round begins with another configuration. `said` receives the progress.
+    /// A failure ends its configuration; a stop ends the sweep.
     ///
     /// # Errors
-    /// A setting is out of its range, or nothing at all could be measured.
+    /// A setting is out of its range, or nothing could be measured.
     pub fn run(
         &self,
         stop: &AtomicBool,
@@ -121,17 +121,17 @@ impl Sweep {
 }
 
 impl Config {
-    /// The figure that a precision applies to, by name and repeat.
+    /// Name and values of the measure that a precision refers to.
     fn figure(&self) -> (&'static str, Vec<f64>) {
         let samples = self.repeats.iter().map(RrSample::of);
         match self.settings.rate_per_s {
-            // What was requested, whatever the host does.
+            // The rate of an open loop is the requested one, so it does not show the precision.
             Some(_) => ("p50_s", samples.filter_map(|sample| Some(sample.latency?.p50_s)).collect()),
             None => ("rate_per_s", samples.map(|sample| sample.rate_per_s).collect()),
         }
     }
 
-    /// True where it takes part in a round (from 0).
+    /// Whether the configuration is measured in a round (counted from 0).
     fn wants(&self, repeats: &Repeats, round: u32) -> bool {
         self.ended.is_none() && repeats.wants(round, half_width(&self.figure().1))
     }
@@ -142,10 +142,11 @@ impl Config {
         measure: &mut dyn FnMut(&Settings) -> Result<Report, RrError>,
         first_error: &mut Option<RrError>,
     ) {
-        // Repeats of an open loop draw other gaps, so that their spread is that of the arrivals too.
+        // Each repeat of an open loop draws other gaps, so that the spread of the repeats includes that of the
+        // arrivals.
         let seed = self.settings.seed.wrapping_add(u64::from(round));
         match measure(&Settings { seed, ..self.settings.clone() }) {
-            // It was stopped in its warm-up: there is nothing to count.
+            // The test was stopped during the warm-up, so nothing was counted.
             Ok(report) if report.window_s <= 0.0 => {
                 self.ended = report.partial.or_else(|| Some("it was stopped before its window opened".to_owned()));
             }

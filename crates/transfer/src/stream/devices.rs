@@ -1,4 +1,4 @@
-//! Whose devices are counted: those of both ends that this host has, and those that a far end counts for itself.
+//! Which devices are counted: those of both ends on this host, and those that a far end counts itself.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use netcliff_packets::thread::in_netns;
 
 use super::{Far, StreamOptions};
 
-/// A network namespace whose counts are read.
+/// A network namespace whose device counts are read.
 #[derive(Debug, Clone)]
 struct Place {
     netns: Option<PathBuf>,
@@ -25,24 +25,24 @@ impl Place {
     }
 }
 
-/// Where devices are counted.
+/// The places where devices are counted.
 #[derive(Debug, Clone)]
 pub(super) struct Devices {
     sending: Option<Place>,
     receiving: Option<Place>,
 }
 
-/// The counts of both sides; None where a side is not known.
+/// The device counts of both sides. `None` for a side that is not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sides {
-    /// The sender's.
+    /// Counts of the sending side.
     pub sending: Option<DeviceCounts>,
-    /// The receiver's.
+    /// Counts of the receiving side.
     pub receiving: Option<DeviceCounts>,
 }
 
 impl Devices {
-    /// None where no device is involved, or traffic goes both ways.
+    /// The places for these options. `None` if no device is involved or traffic flows in both directions.
     pub(super) fn of(options: &StreamOptions, far: &Far<'_>) -> Option<Self> {
         let address = match (&options.template.channel, far) {
             (Channel::Unix | Channel::Pipe, _) => return None,
@@ -51,7 +51,7 @@ impl Devices {
             (Channel::Tcp { address, .. } | Channel::Udp { address, .. }, Far::Here) => *address,
         };
         let (near, far_netns) = (&options.template.near.netns, &options.template.far.netns);
-        // To an address of its own a namespace always speaks through lo.
+        // Packets from a namespace to its own address always go through lo.
         let loopback = match far {
             Far::Here => address.is_loopback() || near == far_netns,
             Far::Agent { .. } | Far::Agents(_) => is_own(address),
@@ -78,7 +78,7 @@ impl Sides {
         Self { sending: of(self.sending, earlier.sending), receiving: of(self.receiving, earlier.receiving) }
     }
 
-    /// With what the far end counted of its own side, the one that was not read here.
+    /// Adds the far end's counts as those of the side that was not read here.
     pub(super) fn with_far(self, far: Option<DeviceCounts>) -> Self {
         match (self.sending, self.receiving) {
             (Some(_), None) => Self { receiving: far, ..self },

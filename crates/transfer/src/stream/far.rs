@@ -1,4 +1,4 @@
-//! Where the far end of a stream is, and what is asked of it.
+//! Where the far end of a stream is, and what this end requests from it.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -18,19 +18,19 @@ use netcliff_trial::stand::{Place, both};
 pub enum Far<'a> {
     /// In this process.
     Here,
-    /// In an agent; the placement of the template's far end holds there, but for its namespace.
+    /// In an agent, which applies the placement of the template's far end, except for its namespace.
     Agent {
         /// The connection to it.
         session: &'a mut Session,
-        /// Where the data goes.
+        /// Address that the data go to.
         address: IpAddr,
     },
-    /// In several agents, which begin together.
+    /// In several agents, which start together.
     Agents(&'a mut [Agent]),
 }
 
 impl Far<'_> {
-    /// True where both ends' CPU time is counted by one kernel.
+    /// Whether one kernel measures the CPU time of both ends.
     pub(super) fn is_this_host(&self) -> bool {
         match self {
             Self::Here => true,
@@ -39,7 +39,7 @@ impl Far<'_> {
         }
     }
 
-    /// What explains a difference to another run.
+    /// Facts of the hosts that explain differences to another run.
     pub(super) fn fingerprints(&mut self) -> Fingerprints {
         match self {
             Self::Here => Fingerprints::here(fingerprint::of_host(&Inventory::of_this_host(), &[])),
@@ -48,7 +48,7 @@ impl Far<'_> {
         }
     }
 
-    /// What a transfer depends on, on this host.
+    /// The parts of this host's network that a transfer depends on.
     pub(super) fn places(&self, settings: &Settings) -> Vec<Place> {
         let address = match (&settings.channel, self) {
             (Channel::Unix | Channel::Pipe, _) => return Vec::new(),
@@ -69,7 +69,7 @@ impl Far<'_> {
         }
     }
 
-    /// Starts watching the far end's host; None if it is this one.
+    /// Starts to watch the far end's host for changes. `None` if it is this host, and with several agents.
     pub(super) fn watch(&mut self) -> Option<FarGround> {
         match self {
             Self::Here | Self::Agents(_) => None,
@@ -77,7 +77,8 @@ impl Far<'_> {
         }
     }
 
-    /// What has changed `here`, and at the far end since it was watched; None if nothing did.
+    /// Describes what changed on this host (`here`) and at the far end since the watch began. `None` if nothing
+    /// changed.
     pub(super) fn changed(&mut self, there: Option<&FarGround>, here: Option<String>) -> Option<String> {
         let far = match (self, there) {
             (Self::Agent { session, .. }, Some(watched)) => watched.changed(session, here.as_deref()),
@@ -86,7 +87,7 @@ impl Far<'_> {
         both(here, far)
     }
 
-    /// True where the far end reads the counts of its own devices: they are not those that are read here.
+    /// Whether the far end counts at its own devices. Those are not read from here.
     pub(super) fn counts_devices(&self) -> bool {
         matches!(self, Self::Agent { address, .. } if !is_own(*address))
     }

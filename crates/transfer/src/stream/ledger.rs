@@ -1,5 +1,5 @@
-//! The ledger of a UDP configuration: where the datagrams of one transfer more went. It is apart from the repeats, because to be told of
-//! each drop costs time.
+//! The packet accounting of a UDP configuration: where the datagrams of one additional transfer went. It is not done
+//! during the repeats, because tracing each drop costs time.
 
 use std::sync::atomic::Ordering;
 
@@ -11,16 +11,16 @@ use netcliff_packets::WireError;
 use super::{Config, Far, Meters, StreamOptions};
 use netcliff_trial::ledger::{self, Way, row};
 
-/// Longest transfer that is accounted for (s): a second fills every queue on the way.
+/// Longest transfer that is accounted for (s): one second fills every queue on the path.
 const MOST_S: f64 = 1.0;
-/// Headers between a link and a datagram's block: IP's and UDP's, of IPv4 and IPv6 (bytes).
+/// Length of the IP and UDP headers (bytes), for IPv4 and IPv6.
 const HEADERS: [usize; 2] = [28, 48];
-/// Of the link layer, a VLAN tag included (bytes).
+/// Length of the link layer's header with a VLAN tag (bytes).
 const LINK: usize = 18;
-/// Addresses that a filter has room for.
+/// Largest number of addresses in a filter.
 const MOST_ADDRESSES: usize = 8;
 
-/// Accounts for the datagrams of each configuration that was measured.
+/// Accounts for the datagrams of each measured configuration.
 pub(super) fn account(
     options: &StreamOptions,
     far: &mut Far<'_>,
@@ -86,7 +86,8 @@ fn headers(settings: &Settings) -> usize {
     HEADERS[usize::from(ipv6)]
 }
 
-/// Datagrams of the block's length (those that open a flow are of another), to or from the far end.
+/// Filter and namespaces of the data path: datagrams to or from the far end that are as long as the block. The
+/// datagrams that open a flow have another length.
 fn way(settings: &Settings, far: &Far<'_>) -> Way {
     let (address, path) = match &settings.channel {
         Channel::Udp { address, path } => (Some(*address), *path),
@@ -99,7 +100,7 @@ fn way(settings: &Settings, far: &Far<'_>) -> Way {
     };
     let least = settings.block_bytes + headers(settings);
     let mut filter = format!("udp and greater {least}");
-    // What is put together is longer.
+    // Datagrams that the stack merges or splits are longer.
     if !path.takes_apart() && !path.puts_together() {
         filter += &format!(" and less {}", least + LINK);
     }
@@ -109,7 +110,7 @@ fn way(settings: &Settings, far: &Far<'_>) -> Way {
     Way { filter, groups: vec![Spaces { paths: spaces(settings, far), up_to_tap: false }] }
 }
 
-/// The namespaces of the ends that are here. An agent on this host may be in any.
+/// The namespaces of the ends in this process. Empty if an agent on this host may be in any namespace.
 fn spaces(settings: &Settings, far: &Far<'_>) -> Vec<std::path::PathBuf> {
     let own = || "/proc/thread-self/ns/net".into();
     let near = settings.near.netns.clone().unwrap_or_else(own);
@@ -123,27 +124,27 @@ fn spaces(settings: &Settings, far: &Far<'_>) -> Vec<std::path::PathBuf> {
     }
 }
 
-/// What is not seen from here.
+/// Which drops are not visible from this host.
 fn limits(far: &Far<'_>) -> Vec<String> {
     let elsewhere =
         "drops on the way and at the far end's host are not seen from here, but for those that its sockets report";
     if far.is_this_host() { Vec::new() } else { vec![elsewhere.to_owned()] }
 }
 
-/// Time in which it was sent (s).
+/// Longest sending time of a flow (s).
 fn longest_s(transfer: &Transfer) -> f64 {
     let wall_s = transfer.flows.iter().filter_map(|flow| Some(flow.sender.whole()?.cpu.wall_s));
     wall_s.fold(0.0, f64::max)
 }
 
-/// What the ends counted.
+/// The counts of both ends.
 fn ends(transfer: &Transfer, is_this_host: bool, traced: bool) -> Ends {
     let sum = |counts: &dyn Fn(&Flow) -> u64| transfer.flows.iter().map(counts).sum::<u64>();
     let sent = |count: fn(Datagrams) -> u64| sum(&|flow: &Flow| flow.sender.datagrams.map_or(0, count));
     let received = |count: fn(Datagrams) -> u64| sum(&|flow: &Flow| flow.receiver.datagrams.map_or(0, count));
-    // Where the far kernel is not traced, its sockets tell.
+    // The far host's kernel is not traced, so use its sockets' own drop counters.
     let at_socket = if is_this_host { 0 } else { received(|counts| counts.dropped.unwrap_or(0)) };
-    // Where drops are traced, the kernel reports those that it dropped itself.
+    // If drops are traced, the trace contains what the sending host's kernel dropped.
     let untraced = |count: fn(Datagrams) -> u64| if traced { 0 } else { sent(count) };
     Ends {
         sent: sent(|counts| counts.moved),
@@ -160,7 +161,8 @@ fn ends(transfer: &Transfer, is_this_host: bool, traced: bool) -> Ends {
     }
 }
 
-/// An end in an agent is told by datagrams that no more come; its socket is closed when the last ones arrive.
+/// Number of unexplained drops that are taken for end marks. A sender tells an agent's receiver by several datagrams
+/// that no more follow, and the receiver's socket is closed when the last of them arrive.
 fn end_marks(far: &Far<'_>, settings: &Settings, unexplained: i64) -> u64 {
     let most = match far {
         Far::Here => 0,

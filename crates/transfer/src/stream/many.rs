@@ -1,4 +1,4 @@
-//! Several agents: each one's share of the transfers, and bursts.
+//! Several agents: the share of each in the transfers, and bursts.
 
 use crate::bulk::{End, Flow, Many, Settings};
 use netcliff_core::stream::{AgentRow, IncastRow, ManyRow, Spread, jain, quantile};
@@ -6,7 +6,7 @@ use netcliff_packets::clock;
 
 use super::{Repeat, StreamOptions};
 
-/// The row of a configuration; None with one far end.
+/// The results by agent of a configuration. `None` with a single far end.
 pub(super) fn row(options: &StreamOptions, repeats: &[Repeat]) -> Option<ManyRow> {
     let made: Vec<(&Many, &[Flow])> = repeats
         .iter()
@@ -44,7 +44,7 @@ fn own<'a>(many: &Many, flows: &'a [Flow], number: usize) -> &'a [Flow] {
     many.agents.get(number).and_then(|agent| flows.get(agent.flows.clone())).unwrap_or_default()
 }
 
-/// Goodput of flows together in their windows (bit/s); None without one.
+/// Sum of the flows' goodput in their windows (bit/s). `None` without a window.
 fn goodput(flows: &[Flow], end: &impl Fn(&Flow) -> End) -> Option<f64> {
     flows.iter().filter_map(|flow| end(flow).whole()?.goodput_bps()).reduce(|sum, next| sum + next)
 }
@@ -78,7 +78,7 @@ fn agent(made: &[(&Many, &[Flow])], number: usize, end: &impl Fn(&Flow) -> End) 
     }
 }
 
-/// Time until the last byte of each burst: from its common beginning until the last flow's receiver had all of it.
+/// Times of the bursts: from the common start of a burst until the last flow's receiver had all of it.
 fn incast(options: &StreamOptions, made: &[(&Many, &[Flow])]) -> Option<IncastRow> {
     let burst = options.template.burst?;
     let warm_up_ns = clock::ns_from_s(warm_up_s(options)).unwrap_or(0);

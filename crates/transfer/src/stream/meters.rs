@@ -11,10 +11,10 @@ use super::devices::{Devices, Sides};
 use super::probe::{self, Probed, Probing};
 use super::{Far, Live, LiveEvent, StreamOptions};
 
-/// What was metered of one transfer.
+/// The meters' values of one transfer.
 type Metered = (Vec<SystemShares>, Vec<CpuSplit>, Option<Sides>);
 
-/// Meters the windows of one transfer after the other.
+/// Meters the windows of each transfer.
 pub struct Meters {
     exact: Option<Box<dyn CpuMeter>>,
     devices: Option<Devices>,
@@ -22,14 +22,14 @@ pub struct Meters {
     devices_from: Option<Sides>,
     metered: Metered,
     live: Option<Live>,
-    /// Requests beside the transfer that is being made.
+    /// The requests that run during the current transfer.
     probing: Option<Probing>,
     /// What could not be metered, with the reason.
     pub not_had: Vec<String>,
 }
 
 impl Meters {
-    /// Starts them on all CPUs; those that do not work here are named.
+    /// Starts the meters on all CPUs. Those that do not work here are named in `not_had`.
     pub(super) fn start(options: &StreamOptions, far: &Far<'_>) -> Self {
         let cpus = netcliff_host::inventory::Inventory::of_this_host().cpu.online;
         let cpus = cpus.into_iter().map(|cpu| cpu as usize).collect();
@@ -51,24 +51,24 @@ impl Meters {
         Self { exact, devices, from: None, devices_from: None, metered, live, probing: None, not_had }
     }
 
-    /// Something else that is not available, once.
+    /// Adds something that is not available to `not_had`, once.
     pub(super) fn note(&mut self, told: Option<&str>) {
         if let Some(told) = told.filter(|told| !self.not_had.iter().any(|known| known == told)) {
             self.not_had.push(told.to_owned());
         }
     }
 
-    /// How the finer CPU shares are measured.
+    /// Method of the exact CPU meter, if there is one.
     pub fn method(&self) -> Option<Method> {
         self.exact.as_ref().map(|meter| meter.method())
     }
 
-    /// What was metered since the windows opened, once.
+    /// Takes the values of the last windows. A second call returns none.
     pub(super) fn take(&mut self) -> Metered {
         std::mem::take(&mut self.metered)
     }
 
-    /// Starts requests beside a transfer that is about to be made, and waits for those that go before it.
+    /// Starts the requests for a transfer that is about to start, and waits for the time before it.
     pub(super) fn probe(&mut self, options: &StreamOptions, settings: &Settings, far: &Far<'_>) {
         let Some(asked) = &options.probe else { return };
         match Probing::start(asked, settings, far) {
@@ -81,7 +81,7 @@ impl Meters {
         }
     }
 
-    /// Waits for the requests that follow the transfer; all of them.
+    /// Waits for the time after the transfer, then ends the requests and returns them.
     pub(super) fn probed(&mut self, options: &StreamOptions) -> Option<Probed> {
         let (asked, probing) = (options.probe.as_ref()?, self.probing.take()?);
         probe::rest(asked.around_s, &options.stop);

@@ -1,4 +1,5 @@
-//! The measuring methods of the 2003 study of TCP implementations (its section 5.4), by name, and netcliff's own.
+//! The measuring methods of the 2003 study of TCP implementations (its section 5.4), by name, and netcliff's own
+//! method.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,37 +11,39 @@ use super::StreamOptions;
 /// How a stream is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
-    /// Bounded by time, warm-up on the same connection discarded, both clocks; the receiver's counts.
+    /// Bounded by time. The warm-up on the same connection is discarded. Both ends measure; the receiver's counts are
+    /// reported.
     #[default]
     Default,
-    /// 64 KiB blocks, the server sends a number of bytes after a warm-up on a connection of its own; receiver's clock.
+    /// 64 KiB blocks. The server sends a number of bytes after a warm-up on a separate connection. The receiver's clock
+    /// counts.
     Lmbench2,
-    /// Chosen block, the server sends, warm-up and all repeats on one connection; receiver's clock, mean.
+    /// The server sends. Warm-up and all repeats use one connection. The receiver's clock counts; the mean is reported.
     Lmbench3,
-    /// Chosen block, the client sends a number of bytes without warm-up; sender's clock.
+    /// The client sends a number of bytes without a warm-up. The sender's clock counts.
     Ttcp,
-    /// As ttcp, and the time includes a byte of acknowledgement by the receiver.
+    /// Like ttcp, but the time includes a byte with which the receiver acknowledges the end.
     Acked,
 }
 
-/// Blocks of a repeat where no number of bytes is given.
+/// Number of blocks in a repeat by default.
 const BLOCKS: u64 = 256 << 10;
-/// The most bytes of a repeat where none is given.
+/// Largest number of bytes in a repeat by default.
 const MOST_BYTES: u64 = 1 << 30;
-/// Default block of `lmbench2`, and of the other old methods (bytes).
+/// Default block of the methods of the study (bytes).
 pub const LMBENCH2_BLOCK_BYTES: usize = 64 << 10;
-/// Default block of a stream (bytes): the best of a sweep over veth with cubic on a quiet machine, 34.0
-/// Gbit/s at 64 KiB, 41.2 at 128 KiB, 49.3 here, 48.1 at 2 MiB, 41.6 at 4 MiB
-/// (`netcliff stream --testbed netns --congestion cubic --block 8KiB..4MiB`).
+/// Default block of a stream (bytes): the best of a sweep over veth with cubic on a quiet machine. Goodput was 34.0
+/// Gbit/s at 64 KiB, 41.2 at 128 KiB, 49.3 at this size, 48.1 at 2 MiB and 41.6 at 4 MiB (`netcliff stream --testbed
+/// netns --congestion cubic --block 8KiB..4MiB`).
 const STREAM_BLOCK_BYTES: usize = 1 << 20;
-/// Full frames of Ethernet's MTU of 1500: IPv4 and IPv6 headers and UDP's left out (bytes).
+/// Default blocks of datagrams over IPv4 and IPv6 (bytes): the payload of a full frame with an MTU of 1500.
 const DATAGRAM_BLOCK_BYTES: (usize, usize) = (1472, 1452);
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 5] = [Self::Default, Self::Lmbench2, Self::Lmbench3, Self::Ttcp, Self::Acked];
 
-    /// As on the command line.
+    /// The method's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -51,7 +54,7 @@ impl Method {
         }
     }
 
-    /// Who sends, if the method fixes it.
+    /// The sending end, if the method fixes it.
     pub fn direction(self) -> Option<Direction> {
         match self {
             Self::Default => None,
@@ -60,7 +63,7 @@ impl Method {
         }
     }
 
-    /// The block where none was chosen (bytes).
+    /// The block size (bytes) if the user chose none.
     pub fn default_block_bytes(self, channel: &Channel) -> usize {
         match channel {
             Channel::Udp { address, .. } if address.is_ipv6() => DATAGRAM_BLOCK_BYTES.1,
@@ -70,7 +73,7 @@ impl Method {
         }
     }
 
-    /// Whose clock counts.
+    /// The end whose clock counts.
     pub fn clock(self) -> &'static str {
         match self {
             Self::Default | Self::Lmbench2 | Self::Lmbench3 => "receiver",
@@ -78,22 +81,22 @@ impl Method {
         }
     }
 
-    /// True where the tool of this name cannot set TCP_NODELAY.
+    /// Whether the tool that the method is named after cannot set TCP_NODELAY.
     pub fn forbids_no_delay(self) -> bool {
         matches!(self, Self::Lmbench2 | Self::Lmbench3)
     }
 
-    /// True where the arithmetic mean is what the tool reports.
+    /// Whether the tool that the method is named after reports the arithmetic mean.
     pub fn is_mean(self) -> bool {
         self == Self::Lmbench3
     }
 
-    /// Transfers of a configuration: `lmbench3` repeats within one.
+    /// Number of transfers of a configuration. `lmbench3` has all its repeats in one transfer.
     pub(super) fn rounds(self, repeats: u32) -> u32 {
         if self == Self::Lmbench3 { 1 } else { repeats }
     }
 
-    /// The transfer to make, after the warm-up transfer if there is one.
+    /// The transfer to measure, and the warm-up transfer before it, if any.
     pub(super) fn settings(self, options: &StreamOptions, template: Settings) -> (Option<Settings>, Settings) {
         let blocks = BLOCKS * template.block_bytes as u64;
         let bytes = Amount::Bytes(options.bytes.unwrap_or(blocks.min(MOST_BYTES)));

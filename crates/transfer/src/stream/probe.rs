@@ -1,4 +1,4 @@
-//! Latency under load: requests beside each transfer, and what they tell.
+//! Latency under load: requests during each transfer, and their results.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -21,34 +21,35 @@ use netcliff_remote::control::key::Token;
 
 use super::{Far, Repeat, StreamOptions};
 
-/// Points of the latency over time.
+/// Number of points of the latency over time.
 const POINTS: usize = 60;
-/// The longest time before and after a transfer (s).
+/// Longest time of requests before and after a transfer (s).
 const LONGEST_AROUND_S: f64 = 3600.0;
-/// What a queue has to grow by to be named (bytes, packets): a full frame, half a packet on average.
+/// Smallest growth with which a queue is named (bytes; packets): a full frame, or half a packet on average.
 const GREW_BYTES: f64 = 1514.0;
 const GREW_PACKETS: f64 = 0.5;
-/// Rise of the median that is worth a name: a tenth of idle, and more than the clock and a wake-up differ by (s).
+/// A rise of the median is reported if it exceeds both this ratio to idle and this time (s). The time is larger than
+/// differences by the clock and a wake-up.
 const ROSE: f64 = 1.1;
 const ROSE_S: f64 = 10e-6;
-/// How often a rest checks whether to end.
+/// Interval at which a wait checks whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Requests beside each transfer.
+/// Settings of the requests during each transfer.
 #[derive(Debug, Clone)]
 pub struct ProbeOptions {
     /// UDP or TCP.
     pub transport: Transport,
-    /// Gap between two requests (s).
+    /// Interval between two requests (s).
     pub every_s: f64,
-    /// Time before and after a transfer (s).
+    /// Time of requests before and after a transfer (s).
     pub around_s: f64,
-    /// A session of its own with the agent, where the far end is one.
+    /// A second session with the agent. `None` if the far end is in this process.
     pub far: Option<Arc<Mutex<Session>>>,
 }
 
 impl ProbeOptions {
-    /// Refuses what cannot be, beside a transfer that is measured for so long.
+    /// Refuses requests that are not possible during a transfer with a window of `time_s` (s).
     ///
     /// # Errors
     /// A setting is out of its range, with the accepted form.
@@ -72,13 +73,13 @@ impl ProbeOptions {
     }
 }
 
-/// What a probe saw of a transfer.
+/// The results of the requests around one transfer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Probed {
     trips: Vec<RoundTrip>,
     looks: Vec<Observed>,
     failed: Option<String>,
-    /// When the transfer began, and its windows opened and closed (ns).
+    /// Times (ns) at which the transfer started, and its windows opened and closed.
     begun_ns: u64,
     opened_ns: Option<u64>,
     closed_ns: Option<u64>,
@@ -89,14 +90,14 @@ pub(super) struct Probed {
 pub(super) struct Probing {
     prober: Prober,
     observer: Observer,
-    /// The answering end, where it is here.
+    /// The answering end, if it is in this process.
     _server: Option<Server>,
     session: Option<Arc<Mutex<Session>>>,
     seen: Probed,
 }
 
 impl Probing {
-    /// Starts it beside a transfer that is about to be made.
+    /// Starts the requests for a transfer that is about to start.
     pub(super) fn start(asked: &ProbeOptions, settings: &Settings, far: &Far<'_>) -> Result<Self, WireError> {
         let (near, there) = ends(settings);
         let (address, of_rr) = (address(settings, far), probe::settings(asked.transport));
@@ -119,7 +120,7 @@ impl Probing {
         let same_clock = session.as_ref().is_none_or(|session| held(session).shares_clock());
         let begun = begun.and_then(|prober| Ok((prober, Observer::start(near)?)));
         if let (Err(_), Some(session)) = (&begun, &session) {
-            // The error of the start matters more.
+            // The error of the start is more important.
             let _ = held(session).stop();
         }
         let (prober, observer) = begun?;
@@ -146,12 +147,12 @@ impl Probing {
         self.observer.look();
     }
 
-    /// Ends it.
+    /// Ends the requests.
     pub(super) fn end(self) -> Probed {
         let found = self.prober.end();
         let looks = self.observer.end();
         if let Some(session) = &self.session {
-            // An agent that is gone has answered nothing: that is in `failed`.
+            // Ignore an error: `failed` reports that an agent is gone.
             let _ = held(session).stop();
         }
         Probed { trips: found.trips, failed: found.failed, looks, ..self.seen }
@@ -162,7 +163,8 @@ fn held(session: &Mutex<Session>) -> std::sync::MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the asking and the answering end are: in the ends' namespaces, on any CPU. The address of datagrams is their receiver's.
+/// Placements of the requesting and the answering end: the namespaces of the transfer's ends, on any CPU. The channel's
+/// address is that of the answering end; for datagrams, that is the end that receives.
 fn ends(settings: &Settings) -> (Placement, Placement) {
     let of = |place: &Placement| Placement { netns: place.netns.clone(), ..Placement::default() };
     let (near, far) = (of(&settings.near), of(&settings.far));
@@ -185,7 +187,7 @@ fn refused(what: &'static str, value: impl std::fmt::Display, accepted: impl Int
     WireError::Setting { what, value: value.to_string(), accepted: accepted.into() }
 }
 
-/// Waits for so long, or until it is stopped.
+/// Waits for `time_s` (s), or until `stop` is set.
 pub(super) fn rest(time_s: f64, stop: &AtomicBool) {
     let until = Instant::now() + Duration::from_secs_f64(time_s);
     while !stop.load(Ordering::Relaxed) {
@@ -206,7 +208,7 @@ enum Phase {
 }
 
 impl Probed {
-    /// In which phase a time is; None between them: connecting, and the warm-up.
+    /// The phase that a time (ns) belongs to. `None` while the transfer connects and during its warm-up.
     fn phase(&self, ns: u64) -> Option<Phase> {
         match (self.opened_ns, self.closed_ns) {
             _ if ns < self.begun_ns => Some(Phase::Idle),
@@ -217,7 +219,7 @@ impl Probed {
     }
 }
 
-/// The row of a configuration; None where no request was made.
+/// The results of a configuration. `None` if no request was made.
 pub(super) fn row(options: &StreamOptions, repeats: &[Repeat], goodput_bps: Option<f64>) -> Option<ProbeRow> {
     let asked = options.probe.as_ref()?;
     let all: Vec<&Probed> = repeats.iter().filter_map(|repeat| repeat.probe.as_ref()).collect();
@@ -255,7 +257,7 @@ fn of_phase(all: &[&Probed], phase: Phase) -> ProbePhase {
     ProbePhase::of(trips.len() as u64, took_s, &late_s)
 }
 
-/// Median of a one-way delay while loaded less that of idle (s).
+/// Median of a one-way delay under load minus its median when idle (s). `None` if the ends have different clocks.
 fn added_one_way(all: &[&Probed], delay: fn(&RoundTrip) -> Option<u64>) -> Option<f64> {
     if !all.iter().all(|probed| probed.same_clock) {
         return None;
@@ -273,7 +275,7 @@ fn added_one_way(all: &[&Probed], delay: fn(&RoundTrip) -> Option<u64>) -> Optio
     Some(median(Phase::Loaded)? - median(Phase::Idle)?)
 }
 
-/// Sum, number and greatest of a queue's lengths by phase.
+/// Sum, number and maximum of a queue's lengths, by phase.
 type Lengths = [(f64, f64, f64); 3];
 
 fn queues(all: &[&Probed]) -> Vec<ProbeQueue> {
@@ -290,7 +292,7 @@ fn queues(all: &[&Probed]) -> Vec<ProbeQueue> {
         let (name, unit, shared) = named(queue);
         ProbeQueue { name, unit: unit.to_owned(), shared, idle, loaded, recovering, max: lengths[1].2 }
     };
-    // A queue in which nothing ever waited says nothing by itself.
+    // Omit a queue in which nothing ever waited.
     found.into_iter().map(of).filter(|queue| queue.idle + queue.loaded + queue.recovering > 0.0).collect()
 }
 
@@ -304,8 +306,9 @@ fn named(queue: &Queue) -> (String, &'static str, bool) {
     }
 }
 
-/// Which queue explains that requests took longer: of the shared ones that grew the one with most in it, in bytes before packets; else
-/// the run queue of the CPU, where requests left late; the transfer's own buffers delay its own data only.
+/// Names the queue that explains slower requests. Of the shared queues that grew, it is the longest one; queues counted
+/// in bytes come before those counted in packets. If none grew and requests left late, it is the run queue of the CPUs.
+/// The transfer's own buffers delay only its own data, so they are mentioned in addition.
 fn grew(idle: &ProbePhase, loaded: &ProbePhase, queues: &[ProbeQueue], goodput_bps: Option<f64>) -> String {
     let (Some(before_s), Some(during_s)) = (idle.p50_s, loaded.p50_s) else {
         return "not known: no request was answered in one of the phases".to_owned();
@@ -344,7 +347,7 @@ fn grew(idle: &ProbePhase, loaded: &ProbePhase, queues: &[ProbeQueue], goodput_b
     }
 }
 
-/// Bytes in thousands, with three digits.
+/// Formats bytes in kB or MB, with three digits.
 fn bytes(bytes: f64) -> String {
     let (scale, unit) = if bytes >= 1e6 { (1e6, "MB") } else { (1e3, "kB") };
     let scaled = bytes / scale;
@@ -352,7 +355,7 @@ fn bytes(bytes: f64) -> String {
     format!("{scaled:.digits$} {unit}")
 }
 
-/// A time with two digits (s).
+/// Rounds a time to two digits (s).
 fn rounded(time_s: f64) -> f64 {
     if time_s <= 0.0 {
         return 0.0;
@@ -361,7 +364,7 @@ fn rounded(time_s: f64) -> f64 {
     (time_s / scale).round() * scale
 }
 
-/// Latency over the time since the windows opened, all repeats together.
+/// Latency over the time since the windows opened, of all repeats together.
 fn over_time(all: &[&Probed]) -> Vec<ProbePoint> {
     let at = |probed: &Probed, trip: &RoundTrip| {
         probed.opened_ns.map(|opened_ns| (trip.sent_ns as f64 - opened_ns as f64) * 1e-9)

@@ -1,4 +1,5 @@
-//! Repeats into rows: the configuration, the values in force, and a row a configuration; CPU time and the wire are beside it.
+//! Converts repeats into the report: the configuration, the values in force, and a row for each configuration.
+//! Submodules compute CPU time and the rates on the wire.
 
 mod asked;
 mod counts;
@@ -30,7 +31,7 @@ use wire::{tcp, udp};
 
 pub(super) use samples::samples;
 
-/// Adds the rate of the storage that a file is sent from (bit/s).
+/// Adds to the report the rate of the storage that a file is sent from (bit/s).
 pub(super) fn add_storage(report: &mut StreamReport, storage_bps: Option<f64>) {
     let Some(bps) = storage_bps else { return };
     report.storage_bps = Some(bps);
@@ -40,7 +41,7 @@ pub(super) fn add_storage(report: &mut StreamReport, storage_bps: Option<f64>) {
     report.warnings.extend(warned::storage(&report.rows, bps));
 }
 
-/// All configurations as a report.
+/// The report of all configurations.
 pub(super) fn report(
     options: &StreamOptions,
     far: &Far<'_>,
@@ -49,7 +50,7 @@ pub(super) fn report(
     fingerprints: Fingerprints,
 ) -> StreamReport {
     let Fingerprints { near: fingerprint, far: far_fingerprint, not_had: no_far_fingerprint } = fingerprints;
-    // An agent that has no other way reports it with a transfer.
+    // An older agent reports its fingerprint only with a transfer.
     let far_fingerprint = far_fingerprint.or_else(|| told_beside(configs).filter(|_| !far.is_this_host()));
     let mut not_had = meters.not_had.clone();
     not_had.extend(no_far_fingerprint.filter(|_| far_fingerprint.is_none()));
@@ -84,13 +85,13 @@ pub(super) fn report(
     }
 }
 
-/// The far host's fingerprint as a transfer reported it.
+/// The far host's fingerprint, as the last transfer reported it.
 fn told_beside(configs: &[Config]) -> Option<Fingerprint> {
     let repeats = configs.iter().flat_map(|config| &config.repeats);
     repeats.filter_map(|repeat| repeat.transfer.far.as_ref()?.fingerprint.clone()).next_back()
 }
 
-/// Why the far end's host was not metered exactly, each reason once.
+/// Why the exact meter was not used on the far end's host, each reason once.
 fn far_meter_refusals(configs: &[Config]) -> BTreeSet<String> {
     let repeats = configs.iter().flat_map(|config| &config.repeats);
     repeats.filter_map(|repeat| repeat.transfer.far.as_ref()?.cpu.as_ref()?.refusal()).collect()
@@ -167,7 +168,7 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
     StreamRow { limited_by: limit::limited_by(options, &row), ..row }
 }
 
-/// Where threads were placed that followed their flow's packets, in the last repeat.
+/// Placement of the threads that followed their flow's packets, in the last repeat.
 fn followed(repeats: &[Repeat]) -> Vec<FollowedRow> {
     let flows = repeats.last().map_or(&[][..], |repeat| &repeat.transfer.flows[..]);
     let of = |flow: usize, end: &str, counted: &End| {
@@ -186,7 +187,7 @@ fn windows(repeats: &[Repeat], end: fn(&Flow) -> &End) -> impl Iterator<Item = &
     repeats.iter().flat_map(move |repeat| repeat.transfer.flows.iter().flat_map(move |flow| end(flow).windows.iter()))
 }
 
-/// A figure of each window, the flows of a repeat added up.
+/// The value of each window of all repeats, summed over the flows of the repeat.
 fn summed(repeats: &[Repeat], end: fn(&Flow) -> &End, figure: impl Fn(&Window) -> f64) -> Vec<f64> {
     let of = |repeat: &Repeat| {
         let ends: Vec<&End> = repeat.transfer.flows.iter().map(end).collect();

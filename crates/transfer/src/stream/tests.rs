@@ -76,12 +76,12 @@ fn every_flow_is_told_by_interval() {
         assert!(rate.min <= rate.median && rate.median <= rate.max && interval.sent_bps >= rate.max, "{interval:?}");
         assert!(interval.rtt_s.is_some() && interval.cwnd_segments.is_some_and(|cwnd| cwnd.min >= 1.0));
     }
-    // The intervals of all flows together have the retransmissions of the flows.
+    // The sum over all intervals is that of the flows.
     let sum: u64 = tcp.flow_intervals.iter().map(|interval| interval.retransmissions).sum();
     assert_eq!(sum, tcp.flows.iter().map(|flow| flow.retransmissions).sum::<u64>());
 }
 
-/// Over loopback a datagram is a frame of its own, as if it were Ethernet.
+/// Over loopback, each datagram counts as one Ethernet frame.
 #[test]
 fn datagrams_have_a_rate_on_the_wire_sent_and_delivered() {
     for (address, header) in [(IpAddr::V4(Ipv4Addr::LOCALHOST), 28.0), (std::net::Ipv6Addr::LOCALHOST.into(), 48.0)] {
@@ -100,7 +100,7 @@ fn datagrams_have_a_rate_on_the_wire_sent_and_delivered() {
             assert!(close(udp.wire_bps, row.sender_bps) && close(udp.delivered_wire_bps, row.receiver_bps), "{udp:?}");
             assert!(udp.frames_per_datagram == 1 && (udp.payload_share * factor - 1.0).abs() < 1e-9, "{udp:?}");
             let sent = udp.wire_bps.map(|wire| wire.median / 10e9);
-            // What IPv4 can have at most, though the device could have a byte more.
+            // The MTU is the largest IPv4 packet, although the device allows one byte more.
             assert!(udp.line_share == sent && udp.mtu_bytes >= 65_535, "{udp:?}");
             let sample = row.samples[0];
             assert!(sample.wire_bps >= sample.delivered_wire_bps.map(|bps| bps * 0.9) && sample.wire_bps.is_some());
@@ -182,7 +182,7 @@ fn blocks_and_reads_where_none_were_chosen() {
     let block = |method: Method, channel: &Channel| method.default_block_bytes(channel);
     assert_eq!(block(Method::Default, &Channel::Pipe), 1 << 20);
     assert_eq!(block(Method::Ttcp, &Channel::Unix), 64 << 10);
-    // With headers of 20 or 40 and 8 bytes they fill 1500.
+    // With IP headers of 20 or 40 bytes and the UDP header of 8 bytes, the blocks fill an MTU of 1500.
     assert_eq!(block(Method::Default, &udp(Ipv4Addr::LOCALHOST.into())) + 28, 1500);
     assert_eq!(block(Method::Default, &udp(std::net::Ipv6Addr::LOCALHOST.into())) + 48, 1500);
     assert_eq!([64, 1 << 20].map(|bytes| read_bytes(ReceivePath::Read, None, bytes)), [64, 128 << 10]);
@@ -200,7 +200,7 @@ fn a_read_takes_a_block_unless_told_otherwise() {
     };
     assert!(most(&options) <= 64.0);
     options.read_bytes = Some(64 << 10);
-    // TCP puts small blocks together, so that a larger read has more than one of them.
+    // TCP merges small blocks, so a larger read returns several of them.
     assert!(most(&options) > 64.0);
 }
 
@@ -215,7 +215,7 @@ fn repeats_end_when_the_mean_is_known_or_say_that_it_is_not() {
     let rough = measured(0.99, 30);
     for row in &rough.rows {
         let known = row.known.as_ref().expect("repeats");
-        // A busy machine may need more than the least, but not all of them for so little.
+        // A busy machine may need more than the minimum of repeats, but not all of them for such a low precision.
         assert!((5..30).contains(&row.repeats) && known.shortfall().is_none(), "{known:?}");
         assert_eq!(known.repeats as usize, row.samples.len());
     }

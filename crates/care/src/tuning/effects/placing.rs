@@ -1,9 +1,9 @@
-//! Steps that place the work on CPUs: interrupts and RPS by the roofline, RFS by the two stages of a flow.
+//! Steps that assign work to CPUs: interrupts and RPS by the roofline, RFS by the two stages of a flow.
 //!
-//! A CPU with the share p of the packets is full when p times the load is what one CPU serves (docs/theory/queues.md), and one CPU
-//! serves at most the roofline's CPU bound (docs/theory/limits.md): protocol work, reading a packet, and its share of an interrupt as
-//! measured near the cliff. All
-//! queues are taken to have an even share of the packets, so that k CPUs serve between one and k times as much as one does.
+//! A CPU with a share p of the packets is fully loaded when p times the load is what one CPU serves
+//! (docs/theory/queues.md). One CPU serves at most the roofline's CPU bound (docs/theory/limits.md): protocol work,
+//! reading the packet, and its share of an interrupt as measured near the cliff. All queues are assumed to have equal
+//! shares of the packets, so k CPUs serve between one and k times as much as one.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use netcliff_model::limits::{Part, System};
 
 use super::{FRAME_BYTES, Known, Range, file_name, packet_s};
 
-/// What the step is expected to change; None for others, and where it is not known which CPUs do the work.
+/// The predicted effect of the step. `None` for other steps, and if it is not known which CPUs do the work.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     if matches!(file_name(&step.setting), Some("rps_flow_cnt" | "rps_sock_flow_entries")) {
         return flow_steering(known, step);
     }
-    // An interrupt that is named by its number has no interface in its setting.
+    // A setting of an interrupt by number does not name its interface.
     let port = known.host.ports.iter().find(|port| work::places(port, step))?;
     let after = work::shares(port, known.steps)?;
     let mut told = match work::shares(port, &[]) {
@@ -64,13 +64,14 @@ fn cpus(shares: &BTreeMap<u32, f64>) -> String {
     if shares.len() == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", shares.len()) }
 }
 
-/// Load at which the busiest CPU is full.
+/// Load at which the busiest CPU is fully loaded.
 fn served_kpps(known: &Known<'_>, shares: &BTreeMap<u32, f64>) -> Range {
     let busiest = shares.values().copied().fold(0.0, f64::max);
     known.range(|host| 1e-3 * one_cpu_pps(known, host) / busiest)
 }
 
-/// The roofline's CPU bound of one CPU with the measured packets an interrupt; the device sums, as it did when costs were calibrated.
+/// The roofline's CPU bound of one CPU with the measured packets per interrupt. The device computes checksums, as it
+/// did during calibration.
 fn one_cpu_pps(known: &Known<'_>, host: &Host) -> f64 {
     let (cpu, frames_per_interrupt) = (Some(host.clone()), known.packets_per_interrupt);
     let system = System { link_bps: None, bus: Bus::None, memory: None, cpu, cpus: 1, frames_per_interrupt };
@@ -78,7 +79,7 @@ fn one_cpu_pps(known: &Known<'_>, host: &Host) -> f64 {
     bound.unwrap_or_else(|| known.one_cpu_pps(host))
 }
 
-/// What RPS costs each packet: the interrupt between CPUs that `find` calibrates, whose testbed steers by RPS.
+/// The cost of RPS per packet: the interrupt between CPUs, which `find` calibrates because its testbed uses RPS.
 fn steering(known: &Known<'_>, step: &Step) -> String {
     let on = |mask: &str| mask.bytes().any(|digit| !matches!(digit, b'0' | b','));
     let what = match (on(&step.proposal.old), on(&step.proposal.new)) {
@@ -90,8 +91,8 @@ fn steering(known: &Known<'_>, step: &Step) -> String {
     format!("; a packet that finds its CPU idle waits {wait_us:.1} us {what}, the interrupt between CPUs")
 }
 
-/// A flow whose packets come to one CPU and are read on another has two stages, of which the slower binds (as in the suggestions of
-/// `find`); RFS brings both to the reader's CPU, which then has the time of both.
+/// A flow whose packets arrive on one CPU and are read on another has two stages, and the slower one limits it (as in
+/// the suggestions of `find`). RFS moves both to the reader's CPU, which then needs the time of both.
 fn flow_steering(known: &Known<'_>, step: &Step) -> Option<String> {
     let apart = known.range(|host| 1e-3 / host.service_s(FRAME_BYTES).max(host.application_s.unwrap_or(0.0)));
     let together = known.range(|host| 1e-3 / packet_s(host));

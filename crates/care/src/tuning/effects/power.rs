@@ -1,4 +1,5 @@
-//! Steps that keep a CPU awake and fast: idle states, frequency governor. Upper bounds by what the kernel reports of the CPU.
+//! Steps that keep a CPU awake and fast: idle states and the frequency governor. The effects are upper bounds from what
+//! the kernel reports about the CPU.
 
 use std::path::Path;
 
@@ -9,14 +10,14 @@ use super::{Known, packet_s};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// What the step is expected to change; None for others, and if the kernel does not report it.
+/// The predicted effect of the step. `None` for other steps, and if the kernel does not report the necessary values.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let Setting::File { path } = &step.setting else { return None };
     let below = path.strip_prefix(CPUS).ok()?;
     governor(known, below, step).or_else(|| idle(known, below, step))
 }
 
-/// Number of the CPU and of the idle state whose switch a file is.
+/// The CPU and the idle state that a file switches.
 fn idle_state(below: &Path) -> Option<(u32, usize)> {
     let mut parts = below.iter().map(|part| part.to_str().unwrap_or_default());
     let cpu = parts.next()?.strip_prefix("cpu")?.parse().ok()?;
@@ -24,8 +25,9 @@ fn idle_state(below: &Path) -> Option<(u32, usize)> {
     (parts.next()? == "disable").then_some((cpu, state))
 }
 
-/// A packet that comes to a sleeping CPU waits for it to leave its idle state (Documentation/admin-guide/pm/cpuidle.rst): at most the
-/// longest exit latency of those in use on that CPU, before the plan and after all of it.
+/// A packet that arrives at a sleeping CPU waits until the CPU has left its idle state
+/// (Documentation/admin-guide/pm/cpuidle.rst): at most the longest exit latency of the states in use on that CPU,
+/// before the plan and after all its steps.
 fn idle(known: &Known<'_>, below: &Path, step: &Step) -> Option<String> {
     let (cpu, state) = idle_state(below)?;
     known.host.host.cpu.idle_states.get(state)?.exit_latency_us.filter(|_| step.proposal.new == "1")?;
@@ -49,7 +51,8 @@ fn idle(known: &Known<'_>, below: &Path, step: &Step) -> Option<String> {
     ))
 }
 
-/// A governor may leave a CPU at its lowest frequency, where what costs cycles takes as many times as long as that is lower.
+/// A governor may leave a CPU at its lowest frequency. Work that takes a number of cycles then takes longer by the
+/// ratio of the frequencies.
 fn governor(known: &Known<'_>, below: &Path, step: &Step) -> Option<String> {
     let policy = below.strip_prefix("cpufreq").ok()?.parent()?.to_str()?;
     if !below.ends_with("scaling_governor") || step.proposal.new != "performance" {

@@ -1,4 +1,4 @@
-//! Steps that enlarge queues: rings, TCP buffers.
+//! Steps that enlarge queues: rings and TCP buffers.
 
 use netcliff_core::{Arrivals, Engine, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic, scheme::Napi};
 use netcliff_host::inspect::rules::Burst;
@@ -9,17 +9,17 @@ use netcliff_sim::SimEngine;
 use super::schemes::load_pps;
 use super::{FRAME_BYTES, Known, Range, file_name};
 
-/// Mean load of the bursts as a share of what the CPU serves: it has emptied the ring before most bursts.
+/// Mean load of the bursts as a share of the load that the CPU can serve: the ring is empty before most bursts.
 const LOAD_SHARE: f64 = 0.5;
-/// Bursts of a simulated answer: the share that a ring loses of each is nearly the same, so that some hundred give it to a few per
-/// cent (`cargo test -p netcliff-lab rings`); and packets, at the least and at the most (some seconds).
+/// Number of bursts in a simulation. A ring loses nearly the same share of each burst, so a few hundred give it to a
+/// few per cent (`cargo test -p netcliff-lab rings`). Below: the smallest and largest number of packets (some seconds).
 const BURSTS: f64 = 200.0;
 const PACKETS: (f64, f64) = (40_000.0, 2_000_000.0);
 const SEED: u64 = 1;
-/// Speed of the link, which nothing here depends on (bit/s).
+/// Speed of the link (bit/s). Nothing here depends on it.
 const LINK_BPS: f64 = 10e9;
 
-/// What the step is expected to change; None for others, and where the link does not report its speed.
+/// The predicted effect of the step. `None` for other steps, and if the link does not report its speed.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let (old, new) = (&step.proposal.old, &step.proposal.new);
     match &step.setting {
@@ -33,7 +33,7 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     }
 }
 
-/// A burst at line rate that the poll delay lets pile up, into the ring as it is and as proposed.
+/// A burst at line rate that arrives during the poll delay, into the present ring and the proposed one.
 fn ring(known: &Known<'_>, step: &Step, old: u64, new: u64) -> Option<String> {
     let burst = Burst::of(known.host, known.port(step)?).filter(|burst| burst.packets >= 1.0)?;
     let lost = |slots: u64| Some(lost_share(known, slots, burst.packets as u32)?.times(100.0));
@@ -50,7 +50,7 @@ fn ring(known: &Known<'_>, step: &Step, old: u64, new: u64) -> Option<String> {
     ))
 }
 
-/// Share of the packets that a ring of so many slots loses when they come in bursts.
+/// Share of the packets that a ring with `slots` slots loses if they arrive in bursts.
 fn lost_share(known: &Known<'_>, slots: u64, burst: u32) -> Option<Range> {
     let pps = load_pps(known, LOAD_SHARE);
     let packets = (BURSTS * f64::from(burst)).clamp(PACKETS.0, PACKETS.1) as u64;
@@ -66,8 +66,8 @@ fn lost_share(known: &Known<'_>, slots: u64, burst: u32) -> Option<Range> {
     Range::of_outcomes(&outcomes, |outcome| outcome.loss?.ring)
 }
 
-/// A flow carries at most a window a round trip (RFC 7323, section 1.1), and the window is a fixed share of the buffer, so that the
-/// buffers' ratio is the bounds', whatever the round trip.
+/// A flow transfers at most one window per round trip (RFC 7323, section 1.1). The window is a fixed share of the
+/// buffer, so the bounds have the ratio of the buffers, whatever the round-trip time is.
 fn window(old: &str, new: &str) -> Option<String> {
     let most = |value: &str| value.split_whitespace().next_back()?.parse::<f64>().ok().filter(|bytes| *bytes > 0.0);
     let ratio = most(new)? / most(old)?;

@@ -1,4 +1,4 @@
-//! Steps that are a scheme to the engines: predicted where the model has the setting, else simulated.
+//! Steps that the engines support as a scheme: predicted by the model if it has the setting, otherwise simulated.
 
 use netcliff_core::scheme::{Moderation, Napi};
 use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
@@ -10,19 +10,19 @@ use netcliff_sim::SimEngine;
 
 use super::{FRAME_BYTES, Known, Range, packet_s};
 
-/// Share of what the CPU could serve without any interrupts at which effects are reported.
+/// Load at which effects are reported, as a share of what the CPU could serve without interrupts.
 const LOAD_SHARE: f64 = 0.5;
-/// The same for the limits of a softirq, which bind only when more comes than can be served.
+/// Load for the limits of a softirq, as a share of what the CPU could serve. They matter only above 1.
 const OVERLOAD_SHARE: f64 = 1.2;
-/// Speed of the link, which the schemes at hand do not depend on (bit/s).
+/// Speed of the link (bit/s). These schemes do not depend on it.
 const LINK_BPS: f64 = 10e9;
-/// Seed and packets of a simulated answer: intervals of a few per cent in some ten milliseconds.
+/// Seed and number of packets of a simulation. The intervals are a few per cent wide, after some ten milliseconds.
 const SIMULATED: (u64, u64) = (1, 40_000);
 
-/// How long a driver's interrupt is held back, or spaced.
+/// Setting of a driver's interrupt delay, or of the gap between interrupts.
 const RX_USECS: &str = "rx-usecs";
 
-/// A step as schemes, and the load at which they are compared.
+/// The schemes before and after a step, and the load at which they are compared.
 struct Change {
     old: Scheme,
     new: Scheme,
@@ -31,7 +31,7 @@ struct Change {
     overload: bool,
 }
 
-/// Meaning of a setting in a scheme, whichever way it is set.
+/// The meaning of a setting in a scheme, by whatever name it is set.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
     Delay,
@@ -64,7 +64,8 @@ impl Meaning {
 }
 
 impl Change {
-    /// None: no scheme has the setting. Deferral is two settings that mean nothing alone, so both steps are taken together.
+    /// The change of a step. `None` if no scheme has the setting. A deferral consists of two settings that have no
+    /// effect alone, so both steps are combined.
     fn of(step: &Step, known: &Known<'_>) -> Option<Change> {
         let meaning = Meaning::of(&step.setting)?;
         let usual = |old: Scheme, new: Scheme| Change { old, new, pps: load_pps(known, LOAD_SHARE), overload: false };
@@ -90,7 +91,8 @@ impl Change {
     }
 }
 
-/// Both steps of a deferral on the interface of one of them; None where one is not in the plan: then its value is not known here.
+/// Both steps of a deferral on the interface of one of them. `None` if one is not in the plan, because its value is
+/// then not known here.
 fn deferral<'a>(step: &Step, all: &'a [Step]) -> Option<Vec<(Meaning, &'a Step)>> {
     let both = [NapiKey::DeferHardIrqs, NapiKey::GroFlushTimeout].map(|key| {
         let meaning = Meaning::Napi(key);
@@ -102,7 +104,7 @@ fn deferral<'a>(step: &Step, all: &'a [Step]) -> Option<Vec<(Meaning, &'a Step)>
     both.into_iter().collect()
 }
 
-/// The scheme with a setting at a value; None: it says what no scheme has.
+/// The scheme with a setting at a value. `None` if no scheme has this value.
 fn with(napi: Napi, meaning: Meaning, value: &str) -> Option<Napi> {
     let number: u32 = value.parse().ok()?;
     Some(match meaning {
@@ -116,21 +118,22 @@ fn with(napi: Napi, meaning: Meaning, value: &str) -> Option<Napi> {
     })
 }
 
-/// How the interface of a step works, its moderation included; the kernel's defaults where it has none, or a setting that no scheme holds.
+/// The scheme of a step's interface, with its moderation. The kernel's defaults without an interface, or if no scheme
+/// describes its settings.
 fn of_interface(known: &Known<'_>, step: &Step) -> Napi {
     let Some(port) = known.port(step) else { return Napi::default() };
     let works = port.nic.napi_scheme(&known.host.host.napi(port.nic.uses_backlog()));
     if works.lacks.is_some() { Napi::default() } else { works.napi }
 }
 
-/// NAPI behind a NIC whose rx-usecs is this, in its driver's meaning: a smallest gap, or a timer.
+/// NAPI behind a NIC with this value of rx-usecs, in its driver's meaning: a shortest gap, or a timer.
 fn delayed(known: &Known<'_>, step: &Step, usecs: &str) -> Option<Scheme> {
     let usecs: u32 = usecs.parse().ok()?;
     let moderation = match known.port(step) {
         Some(port) if port.nic.coalesce.contains_key(RX_USECS) => {
             let mut nic = port.nic.clone();
             nic.coalesce.insert(RX_USECS.to_owned(), usecs);
-            // Set to a figure, it no longer follows the load.
+            // After a value is set, the delay no longer follows the load.
             nic.coalesce.insert("adaptive-rx".to_owned(), 0);
             nic.napi_moderation().ok()?
         }
@@ -140,7 +143,7 @@ fn delayed(known: &Known<'_>, step: &Step, usecs: &str) -> Option<Scheme> {
     Some(Scheme::Napi(napi))
 }
 
-/// What the engines expect of a step that is a scheme to them.
+/// The effect of a step that the engines support as a scheme.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let change = Change::of(step, known)?;
     let pps = change.pps;
@@ -149,7 +152,7 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     };
     let by_model = |scheme: &Scheme| by(paper, scheme);
     let simulated = |scheme: &Scheme| by(simulate, scheme);
-    // Both sides by one engine, so that its bias is in both.
+    // One engine computes both sides, so that its bias affects both.
     let (how, before, after) = match (by_model(&change.old), by_model(&change.new)) {
         (Some(before), Some(after)) => ("predicted", before, after),
         _ => ("simulated", simulated(&change.old)?, simulated(&change.new)?),
@@ -164,12 +167,12 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     Some(format!("at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)", pps / 1e3, parts.join(", ")))
 }
 
-/// A share of what the CPU could serve without any interrupts (pps).
+/// Load that is this share of what the CPU could serve without interrupts (pps).
 pub(super) fn load_pps(known: &Known<'_>, share: f64) -> f64 {
     share / packet_s(&known.costs[0])
 }
 
-/// A figure before and after, each with the range that costs and simulation leave.
+/// Formats a figure before and after, each with the range from costs and simulation.
 fn told(
     name: &str,
     unit: &str,

@@ -1,7 +1,8 @@
-//! Steps that change how many bytes a packet has, and what is done to each: offloads and MTU.
+//! Steps that change the bytes per packet and the work on each: offloads and MTU.
 //!
-//! A frame of L bytes costs `protocol` x packets a frame + `per_byte` x passes x L (docs/theory/limits.md). Merging into segments of
-//! 64 KiB leaves between the whole cost once a segment and once a frame: the table's share is reported, those are its range.
+//! A frame of L bytes costs `protocol` x packets per frame + `per_byte` x passes x L (docs/theory/limits.md). After
+//! merging into segments of 64 KiB, the whole cost occurs between once per segment and once per frame: the share in the
+//! table is reported, and these two are its range.
 
 use netcliff_core::tuning::Proposal;
 use netcliff_core::{Host, Offload};
@@ -26,7 +27,7 @@ struct Reception {
     summed_by_device: bool,
 }
 
-/// What the step is expected to change; None for others.
+/// The predicted effect of the step. `None` for other steps.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let port = known.port(step)?;
     let now = Reception::of(port)?;
@@ -48,14 +49,14 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
 }
 
 impl Reception {
-    /// None: the MTU is not known, or has no room for TCP.
+    /// The reception at a port. `None` if the MTU is not known or too small for TCP.
     fn of(port: &Port) -> Option<Reception> {
         let on = |feature| port.nic.feature(feature).unwrap_or(false);
         let mtu_bytes = f64::from(port.nic.mtu_bytes.filter(|mtu| f64::from(*mtu) > HEADER_BYTES)?);
         Some(Reception { mtu_bytes, gro: on("rx-gro"), summed_by_device: on("rx-checksum") })
     }
 
-    /// None: it changes nothing that costs a receiver.
+    /// The reception with a feature switched. `None` if it changes no cost of a receiver.
     fn with(self, feature: &str, on: bool) -> Option<Reception> {
         match feature {
             "rx-gro" => Some(Reception { gro: on, ..self }),
@@ -68,12 +69,12 @@ impl Reception {
         self.mtu_bytes + FRAMING_BYTES
     }
 
-    /// Payload of TCP in a frame (bytes).
+    /// TCP payload of a frame (bytes).
     fn payload_bytes(&self) -> f64 {
         self.mtu_bytes - HEADER_BYTES
     }
 
-    /// Protocol time of a KiB of payload (us).
+    /// Protocol time per KiB of payload (us).
     fn cost_us(&self, known: &Known<'_>) -> Range {
         let sum: &[Offload] = if self.summed_by_device { &[Offload::Checksum] } else { &[] };
         let passes = Load::new(self.frame_bytes(), sum).passes();
@@ -87,7 +88,7 @@ impl Reception {
     }
 }
 
-/// Of which cost of protocol work for bulk TCP, and what it rests on.
+/// The costs of protocol work for bulk TCP that the change affects, with their assumptions.
 fn costs(known: &Known<'_>, before: Reception, after: Reception) -> String {
     let merged = if before.gro || after.gro {
         "; GRO: 25 % of a packet's cost for each frame, the rest once a segment of 64 KiB, or (range) all once a frame or a segment"
@@ -108,7 +109,7 @@ fn costs(known: &Known<'_>, before: Reception, after: Reception) -> String {
     )
 }
 
-/// A sum costs the CPU a read of every byte, whichever way it goes.
+/// A checksum in software costs the CPU a read of every byte, in either direction.
 fn sum(known: &Known<'_>, proposal: &Proposal) -> String {
     let passes = Load::new(FRAMING_BYTES, &[]).passes() - Load::new(FRAMING_BYTES, &[Offload::Checksum]).passes();
     let side = |value: &str| {
@@ -124,7 +125,7 @@ fn sum(known: &Known<'_>, proposal: &Proposal) -> String {
     )
 }
 
-/// Fewer headers on the link, fewer packets for the CPU.
+/// Fewer headers on the link, and fewer packets for the CPU.
 fn mtu(known: &Known<'_>, before: Reception, after: Reception) -> Option<String> {
     let share = |side: &Reception| {
         let payload = side.payload_bytes();
@@ -138,7 +139,7 @@ fn mtu(known: &Known<'_>, before: Reception, after: Reception) -> Option<String>
     ))
 }
 
-/// Segments that the stack handles when it sends; what one costs is not calibrated.
+/// Number of segments that the stack handles when it sends. The cost of one is not calibrated.
 fn cut(now: &Reception, on: bool) -> String {
     let segments = |bytes: f64| (KIB * KIB / bytes).ceil();
     let each = segments(now.payload_bytes());

@@ -1,4 +1,5 @@
-//! Every reported effect follows from costs and inventory by formulas that are computed here once more, or has a property that they demand.
+//! Every reported effect follows from costs and inventory by formulas that these tests compute independently, or has a
+//! property that the formulas require.
 
 use netcliff_core::Figure;
 use netcliff_core::finding::Cost;
@@ -9,7 +10,7 @@ use netcliff_host::nic::Nic;
 
 use super::*;
 
-/// Costs of the Pentium 4 with an application of 2 us; protocol work is known to a tenth.
+/// Costs of the Pentium 4 with an application of 2 us. The protocol work has an interval of 10 %.
 fn calibration() -> Calibration {
     let host = Host { application_s: Some(2e-6), interrupt_latency_s: 3e-6, ..Host::pentium4_2530mhz() };
     let figure = Figure::sampled(host.protocol_s, 0.1 * host.protocol_s, 0.95);
@@ -21,7 +22,7 @@ fn found() -> Found {
     Found::bare(3, calibration())
 }
 
-/// eth0 with so many queues, interrupt 40 + n each, all on CPU 0; 10 Gbit/s, MTU 1500.
+/// eth0 with this number of queues, queue n with interrupt 40 + n, all on CPU 0; 10 Gbit/s, MTU 1500.
 fn host(queues: u32) -> Inspection {
     let irq = |number: u32| Irq {
         number,
@@ -69,7 +70,7 @@ fn told(host: &Inspection, steps: Vec<Step>) -> Vec<String> {
     plan.steps.into_iter().map(|step| step.proposal.effect.unwrap()).collect()
 }
 
-/// All numbers of a text, from some words on.
+/// All numbers in a text after the given words.
 fn numbers(text: &str, from: &str) -> Vec<f64> {
     let (_, tail) = text.split_once(from).unwrap_or_else(|| panic!("{from:?} is not in {text}"));
     tail.split([' ', '(', ')', ',', ';']).filter_map(|word| word.parse().ok()).collect()
@@ -87,8 +88,8 @@ fn ring_losses(slots: &[u64], delay_us: u32) -> Vec<f64> {
     told(&host, steps).iter().map(|told| numbers(told.split("->").nth(1).unwrap(), "")[0]).collect()
 }
 
-/// 20 us at 14.88 Mpps are 298 packets that come at once: a ring that holds n keeps no more than n of them, one that holds several
-/// bursts all, and a larger one never loses more.
+/// 20 us at 14.88 Mpps are 298 packets at once. A ring with n slots stores at most n of them, a ring for several bursts
+/// stores all, and a larger ring never loses more.
 #[test]
 fn rings() {
     let slots: Vec<u64> = (5..13).map(|power| 1 << power).collect();
@@ -100,7 +101,7 @@ fn rings() {
     assert_eq!(lost.last(), Some(&0.0), "{lost:?}");
 }
 
-/// k CPUs serve between one and k times as much as one, and just k times with an even share each.
+/// k CPUs serve between one and k times as much as one, and exactly k times with equal shares.
 #[test]
 fn interrupts_spread() {
     let one_kpps = 1e3 / (5.25 + 64.0 / 748.0 + 2.0);
@@ -127,7 +128,7 @@ fn interrupts_spread() {
     }
 }
 
-/// RPS is reported with the cost of the interrupt between CPUs, RFS by the stages of a flow, XPS not at all.
+/// RPS is reported with the cost of the interrupt between CPUs, RFS by the stages of a flow. XPS has no prediction.
 #[test]
 fn steering() {
     let file = |name: &str| Setting::file(format!("/sys/class/net/eth0/queues/{name}"));
@@ -141,7 +142,7 @@ fn steering() {
         ],
     );
     assert!(told[0].contains("by 1 -> 2 CPUs"), "{told:?}");
-    // Handler and what it takes to get there: 3.73 + 3 us.
+    // The handler and the interrupt's overhead: 3.73 + 3 us.
     near(numbers(&told[0], "idle waits")[0], 6.7, 0.01);
     let flow = numbers(&told[1], "at most");
     near(flow[0], 1e3 / (5.25 + 64.0 / 748.0), 0.01);
@@ -221,7 +222,7 @@ fn sleep_and_speed() {
     assert!(told[4].starts_with("not predicted: ") && told[4].contains("frequencies"), "{told:?}");
 }
 
-/// Drops at a backlog come from bursts of unknown length.
+/// Drops at a backlog come from bursts, whose length is unknown.
 #[test]
 fn backlogs_are_not_predicted() {
     let told = told(&host(1), vec![step(Setting::sysctl("net.core.netdev_max_backlog"), "1000", "2000")]);

@@ -16,7 +16,7 @@ use crate::commands::far::{Guest, Loaded};
 use crate::commands::{now_unix_s, stop_on_signal};
 use crate::output;
 
-/// What the driver is set to for comparison: its own delay, polls in softirqs.
+/// The setting for comparison: the driver's own delay, and polls in softirqs.
 const AS_FOUND: &str = "threaded=off";
 /// Figures besides that of the goal.
 const BESIDE: [&str; 5] = ["throughput_pps", "latency_p99_s", "interrupts_per_s", "packets_per_poll", "cpu_available"];
@@ -30,7 +30,7 @@ pub struct Trial {
     load_pps: f64,
     /// The advised setting, as `find --check` takes it.
     setting: String,
-    /// Figures with the driver as found and with the setting.
+    /// Figures with the driver's original setting and with the advised one.
     figures: Vec<Effect>,
     /// What could not be measured or predicted, with the reason.
     missing: Vec<String>,
@@ -72,10 +72,10 @@ pub fn gaps() -> impl Iterator<Item = Scheme> {
     })
 }
 
-/// What sets a guest's driver up by a scheme, as `find --check` takes it.
+/// The setting that configures a guest's driver for a scheme, in the form of `find --check`.
 ///
 /// # Errors
-/// Why it cannot be, a part of a sentence.
+/// Why this is not possible, as a part of a sentence.
 pub fn setting(scheme: &Scheme, model: Model) -> Result<String, String> {
     let usual = Napi::default();
     let Scheme::Napi(napi) = scheme else {

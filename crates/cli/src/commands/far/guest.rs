@@ -14,10 +14,10 @@ use crate::output;
 /// Longest time that a guest may take to answer (s), and with KVM, which runs it at full speed or not at all.
 const ANSWERS_S: f64 = 60.0;
 const ANSWERS_KVM_S: f64 = 15.0;
-/// An emulated guest is silent for seconds where its CPU is busy.
+/// Silence that is permitted for an emulated guest (s), which may be silent for seconds if its CPU is busy.
 const SILENCE_S: f64 = 30.0;
 
-/// Means of TCG for what is measured.
+/// How emulation (TCG) limits results.
 const EMULATED: &str = "QEMU emulates the guest's CPU (TCG; KVM does not work here): rates, costs and cliff are those of the emulation, not \
                         of this host: settings compare with each other, as ratios, and pauses of QEMU are pauses of the host under test";
 
@@ -28,7 +28,7 @@ pub struct Guest {
     pub session: Session,
     /// The guest.
     pub vm: Vm,
-    /// What limits what is measured in it, a sentence each.
+    /// What limits results measured in the guest, a sentence each.
     pub limits: Vec<String>,
 }
 
@@ -64,7 +64,8 @@ impl Guest {
             netns: Some(self.vm.netns()),
             by_control_link: false,
             sending: Sending::default(),
-            // Devices that wait for a generator let packets and timers wait for hundreds of microseconds.
+            // If devices had to wait for a generator on their CPU, packets and timers would be late by hundreds of
+            // microseconds.
             priority: self.vm.shared_cpu().map_or_else(Priority::default, Priority::behind_on),
         }
     }
@@ -77,14 +78,14 @@ impl Guest {
         }
     }
 
-    /// An error with what QEMU and the guest said last.
+    /// Adds the last messages of QEMU and the guest to an error.
     fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
         let words = self.vm.last_words();
         anyhow::anyhow!("{error:#}; {words}")
     }
 }
 
-/// What the machine lacks is for the user to put right before the run.
+/// The user has to provide what the machine lacks, so such an error is one of usage.
 fn refused(error: VmError) -> anyhow::Error {
     match error {
         VmError::Qemu(_) | VmError::Kernel(_) | VmError::Tap { .. } => output::usage(error),

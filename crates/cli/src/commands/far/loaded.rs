@@ -9,10 +9,10 @@ use netcliff_trial::rig::{Place, RigOptions};
 const LOSS: f64 = 1e-3;
 /// Length of a measured window (s).
 const TRIAL_S: f64 = 1.0;
-/// Searches for the cliff of each setting; what is asked for are its loads.
+/// Number of searches for the cliff of each setting. The user requested results at loads, not the cliff.
 const SEARCHES: u32 = 3;
 
-/// What is asked of a guest.
+/// The settings and loads to measure in a guest.
 #[derive(Debug)]
 pub struct Loaded<'a> {
     /// Its settings.

@@ -16,9 +16,9 @@ use crate::output;
 
 /// ssh itself decides how long it tries; once connected, the agent answers at once.
 pub const HANDSHAKE_S: f64 = 60.0;
-/// Longer than a normal connection takes: then a line says what is waited for.
+/// If a connection takes longer than this (longer than normal), a line says what is waited for.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Lines from ssh that are kept for the message of a failure.
+/// Number of ssh's last lines that are stored for an error message.
 const LINES: usize = 20;
 /// The longest of them (bytes).
 const LINE_BYTES: u64 = 4096;
@@ -51,7 +51,7 @@ impl Ssh {
         }
         let mut command = Command::new("ssh");
         command.args(["-T", "-o", "BatchMode=yes", host, "netcliff", "agent", "--stdio"]).stderr(Stdio::piped());
-        // What follows the host is joined by ssh and read by the far end's shell.
+        // ssh joins the words after the host, and the far end's shell parses them.
         command.args(device.map(|device| format!("--allow-settings={}", shell(device))));
         let started = Stream::of_command(&mut command, format!("netcliff on {host}"));
         let (stream, mut child) = started.context("cannot run ssh; is it installed?")?;
@@ -125,7 +125,7 @@ fn listen(host: String, stderr: ChildStderr, said: Arc<Mutex<Said>>) -> thread::
     })
 }
 
-/// Prints once what is waited for, unless the sender is dropped before.
+/// Prints once what is waited for, unless the returned sender is dropped before.
 fn say_what_is_waited_for(host: String) -> mpsc::Sender<()> {
     let (waiting, over) = mpsc::channel();
     thread::spawn(move || {

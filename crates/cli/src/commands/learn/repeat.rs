@@ -1,4 +1,5 @@
-//! `netcliff learn --repeat`: one watch after the other, each kept, and a sentence where the cliff changed its level.
+//! `netcliff learn --repeat`: one watch after the other. Each is stored, and a sentence is printed if the cliff changed
+//! its level.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use crate::output;
 const NAME: &str = "learn";
 /// Watches in which changes of level are looked for, the newest: a day of five minutes each.
 const WINDOW: usize = 288;
-/// Time until the next attempt where a watch failed, as while a program starts anew.
+/// Time until the next attempt after a watch failed, for example while a program restarts.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Watches until a signal.
@@ -94,7 +95,7 @@ impl Series {
         Ok(Self { store, name, most, watches, reported })
     }
 
-    /// Keeps a watch. Returns the changes of level that show with it for the first time, a sentence each.
+    /// Stores a watch. Returns the changes of level that it shows for the first time, a sentence each.
     fn keep(&mut self, learned: Learned) -> anyhow::Result<Vec<String>> {
         let partial = learned.partial;
         let run = Stored::Learned(Box::new(learned)).keep(&self.store, None)?;

@@ -16,7 +16,8 @@ use crate::output;
 /// Larger files are surely something else (bytes).
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
-/// Characters of a run's kind and of its name in the name of its file: a file system has 255 bytes for all, a character up to four.
+/// Most characters of a run's kind and of its name in a file name. File systems limit the whole name to 255 bytes, and
+/// a character has up to four.
 const LONGEST: (usize, usize) = (12, 45);
 
 /// Exports a run to a file, or all of them to a directory. Nothing is overwritten unless `force` is set.
@@ -87,8 +88,8 @@ fn written(path: &Path, json: &str, force: bool) -> anyhow::Result<()> {
     })
 }
 
-/// Imports files into the store, a run each: all of them or none. A name in the file is the run's, unless the user
-/// `named` it.
+/// Imports files into the store, each as a run: either all or none. A name in the file becomes the run's name, unless
+/// the user gave one (`named`).
 pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::Result<()> {
     let read = |path: &PathBuf| {
         let name = path.display().to_string();

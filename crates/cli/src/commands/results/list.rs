@@ -62,12 +62,12 @@ pub(super) fn list(store: &Store, asked: &ResultsAction, name: Option<&String>, 
     output::data(&fitted(&lines(&runs), columns))
 }
 
-/// Columns that the user has set for what is not written to a terminal.
+/// Width that the user has set by COLUMNS, for output that does not go to a terminal.
 fn columns_of_environment() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
 }
 
-/// Headings, then a line a run: columns as wide as what is in them, and the command.
+/// A line of headings, then one line for each run: columns as wide as their content, and the command.
 fn lines(runs: &[RunSummary]) -> Vec<(String, String)> {
     let heads = ["run", "started (UTC)", "kind", "name", "state", "records"].map(str::to_owned);
     let row = |run: &RunSummary| {
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// On a pipe a run is a line, whatever its length; on a terminal nothing is wider than that.
+    /// On a pipe, a run is one line of any length. On a terminal, no line is wider than the terminal.
     #[test]
     fn runs_fit_the_terminal() {
         let long = "a-name-longer-than-its-column-has-room";

@@ -45,7 +45,7 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
     }
 }
 
-/// Records by engine, host, scheme and traffic, each by rising load: a run keeps them in the order in which they were computed.
+/// Records by engine, host, scheme and traffic, each by ascending load. A run stores them in the order of computation.
 pub(super) fn in_order(records: &[Record]) -> Vec<Record> {
     let rest = |record: &Record| {
         let Point { host, scheme, traffic } = &record.point;
@@ -91,7 +91,7 @@ pub fn page(run: &RunSummary, stored: &Stored) -> String {
     }
 }
 
-/// How long the answers of `rr`, or of a service, took.
+/// A plot of the latencies of `rr` or of a service.
 fn of_times(run: &RunSummary, stored: &Stored) -> Option<Drawing> {
     match stored {
         Stored::Rr(answers) => Some(Drawing::of_rr(&title(run), answers)),

@@ -14,7 +14,7 @@ use crate::output;
 /// Loads that a search of a frame size tries, about.
 const LOADS: f64 = 8.0;
 
-/// How long the searches for the throughput may take, in a sentence.
+/// A sentence on the expected duration of the searches for the throughput.
 pub fn expected(settings: &Settings) -> String {
     let sizes = settings.frames.len();
     let load_s = load_s(settings);
@@ -42,8 +42,8 @@ fn time(seconds: f64) -> String {
     if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.0} minutes", (seconds / 60.0).ceil()) }
 }
 
-/// Time left (s) after `elapsed_s` in which `done` of `all` turns were made: as long for each of the others as those took; before the
-/// first as long as was expected (s). None: all are made.
+/// Time left (s) after `elapsed_s`, when `done` of `all` turns are made: each of the others is expected to take the
+/// mean of those. Before the first: `expected_s`. `None` if all are made.
 fn left_s(elapsed_s: f64, done: u32, all: f64, expected_s: f64) -> Option<f64> {
     let left = all - f64::from(done);
     (left > 0.0).then(|| if done == 0 { expected_s } else { left * elapsed_s / f64::from(done) })
@@ -69,7 +69,7 @@ pub struct Progress {
     begun: u32,
     /// Number of turns in all.
     turns: f64,
-    /// How long all of them may take (s).
+    /// Expected duration of all searches (s).
     expected_s: f64,
 }
 
@@ -121,7 +121,7 @@ impl Progress {
         }
     }
 
-    /// Prints the result so far of the load under way.
+    /// Prints the results so far of the current load.
     pub fn flush(&mut self) {
         if let Some(load) = self.load.take() {
             output::say(format!("netcliff:   {:>4.0} s  {}", self.began.elapsed().as_secs_f64(), line(&load)));

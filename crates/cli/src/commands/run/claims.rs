@@ -25,7 +25,7 @@ pub fn refuse_unreadable(args: &RunArgs) -> anyhow::Result<()> {
     read(path).map(drop).map_err(|error| output::usage(format!("--claims {error:#}")))
 }
 
-/// Writes the section of an experiment into the page at `path`, in place of the one that it had there.
+/// Writes the section of an experiment into the page at `path`, replacing its earlier section.
 pub fn keep(path: &Path, file: &Path, drawing: &Drawing) -> anyhow::Result<()> {
     if drawing.marks.is_empty() {
         output::say(format!("netcliff: {} has no [[mark]]: it has no row in {}", file.display(), path.display()));
@@ -51,8 +51,8 @@ fn today() -> String {
     report::format::date_utc(now_unix_s()).chars().take(10).collect()
 }
 
-/// Runs each file by a process of its own, one after the other: what one changes of its process (namespaces, threads) is nothing to the
-/// next, and one that fails has its reason in the table.
+/// Runs each file in its own process, one after the other, so that process-wide changes (namespaces, threads) do not
+/// affect the next one. If one fails, the table contains the reason.
 pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let Some(path) = &args.claims else {
         let words: Vec<OsString> = std::env::args_os().collect();
@@ -86,7 +86,7 @@ pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Some(why) => why,
         };
         failed += 1;
-        // A run that was stopped early has written what it had.
+        // A run that was stopped early has written its results so far.
         if read(path)? == before {
             let name = inputs::experiment_name(file).unwrap_or_default();
             put(path, &name, &report::claims::not_run(&name, marks, &why, &today()))?;
@@ -100,9 +100,9 @@ pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// Runs it; None: it succeeded, else the last line that it said.
+/// Runs the command. `None` if it succeeded, otherwise the last line that it printed.
 fn child(command: &mut Command) -> anyhow::Result<Option<String>> {
-    // A run outlives nobody who asked for it: it ends as by Ctrl-C when this process does, and sets back what it changed.
+    // The run ends when this process ends, as by Ctrl-C, and restores what it changed.
     process::end_with_this(command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("start netcliff run")?;
     let mut last = String::new();

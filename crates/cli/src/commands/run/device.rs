@@ -1,4 +1,5 @@
-//! Points of a real driver: a guest is calibrated, then loaded in each setting, and model and simulator compute these loads.
+//! Points of a real driver: a guest is calibrated, then loaded with each setting, and model and simulator compute the
+//! same loads.
 
 use netcliff_core::experiment::{DeviceSection, Grid, Task};
 use netcliff_core::finding::{EngineFigure, FigurePath};
@@ -15,10 +16,10 @@ use crate::args::RunArgs;
 use crate::commands::far::{Guest, Loaded};
 use crate::output;
 
-/// The guests of an experiment, a device each.
+/// The guests of an experiment, one for each device.
 ///
 /// # Errors
-/// A testbed or a setting that does not exist.
+/// A testbed or a setting does not exist.
 pub fn guests(args: &RunArgs, grid: &Grid) -> anyhow::Result<Vec<VmOptions>> {
     let one = |device: &DeviceSection| {
         let named = |error: netcliff_core::ParseError| {
@@ -97,7 +98,7 @@ fn keep(run: &mut Run<'_>, device: &DeviceSection, finding: &Finding, open: &[Ta
                 let record = record(run, device, finding, task, (check, point));
                 run.keep(task.index, Answer::Had(Box::new(record)));
             }
-            // What was not reached before a stop is left open.
+            // Points that were not reached before a stop stay open.
             None if finding.partial => {}
             None => run.keep(task.index, Answer::Declined(why(finding, task, setting))),
         }
@@ -143,7 +144,7 @@ fn record(
     }
 }
 
-/// Why a point is missing, as far as the finding says.
+/// Why a point is missing, as far as the finding reports it.
 fn why(finding: &Finding, task: &Task, setting: &str) -> String {
     let engine = task.answerer.engine;
     let of = |figure| FigurePath::Check(setting.to_owned(), figure);

@@ -126,7 +126,7 @@ fn explain(error: ForwardingError) -> anyhow::Error {
 
 fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: &str) -> anyhow::Result<()> {
     let experiment = Experiment::Forwarding(Box::new(experiment));
-    // The report says that it is partial.
+    // The report itself says that it is partial.
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
     let drawing = drawing.map_err(output::usage)?;
     match (args.json, output::to_stdout(&args.csv)) {

@@ -1,4 +1,4 @@
-//! A run in the store whose report is kept as it grows, so that a run that was killed can be continued.
+//! A run in the store whose report is stored as it grows, so that a killed run can be continued.
 
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_lab::store::{Held, RunState, Store};
@@ -23,11 +23,11 @@ pub struct Kept<'a, R> {
     before: Option<R>,
     /// Why the store did not take what was measured.
     lost: Option<String>,
-    /// Of what is measured, where they are wanted.
+    /// The profiles of the measurements, if requested.
     pub profiles: Profiles,
 }
 
-/// The newest unfinished run of this experiment, held; without one a line says that a new one starts.
+/// Locks the newest unfinished run of this experiment. If there is none, prints that a new one starts.
 pub fn unfinished(store: &Store, id: &str) -> anyhow::Result<Option<Held>> {
     let held = store.hold_unfinished(id)?;
     if held.is_none() {
@@ -39,14 +39,15 @@ pub fn unfinished(store: &Store, id: &str) -> anyhow::Result<Option<Held>> {
     Ok(held)
 }
 
-/// Prints that a run is continued, with what it has, and sets it running.
+/// Prints that a run continues and what it has so far (`had`), and sets its state to running.
 pub fn goes_on(store: &Store, held: &Held, had: &str) -> anyhow::Result<()> {
     output::say(format!("netcliff: run {} goes on after {had}", held.run));
     Ok(store.set_state(held.run, RunState::Running)?)
 }
 
 impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
-    /// With `resume` the newest unfinished run of this experiment, for whose report `had` says how much it holds; else a new one.
+    /// With `resume`, continues the newest unfinished run of this experiment; `had` describes what its report contains.
+    /// Otherwise starts a new one.
     pub fn take_up(
         store: &'a Store,
         resume: bool,
@@ -78,7 +79,7 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         }
     }
 
-    /// Marks the run as failed; a run that never began (the lock, no testbed) is not kept.
+    /// Sets the run's state to failed. A run that never began (because of the lock or the testbed) is removed.
     pub fn failed(&self) {
         let run = self.held.run;
         let began = self.store.document(run).is_ok_and(|document| document.is_some());

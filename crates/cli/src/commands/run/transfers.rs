@@ -92,13 +92,13 @@ fn measured(
     found
 }
 
-/// A guest whose link carries segments whole where its driver can: only then does its LRO act.
+/// Options of a guest whose link carries unsegmented packets if its driver can: LRO has an effect only then.
 fn guest_of(args: &RunArgs, model: Model) -> VmOptions {
     VmOptions { whole_segments: matches!(model, Model::VirtioNet | Model::Vmxnet3), ..args.guest.of(model) }
 }
 
 fn rig(place: rig::Place, experiment: &Transfers, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
-    // IPv6 only if it is requested: it sends a packet or two of its own.
+    // Enable IPv6 only if requested, because it sends a few packets by itself.
     let mut varied = experiment.factors().map_err(output::usage)?.into_iter().flat_map(|factor| factor.levels);
     let ipv6 = Setting::Ipv6(true);
     let ipv6 = experiment.fixed().map_err(output::usage)?.contains(&ipv6) || varied.any(|level| level == ipv6);
@@ -115,7 +115,7 @@ fn take_up<'a>(
     provenance: &Provenance,
 ) -> anyhow::Result<Kept<'a, TransferReport>> {
     let far = &args.far;
-    // As before there were guests: runs of then can be continued.
+    // Runs of versions without guests have this form and can be continued.
     let testbed = match args.testbed {
         Testbed::Here(place) => format!("{place:?}"),
         Testbed::Vm(model) => format!("vm:{model} {:?} {:?}", args.guest.vm_kernel, args.guest.vm_qemu),
@@ -177,7 +177,7 @@ fn refuse_figure(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses invalid numbers as typed: those of the file were checked when it was read.
+/// Refuses invalid numbers on the command line. The file's own were checked when it was read.
 fn refuse_numbers(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> {
     if let Some(time_s) = args.time.filter(|time_s| !(1e-3..=LONGEST_TIME_S).contains(time_s)) {
         let given = netcliff_core::units::print_time_s(time_s);

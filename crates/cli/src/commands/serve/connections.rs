@@ -1,5 +1,5 @@
-//! The connections of `serve`: how many there may be and which one gives way, how long a request may take to come and its answer to be
-//! taken, and whose they are.
+//! The connections of `serve`: their largest number and which one is closed first, time limits for a request and for
+//! reading its answer, and the users they belong to.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ const MOST_CONNECTIONS: usize = 256;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Time for the head of a request on a connection that is refused anyway.
 const REFUSED_HEAD_TIME: Duration = Duration::from_secs(2);
-/// Longest head of a request, and of what waits to be sent (bytes).
+/// Largest size of a request's head, and of an answer waiting to be sent (bytes).
 const BUFFER_BYTES: usize = 64 << 10;
 /// Part of an answer that is handed on at once (bytes).
 const CHUNK_BYTES: usize = 64 << 10;
@@ -69,7 +69,7 @@ impl Connection {
         self.refused.get().map(String::as_str)
     }
 
-    /// A refused connection gives way first, then one that waits for a request.
+    /// Priority of a connection. A refused one is closed first, then one that waits for a request.
     fn importance(&self) -> u8 {
         match (self.refused(), self.busy.load(Ordering::Relaxed)) {
             (Some(_), _) => 0,
@@ -209,7 +209,7 @@ async fn attend(
         .keep_alive(!is_refused)
         .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
-    // What goes wrong on a connection ends it.
+    // An error of a connection ends only this connection.
     let _ = watcher.watch(requests).await;
 }
 
@@ -225,7 +225,8 @@ async fn user_of(stream: &TcpStream, look_ups: &Semaphore) -> Option<u32> {
     }
 }
 
-/// Why a connection without a key is refused: every user can reach loopback. `None` if it is of this process's user or root.
+/// Why a connection without a key is refused: any user can connect to loopback. `None` if it belongs to this process's
+/// user or to root.
 fn refusal(user: Option<u32>) -> Option<String> {
     if peer::is_served(user) {
         return None;
@@ -241,7 +242,8 @@ fn refusal(user: Option<u32>) -> Option<String> {
     ))
 }
 
-/// The answer, which keeps its connection busy and its place in memory until it is taken, for a limited time if it is long.
+/// The answer, which counts its connection as busy and reserves its memory until the client has taken it. For a long
+/// answer the time is limited: then the connection closes.
 pub fn held(answer: Response, connection: &Arc<Connection>, busy: Busy) -> Response {
     let (mut head, body) = answer.into_parts();
     let length = HttpBody::size_hint(&body).exact();
@@ -256,7 +258,7 @@ pub fn held(answer: Response, connection: &Arc<Connection>, busy: Busy) -> Respo
     Response::from_parts(head, Body::new(Held { body, rest: Bytes::new(), limit, _room: room, _busy: busy }))
 }
 
-/// Counts an answer under way of a connection, until it is dropped.
+/// Counts an answer in progress on a connection, until it is dropped.
 pub struct Busy(Arc<Connection>);
 
 impl Busy {

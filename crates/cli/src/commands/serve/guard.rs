@@ -1,4 +1,4 @@
-//! Who may ask: the token, the Host and the Origin of each request, and the headers of each answer.
+//! Access control: checks the token, the Host and the Origin of each request, and sets the headers of each answer.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use super::Served;
 use super::connections::{Busy, Connection, held};
 
-/// The explorer's own page: nothing from elsewhere, workers of its own text, and the engine compiled.
+/// Content security policy of the explorer's page: nothing from other sites, workers from its own text, and the
+/// compiled engine.
 pub const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; style-src 'self'; \
                           img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -1,5 +1,5 @@
-//! What `watch` shows, to every reader by server-sent events. One thread reads the kernel's counters for all, and only while somebody
-//! listens and nothing is measured on this host.
+//! Sends the values of `watch` to all readers, by server-sent events. One thread reads the kernel's counters for all
+//! readers, and only while there is a reader and no measurement on this host.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,8 @@ use crate::commands::watch::moment_line;
 
 /// Between two moments.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Moments that wait for a slow reader; who falls further behind is dropped. They are kept once for all readers.
+/// Number of moments that wait for a slow reader. A reader that falls further behind is dropped. They are stored once
+/// for all readers.
 const BEHIND: usize = 8;
 /// Readers at once.
 const MOST_READERS: usize = 128;
@@ -73,7 +74,7 @@ pub async fn stream(State(served): State<Arc<Served>>) -> Response {
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
-/// What a reader hears; one that fell behind ends, and its browser comes again.
+/// The stream of a reader. It ends if the reader fell behind; the browser then reconnects.
 fn moments(receiver: Receiver<Bytes>) -> impl tokio_stream::Stream<Item = Bytes> {
     BroadcastStream::new(receiver).take_while(Result::is_ok).filter_map(Result::ok)
 }
@@ -122,7 +123,7 @@ fn refused(why: &str) -> String {
     serde_json::json!({ "refused": why }).to_string()
 }
 
-/// The measurement under way on this host, if its run is kept in the store.
+/// The measurement in progress on this host, if its run is in the store.
 pub fn measuring(served: &Served) -> Option<String> {
     if !served.store.exists() {
         return None;

@@ -1,4 +1,5 @@
-//! The page's files, and what the store holds, as JSON and as the pages of `results show --html` and `compare --html`.
+//! The page's files, and the content of the store as JSON and as the pages of `results show --html` and `compare
+//! --html`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,7 +93,7 @@ struct Run {
     started_unix_s: f64,
     command: String,
     host: String,
-    /// Whether it is of this machine; `None` if it is no `find`.
+    /// Whether the run is of this machine. `None` if it is not a `find`.
     here: Option<bool>,
     cliff_pps: Option<Figure>,
 }
@@ -155,7 +156,7 @@ fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-/// The parts of a path by their names: the token, where there is one, and the run.
+/// The parts of a path by name: the token, if there is one, and the run.
 type Parts = BTreeMap<String, String>;
 
 fn number(path: &Parts) -> Result<i64, Refusal> {
@@ -171,7 +172,7 @@ fn picked(store: &Store, id: i64) -> Result<(RunSummary, Stored), Refusal> {
     Ok((run, stored))
 }
 
-/// What a run keeps, as `results show --json` prints it.
+/// The result of a run, as `results show --json` prints it.
 pub async fn result(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> Response {
     read(served, Weight::Heavy, move |store| Ok(json(picked(store, number(&path)?)?.1.json().map_err(broken)?))).await
 }
@@ -182,7 +183,8 @@ pub struct Wished {
     objective: Objective,
 }
 
-/// What `tune plan` proposes for this host; nothing is set. Not while something is measured: the plan asks each interface.
+/// The proposals of `tune plan` for this host; nothing is set. Refused during a measurement, because the plan queries
+/// each interface.
 pub async fn plan(State(served): State<Arc<Served>>, Query(wished): Query<Wished>) -> Response {
     let theirs = Arc::clone(&served);
     let work = move || {

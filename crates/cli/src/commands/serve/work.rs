@@ -1,4 +1,4 @@
-//! What requests may use at once: threads, and memory for what they make.
+//! What requests may use at the same time: threads, and memory for their answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,8 +45,8 @@ impl Default for Work {
 }
 
 impl Work {
-    /// Makes an answer in a thread where waiting delays no other connection, when it is its turn. A request whose client has left loses its
-    /// turn; one that is under way keeps it to its end.
+    /// Makes an answer when it is its turn, in a thread where waiting does not delay other connections. A request whose
+    /// client has left loses its turn; one that is being answered runs to its end.
     pub async fn answer(&self, weight: Weight, make: impl FnOnce() -> Response + Send + 'static) -> Response {
         let turns = match weight {
             Weight::Light => &self.light,
@@ -90,7 +90,8 @@ mod tests {
 
     use super::*;
 
-    /// Twenty requests for a large run: one is made at a time, and what is made and not taken keeps within the room.
+    /// Twenty requests for a large run: one answer is made at a time, and unread answers stay within the permitted
+    /// memory.
     #[test]
     fn large_answers_wait_for_room() {
         static MAKING: AtomicUsize = AtomicUsize::new(0);

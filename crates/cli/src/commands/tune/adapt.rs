@@ -61,7 +61,7 @@ pub fn run(args: &AdaptArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The costs that are named or calibrated; `None`: there are none, and none are needed.
+/// The named or calibrated costs. `None` if there are none and none are needed.
 fn known(args: &AdaptArgs, store: &StoreArgs) -> anyhow::Result<Option<Found>> {
     let path = || store_path(store).map_err(|error| error.to_string());
     match costs::cliff_of(args.host.as_deref(), path) {
@@ -158,7 +158,7 @@ fn forecast(
     Ok(Forecast { measured_cliff_pps: found.cliff_pps.map(|cliff| cliff.value), ..forecast })
 }
 
-/// Who else changes what a device does.
+/// Other programs and drivers that change the same settings of a device.
 fn owners(nic: &Nic, inventory: &Inventory) -> Vec<String> {
     let mut notes = Vec::new();
     if nic.coalesce.get("adaptive-rx") == Some(&1) {

@@ -1,4 +1,4 @@
-//! A program that measures: what it prints, and how it is ended.
+//! Runs a program that measures: reads its output, and ends it.
 
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -15,7 +15,7 @@ use crate::output;
 
 /// Why there is no figure.
 pub enum Ended {
-    /// The user asked to stop.
+    /// The user stopped the measurement.
     Stopped,
     /// It failed.
     Failed(anyhow::Error),
@@ -37,11 +37,12 @@ impl From<io::Error> for Ended {
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for a stop to arrive: a terminal signals the program as soon as us.
 const SAME_TIME: Duration = Duration::from_millis(100);
-/// A program that has not ended this long after it was asked to is killed.
+/// A program that has not ended after this time is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a program prints. A netcliff shares our lock by an open file (`own`); one that the program starts, by descent: any
-/// other program would keep the file, and the lock, if it were left in the background.
+/// The output of a program. A netcliff (`own`) shares this process's lock by an open file, a netcliff started by the
+/// program shares it by descent. No other program gets the open file, because it would hold the lock if it were left in
+/// the background.
 pub fn printed(
     command: &mut Command,
     name: &str,
@@ -97,7 +98,8 @@ fn waited(child: &mut Child, own: bool, stop: &AtomicBool) -> Result<(ExitStatus
     }
 }
 
-/// A netcliff ends what it has started itself, in order; of any other program, everything that it started is asked to end.
+/// Ends the program. A netcliff ends the processes that it started itself, in order. For any other program, all
+/// processes that it started are requested to end.
 fn end(child: &mut Child, own: bool) -> io::Result<()> {
     let tree = process::tree(child.id());
     let asked = if own { &tree[..tree.len().min(1)] } else { &tree[..] };

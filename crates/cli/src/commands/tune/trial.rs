@@ -27,7 +27,7 @@ struct Tried<'a> {
     plan: &'a Plan,
     /// The first figure's.
     trial: Option<&'a Trial>,
-    /// Each figure's, where several are asked for.
+    /// The trial of each figure, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     trials: Option<&'a [Trial]>,
     /// Of all figures together.
@@ -55,7 +55,7 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     say_where(args, &plan);
-    // From here on a signal ends the measurement, and everything is restored; before, nothing is changed.
+    // From here on, a signal ends the measurement and everything is restored. Nothing was changed before.
     let stop = stop_on_signal()?;
     let mut session = Session::new(&lock);
     let trials = tuning::rounds(args.rounds as usize, &yardsticks, |tuned| {
@@ -159,7 +159,7 @@ fn measurement(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Measurement>
     Ok(Measurement::Experiment { experiment, arguments })
 }
 
-/// Each figure, from one run of the command.
+/// The value of each figure, from one run of the command.
 fn measure(args: &TryArgs, yardsticks: &[Yardstick], lock: &HostLock, stop: &AtomicBool) -> Result<Vec<f64>, Ended> {
     let (program, arguments) = args.command.split_first().context("no command")?;
     let mut command = Command::new(program);
@@ -171,7 +171,7 @@ fn measure(args: &TryArgs, yardsticks: &[Yardstick], lock: &HostLock, stop: &Ato
     Ok(yardsticks.iter().map(figure).collect::<anyhow::Result<_>>()?)
 }
 
-/// The figure of an experiment, measured now by a run of its own.
+/// The figure of an experiment, measured by a separate run of it.
 fn carried_out(
     experiment: &Experiment,
     arguments: &[OsString],

@@ -10,7 +10,8 @@ use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event};
 
-/// Reads in a thread of its own: on a terminal that is gone every read ends at once with nothing, and the reading call may never return.
+/// Reads keys in a separate thread. On a terminal that is gone, every read ends at once without data, and the reading
+/// call may never return.
 pub struct Keys {
     events: mpsc::Receiver<std::io::Result<Event>>,
     terminal: OwnedFd,

@@ -49,7 +49,7 @@ pub struct View {
 }
 
 impl View {
-    /// What a key does; false: it ends the watch.
+    /// Handles a key. Returns false if the key ends the watch.
     pub fn press(&mut self, key: KeyCode) -> bool {
         match key {
             KeyCode::Char('?' | 'h') => self.help = !self.help,
@@ -185,11 +185,11 @@ fn tables(frame: &mut Frame<'_>, body: Rect, view: &View) {
     with_notes(frame, right, queue_table(window.cut(&queues)), window.rows, &notes);
 }
 
-/// What is lost where, and the programs with most CPU time, a line each; of each kind the first three.
+/// Lines on losses with their places, then on the programs with most CPU time: at most three of each kind.
 fn named(moment: &Moment) -> Vec<String> {
     /// Lines of a kind.
     const MOST: usize = 3;
-    /// Share of a CPU from which a program is named.
+    /// A program is named if it uses at least this share of a CPU.
     const NAMED: f64 = 0.05;
     let mut programs: Vec<_> = moment.programs.iter().filter(|program| program.share >= NAMED).collect();
     programs.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -203,8 +203,8 @@ fn no_interface(view: &View) -> String {
     format!("no interface is up here{more}")
 }
 
-/// Rows for interfaces, of `room` lines for all tables, of which the others need `others`: one line without any interface, and
-/// not more than a third or what the others leave.
+/// Number of rows for interfaces if all tables have `room` lines and the others need `others`: one line if there is no
+/// interface; otherwise at most a third of the room, or what the others leave if that is more.
 fn interfaces_shown(interfaces: usize, others: usize, room: usize) -> usize {
     interfaces.clamp(1, (room / 3).max(room.saturating_sub(others)).max(1)).min(room)
 }
@@ -218,8 +218,8 @@ fn with_notes(frame: &mut Frame<'_>, area: Rect, table: Table<'static>, rows: us
     frame.render_widget(Paragraph::new(notes.join("\n")).dim(), below);
 }
 
-/// Rows for CPUs, of `room` lines for them and for what is below: all if they do not take a line from that, else what
-/// that leaves, and never less than a few or a half.
+/// Number of rows for CPUs, if the screen has `room` lines for these and `below` lines for the rest. All CPUs are shown
+/// if they take no line from the rest; otherwise what the rest leaves, but at least a few rows or half of the room.
 fn cpus_shown(cpus: usize, below: usize, room: usize) -> usize {
     cpus.min(room.saturating_sub(below).max(FEW_CPUS).max(room / 2)).min(room)
 }
@@ -263,7 +263,7 @@ impl Window {
     }
 }
 
-/// In any state it fits the narrowest screen with the key that explains the others.
+/// In any state, the title fits the narrowest screen, with the key that explains the others.
 fn title(view: &View) -> Line<'static> {
     let mut state = vec![format!("{:.1} s", view.moment.seconds)];
     state.extend(view.all.then(|| "all".to_owned()));

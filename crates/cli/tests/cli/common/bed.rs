@@ -12,9 +12,9 @@ use super::running::Running;
 use crate::schema::printed;
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Where the agent at the far end listens.
+/// Address at which the agent at the far end listens.
 pub const AGENT: &str = "10.99.0.2:9940";
-/// A program whose own clock makes what it starts look like another host, and takes rights from it.
+/// A program with its own clock, so that the processes it starts look like another host. They also lose rights.
 pub const ELSEWHERE: [&str; 2] = ["unshare", "--time"];
 pub const WITHOUT_METERS: [&str; 4] = ["unshare", "--time", "setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"];
 
@@ -22,7 +22,7 @@ pub const WITHOUT_METERS: [&str; 4] = ["unshare", "--time", "setpriv", "--boundi
 pub struct Bed([String; 2]);
 
 impl Bed {
-    /// `None`, with a line that says so, where it cannot be made.
+    /// Makes the testbed. `None` if this is not possible; a line reports it.
     pub fn new(name: &str) -> Option<Bed> {
         if !has(Need::Netns) || !has_program("ethtool") {
             return None;
@@ -116,7 +116,7 @@ pub fn key(home: &Home) -> String {
     key
 }
 
-/// What a client at the near end measures, as JSON.
+/// The result of a client at the near end, as JSON.
 pub fn measured(bed: &Bed, home: &Home, args: &[&str]) -> Value {
     let ended = Running::of(bed.inside(0, home, &[], args)).end(PATIENCE);
     assert_eq!(ended.status.code(), Some(0), "{args:?}: {}", ended.stderr);

@@ -1,4 +1,4 @@
-//! What the tests of the binary share: a home of its own for each test, and what is asked of every failure.
+//! Shared by the tests of the binary: a separate home directory for each test, and the checks of every failure.
 
 pub mod bed;
 pub mod orders;
@@ -92,7 +92,7 @@ impl Home {
         String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
     }
 
-    /// What a successful call prints, as JSON, one object a line, as its schema says.
+    /// The output of a successful call as JSON, one object per line, checked against its schema.
     pub fn json_lines<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Vec<Value> {
         let args: Vec<String> = args.into_iter().map(|arg| arg.as_ref().to_string_lossy().into_owned()).collect();
         let lines = self.stdout(&args);
@@ -103,7 +103,7 @@ impl Home {
         lines
     }
 
-    /// What a successful call prints, as one JSON object.
+    /// The output of a successful call, as one JSON object.
     pub fn json<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Value {
         let mut lines = self.json_lines(args);
         assert_eq!(lines.len(), 1, "one object");
@@ -119,8 +119,8 @@ pub fn commands_in(help: &str) -> Vec<String> {
     names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Runs a call that must fail with `code`, print nothing on stdout, and say each of `says` on stderr.
-/// Gives what is wrong instead of panicking, so that a table reports all its rows.
+/// Runs a call that must fail with `code`, print nothing on stdout, and print each of `says` on stderr. Returns what is
+/// wrong instead of panicking, so that a table reports all its rows.
 pub fn refusal(home: &Home, args: &[&str], code: i32, says: &[&str]) -> Result<String, String> {
     let output = home.command(args).stdin(std::process::Stdio::null()).output().map_err(|error| error.to_string())?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -176,7 +176,8 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// A capture in microseconds: UDP packets from these ports with these numbers of bytes after the headers, `gap_us` apart.
+/// A capture with a resolution of a microsecond: UDP packets from these ports, with these numbers of bytes after the
+/// headers, `gap_us` apart.
 pub fn pcap_of_udp(gap_us: u32, packets: impl IntoIterator<Item = (u16, usize)>) -> Vec<u8> {
     let le = |value: u32| value.to_le_bytes();
     let mut bytes = [le(0xa1b2_c3d4), le(0x0004_0002), le(0), le(0), le(65_535), le(1)].concat();

@@ -1,4 +1,5 @@
-//! Orders of a client at the edges of what can be asked, drawn from a named seed, and a client that carries them out as far as it goes.
+//! Requests of a client at the limits of what an agent accepts, drawn from a named seed, and a client that carries them
+//! out as far as possible.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -12,7 +13,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-/// What is asked of an agent: the name of a test, and its settings.
+/// A request to an agent: the name of a test, and its settings.
 pub type AgentRequest = (&'static str, Value);
 
 /// A number of orders; one seed gives one list.
@@ -165,7 +166,7 @@ fn rr() -> impl Strategy<Value = AgentRequest> {
 pub enum RequestOutcome {
     /// In words.
     Refused,
-    /// It was carried out until it was stopped, or over.
+    /// It was carried out until it was stopped, or until its end.
     Done,
 }
 
@@ -209,7 +210,7 @@ pub fn carry_out(session: &mut Session, ip: IpAddr, (kind, settings): &AgentRequ
     RequestOutcome::Done
 }
 
-/// Whatever becomes of it: the agent is what is tested.
+/// Ignores the outcome, because the agent is under test.
 fn exhaust(outcome: std::io::Result<usize>) {
     let _: Result<usize, ErrorKind> = outcome.map_err(|error| error.kind());
 }

@@ -1,4 +1,4 @@
-//! A netcliff under way: its stages awaited, its signals sent, its end bounded in time.
+//! A running netcliff: waits for its stages, sends signals, and limits the time until its end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -112,7 +112,7 @@ impl Drop for Running {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
-        // Only a test that failed comes here: let it remove its namespaces, then insist.
+        // Only a failed test comes here: let the program remove its namespaces, then kill it.
         let _ = Command::new("sh").args(["-c", &format!("kill -INT {}", self.pid())]).status();
         let deadline = Instant::now() + Duration::from_secs(15);
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {

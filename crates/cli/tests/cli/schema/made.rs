@@ -1,5 +1,5 @@
-//! The schemas, made from the types. Where a command adds something around a type, or prints a form of its own, the type here says so; that it
-//! is what is printed is held against the outputs of the tests.
+//! Generates the schemas from the types. If a command adds keys to a type, or prints another form, a type here
+//! describes that. The outputs of the tests are checked against it.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::{ADDRESS, version};
 
-/// What is printed and read: a type's schema with a title, and the definitions that it refers to, no others.
+/// A schema: that of a type, with a title and only the definitions that it refers to.
 #[derive(Default)]
 struct Made {
     files: BTreeMap<&'static str, Value>,

@@ -30,7 +30,7 @@ pub struct Check {
     pub of: Compared,
 }
 
-/// What of a curve is compared with a mark.
+/// The property of a curve that is compared with a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
     /// Its value.
@@ -117,7 +117,7 @@ pub fn is_called(name: &str, on: &str) -> bool {
     on.split(", ").all(|wanted| parts.any(|part| is(part, wanted)))
 }
 
-/// What was read off a curve for a mark.
+/// The value of a curve for a mark.
 struct Had {
     value: f64,
     interval: Option<(f64, f64)>,

@@ -29,7 +29,7 @@ fn the_best_is_picked_as_often_as_promised() {
     for (systems, deviation, common) in [(3, 2.0, 0.0), (10, 2.0, 0.0), (10, 3.0, 0.8)] {
         let wrong = (0..TIMES).filter(|seed| slippage(*seed, systems, deviation, common).0 != 2).count() as u64;
         assert!(wrong <= bound, "{wrong} wrong picks of {systems} systems, more than {bound}");
-        // Not because everything is sampled without end: a selection that never errs would be wasteful, not right.
+        // The procedure must also err sometimes: one that never errs would take too many samples.
         assert!(wrong > 0, "{systems} systems: no wrong pick in {TIMES}");
     }
 }
@@ -51,8 +51,8 @@ fn the_constants_are_the_papers() {
     assert!((rule.h_squared() - 18.0 * 0.5 * (2.71819 - 1.0)).abs() < 1e-3, "{}", rule.h_squared());
 }
 
-/// A system a hundred times worse with a hundred times the noise is dropped by the first stage, which KN alone would
-/// take thousands of samples for.
+/// The first stage drops a system that is a hundred times worse with a hundred times the noise. KN alone would need
+/// thousands of samples for it.
 #[test]
 fn what_is_far_behind_and_noisy_holds_nothing_up() {
     let rule = Rule { systems: 3, first: 20, alpha: ALPHA, delta: 1.0 };

@@ -1,4 +1,4 @@
-//! Forwarding: an experiment's set-ups, a device's tests.
+//! Forwarding: the set-ups of an experiment, and the tests of a device.
 
 use netcliff_core::Fingerprint;
 use netcliff_rfc2544::tester::stamps::Stamps;
@@ -12,7 +12,7 @@ use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow, SetUp
 use netcliff_rfc2544::procedures::LatencyRepeat;
 use netcliff_rfc2544::report::{Rfc2544Report, SizeReport};
 
-/// An experiment of forwarding: a point a set-up and frame size, a repeat a round.
+/// An experiment of forwarding: one point for each set-up and frame size, one repeat for each round.
 pub fn forwarding(name: String, report: ForwardingReport) -> Measured {
     let point = |row: &ForwardingRow| {
         let throughput = Reading::of(THROUGHPUT, row.samples.iter().map(|sample| sample.throughput_pps));
@@ -51,8 +51,8 @@ fn set_up_facts(set_up: &SetUpReport) -> Vec<(String, String)> {
     facts
 }
 
-/// A device's tests: a point a frame size. Searches are the repeats of a throughput: a single one gives no estimate of the variation
-/// between searches.
+/// The tests of a device: one point for each frame size. The searches are the repeats of a throughput. A single search
+/// gives no estimate of the variation between searches.
 pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerprint>) -> Measured {
     let mut facts = vec![("device".to_owned(), report.device.clone()), ("tester".to_owned(), report.tester.clone())];
     facts.extend(asked(&report));
@@ -71,7 +71,7 @@ pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerpr
     }
 }
 
-/// The configuration; the frame sizes are the points.
+/// The configuration without the frame sizes, which are the points.
 fn asked(report: &Rfc2544Report) -> Vec<(String, String)> {
     let Ok(Value::Object(asked)) = serde_json::to_value(&report.asked) else { return Vec::new() };
     let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -86,7 +86,7 @@ fn size_point(size: &SizeReport) -> MeasuredPoint {
     let repeats = size.latency.as_ref().map(|latency| latency.repeats.as_slice()).unwrap_or_default();
     let latency =
         |quantity, figure: fn(&LatencyRepeat) -> f64| Reading::of(quantity, repeats.iter().map(|r| Some(figure(r))));
-    // Latencies by different clocks are never compared.
+    // Latencies by different clocks are different figures.
     let clock = size.latency.as_ref().map(|latency| latency.clock).unwrap_or_default();
     let tagged = |quantity, by: Stamps| Reading::of(quantity, repeats.iter().map(|r| r.tagged_by(by, clock)));
     let throughput = Reading::of_bounds(THROUGHPUT, &size.bounds());

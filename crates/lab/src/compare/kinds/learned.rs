@@ -1,4 +1,4 @@
-//! `netcliff learn`: the cliff of the whole traffic, and of each CPU with what a packet costs it.
+//! `netcliff learn`: the cliff of the whole traffic, and of each CPU with the cost of a packet.
 
 use netcliff_core::Figure;
 use netcliff_core::learned::{Learned, LearnedPart, PartKind};
@@ -6,8 +6,8 @@ use netcliff_core::learned::{Learned, LearnedPart, PartKind};
 use super::super::quantity::{CLIFF, PER_PACKET, Quantity};
 use super::super::{Measured, MeasuredPoint, Reading};
 
-/// The learnt cliffs, with the intervals of their watch. Threads and sockets are left out: their names have process numbers, which no other
-/// watch shares.
+/// The learned cliffs, with the intervals from their watch. Threads and sockets are omitted, because their names
+/// contain process numbers, which differ in each watch.
 pub fn learned(name: String, learned: Learned) -> Measured {
     let all = MeasuredPoint {
         name: "all traffic".to_owned(),
@@ -50,13 +50,13 @@ fn cliff(figure: Figure) -> Option<Reading> {
     learnt(CLIFF, &figure)
 }
 
-/// CPU time that grew with the packets, over the packets; `None` without packets.
+/// CPU time that depends on the packets, per packet. `None` without packets.
 fn per_packet(part: &LearnedPart) -> Option<Reading> {
     let seconds = (part.packets_per_s > 0.0).then(|| (part.busy - part.fixed).max(0.0) / part.packets_per_s)?;
     learnt(PER_PACKET, &Figure::exact(seconds))
 }
 
-/// A figure that follows from what was measured in one watch: its interval is its variation.
+/// A figure derived from the measurements of one watch. Its interval is its variation.
 fn learnt(quantity: Quantity, figure: &Figure) -> Option<Reading> {
     Some(Reading { computed: false, ..Reading::of_computed(quantity, figure)? })
 }

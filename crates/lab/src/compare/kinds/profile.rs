@@ -6,7 +6,8 @@ use netcliff_core::profile::StageRow;
 use super::super::quantity::{PER_PACKET, SHARE};
 use super::super::{Measured, MeasuredPoint, Reading};
 
-/// A stage is a point; its time a packet in each slice of time is a repeat. Without packets shares are compared, without a test.
+/// One point for each stage. The time per packet in each time slice is a repeat. Without packets, shares are compared
+/// without a test.
 pub fn profile(name: String, profile: Profile) -> Measured {
     let slices = profile.stages.iter().map(|row| row.by_slice_s.len()).max().unwrap_or(0);
     let sums = (0..slices).map(|at| Some(profile.stages.iter().filter_map(|row| row.by_slice_s.get(at)).sum::<f64>()));

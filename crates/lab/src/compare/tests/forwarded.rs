@@ -71,10 +71,10 @@ fn tests_of_a_device_are_compared_size_by_size() {
     assert!(found.notes.iter().any(|note| note.contains("has no fingerprint")), "{:?}", found.notes);
 }
 
-/// A report of these bounds of each search of 64 bytes, as `rfc2544 --json` prints it.
+/// A report with these bounds for each search of 64-byte frames, as `rfc2544 --json` prints it.
 fn searched(bounds_pps: &[(f64, f64)], end: &str) -> Measured {
     let one = |lower: f64, upper: f64| {
-        // What the sender did not reach did not fail.
+        // A load that the sender did not reach did not fail, so it is no upper bound.
         let upper = (end == "regular").then_some(upper);
         let found = json!({"lower_pps": lower, "upper_pps": upper, "end": end});
         json!({"found": [found], "trials": [], "void_trials": 0, "trial_time_s": 1.0})
@@ -98,7 +98,7 @@ fn searched(bounds_pps: &[(f64, f64)], end: &str) -> Measured {
     Measured::of_json("r.json", &report.to_string()).expect("a report")
 }
 
-/// Bounds a width of 0.5 % apart, from the lower ones (kpps).
+/// Bounds that are 0.5 % apart, from the lower ones (kpps).
 fn kpps(lowers: &[f64]) -> Vec<(f64, f64)> {
     lowers.iter().map(|lower| (1e3 * lower, 1.005e3 * lower)).collect()
 }
@@ -125,7 +125,8 @@ fn one_search_is_not_tested_and_the_note_names_its_option() {
     assert!(!said.contains("--repeats"), "{said}");
 }
 
-/// Searches on the same lattice all give the same value: below its resolution no difference is shown.
+/// Searches on the same grid of loads all give the same value. No difference is shown below the resolution of the
+/// searches.
 #[test]
 fn the_width_of_a_search_is_not_taken_for_a_difference() {
     let [high, low] = [100e3, 90e3].map(|lower| searched(&[(lower, lower + 10e3); 5], "regular"));
@@ -136,7 +137,7 @@ fn the_width_of_a_search_is_not_taken_for_a_difference() {
     assert!(found.failed && found.rows[0].verdict == Verdict::Worse, "{:?}", found.rows);
 }
 
-/// The device of which a tester could not ask more may do more than it measured.
+/// A device that the tester could not load further may do more than measured.
 #[test]
 fn a_lower_limit_is_not_taken_for_a_loss() {
     let (steady, slower) = (searched(&kpps(STEADY), "regular"), searched(&kpps(SLOWER), "above-sender"));
@@ -145,7 +146,7 @@ fn a_lower_limit_is_not_taken_for_a_loss() {
     assert!(row.b_lower_limit && row.verdict == Verdict::NotTested && !found.failed, "{row:?}");
     assert!(found.notes.iter().any(|note| note.starts_with("64B: not tested")), "{:?}", found.notes);
     assert!(!found.notes.iter().any(|note| note.contains("fewer than 2")), "{:?}", found.notes);
-    // The other way round the difference is at least what is seen.
+    // In the other direction, the difference is at least the observed one.
     let found = compare(&searched(&kpps(SLOWER), "regular"), &searched(&kpps(STEADY), "above-sender"), None);
     assert_eq!(found.expect("the same size").rows[0].verdict, Verdict::Better);
 }

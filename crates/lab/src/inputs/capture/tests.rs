@@ -25,7 +25,7 @@ fn read_bytes(bytes: &[u8]) -> Result<Capture, FileError> {
     read(written(bytes).path().to_str().unwrap())
 }
 
-/// Numbers in the byte order of the file.
+/// Writes numbers in the byte order of the file.
 #[derive(Clone, Copy)]
 struct ByteOrder(bool);
 
@@ -239,7 +239,8 @@ fn old_packet_blocks_count_as_new_ones_do_and_what_has_no_packet_is_passed_over(
     }
 }
 
-/// The same IPv4 packet behind the header of each link: an Ethernet frame of 104 bytes with FCS, of the same flow.
+/// The same IPv4 packet behind each link layer's header counts as an Ethernet frame of 104 bytes with FCS, in the same
+/// flow.
 #[test]
 fn links_are_taken_for_ethernet() {
     let whole = frame(7, 100);
@@ -310,7 +311,7 @@ fn what_is_left_out_is_counted_and_named() {
         assert!(notes.contains(part), "{part}: {notes}");
     }
     assert!(!notes.contains("flow"), "one queue takes all: {notes}");
-    // Packets without a flow are the first queue's.
+    // Packets without a flow belong to the first queue.
     let flows = super::super::flows(&Flows::Capture { file: written_at(&bytes), capture: None }).unwrap();
     let shares = flows.shares(&Table::new(&[], 4));
     let point = |queues: Option<&str>| netcliff_core::Point {
@@ -379,7 +380,7 @@ fn packed_captures_are_read_as_they_are_and_cut_ones_as_far_as_they_go() {
     assert!(read_bytes(&gzip[..20]).is_err() && read_bytes(&zstd[..8]).is_err());
 }
 
-/// zstd files have any number of frames (pzstd, `cat`), some of which are skipped.
+/// A zstd file may have several frames (pzstd, `cat`), some of them skippable.
 #[test]
 fn all_frames_of_a_packed_capture_are_read() {
     let packets: Vec<(u32, u32, Vec<u8>, usize)> = (1..400).map(|at| (at, 0, frame(at as u16, 300), 300)).collect();
@@ -399,7 +400,7 @@ fn all_frames_of_a_packed_capture_are_read() {
     assert!(garbage.notes[0].contains("the rest of the file cannot be unpacked"), "{:?}", garbage.notes);
 }
 
-/// Kuznetzov's "modified" pcap: 8 bytes more in each record, in either byte order.
+/// Kuznetzov's "modified" pcap: each record has 8 more bytes, in either byte order.
 #[test]
 fn modified_pcap_of_both_byte_orders() {
     for order in [ByteOrder(false), ByteOrder(true)] {
@@ -417,7 +418,7 @@ fn modified_pcap_of_both_byte_orders() {
     }
 }
 
-/// `cat a.pcap b.pcap`, and the zeros that a crash leaves: no packets of the year 1970 or of a magic number's time.
+/// After `cat a.pcap b.pcap`, or zeros left by a crash, the reader takes no magic number or zeros for a packet.
 #[test]
 fn what_follows_the_last_packet_is_no_packet() {
     let packets: Vec<(u32, u32, Vec<u8>, usize)> = (1..4).map(|at| (at, 0, frame(1, 60), 60)).collect();
@@ -432,7 +433,8 @@ fn what_follows_the_last_packet_is_no_packet() {
     }
 }
 
-/// What the capturing program lost: dumpcap counts it at the end, others with each packet.
+/// Packets that the capturing program lost: dumpcap counts them at the end of the file, other programs with each
+/// packet.
 #[test]
 fn packets_that_the_capture_lacks_are_said() {
     for order in [ByteOrder(false), ByteOrder(true)] {
@@ -457,7 +459,7 @@ fn a_name_may_hold_what_options_look_like_and_options_come_in_any_order() {
     assert!(stdin.contains("captures are read from files: tcpdump -w FILE"), "{stdin}");
 }
 
-/// Sizes of a capture have its notes, too.
+/// Frame sizes from a capture have the capture's notes.
 #[test]
 fn frame_sizes_of_a_capture_say_what_is_left_out() {
     let order = ByteOrder(false);

@@ -237,7 +237,7 @@ fn no_path_makes_the_generator_exceed_its_rate() {
     }
 }
 
-/// Live frames pass the qdisc by: what a path loses of them it loses at the MTU, at the far ring, or because the far end is down.
+/// Live frames bypass the qdisc. A path loses them at the MTU, at the far ring, or because the far end is down.
 /// `NETCLIFF_PATHS=200` tests more paths.
 #[test]
 fn no_path_makes_live_frames_exceed_their_rate() {

@@ -10,7 +10,7 @@ use crate::queue::wide::sum;
 /// Distribution of the number of services of an excursion.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Served {
-    /// `[n]`: P(n services); the last entry may mean that many or more. Numbers beyond it have a negligible probability.
+    /// `[n]`: P(n services). The last entry may mean that number or more. Larger numbers have a negligible probability.
     pub equal: Vec<f64>,
 }
 

@@ -189,9 +189,9 @@ impl wide::Work for ByCuts<'_> {
     }
 }
 
-/// Returns the sum over k < n of `weights[k]` times the probability of a batch of n - k packets, n being the number of weights: with the
-/// probabilities of k waiting packets as weights, the share of the arrivals after which n packets wait. `law` has the probabilities
-/// of batches in reverse order.
+/// Returns the sum over k < n of `weights[k]` times the probability of a batch of n - k packets, n being the number of
+/// weights. If the weights are the probabilities of k waiting packets, this is the share of the arrivals after which n
+/// packets wait. `law` has the probabilities of batches in reverse order.
 #[inline(always)]
 fn come(weights: &[f64], law: &[f64]) -> f64 {
     let reach = weights.len().min(law.len().saturating_sub(1));

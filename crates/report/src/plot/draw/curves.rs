@@ -1,4 +1,4 @@
-//! What is in the plot: areas, bands, lines, points, and what is marked.
+//! Draws the inside of the plot: areas, bands, lines, points, and marks.
 
 mod marked;
 
@@ -8,7 +8,7 @@ use super::Frame;
 use crate::plot::sheet::number;
 use crate::plot::{Dot, Plot, Series, Spread, TONES, cover, swatch};
 
-/// Points on a line are at least this far apart where the line has many [drawing units].
+/// If a line has many points, those shown are at least this far apart [drawing units].
 const APART: f64 = 64.0;
 /// A line with this many values shows each of them.
 const FEW: usize = 16;
@@ -40,7 +40,7 @@ fn curve(plot: &Plot, frame: &Frame, index: usize, hidden: bool) -> Markup {
                 path d=(band(plot, frame, run)) fill="currentColor" opacity="0.22" stroke="none" {}
             }
             @if let Some((dash, width)) = series.look.line.filter(|_| run.len() > 1) {
-                // What another curve covers is visible at both sides of it.
+                // A covered curve is visible at both sides of the curve that covers it.
                 @if hidden { path d=(line(frame, run)) fill="none" stroke="currentColor" stroke-width=(number(width + 5.0)) opacity="0.35" {} }
                 path d=(line(frame, run)) fill="none" stroke="currentColor" stroke-width=(number(width)) stroke-linejoin="round" stroke-dasharray=[swatch::dashes(dash)] {}
             }
@@ -132,7 +132,7 @@ fn points(frame: &Frame, index: usize, series: &Series, runs: &[Vec<Placed<'_>>]
     let all: Vec<(&Dot, (f64, f64))> = runs.iter().flatten().map(|(dot, (x, y))| (*dot, frame.at(*x, *y))).collect();
     let lonely = runs.iter().filter(|run| run.len() == 1).flatten().map(|(dot, _)| dot.x).collect::<Vec<f64>>();
     let many = series.look.line.is_some() && all.len() > FEW;
-    // Each curve begins elsewhere, so that points of curves that lie on each other stand next to each other.
+    // Each curve starts its points elsewhere, so that points of curves that coincide are next to each other.
     let mut next = frame.left + APART * (index % 5) as f64 / 5.0;
     let shown = all.into_iter().filter(|(dot, (x, _))| {
         let due = !many || *x >= next || dot.is_at_least();

@@ -52,7 +52,7 @@ fn inside(at: f64, wide: f64, frame: &Frame) -> f64 {
     at.clamp(wide / 2.0 + 2.0, frame.format.width() - wide / 2.0 - 2.0)
 }
 
-/// Two strokes across the axis where it is interrupted, and a faint line across the plot.
+/// Two strokes across the axis at its break, and a faint line across the plot.
 fn break_mark(frame: &Frame, gap: f64) -> Markup {
     let (x, y) = frame.at(0.0, gap);
     let n = number;

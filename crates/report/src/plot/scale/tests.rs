@@ -1,6 +1,6 @@
 use super::*;
 
-/// Labels of 7 pixels a character on an axis of 500 pixels.
+/// Labels with 7 pixels per character on an axis of `length` pixels.
 fn labels(scale: &Scale, length: f64) -> Vec<String> {
     let mut ticks = scale.ticks(length, &|text| 7.0 * text.chars().count() as f64);
     ticks.sort_by(|a, b| a.at.total_cmp(&b.at));

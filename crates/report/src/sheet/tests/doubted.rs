@@ -43,7 +43,8 @@ fn a_bound_of_few_searches_says_how_many_instead_of_no_confidence() {
         assert!(said.contains("1 search"), "{said}");
         assert!(!said.contains("0 %"), "{said}");
     }
-    // The first line says it of the measured cliff; the sentence below the figures is on the others, each by name.
+    // The first line gives the confidence of the measured cliff; the sentence below the figures names the other
+    // figures.
     assert_eq!(confidences(&one), None);
     one.peak_pps.wire = Some(Figure::between(1e5, 9e4, 1.1e5, 0.95));
     one.cliff_pps.sim = Some(Figure::between(1e5, 9e4, 1.1e5, 0.956));
@@ -86,7 +87,7 @@ fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
     );
     let said = void(Disturbance { sender_stalls: pauses(0.4), ..told });
     assert!(said.contains("the sender was delayed 38 % of the time") && said.contains("--sender-cpu"), "{said}");
-    // Without a measurement the trials' own reason.
+    // Without a measurement, the page gives the trials' own reason.
     let said = void(Disturbance::default());
     assert!(said.contains("the sender fell behind; stop other programs"), "{said}");
     assert!(doubts(&finding(3, 2)).is_empty(), "a few void trials are no doubt");
@@ -141,7 +142,8 @@ fn latency_at_shares_of_a_computed_cliff_says_so() {
     assert!(brief.contains("p99 at 90 % ") && !brief.contains("90 %*"), "{brief}");
 }
 
-/// A p99 that falls with the load is other work's, whose share of the CPU and longest turn stand next to it.
+/// If the p99 falls with the load, other work causes it. That work's share of the CPU and its longest turn are next to
+/// the p99.
 #[test]
 fn a_tail_that_the_load_does_not_explain_is_somebody_elses() {
     let at = |share: f64, p99_s: f64| {
@@ -169,7 +171,8 @@ fn a_tail_that_the_load_does_not_explain_is_somebody_elses() {
     assert!(!doubts(&finding(100e-6, 542e-6)).join("; ").contains("p99"));
 }
 
-/// Where the sweep has no trial at twice the cliff, the trial that accounts for each packet says what is delivered there.
+/// If the sweep has no trial at twice the cliff, the share delivered comes from the trial that accounts for each
+/// packet.
 #[test]
 fn the_ledgers_trial_goes_before_the_simulation() {
     let mut one = finding(3, 0);
@@ -183,7 +186,8 @@ fn the_ledgers_trial_goes_before_the_simulation() {
         said.starts_with("Receive livelock: at twice the cliff 21.7 %") && said.contains("112 ns a drop"),
         "{said}"
     );
-    // The row next to the sentence has the same share, of results of earlier versions too; so has JSON of a run of this one.
+    // The row next to the sentence has the same share, also for results of earlier versions; JSON of a run of this
+    // version has it, too.
     assert_eq!(at_twice(&one)[0].cells[2].as_ref().unwrap().value, "21.7 %");
     assert!(
         !not_had(&one)
@@ -213,7 +217,8 @@ fn a_computed_interval_that_fits_nothing_is_a_doubt() {
     }
 }
 
-/// The page's cliff is for the speed of its searches and what disturbances left behind: a line for each state names what it includes.
+/// The page's cliff is for the speed of its searches and includes the effect of disturbances. A line for each state
+/// names what it includes.
 #[test]
 fn each_computed_cliff_names_what_it_includes() {
     let mut one = finding(3, 0);

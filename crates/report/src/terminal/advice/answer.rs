@@ -1,4 +1,4 @@
-//! The advice in a line, the commands that set it, and its result against the constraints.
+//! The advice as a line, the commands that set it, and its result against the constraints.
 
 use netcliff_core::Advice;
 use netcliff_core::advice::{Candidate, FRONT, Overall, Standing, Verdict};
@@ -7,7 +7,7 @@ use super::{OTHERS, brief};
 use crate::format::{self, Unit};
 use crate::terminal::page::{Page, Tone};
 
-/// The one setting that loses least over several loads, in a line.
+/// The one setting that loses least over several loads, as a line.
 pub(super) fn for_all(advice: &Advice, loads: usize, best: &Overall) -> String {
     let of = if advice.goal.measure.key.starts_with("cpu") { "of one CPU" } else { "of the best" };
     let worst = best.worst_pps.map_or(String::new(), |pps| format!(" (at {})", format::quantity(pps, Unit::Pps)));
@@ -18,7 +18,7 @@ pub(super) fn for_all(advice: &Advice, loads: usize, best: &Overall) -> String {
     )
 }
 
-/// How to set it, or why it cannot be.
+/// The commands that set it, or the reason why it cannot be set.
 pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidate]) {
     for candidate in candidates {
         let of = if candidates.len() > 1 { format!(" OF {}", brief(&candidate.scheme)) } else { String::new() };
@@ -48,7 +48,7 @@ pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidat
     }
 }
 
-/// The setting advised and its figures, in a line, with the confidence.
+/// The advised setting and its figures as a line, with the confidence.
 pub(super) fn verdict(page: &mut Page, advice: &Advice) {
     let names: Vec<String> = advice.advised.iter().map(brief).collect();
     let load =
@@ -77,7 +77,8 @@ pub(super) fn verdict(page: &mut Page, advice: &Advice) {
     }
 }
 
-/// The figures of the front with their intervals, where they were sampled: `: p99 55.1 us (54.0-56.2), lost 0 %, CPU left 33 %`.
+/// The figures of the front, with their intervals if they were sampled: `: p99 55.1 us (54.0-56.2), lost 0 %, CPU left
+/// 33 %`.
 fn gives(candidate: &Candidate) -> String {
     let named = [("p99", Unit::Seconds), ("lost", Unit::Share), ("CPU left", Unit::Share)];
     let of = |(key, (name, unit)): (&&str, (&str, Unit))| {

@@ -1,4 +1,4 @@
-//! The answer in a line, and a line a frame size and test.
+//! The answer as a line, and a line for each frame size and test.
 
 use netcliff_rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 
@@ -10,7 +10,7 @@ use crate::format;
 use crate::terminal::Style;
 use crate::terminal::page::{Page, Tone};
 
-/// What `netcliff rfc2544` prints without `-v`: a line a frame size and test.
+/// The page that `netcliff rfc2544` prints without `-v`: a line for each frame size and test.
 pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     answer(&mut page, report);
@@ -45,8 +45,8 @@ pub(super) fn answer(page: &mut Page, report: &Rfc2544Report) {
     }
 }
 
-/// Throughput by frame size in a line, with its limits: `Throughput without loss: 64B 400 kpps, 1518B >= 350 kpps (limit: the
-/// tester).`
+/// Throughput by frame size as a line, with its limits: `Throughput without loss: 64B 400 kpps, 1518B >= 350 kpps
+/// (limit: the tester).`
 pub(crate) fn verdict(report: &Rfc2544Report) -> String {
     if !report.asked.tests.throughput {
         let clean = |size: &SizeReport| {
@@ -86,10 +86,10 @@ pub(crate) fn verdict(report: &Rfc2544Report) -> String {
     }
 }
 
-/// Share of void trials from which their figures are in doubt.
+/// Share of void trials above which their figures are in doubt.
 const MANY_VOID: f64 = 0.25;
 
-/// Why the figures are in doubt; None: they are not.
+/// A reason to doubt the figures. `None` if there is none.
 pub(crate) fn doubt(report: &Rfc2544Report) -> Option<String> {
     let (void, all) =
         report.sizes.iter().fold((0, 0), |(void, all), size| (void + size.seen.void_trials, all + size.seen.trials));

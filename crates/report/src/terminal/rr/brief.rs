@@ -57,8 +57,9 @@ fn of_what(page: &mut Page, report: &Report) {
     );
 }
 
-/// `45.2 k transactions/s (mean of 5 repeats, 44.9-45.5, 95 % confidence), round trip: median 21.3 us, p99 38 us; limited by the server's
-/// thread (99 % of its CPU)`; of an open loop the latency first, as the rate is the requested one.
+/// The verdict: `45.2 k transactions/s (mean of 5 repeats, 44.9-45.5, 95 % confidence), round trip: median 21.3 us, p99
+/// 38 us; limited by the server's thread (99 % of its CPU)`. For an open loop, the latency comes first, because its
+/// rate is the requested one.
 fn verdict(record: &RrRecord) -> String {
     let report = &record.report;
     if report.transactions == 0 {

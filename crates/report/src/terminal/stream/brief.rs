@@ -59,8 +59,8 @@ pub(super) fn answer(page: &mut Page, report: &StreamReport) {
     page.caution(&doubts(report));
 }
 
-/// `Goodput 24.6 Gbit/s (mean of 5 repeats, 24.1-25.1, 95 % confidence); limited by the receiver's thread (99 % of its CPU)`;
-/// of a sweep the configuration with most.
+/// The verdict: `Goodput 24.6 Gbit/s (mean of 5 repeats, 24.1-25.1, 95 % confidence); limited by the receiver's thread
+/// (99 % of its CPU)`. For a sweep, the configuration with the highest goodput.
 fn verdict(report: &StreamReport) -> String {
     let measured = report.rows.iter().filter_map(|row| Some((row, row.goodput_bps?.median)));
     let Some((best, _)) = measured.max_by(|a, b| a.1.total_cmp(&b.1)) else {
@@ -120,7 +120,7 @@ fn doubts(report: &StreamReport) -> Vec<String> {
     said
 }
 
-/// Share of the datagrams sent that were lost.
+/// Share of the sent datagrams that were lost.
 fn loss(row: &StreamRow) -> Option<f64> {
     let counts = row.datagrams.filter(|counts| counts.sent > 0)?;
     Some(counts.lost as f64 / counts.sent as f64)
@@ -200,7 +200,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
 /// A figure of a repeat.
 type Pick = fn(&StreamSample) -> Option<f64>;
 
-/// Its mean over the repeats, as `compare` has it.
+/// Mean of a figure over the repeats, as `compare` computes it.
 fn mean_of(row: &StreamRow, pick: Pick) -> Option<f64> {
     let values: Vec<f64> = row.samples.iter().filter_map(pick).collect();
     Some(stats::mean(&values)?.value)
@@ -218,7 +218,8 @@ fn warnings(report: &StreamReport) -> Vec<String> {
     report.warnings.iter().filter(|warning| !is_said(warning) && !beside.contains(warning)).cloned().collect()
 }
 
-/// Configurations that were cut short, and what a partial run lacks; what a configuration lacks is in the page with `-v`.
+/// Configurations that ended early, and parts that a partial run lacks. The page with `-v` shows the missing figures of
+/// each configuration.
 fn not_measured(report: &StreamReport) -> Vec<String> {
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));

@@ -54,7 +54,7 @@ pub(super) fn tcp(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// What held the sender back, where something did for a hundredth of the time.
+/// What held the sender back. `None` if nothing did for at least a hundredth of the time.
 fn held_back(tcp: &TcpRow) -> Option<String> {
     let share = |limited: Option<Spread>| limited.map_or(0.0, |limited| limited.median);
     let (window, buffer) = (share(tcp.receiver_limited), share(tcp.buffer_limited));
@@ -64,7 +64,7 @@ fn held_back(tcp: &TcpRow) -> Option<String> {
     })
 }
 
-/// How the flows differ: the least, the median, the greatest.
+/// Differences between flows: the smallest, the median and the largest value.
 fn over_flows(tcp: &TcpRow) -> String {
     let of = |spread: Option<Spread>, unit: Unit| {
         let figure = |value: f64| format::quantity(value, unit);

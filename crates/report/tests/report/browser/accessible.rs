@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use super::{KINDS, browser};
 
 const AXE: &str = include_str!("../../axe/axe.min.js");
-/// Of `axe.min.js` of the npm package axe-core 4.10.3.
+/// Checksum of `axe.min.js` of the npm package axe-core 4.10.3.
 const AXE_SHA256: &str = "880970c081707360e64f34cea25ff91892f5bc95675b0776925b9709dd8a68bb";
 
 #[test]
@@ -26,7 +26,8 @@ fn no_page_has_a_barrier_in_any_theme_or_width() {
             browser.resize(width);
             for theme in ["light", "dark", "print"] {
                 browser.theme(theme);
-                // A theme changes colours alone. A drawing is one picture to a screen reader: what is in it is not looked at one by one.
+                // A theme changes only colours. A screen reader treats a drawing as one picture, so that its parts are
+                // not checked one by one.
                 let rules = if theme == "light" { "" } else { ", runOnly: ['color-contrast']" };
                 let found = browser.eval(&format!(
                     "axe.run({{exclude: [['.stage svg > *']]}}, {{resultTypes: ['violations']{rules}}}).then((found) => found.violations.map((one) => \

@@ -18,7 +18,7 @@ pub struct Browser {
     messages: Receiver<Value>,
     session: Option<String>,
     last: u64,
-    /// What the page complained about since it was opened: console errors, exceptions, refusals.
+    /// Complaints of the page since it was opened: console errors, exceptions, refusals.
     pub complaints: Vec<String>,
     _profile: tempfile::TempDir,
 }
@@ -93,7 +93,7 @@ impl Browser {
         answer["result"].clone()
     }
 
-    /// The next message that is `wanted`; complaints that come before it are kept.
+    /// Waits for the next message that is `wanted`. Complaints that arrive before it are stored.
     fn wait(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -142,10 +142,10 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({"media": media, "features": features}));
     }
 
-    /// The value of an expression in the page, awaited where it is a promise.
+    /// The value of an expression in the page. A promise is awaited.
     ///
     /// # Panics
-    /// Where the expression throws.
+    /// The expression throws.
     pub fn eval(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", params);
@@ -168,7 +168,7 @@ impl Browser {
         }
     }
 
-    /// A key pressed and let go: its name, what it types, its code.
+    /// Presses and releases a key: its name, the text that it types, its code.
     pub fn key(&mut self, name: &str, text: &str, code: u32) {
         for kind in ["keyDown", "keyUp"] {
             let text = if kind == "keyDown" { text } else { "" };
@@ -180,7 +180,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // What the browser started ends with it: its children have lost their pipe.
+        // The browser's child processes end with it, because their pipe closes.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

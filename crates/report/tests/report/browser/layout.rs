@@ -1,4 +1,4 @@
-//! Where things are: no sideways scroll, no text below 12 pixels, none that is cut, none on another.
+//! The layout: no horizontal scroll, and no text that is smaller than 12 pixels, cut, or on top of other text.
 
 use super::{KINDS, browser};
 

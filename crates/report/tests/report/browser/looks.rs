@@ -1,6 +1,7 @@
-//! How figures look: brightness by coarse cells against looks.txt. `INSTA_UPDATE=always` writes what is drawn now.
+//! The appearance of figures: brightness of coarse cells, compared with looks.txt. `INSTA_UPDATE=always` writes the
+//! current figures there.
 //!
-//! Text is hidden: fonts differ from machine to machine, and `layout` measures where text is and how large. The rest of a
+//! Text is hidden: fonts differ between machines, and `layout` measures the place and size of text. The rest of a
 //! drawing does not depend on fonts.
 
 use std::collections::BTreeMap;
@@ -12,8 +13,8 @@ use super::devtools::Browser;
 
 /// Cells along and down. The brightness of a cell is one digit of sixteen.
 const CELLS: (usize, usize) = (64, 40);
-/// Mean and greatest difference of cells, in steps of that brightness: edges are smoothed a little differently by other versions
-/// of the browser. What a missing curve makes is tested below.
+/// Mean and greatest difference of cells, in steps of that brightness. Other versions of the browser smooth edges
+/// slightly differently. A test below shows the difference that a missing curve makes.
 const MEAN_STEPS: f64 = 0.05;
 const MOST_STEPS: u32 = 2;
 

@@ -1,4 +1,4 @@
-//! What the script adds: read-out by mouse and keys, curves to hide, a part to enlarge, downloads.
+//! The script's functions: read-out by mouse and keys, hiding curves, enlarging a part, downloads.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ fn values_are_read_out_by_mouse_and_by_keys() {
         }
         let measured = text(&mut browser, &format!("{FIND} .keys li[data-key='2'] .value"));
         assert!(measured.contains('(') && measured.contains('\u{2013}'), "an interval: {measured}");
-        // From the first value to the second, as the data has them.
+        // From the first value to the second, in the order of the data.
         browser.eval(&format!("document.querySelector('{FIND} .stage').focus()"));
         browser.key("Home", "", 36);
         let first = text(&mut browser, &format!("{FIND} .spoken"));
@@ -68,7 +68,7 @@ fn a_legend_entry_hides_its_curve_by_mouse_and_by_keys() {
     assert_eq!(browser.eval(&pressed), "true");
     browser.key(" ", " ", 32);
     assert_eq!(browser.eval(&pressed), "false");
-    // Nothing is read out of what is hidden.
+    // Hidden curves are not read out.
     let at = place(&mut browser, "#figure-latency svg.wide", (0.4, 0.5));
     browser.mouse("mouseMoved", at);
     assert_eq!(text(&mut browser, "#figure-latency .keys li[data-key='1'] .value"), "");

@@ -22,7 +22,7 @@ enum Work {
 }
 
 impl Work {
-    /// Programs if they are asked for and possible, otherwise rings, which then say why.
+    /// Opens the programs if they are requested and possible. Otherwise opens rings, and stores why.
     fn open(
         directions: &[Direction],
         by: Methods,

@@ -1,4 +1,4 @@
-//! Stands in for `lane.rs` on FreeBSD and OpenBSD, whose kernels have no packet sockets: no frame is tagged.
+//! Replaces `lane.rs` on FreeBSD and OpenBSD, whose kernels have no packet sockets: no frame is tagged.
 
 use std::convert::Infallible;
 
@@ -14,7 +14,7 @@ fn refused<T>() -> Result<T, WireError> {
     Err(WireError::system("stamp frames", unsupported("SO_TIMESTAMPING")))
 }
 
-/// Sends one frame at a time; none can be opened.
+/// Sends one frame at a time. It has no values on these systems.
 #[derive(Debug)]
 pub(in crate::tester) struct Tagger(Infallible);
 
@@ -24,7 +24,7 @@ impl Tagger {
     }
 }
 
-/// Receives one frame; none can be opened.
+/// Receives one frame. It has no values on these systems.
 #[derive(Debug)]
 pub(in crate::tester) struct Tap(Infallible);
 
@@ -34,7 +34,7 @@ impl Tap {
     }
 }
 
-/// The sockets for the tagged frames of a direction.
+/// The sockets for the tagged frames of a direction. It has no values on these systems.
 #[derive(Debug)]
 pub(in crate::tester) struct Tags(Infallible);
 

@@ -112,8 +112,8 @@ fn source(path: &SendPath) -> Option<Result<Source, WireError>> {
     }
 }
 
-/// Rate at which one thread reads the file of a path from its disk, without a network (bit/s): read(2) of 1 MiB, one pass, or
-/// [`ALONE`] if that is shorter. `None`: the path sends no file, or one from the page cache.
+/// Rate at which one thread reads the file of a path from its disk, without a network (bit/s), by read(2) of 1 MiB: one
+/// pass, or [`ALONE`] if that is shorter. `None` if the path sends no file, or a file from the page cache.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -1,4 +1,4 @@
-//! What the devices of two hosts cannot be set to: pure.
+//! Which settings the devices of two hosts do not support. Pure functions of the devices' states.
 
 use netcliff_core::experiment::Setting;
 use netcliff_host::device::{DeviceState, MTU_BYTES};
@@ -9,14 +9,14 @@ use super::wanted::{link, names};
 
 /// The devices that take the settings.
 pub(super) struct Ends<'a> {
-    /// Each as it was found, with its name in words.
+    /// The state of each device before the run, with its name for messages.
     pub devices: Vec<(String, &'a DeviceState)>,
-    /// The NIC of the guest that the far host is.
+    /// The guest's NIC. `None` if the far host is not a guest.
     pub guest: Option<Model>,
 }
 
 impl Ends<'_> {
-    /// Why a setting of a device is not available; None where it is.
+    /// Why a setting of a device is not available. `None` if it is available.
     pub fn refusal(&self, setting: &Setting) -> Option<String> {
         let key = setting.key();
         let lacking = |has: &dyn Fn(&DeviceState) -> bool| {
@@ -42,7 +42,7 @@ impl Ends<'_> {
         refused.or_else(|| without_effect(self.guest?, setting))
     }
 
-    /// Why a link like this is not available.
+    /// Why no link mode of some device fulfils `is_it`. `None` if each device has such a mode.
     fn lacking_link(&self, setting: &Setting, is_it: impl Fn(&LinkMode) -> bool) -> Option<String> {
         let (name, found) = self.devices.iter().find(|(_, found)| !found.link_modes.iter().any(&is_it))?;
         let modes = found.link_modes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -50,7 +50,7 @@ impl Ends<'_> {
         Some(format!("{} {setting}: {name} does not have it ({has})", setting.key()))
     }
 
-    /// Why a rate is not available in a duplex; None where it is.
+    /// Why these settings are not available together, such as a rate in half duplex. `None` if they are.
     pub fn impossible(&self, settings: &[Setting]) -> Option<String> {
         if self.guest.is_some() {
             let limited = settings.iter().any(|setting| matches!(setting, Setting::Rate(Some(_))));

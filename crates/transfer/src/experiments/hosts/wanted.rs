@@ -1,4 +1,4 @@
-//! A configuration's settings as a state of a device: pure.
+//! Converts a configuration's settings into a state of a device. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use netcliff_core::experiment::{Coalesce, Feature, Key, Pause, Setting};
 use netcliff_host::device::DeviceState;
 use netcliff_host::nic::link::LinkMode;
 
-/// The kernel's names of an offload that a device has.
+/// The kernel's names of an offload, as far as the device has them.
 pub(super) fn names(feature: Feature, found: &DeviceState) -> Vec<&'static str> {
     feature.kernel_names().iter().copied().filter(|name| found.features.contains_key(*name)).collect()
 }
 
-/// The link of a configuration: what it does not name is as it was found.
+/// The link mode of a configuration. What it does not name is as in `found`.
 pub(super) fn link(settings: &[Setting], found: &DeviceState) -> Option<LinkMode> {
     let mut link = found.link?;
     for setting in settings {
@@ -24,7 +24,7 @@ pub(super) fn link(settings: &[Setting], found: &DeviceState) -> Option<LinkMode
     Some(link)
 }
 
-/// A configuration's settings over what was found.
+/// The state `found`, changed by a configuration's settings.
 pub(super) fn wanted(settings: &[Setting], found: &DeviceState) -> DeviceState {
     let mtu_bytes = settings.iter().find_map(|s| if let Setting::Mtu(mtu) = s { Some(*mtu) } else { None });
     DeviceState {
@@ -52,8 +52,8 @@ fn features(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool>
     wanted
 }
 
-/// If a direction is requested, flow control is not negotiated unless that is requested too: the negotiation would choose. What is not
-/// named is as it was found.
+/// If a direction is requested, autonegotiation of flow control is off unless it is requested too, because the
+/// negotiation would decide the directions. What the configuration does not name is as in `found`.
 fn pause(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool> {
     let asked: BTreeMap<Pause, bool> = settings
         .iter()
@@ -68,8 +68,9 @@ fn pause(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool> {
     Pause::ALL.into_iter().filter_map(value).collect()
 }
 
-/// If a figure of a direction is requested, its switch is off unless that is requested too; while a switch is on, the driver
-/// chooses the figures, and none is set. If only one direction is named, the other is left alone: some drivers tie them.
+/// If a time or frame limit of a direction is requested, that direction's adaptive switch is off unless it is requested
+/// too. While a switch is on, the driver chooses the limits, so none is set. If only one direction is named, the other
+/// is left alone, because some drivers couple the two.
 fn coalesce(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, u32> {
     let asked: BTreeMap<Coalesce, u32> = settings
         .iter()

@@ -11,7 +11,8 @@ fn queue(name: &str, unit: &str, shared: bool, idle: f64, loaded: f64) -> ProbeQ
     ProbeQueue { name: name.to_owned(), unit, shared, idle, loaded, recovering: 0.0, max: loaded }
 }
 
-/// The queue that requests wait in is named, with the time that it is worth; those of the transfer alone beside it.
+/// The queue in which requests wait is named, with the delay that it causes. The transfer's own queues are mentioned in
+/// addition.
 #[test]
 fn the_queue_that_grew_is_named() {
     let (idle, loaded) = (phase(50e-6, 0.0), phase(20e-3, 0.0));
@@ -29,7 +30,8 @@ fn the_queue_that_grew_is_named() {
     assert!(grew(&idle, &ProbePhase::default(), &[], None).starts_with("not known"));
 }
 
-/// Requests are told apart by when they were sent; those of the warm-up are in no phase, but on the plot over time.
+/// A request belongs to the phase in which it was sent. Those of the warm-up belong to no phase, but are on the plot
+/// over time.
 #[test]
 fn requests_belong_to_the_phase_in_which_they_were_sent() {
     const MS: u64 = 1_000_000;
@@ -84,7 +86,7 @@ fn requests_belong_to_the_phase_in_which_they_were_sent() {
     assert!(row.added_p50_s.is_some_and(|added_s| (added_s - 300e-6).abs() < 1e-9), "{row:?}");
 }
 
-/// What cannot be is refused with what can.
+/// A refused setting is reported with the accepted range.
 #[test]
 fn settings_out_of_range_are_refused() {
     let template = options(Method::Default).template;

@@ -1,4 +1,4 @@
-//! The requested configuration, and the values that the kernel then had in force.
+//! The requested configuration, and the values that were in force in the kernel.
 
 use crate::bulk::{Amount, Channel, ReceivePath, SendPath};
 use netcliff_core::units;
@@ -57,7 +57,7 @@ pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, Stri
     facts.into_iter().chain(set(options)).chain(far_end).collect()
 }
 
-/// What a repeat is bounded by, and what goes before it.
+/// Describes the length of a repeat and its warm-up.
 fn window(options: &StreamOptions) -> String {
     let (before, settings) = options.method.settings(options, options.template.clone());
     let amount = match settings.amount {
@@ -76,7 +76,7 @@ fn window(options: &StreamOptions) -> String {
     format!("{amount} after {warm_up}; ended when nothing moves for {}", units::print_time_s(settings.stall_s))
 }
 
-/// Options that were given; `in_force` has the values in force.
+/// The options that the user set. `in_force` has the values in force.
 fn set(options: &StreamOptions) -> Vec<(String, String)> {
     let asked = &options.template.options;
     let is_udp = matches!(options.template.channel, Channel::Udp { .. });
@@ -106,7 +106,7 @@ fn set(options: &StreamOptions) -> Vec<(String, String)> {
     facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
 }
 
-/// The values in force in the last repeat that was made.
+/// The values in force in the last repeat.
 pub(super) fn in_force(configs: &[Config]) -> Vec<(String, String)> {
     let flows = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first());
     let Some(in_force) = flows.filter_map(|flow| flow.in_force.as_ref()).next_back() else { return Vec::new() };
@@ -120,7 +120,7 @@ pub(super) fn in_force(configs: &[Config]) -> Vec<(String, String)> {
     facts
 }
 
-/// How the receiver reads, and how much.
+/// Describes how and how much the receiver reads.
 fn reads(options: &StreamOptions) -> String {
     let receive = options.template.receive;
     let bytes = |bytes: usize| units::print_bytes(bytes as u64);

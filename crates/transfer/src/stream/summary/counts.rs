@@ -1,4 +1,4 @@
-//! What was counted beside bytes: by the devices, of datagrams, zero copy, pacing.
+//! Counts besides bytes: by devices, of datagrams, zero copy and pacing.
 
 use netcliff_core::stream::{DatagramRow, DeviceRow, MappedRow, PacingRow, Spread, ZeroCopyRow};
 use netcliff_host::cpu::Counters;
@@ -10,7 +10,7 @@ use crate::stream::devices::Sides;
 pub(super) fn device(repeats: &[Repeat]) -> Option<DeviceRow> {
     let counted = || repeats.iter().filter_map(|repeat| Some((repeat, repeat.devices?, elapsed_s(repeat)?)));
     counted().next()?;
-    // Of one side: a count over another, or over the time.
+    // A value of one side: a ratio of two counts, or a count over the time.
     let of = |side: fn(&Sides) -> Option<DeviceCounts>, figure: fn(&DeviceCounts, f64) -> f64| {
         Spread::of(counted().filter_map(|(_, sides, s)| Some(figure(&side(&sides)?, s))))
     };

@@ -28,7 +28,7 @@ pub(super) fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
     }
 }
 
-/// A count of the CPU a byte; None where a window has none.
+/// A hardware count per byte. `None` if a window lacks it.
 fn counted(repeats: &[Repeat], end: fn(&Flow) -> &End, count: fn(&Hardware) -> u64) -> Option<Spread> {
     let of = |window: &Window| window.hardware.as_ref().map_or(f64::NAN, |hardware| count(hardware) as f64);
     let bytes = summed(repeats, end, |window| window.bytes as f64);
@@ -39,7 +39,7 @@ fn received_bytes(repeat: &Repeat) -> f64 {
     repeat.transfer.flows.iter().filter_map(|flow| flow.receiver.whole()).map(|window| window.bytes as f64).sum()
 }
 
-/// The ticks of a host in one repeat.
+/// Selects the ticks of a host in one repeat.
 pub(super) type Ticks = fn(&Repeat) -> &[SystemShares];
 
 pub(super) fn near_ticks(repeat: &Repeat) -> &[SystemShares] {
@@ -54,7 +54,7 @@ pub(super) fn system_us_per_kib(repeats: &[Repeat], ticks: Ticks) -> Option<Spre
     Spread::of(repeats.iter().filter_map(|repeat| us_per_kib_of(repeat, ticks)))
 }
 
-/// CPU time of a host a KiB received in one repeat (us), by ticks.
+/// CPU time of a host per KiB received in one repeat (us), by the kernel's ticks.
 pub(super) fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
     let used_s: f64 = ticks(repeat).iter().map(SystemShares::used_s).sum();
     (!ticks(repeat).is_empty()).then(|| used_s * 1e6 * 1024.0 / received_bytes(repeat))
@@ -64,7 +64,7 @@ pub(super) fn system(repeats: &[Repeat], ticks: Ticks) -> Vec<CpuRow> {
     repeats::by_ticks(repeats.iter().flat_map(ticks))
 }
 
-/// The exact split of a host in one repeat.
+/// Selects the exact split of a host in one repeat.
 pub(super) type Splits = fn(&Repeat) -> &[CpuSplit];
 
 pub(super) fn near_splits(repeat: &Repeat) -> &[CpuSplit] {

@@ -1,4 +1,4 @@
-//! What limited a configuration: the first of these that was at its limit.
+//! What limited a configuration: the first of several limits that was reached.
 
 use crate::bulk::Direction;
 use netcliff_core::stream::StreamRow;
@@ -7,18 +7,20 @@ use super::warned::{HELD_BACK, threads_of_a_role};
 use crate::hosts::BUSY;
 use crate::stream::StreamOptions;
 
-/// Share of the requested rate from which pacing is what limits.
+/// Pacing limits the rate if it reaches this share of the requested one.
 const PACED: f64 = 0.97;
-/// Share of lost datagrams from which losses limit.
+/// Losses limit the rate if they exceed this share of the datagrams.
 const LOST: f64 = 0.01;
-/// Share of a full CPU from which other programs are named. Ticks and getrusage differ by a few percent.
+/// Other programs are named if they use more than this share of a full CPU. Ticks and getrusage differ by a few
+/// percent.
 const OTHERS: f64 = 0.2;
-/// Share of the link's rate from which the link is full.
+/// The link limits the rate if this share of the link's rate is used.
 const LINE_FULL: f64 = 0.95;
 
-/// What limited the rate, as a noun with the figure that shows it; None: nothing that is checked was at its limit.
+/// What limited the rate, as a noun with the value that shows it. `None` if nothing that is checked was at its limit.
 ///
-/// Losses at a rate, pacing, the link, a thread without time left, a window or a buffer, a CPU without time left, in this order.
+/// Checks in this order: losses at a requested rate, pacing, the link, threads that are fully busy, a window or a
+/// buffer, CPUs that are fully busy.
 pub(super) fn limited_by(options: &StreamOptions, row: &StreamRow) -> Option<String> {
     lost(options, row)
         .or_else(|| paced(options, row))
@@ -28,7 +30,7 @@ pub(super) fn limited_by(options: &StreamOptions, row: &StreamRow) -> Option<Str
         .or_else(|| cpus(row))
 }
 
-/// Where datagrams that leave at a rate are lost, the rate limits nothing: the place with most losses does.
+/// If datagrams with a requested rate are lost, that rate is not the limit, but the place with most losses.
 fn lost(options: &StreamOptions, row: &StreamRow) -> Option<String> {
     options.template.options.pacing_bps?;
     let counts = row.datagrams.filter(|counts| counts.lost as f64 > LOST * counts.sent as f64)?;
@@ -52,14 +54,14 @@ fn line(row: &StreamRow) -> Option<String> {
     Some(format!("the link ({:.0} % of its rate)", share * 100.0))
 }
 
-/// Of both ends the one with less time left.
+/// The busier end, if its threads have no time left.
 fn threads(options: &StreamOptions, row: &StreamRow) -> Option<String> {
     let threads = threads_of_a_role(options)?;
     let share = |cpu: netcliff_core::stream::EndCpu| Some(cpu.busy?.median / f64::from(threads));
     let ends = [("receiver", share(row.receiver_cpu)?), ("sender", share(row.sender_cpu)?)];
     let (end, busy) = ends.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, busy)| *busy > BUSY)?;
     let (what, its) = if threads > 1 { ("threads", "their CPUs") } else { ("thread", "its CPU") };
-    // Times of a thread are counted a little longer than its window.
+    // The CPU time of a thread covers slightly more than its window, so the share may exceed 1.
     Some(format!("the {end}'s {what} ({:.0} % of {its})", busy.min(1.0) * 100.0))
 }
 
@@ -71,7 +73,7 @@ fn window(row: &StreamRow) -> Option<String> {
     Some(format!("{what} ({:.0} % of the time)", share * 100.0))
 }
 
-/// CPUs without idle time: full of this transfer and its softirqs, or of other programs.
+/// CPUs without idle time, used by this transfer and its softirqs or by other programs.
 fn cpus(row: &StreamRow) -> Option<String> {
     let full: Vec<_> = row.system.iter().filter(|cpu| cpu.idle < 1.0 - BUSY).collect();
     if full.is_empty() {
@@ -106,7 +108,7 @@ mod tests {
         serde_json::from_str(text).expect("a row")
     }
 
-    /// Each limit by itself is named, and what comes first where there are several.
+    /// Each limit is named, and the first one if there are several.
     #[test]
     fn what_is_at_its_limit_is_named() {
         let spread = |value| Some(Spread { median: value, min: value, max: value });

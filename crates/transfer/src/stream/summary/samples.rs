@@ -8,15 +8,15 @@ use super::cpu::{Ticks, far_ticks, near_ticks, us_per_kib_of};
 use super::wire::wire_bps_of;
 use crate::stream::{Repeat, StreamOptions};
 
-/// A sample a measured window, in order. Figures of the whole host belong to a transfer, so that where several windows
-/// share one they have none.
+/// One sample for each measured window, in order. Host-wide values belong to a whole transfer, so the samples of a
+/// transfer with several windows have none.
 pub(in crate::stream) fn samples(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat]) -> Vec<StreamSample> {
     repeats.iter().flat_map(|repeat| of_repeat(options, block_bytes, repeat)).collect()
 }
 
 fn of_repeat(options: &StreamOptions, block_bytes: usize, repeat: &Repeat) -> Vec<StreamSample> {
     let flows = &repeat.transfer.flows;
-    // An end that one call kept for the whole window has none of its own.
+    // An end may have no window of its own, if one of its calls lasted for the whole window.
     let of_flow = |flow: &Flow| flow.sender.windows.len().max(flow.receiver.windows.len());
     let windows = flows.iter().map(of_flow).max().unwrap_or(0);
     let mut samples: Vec<StreamSample> = (0..windows).map(|place| of_window(options, flows, place)).collect();
@@ -40,7 +40,7 @@ fn of_repeat(options: &StreamOptions, block_bytes: usize, repeat: &Repeat) -> Ve
     samples
 }
 
-/// What both ends did in one window, all flows together.
+/// The results of both ends in one window, all flows together.
 fn of_window(options: &StreamOptions, flows: &[Flow], place: usize) -> StreamSample {
     let (sender, receiver) =
         (EndSum::of(flows, place, |flow| &flow.sender), EndSum::of(flows, place, |flow| &flow.receiver));
@@ -57,7 +57,7 @@ fn of_window(options: &StreamOptions, flows: &[Flow], place: usize) -> StreamSam
     }
 }
 
-/// One end of all flows in one window.
+/// Sums over one end of all flows in one window.
 #[derive(Default)]
 struct EndSum {
     bps: f64,
@@ -69,7 +69,7 @@ struct EndSum {
 }
 
 impl EndSum {
-    /// None where no flow has this window.
+    /// The sums of a window. `None` if no flow has it.
     fn of(flows: &[Flow], place: usize, end: fn(&Flow) -> &End) -> Option<Self> {
         let mut sum = Self::default();
         for window in flows.iter().filter_map(|flow| end(flow).windows.get(place)) {

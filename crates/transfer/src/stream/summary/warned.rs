@@ -1,4 +1,4 @@
-//! Warnings: what limited a transfer or its figures.
+//! Warnings: what limited a transfer or its results.
 
 use netcliff_core::repeats::Known;
 use netcliff_core::stream::StreamRow;
@@ -8,7 +8,7 @@ use super::Config;
 use crate::hosts::{BUSY, STEAL};
 use crate::stream::StreamOptions;
 
-/// Share of the time that a window or buffer may hold a sender back without a warning.
+/// Share of the time for which a window or buffer may limit a sender without a warning.
 pub(super) const HELD_BACK: f64 = 0.2;
 /// Share of the datagrams that a receiver's socket may drop without a warning.
 const DROPPED: f64 = 0.001;
@@ -23,10 +23,12 @@ pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[C
     of_rows.chain(smaller_buffers(options, configs)).collect()
 }
 
-/// Shares of its storage's own rate with which a transfer is limited by it; one that is faster is not served from there.
+/// The storage limits a transfer whose goodput is within these shares of the storage's own rate. A faster transfer did
+/// not read from the storage.
 const STORAGE: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
-/// Rows whose goodput is that of the storage, which one thread reads at `storage_bps` without a network.
+/// Warnings for rows whose goodput is that of the storage. `storage_bps` is the rate at which one thread reads it
+/// without a network (bit/s).
 pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<String> {
     let of_row = |row: &StreamRow| {
         let share = row.goodput_bps.as_ref()?.median / storage_bps;
@@ -39,7 +41,7 @@ pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<String> {
     rows.iter().filter_map(of_row).collect()
 }
 
-/// Threads that were fully busy.
+/// Warnings for threads that were fully busy.
 fn full_threads(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
     let Some(threads) = threads else { return Vec::new() };
     let ends = [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)];
@@ -48,7 +50,7 @@ fn full_threads(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
     full.map(|(end, _)| format!("the {end}'s {what} used {it} to the full: it is what limits the rate")).collect()
 }
 
-/// A missed precision, and ICMP errors that the network returned.
+/// Warnings for a missed precision, and for ICMP errors that the network returned.
 fn surprises(row: &StreamRow) -> Vec<String> {
     let shortfall = row.known.as_ref().and_then(Known::shortfall);
     let shortfall = shortfall.map(|shortfall| format!("goodput is {shortfall}"));
@@ -73,7 +75,8 @@ fn full_cpus(row: &StreamRow) -> Vec<String> {
     found
 }
 
-/// A window or a buffer that was the limit: a receiver with no time left has a full window whatever its size.
+/// Warnings for a window or a buffer that was the limit. A fully busy receiver has a full window whatever its size, so
+/// it is not named then.
 fn held_back(row: &StreamRow) -> Vec<String> {
     let Some(tcp) = &row.tcp else { return Vec::new() };
     let has_time = row.receiver_cpu.busy.is_none_or(|busy| busy.median < BUSY);
@@ -105,7 +108,7 @@ fn dropped(row: &StreamRow) -> Vec<String> {
     found
 }
 
-/// Buffers that the kernel made smaller than requested.
+/// Warnings for buffers that the kernel made smaller than requested.
 fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
     let mut held = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first()?.in_force.as_ref());
     let Some(in_force) = held.next_back() else { return Vec::new() };
@@ -127,7 +130,8 @@ fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
     smaller.collect()
 }
 
-/// Threads that do nothing but send, or nothing but receive, where they are so few that each having a CPU is to be expected.
+/// Number of threads that only send, and of those that only receive. `None` if there are both roles in one thread, or
+/// more threads than can be expected to have a CPU each.
 pub(super) fn threads_of_a_role(options: &StreamOptions) -> Option<u32> {
     let settings = &options.template;
     match settings.shared_threads() {

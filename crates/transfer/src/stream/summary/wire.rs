@@ -1,4 +1,4 @@
-//! What went over the wire: TCP's own account of its flows, and datagrams as frames.
+//! Rates on the wire: TCP by its own counts, datagrams as frames.
 
 use crate::bulk::{Channel, End, Flow, TcpSample};
 use netcliff_core::stream::{
@@ -8,10 +8,10 @@ use netcliff_core::stream::{
 use super::Repeat;
 use crate::stream::StreamOptions;
 
-/// A rate of each direction (bit/s): near end to far end, and back.
+/// A rate for each direction (bit/s): from the near end to the far end, and back.
 type Ways = [f64; 2];
 
-/// A rate of each flow, by direction; None if one is not known: the others are not the whole wire.
+/// Sum of the flows' rates by direction. `None` if one is not known, because the others are only a part.
 fn ways(repeat: &Repeat, bps: impl Fn(&Flow) -> Option<f64>) -> Option<Ways> {
     repeat.transfer.flows.iter().try_fold([0.0; 2], |mut ways, flow| {
         ways[usize::from(!flow.forward)] += bps(flow)?;
@@ -19,12 +19,12 @@ fn ways(repeat: &Repeat, bps: impl Fn(&Flow) -> Option<f64>) -> Option<Ways> {
     })
 }
 
-/// Both directions together, over the repeats.
+/// Sum of both directions, over the repeats.
 fn together(ways: &[Ways]) -> Option<Spread> {
     Spread::of(ways.iter().map(|ways| ways.iter().sum()))
 }
 
-/// Share of a link's rate: of the direction that has more of it, since each has the whole rate.
+/// Share of the link's rate that the busier direction used. Each direction has the whole rate.
 fn line_share(link_bps: Option<f64>, ways: &[Ways]) -> Option<f64> {
     let median = |way: usize| Some(Spread::of(ways.iter().map(|ways| ways[way]))?.median);
     Some(median(0)?.max(median(1)?) / link_bps?)
@@ -43,12 +43,12 @@ fn header_bytes(options: &StreamOptions, sample: &TcpSample) -> f64 {
     ip + 20.0 + if sample.timestamps { 12.0 } else { 0.0 }
 }
 
-/// TCP_INFO as the windows opened and closed.
+/// TCP_INFO when the windows opened and when they closed.
 fn ends(flow: &Flow) -> Option<(TcpSample, TcpSample)> {
     Some((*flow.tcp.first()?, *flow.tcp.last()?)).filter(|(a, b)| b.at_s > a.at_s)
 }
 
-/// Payload that a flow sent between two samples (bit/s), retransmissions included.
+/// Payload rate that a flow sent between two samples (bit/s), with retransmissions.
 fn sent_bps((a, b): &(TcpSample, TcpSample)) -> f64 {
     b.bytes_sent.saturating_sub(a.bytes_sent) as f64 * 8.0 / (b.at_s - a.at_s)
 }
@@ -60,7 +60,7 @@ fn tcp_ways(options: &StreamOptions, repeat: &Repeat) -> Option<Ways> {
         let payload = b.bytes_sent.saturating_sub(a.bytes_sent) as f64;
         Some(wire_bytes(payload, segments, header_bytes(options, &b)) * 8.0 / (b.at_s - a.at_s))
     };
-    // Multipath TCP may report a subflow that nothing went over.
+    // Multipath TCP may report a subflow that carried nothing.
     ways(repeat, bps).filter(|ways| ways.iter().sum::<f64>() > 0.0)
 }
 
@@ -122,8 +122,9 @@ fn intervals(samples: &[TcpSample]) -> Vec<TcpInterval> {
         .collect()
 }
 
-/// The flows interval by interval. Those of one end are sampled in one pass after the other, so an interval's place is its pass; the
-/// last pass may have ended before it had sampled all. Where both ends send, or some missed more, an interval counts where it ends.
+/// Combines the flows' intervals. All senders of one end are sampled in one pass, so intervals with the same index
+/// belong together; the last pass may have ended before it sampled all flows. If both ends send, or a flow missed more
+/// than one sample, an interval is assigned by the time at which it ends.
 fn by_interval(flows: &[TcpFlow]) -> Vec<TcpFlows> {
     let Some(most) = flows.iter().max_by_key(|flow| flow.intervals.len()) else { return Vec::new() };
     let of_same_passes =
@@ -138,7 +139,7 @@ fn by_interval(flows: &[TcpFlow]) -> Vec<TcpFlows> {
     groups.iter().filter_map(|group| of_interval(group)).collect()
 }
 
-/// Place of the nearest of ascending times; of two as near the later one. There is at least one.
+/// Index of the nearest of ascending times, the later one if two are equally near. There is at least one time.
 fn nearest(times_s: &[f64], at_s: f64) -> usize {
     let after = times_s.partition_point(|time_s| *time_s < at_s);
     let apart = |place: usize| times_s.get(place).map_or(f64::INFINITY, |time_s| (time_s - at_s).abs());
@@ -159,13 +160,13 @@ fn of_interval(group: &[&TcpInterval]) -> Option<TcpFlows> {
     })
 }
 
-/// The MTU of a flow's path as its sender has it, and what a datagram is there.
+/// The MTU of a flow's path as its sender sees it, and the frames of a datagram on that path.
 fn datagram(options: &StreamOptions, block_bytes: usize, flow: &Flow) -> Option<(u64, DatagramFrames)> {
     let mtu_bytes = u64::from(flow.in_force.as_ref()?.mtu_bytes?);
     Some((mtu_bytes, datagram_frames(block_bytes as u64, is_ipv6(options), mtu_bytes)?))
 }
 
-/// Rate on the wire of the datagrams that one end of each flow counted: both have the same size on the way.
+/// Rate on the wire of the datagrams that one end of each flow counted (bit/s).
 fn udp_ways(options: &StreamOptions, block_bytes: usize, repeat: &Repeat, end: fn(&Flow) -> &End) -> Option<Ways> {
     ways(repeat, |flow| {
         let (_, frames) = datagram(options, block_bytes, flow)?;
@@ -175,7 +176,7 @@ fn udp_ways(options: &StreamOptions, block_bytes: usize, repeat: &Repeat, end: f
 
 pub(super) fn udp(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat]) -> Option<UdpRow> {
     let flows = repeats.iter().flat_map(|repeat| &repeat.transfer.flows);
-    // The one that is cut into most, where flows have several paths.
+    // If the flows' paths differ, use the smallest MTU, which splits a datagram into most frames.
     let (mtu_bytes, frames) =
         flows.filter_map(|flow| datagram(options, block_bytes, flow)).min_by_key(|path| path.0)?;
     let of = |end| -> Vec<Ways> {
@@ -193,7 +194,7 @@ pub(super) fn udp(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat
     })
 }
 
-/// What one repeat had on the wire: sent, and of datagrams delivered (bit/s).
+/// Rates on the wire in one repeat (bit/s): sent, and (datagrams only) delivered.
 pub(super) fn wire_bps_of(options: &StreamOptions, block_bytes: usize, repeat: &Repeat) -> (Option<f64>, Option<f64>) {
     let sum = |ways: Option<Ways>| ways.map(|ways| ways.iter().sum());
     match options.template.channel {

@@ -24,7 +24,8 @@ const BESIDE_BAR: u16 = 70;
 /// The longest bar: more columns would show nothing more.
 const LONGEST_BAR: u16 = 40;
 
-/// The time of a CPU as a bar of letters, which need no colour: u user, s system, i interrupts, p softirqs, t hypervisor.
+/// The time of a CPU as a bar of letters, which work without colour: u user, s system, i interrupts, p softirqs, t
+/// hypervisor.
 fn bar(cpu: &CpuMoment, width: u16) -> Line<'static> {
     let parts = [
         (cpu.user, 'u', Color::Green),
@@ -71,7 +72,7 @@ pub(super) fn cpu_table(cpus: &[&CpuMoment], width: u16) -> Table<'static> {
     Table::new(cpus.iter().map(row), columns(&widths)).header(header(names))
 }
 
-/// If there are devices of other namespaces, whose names are long, both losses share a column on a narrow screen.
+/// If there are devices of other namespaces, whose names are long, both losses share one column on a narrow screen.
 pub(super) fn interface_table(interfaces: &[&InterfaceMoment], width: u16) -> Table<'static> {
     let elsewhere = interfaces.iter().any(|one| one.namespace.is_some());
     let together = elsewhere && width < 100;
@@ -115,7 +116,7 @@ fn shortened(name: &str, width: usize) -> String {
 }
 
 pub(super) fn interrupt_table(interrupts: &[&InterruptMoment], width: u16) -> Table<'static> {
-    // What the other columns and the gaps leave.
+    // The width that the other columns and the gaps leave.
     let name = width.saturating_sub(23).clamp(12, 40);
     let rows = interrupts.iter().map(|one| {
         let cpu = one.cpu.map_or("-".to_owned(), |cpu| cpu.to_string());

@@ -1,4 +1,4 @@
-//! What the screen shows, to the letter, and what keys do.
+//! Compares the screen to the letter, and tests the keys.
 
 use super::*;
 use netcliff_core::watch::QueueMoment;
@@ -75,7 +75,7 @@ fn states() -> Vec<(&'static str, View)> {
     ]
 }
 
-/// Each state fits the smallest usual terminal, and uses a wide one up to 120 columns.
+/// Each state fits a terminal of 80 columns, and uses a wide one up to 120 columns.
 #[test]
 fn each_state_at_80_and_120_columns() {
     let mut screens = String::new();
@@ -103,7 +103,8 @@ fn the_help_fits() {
     assert!(view.press(KeyCode::Char('?')) && view.help);
 }
 
-/// Programs and what sockets lose have lines of their own; without interrupts and queues there are no heads over nothing.
+/// Programs and losses of sockets have separate lines. Without interrupts and queues, there are no heads of empty
+/// tables.
 #[test]
 fn programs_and_losses_have_lines() {
     use netcliff_core::watch::{LossMoment, ProgramMoment};
@@ -138,7 +139,7 @@ fn bars_add_up() {
         let bar = line.split_whitespace().nth(1).unwrap_or_default().to_owned();
         ['u', 's', 'i', 'p', 't'].map(|letter| bar.matches(letter).count())
     };
-    // Of 40 columns 20 % user, 20 % system, 10 % interrupts, 30 % softirqs, 5 % stolen.
+    // 40 columns: 20 % user, 20 % system, 10 % interrupts, 30 % softirqs, 5 % stolen.
     let row = seen.lines().position(|line| line.trim_start().starts_with("0 u")).expect("CPU 0");
     assert_eq!(letters(row), [8, 8, 4, 12, 2], "{seen}");
 }
@@ -147,7 +148,7 @@ fn bars_add_up() {
 fn the_screen_of_80_by_24() {
     let many = View { moment: Moment { cpus: vec![CpuMoment::default(); 64], ..view().moment }, ..view() };
     let shown = |height| text(&many, 80, height).lines().filter(|line| line.starts_with("  0 ")).count();
-    // One line of them says how many more there are; a tall terminal shows all.
+    // One of the lines gives the number of hidden ones. A tall terminal shows all.
     assert_eq!((shown(24), shown(60), shown(120)), (12, 48, 64));
     assert!(text(&many, 80, 24).contains("52 more below"), "{}", text(&many, 80, 24));
     // Too small a screen shows less and does not fail.

@@ -51,8 +51,8 @@ fn xdp_sends_every_size_as_it_is() {
     }
 }
 
-/// Every second frame is too long for the far port. A trial that may lose 100 ends a wait after it has, accounts for what it sent and is not void; one
-/// that may lose them all goes on to its end.
+/// Every second frame is too long for the far port. A trial that may lose 100 frames ends early after it has lost them,
+/// accounts for the frames sent, and is not void. A trial that may lose all frames continues to its end.
 #[test]
 fn a_trial_ends_once_it_is_decided() {
     let Some(pair) = pair_or_skip() else { return };

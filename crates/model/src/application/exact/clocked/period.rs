@@ -16,7 +16,7 @@ const ENTRY: f64 = 0.3;
 /// Effect of a jump on the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Brings {
-    /// None.
+    /// Nothing happens.
     Nothing,
     /// A packet comes, which a full socket drops.
     Packet,

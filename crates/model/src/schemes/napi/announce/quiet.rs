@@ -19,8 +19,8 @@ impl Nic {
         }
     }
 
-    /// Each packet is followed by another before the timer ends with equal probability; a dropped one does not restart
-    /// it.
+    /// Each packet is followed by another one before the timer ends, with the same probability each time. A dropped
+    /// packet does not restart the timer.
     fn endless(&self, packets: usize, timer_s: f64, share: f64, out: &mut Gathered) {
         let load = self.arrival_pps * timer_s;
         let (followed, alone) = (-math::exp_m1(-load), math::exp(-load));

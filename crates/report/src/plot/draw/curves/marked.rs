@@ -80,7 +80,7 @@ fn shape(plot: &Plot, frame: &Frame, one: &Stated) -> Markup {
     }
 }
 
-/// Place of a mark's number: next to its shape, where no other number is yet. `None` where the shape is beyond the plot.
+/// Place of a mark's number: next to its shape, where no other number is yet. `None` if the shape is outside the plot.
 fn number_at(
     plot: &Plot,
     frame: &Frame,
