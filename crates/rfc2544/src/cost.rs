@@ -4,7 +4,7 @@
 //! trial at half the throughput found), polls of up to the kernel's weight drain a backlog of `netdev_max_backlog`, and
 //! nothing else wants the CPU. The only thing taken from the search is the load at which costs are measured.
 
-use netcliff_core::{Arrivals, FrameSizes, Host, Load, Scheme, Service, Traffic};
+use netcliff_core::{Arrivals, FrameSizes, Host, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollCell, PollKind, PollTable};
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +105,6 @@ impl Predicted {
             arrivals: Arrivals::Constant,
             // Bytes cost nothing more here: the frame's time is that of its size.
             size: FrameSizes::Fixed(64),
-            rate: Load::Pps(1.0),
             link_bps: 1e12,
             flows: None,
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
-use netcliff_core::{Engine, Figure, FrameSizes, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Engine, Figure, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, Shares};
 use netcliff_model::ModelEngine;
 use netcliff_model::cliff::CliffSearch;
@@ -255,8 +255,7 @@ impl Costs {
             found.push((highest_kept(host, &scheme, capacity_rps.value, loses, seed)?, "loss by simulation"));
         } else if !streams {
             let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
-            let traffic = traffic(capacity_rps.value);
-            let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic, promise.loss);
+            let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic(), promise.loss);
             found.push((cliff.map_err(|error| format!("the model: {error}"))?.pps, "loss by the model"));
         }
         for limit in &promise.quantiles {
@@ -280,8 +279,8 @@ impl Costs {
     }
 }
 
-fn traffic(rps: f64) -> Traffic {
-    Traffic { size: FrameSizes::Fixed(64), rate: Load::Pps(rps), link_bps: 1e12, ..Traffic::poisson(rps) }
+fn traffic() -> Traffic {
+    Traffic { link_bps: 1e12, ..Traffic::default() }
 }
 
 /// The part of a promise that a simulated load may break.
@@ -313,7 +312,7 @@ impl Broken {
 fn highest_kept(host: &Host, scheme: &Scheme, capacity_rps: f64, part: Broken, seed: u64) -> Result<f64, String> {
     let engine = SimEngine::with_packets(seed, PACKETS);
     let broken = |rps: f64| -> Result<bool, String> {
-        let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(rps) };
+        let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(), load: Load::Pps(rps) };
         part.is_by(&engine.evaluate(&point).map_err(|error| format!("the simulator: {error}"))?)
     };
     let (mut low, mut high) = (0.05 * capacity_rps, 1.3 * capacity_rps);
