@@ -94,8 +94,8 @@ fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
         // What cannot be read is refused with a sentence.
         let _refused = host.set(&assignment(bytes));
     }
-    let traffic = NUMBERS.traffic(bytes, ARRIVALS)?;
-    Some(Point { host, scheme, traffic })
+    let (traffic, load) = NUMBERS.traffic(bytes, ARRIVALS)?;
+    Some(Point { host, scheme, traffic, load })
 }
 
 /// What the door does not ask.

@@ -83,15 +83,12 @@ impl Numbers {
         }
     }
 
-    /// Traffic with one of these arrival processes.
-    pub fn traffic(&self, bytes: &mut Bytes<'_>, arrivals: &[&str]) -> Option<Traffic> {
-        let pps = (self.load_pps)(bytes);
-        Some(Traffic {
-            arrivals: self.filled(bytes, arrivals).parse().ok()?,
-            size: bytes.pick(&["64B", "imix", "1518B"]).parse().ok()?,
-            rate: Load::Pps(pps),
-            ..Traffic::poisson(pps)
-        })
+    /// Traffic with one of these arrival processes, and its load.
+    pub fn traffic(&self, bytes: &mut Bytes<'_>, arrivals: &[&str]) -> Option<(Traffic, Load)> {
+        let load = Load::Pps((self.load_pps)(bytes));
+        let arrivals = self.filled(bytes, arrivals).parse().ok()?;
+        let size = bytes.pick(&["64B", "imix", "1518B"]).parse().ok()?;
+        Some((Traffic { arrivals, size, ..Traffic::default() }, load))
     }
 }
 

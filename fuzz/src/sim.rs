@@ -77,13 +77,13 @@ fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
     if !applications.is_empty() {
         host.set(&applications).ok()?;
     }
-    let traffic = NUMBERS.traffic(bytes, ARRIVALS)?;
-    Some(Point { host, scheme, traffic })
+    let (traffic, load) = NUMBERS.traffic(bytes, ARRIVALS)?;
+    Some(Point { host, scheme, traffic, load })
 }
 
 /// Timers that fire thousands of times a packet only take longer, and so do sources that switch as often.
 fn is_slow(point: &Point) -> bool {
-    let pps = point.traffic.rate_pps().unwrap_or(0.0);
+    let pps = point.rate_pps().unwrap_or(0.0);
     let text = format!("{} {}", point.scheme, point.traffic.arrivals);
     let shortest_s = text
         .split([',', ':', ' '])

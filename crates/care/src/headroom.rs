@@ -186,8 +186,8 @@ fn predict(cpus: &mut [CpuHeadroom], found: &Found) {
             known.clear();
         }
         cpus[at].latency_s = *known.entry(step).or_insert_with(|| {
-            let traffic = finding.setup.traffic.at_pps((f64::from(step) * STEP).exp());
-            latency(&Point { host: host.clone(), scheme: finding.setup.scheme.clone(), traffic })
+            let (setup, pps) = (&finding.setup, (f64::from(step) * STEP).exp());
+            latency(&Point::of(host, &setup.scheme, &setup.traffic, pps))
         });
     }
 }

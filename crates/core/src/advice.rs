@@ -10,7 +10,7 @@ use crate::objective::{Constraint, Goal};
 use crate::outcome::{Figure, Interval, Measure};
 use crate::record::Provenance;
 use crate::scheme::Scheme;
-use crate::traffic::Traffic;
+use crate::written;
 
 /// Keys of the three figures of the Pareto front: latency (lower is better), loss (lower), available CPU (higher).
 pub const FRONT: [&str; 3] = ["latency_p99_s", "loss_fraction", "cpu_available"];
@@ -116,7 +116,7 @@ pub struct Advice {
     /// Costs and sizes.
     pub host: Host,
     /// What is offered.
-    pub traffic: Traffic,
+    pub traffic: written::Traffic,
     /// Figure that the pick should make best.
     pub goal: Goal,
     /// Bounds that the pick must keep.

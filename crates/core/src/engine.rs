@@ -9,11 +9,13 @@ use crate::host::{Host, PauseTimes};
 use crate::outcome::{Outcome, Unsound};
 use crate::queues::Flows;
 use crate::scheme::Scheme;
-use crate::traffic::Traffic;
+use crate::traffic::{Load, Traffic};
+use crate::written;
 
 /// What an engine answers: a host, a scheme and a traffic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(from = "written::Point", into = "written::Point")]
 pub struct Point {
     /// Costs and sizes.
     pub host: Host,
@@ -21,12 +23,44 @@ pub struct Point {
     pub scheme: Scheme,
     /// What is offered.
     pub traffic: Traffic,
+    /// How much of it. In JSON it is part of the traffic.
+    #[serde(skip)]
+    pub load: Load,
+}
+
+impl From<written::Point> for Point {
+    fn from(written: written::Point) -> Self {
+        let written::Point { host, scheme, traffic } = written;
+        Self { host, scheme, load: traffic.rate, traffic: traffic.shape() }
+    }
+}
+
+impl From<Point> for written::Point {
+    fn from(point: Point) -> Self {
+        let Point { host, scheme, traffic, load } = point;
+        Self { host, scheme, traffic: written::Traffic::new(traffic, Some(load)) }
+    }
 }
 
 impl Point {
+    /// A host, a scheme and a traffic at `pps`.
+    pub fn of(host: &Host, scheme: &Scheme, traffic: &Traffic, pps: f64) -> Self {
+        Self { host: host.clone(), scheme: scheme.clone(), traffic: traffic.clone(), load: Load::Pps(pps) }
+    }
+
+    /// Poisson arrivals of 64-byte frames at `pps` over 1 Gbit/s.
+    pub fn poisson(host: Host, scheme: Scheme, pps: f64) -> Self {
+        Self { host, scheme, traffic: Traffic::default(), load: Load::Pps(pps) }
+    }
+
     /// The same host, scheme and traffic at another offered load (pps).
     pub fn at_pps(&self, pps: f64) -> Self {
-        Self { traffic: self.traffic.at_pps(pps), ..self.clone() }
+        Self { load: Load::Pps(pps), ..self.clone() }
+    }
+
+    /// lambda: offered packets per second; None if a file of sizes has not been read.
+    pub fn rate_pps(&self) -> Option<f64> {
+        self.traffic.rate_pps(self.load)
     }
 
     /// SHA-256 digests of the files read for this point, by their use: packets of a capture, its flows, measured times,
@@ -43,12 +77,18 @@ impl Point {
         found.into_iter().filter_map(|(name, digest)| Some((name.to_owned(), digest?.clone()))).collect()
     }
 
-    /// Checks host, scheme and traffic, each alone and together.
+    /// Checks host, scheme, traffic and load, each alone and together.
     pub fn validate(&self) -> Result<(), Invalid> {
-        self.host.validate()?;
-        self.scheme.validate(&self.host)?;
-        self.traffic.validate()
+        validate(&self.host, &self.scheme, &self.traffic)?;
+        self.traffic.validate_load(self.load)
     }
+}
+
+/// Checks what a point is without its load: host, scheme and traffic, each alone and together.
+pub fn validate(host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<(), Invalid> {
+    host.validate()?;
+    scheme.validate(host)?;
+    traffic.validate()
 }
 
 /// The kinds of engines.

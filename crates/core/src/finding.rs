@@ -14,6 +14,7 @@ use crate::outcome::{CpuShares, Figure, Latency, Loss, Outcome};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
+use crate::written;
 
 pub use anew::{CliffReason, WhyCliffsDiffer, listed};
 pub use disturbance::{
@@ -396,6 +397,8 @@ pub struct Setup {
     /// Scheme the kernel runs.
     pub scheme: Scheme,
     /// Traffic. Its load has no meaning, as the cliff is searched.
+    #[serde(with = "written::without_load")]
+    #[cfg_attr(feature = "schema", schemars(with = "written::Traffic"))]
     pub traffic: Traffic,
     /// Work of the application per packet, besides reading it (s).
     pub application_work_s: f64,

@@ -8,7 +8,7 @@ use crate::finding::{Calibration, Cost, EngineFigure, Finding, HostSummary, Miss
 use crate::outcome::{CpuShares, Figure};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
-use crate::traffic::Traffic;
+use crate::written;
 
 /// Kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ pub struct Learned {
     /// The scheme that the host uses.
     pub scheme: Scheme,
     /// The traffic as input for model and simulation: frames of the mean size, at the mean rate.
-    pub as_traffic: Traffic,
+    pub as_traffic: written::Traffic,
     /// Loss fraction that defines the cliff.
     pub loss_target: f64,
     /// Losses during the watch, one sentence each.
@@ -211,7 +211,7 @@ impl Learned {
         let calibration = self.calibration.clone()?;
         let setup = Setup {
             scheme: self.scheme.clone(),
-            traffic: self.as_traffic.clone(),
+            traffic: self.as_traffic.clone().shape(),
             application_work_s: 0.0,
             socket_buffer_bytes: 1 << 20,
             repeats: 1,
@@ -247,6 +247,7 @@ impl Learned {
 mod tests {
     use super::*;
     use crate::host::Host;
+    use crate::traffic::{Load, Traffic};
 
     fn example() -> Learned {
         let part = |kind, packets_per_s: f64, cliff: Option<f64>| LearnedPart {
@@ -299,7 +300,7 @@ mod tests {
             parts: vec![part(PartKind::Cpu, 100e3, Some(400e3)), part(PartKind::Cpu, 1.0, None)],
             calibration: Some(calibration),
             scheme: "napi".parse().unwrap(),
-            as_traffic: Traffic::poisson(200e3),
+            as_traffic: written::Traffic::new(Traffic::default(), Some(Load::Pps(200e3))),
             loss_target: 1e-4,
             lost: Vec::new(),
             missing: Vec::new(),

@@ -1,8 +1,8 @@
 //! The types that all of netcliff uses: host, scheme, traffic and outcome, with their texts.
 //!
 //! This crate reads no file, clock or random number: text and numbers come in as arguments. Start with [`Point`] (host,
-//! scheme and traffic), [`Outcome`] (the result) and [`Engine`] (computes or measures it). docs/theory defines the
-//! terms along the receive path of one CPU: interrupt > protocol > application.
+//! scheme, traffic and load), [`Outcome`] (the result) and [`Engine`] (computes or measures it). docs/theory defines
+//! the terms along the receive path of one CPU: interrupt > protocol > application.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | [`host`] | [`Host`]: costs and sizes |
 //! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
 //! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what limits a host besides its CPU |
-//! | [`traffic`] | [`Traffic`]: arrivals x frame sizes x load |
+//! | [`traffic`] | [`Traffic`]: arrivals x frame sizes; [`Load`] |
 //! | [`outcome`] | [`Outcome`]: the figures of a point, each optional; [`Measure`]: one of them by name; [`Aims`], [`Precision`]: how precise they have to be |
 //! | [`engine`] | [`Engine`], [`Point`]: the trait that model, simulation and measurement implement |
 //! | [`experiment`] | [`Experiment`]: what to compute, by which engines, and how to draw it, from TOML |
@@ -39,15 +39,16 @@
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`binding`] | the bottleneck at the cliff, as a sentence |
 //! | [`record`] | [`Record`]: an outcome with its [`record::Provenance`] and [`Fingerprint`] |
+//! | [`written`] | the JSON of points and of their traffic |
 //!
 //! ```
-//! use netcliff_core::{Host, Point, Scheme, Traffic};
+//! use netcliff_core::{Host, Point, Scheme};
 //!
 //! let mut host = Host::pentium4_2530mhz();
 //! host.set("ring=64")?;
-//! let point = Point { host, scheme: "napi:weight=32".parse()?, traffic: Traffic::poisson(100e3) };
+//! let point = Point::poisson(host, "napi:weight=32".parse()?, 100e3);
 //! point.validate()?;
-//! assert_eq!(point.traffic.rate_pps(), Some(100e3));
+//! assert_eq!(point.rate_pps(), Some(100e3));
 //!
 //! // A refusal names the value and what is accepted.
 //! let refused = "napi:wait=32".parse::<Scheme>().unwrap_err().to_string();
@@ -103,6 +104,7 @@ pub mod verdict;
 pub mod warning;
 pub mod watch;
 pub mod wide;
+pub mod written;
 
 pub use advice::Advice;
 pub use analysis::Analysis;

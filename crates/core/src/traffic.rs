@@ -1,11 +1,10 @@
-//! [`Traffic`]: arrival process, frame sizes and offered load (docs/theory/statistics.md: captures, heavy tails).
+//! [`Traffic`]: arrival process, frame sizes and flows, without a load (docs/theory/statistics.md: captures, heavy
+//! tails). [`Load`]: how much of it is offered.
 
 mod arrivals;
 mod sizes;
 #[cfg(test)]
 mod tests;
-
-use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 use crate::capture::Capture;
@@ -25,61 +24,32 @@ pub const FCS_BYTES: f64 = 4.0;
 /// Default of the link speed (bit/s).
 pub const USUAL_LINK_BPS: f64 = 1e9;
 
-/// Packets offered to a host over a link.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+/// The shape of the packets that a host gets over a link; how many a second is the [`Load`].
+#[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// The arrival process.
-    #[serde(default = "poisson")]
     pub arrivals: Arrivals,
     /// Frame sizes, FCS included.
-    #[serde(default = "smallest")]
     pub size: FrameSizes,
-    /// Offered load.
-    pub rate: Load,
     /// Link speed (bit/s). It limits the load if the user gives it, and is the base of ON/OFF sources and of loads
     /// given as shares of the line rate.
-    #[serde(rename = "link", with = "link_text", default = "gigabit")]
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub link_bps: f64,
     /// Flows of the packets, by which a host with several queues distributes them. None: enough flows that all queues
     /// get their share of the table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
 }
 
-fn poisson() -> Arrivals {
-    Arrivals::Poisson
-}
-fn smallest() -> FrameSizes {
-    FrameSizes::Fixed(64)
-}
-fn gigabit() -> f64 {
-    USUAL_LINK_BPS
-}
-
-mod link_text {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&crate::units::print_bps(*value))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
-        crate::units::parse_bps(&String::deserialize(input)?).map_err(serde::de::Error::custom)
+/// Poisson arrivals of 64-byte frames over 1 Gbit/s.
+impl Default for Traffic {
+    fn default() -> Self {
+        Self { arrivals: Arrivals::Poisson, size: FrameSizes::Fixed(64), link_bps: USUAL_LINK_BPS, flows: None }
     }
 }
 
 impl Traffic {
-    /// Poisson arrivals of 64-byte frames at `pps` over 1 Gbit/s.
-    pub fn poisson(pps: f64) -> Self {
-        Self { arrivals: poisson(), size: smallest(), rate: Load::Pps(pps), link_bps: gigabit(), flows: None }
-    }
-
-    /// lambda: offered packets per second; None if a file of sizes has not been read.
-    pub fn rate_pps(&self) -> Option<f64> {
-        match self.rate {
+    /// lambda: packets per second at `load`; None if a file of sizes has not been read.
+    pub fn rate_pps(&self, load: Load) -> Option<f64> {
+        match load {
             Load::Pps(pps) => Some(pps),
             Load::Bps(bps) => Some(bps / (8.0 * self.size.mean_bytes()?)),
             Load::LineShare(share) => Some(share * self.line_rate_pps()?),
@@ -94,10 +64,10 @@ impl Traffic {
     /// Refuses a load that the link cannot carry: each frame occupies its own bytes, preamble and gap.
     ///
     /// `named`: the user gave the link speed. The default link speed limits only loads given as shares of it.
-    pub fn fits_link(&self, named: bool) -> Result<(), Invalid> {
-        let (Some(pps), Some(line_pps)) = (self.rate_pps(), self.line_rate_pps()) else { return Ok(()) };
+    pub fn fits_link(&self, load: Load, named: bool) -> Result<(), Invalid> {
+        let (Some(pps), Some(line_pps)) = (self.rate_pps(load), self.line_rate_pps()) else { return Ok(()) };
         // A load at the line rate, rounded to few digits, counts as within it.
-        if pps <= line_pps * 1.001 || !(named || matches!(self.rate, Load::LineShare(_))) {
+        if pps <= line_pps * 1.001 || !(named || matches!(load, Load::LineShare(_))) {
             return Ok(());
         }
         let bytes = self.size.mean_bytes().unwrap_or(0.0);
@@ -105,18 +75,12 @@ impl Traffic {
         let frames_bps = units::print_bps((line_pps * 8.0 * bytes).floor());
         Err(Invalid::new(
             "rate",
-            self.rate,
+            load,
             format!(
                 "a link of {link} carries at most {most} of {bytes:.0} B frames, {frames_bps} without preamble and gap (20 B a \
                  frame); give a lower rate or a faster --link"
             ),
         ))
-    }
-
-    /// The same traffic with another packet rate.
-    #[must_use]
-    pub fn at_pps(&self, pps: f64) -> Self {
-        Self { rate: Load::Pps(pps), ..self.clone() }
     }
 
     /// The captures that arrivals and flows are from.
@@ -157,16 +121,26 @@ impl Traffic {
             let link = format!("{:e} bit/s", self.link_bps);
             return Err(Invalid::new("link", link, "must be from 1bit/s to 10000Tbit/s"));
         }
-        match self.rate_pps() {
-            Some(pps) => bounds::rate("rate", pps, self.rate)?,
-            // Frame sizes have not been read: only the load's own number can be checked.
-            None if self.rate.amount().is_finite() && self.rate.amount() > 0.0 => {}
-            None => return Err(Invalid::new("rate", self.rate, "must be above 0")),
-        }
         if let Some(flows) = &self.flows {
             flows.validate()?;
         }
         self.arrivals.validate()
+    }
+
+    /// Checks that `load` is in range for this traffic, which must be valid.
+    pub fn validate_load(&self, load: Load) -> Result<(), Invalid> {
+        match self.rate_pps(load) {
+            Some(pps) => bounds::rate("rate", pps, load),
+            // Frame sizes have not been read: only the load's own number can be checked.
+            None if load.amount().is_finite() && load.amount() > 0.0 => Ok(()),
+            None => Err(Invalid::new("rate", load, "must be above 0")),
+        }
+    }
+
+    /// Checks that `load` is in range and, see [`Self::fits_link`], that the link can carry it.
+    pub fn admits(&self, load: Load, link_named: bool) -> Result<(), Invalid> {
+        self.validate_load(load)?;
+        self.fits_link(load, link_named)
     }
 }
 

@@ -7,41 +7,46 @@ use crate::engine::Point;
 use crate::host::{Host, Preset};
 use crate::note::Note;
 use crate::scheme::{Coalesce, Napi, Scheme};
+use crate::traffic::Traffic;
 
 pub use crate::note::Warning;
 
 impl Point {
     /// One note per suspicious parameter; empty if no parameter is suspicious.
     pub fn warnings(&self) -> Vec<Note> {
-        let Self { host, scheme, traffic } = self;
-        let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
-        let mut found = match scheme {
-            Scheme::Polling { period_s, quota } => polled(host, service_s, *period_s, *quota),
-            Scheme::Napi2007(napi) => polled(host, service_s, napi.period_s, napi.quota),
-            Scheme::FreebsdPolling(own) => polled(host, service_s, own.period_s, own.burst_max),
-            Scheme::SoftTimers(own) => polled(host, service_s, own.period_s, own.quota),
-            Scheme::Hybrid(hybrid) => polled(host, service_s, hybrid.period_s, hybrid.quota),
-            Scheme::Napi(napi) => linux(host, napi),
-            Scheme::Coalesce(coalesce) => coalesced(host, coalesce, traffic.rate_pps()),
-            Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } | Scheme::Dim(_) => Vec::new(),
-        };
-        found.extend(measured(host, service_s));
-        let assumed = Preset::named(&host.name).and_then(|preset| preset.assumed);
-        found.extend(assumed.map(|assumed| Warning::Preset(host.name.clone(), assumed)));
-        if host.ring == 1 {
-            found.push(Warning::OneSlot);
-        }
-        found.extend(traffic.capture_notes().into_iter().map(Warning::Capture));
-        for capture in traffic.captures() {
-            let name = capture.file.rsplit('/').next().unwrap_or_default();
-            let no_flow = capture.packets.iter().filter(|packet| packet.flow.is_none()).count();
-            if no_flow > 0 && host.queues.is_some() {
-                found.push(Warning::NoHeader(name.to_owned(), no_flow, capture.packets.len()));
-            }
-        }
-        found.dedup();
-        found.into_iter().map(Note::Warning).collect()
+        warnings(&self.host, &self.scheme, &self.traffic, self.rate_pps())
     }
+}
+
+/// Those of a point with these parts; `offered_pps`: its load, `None` if it has none or its frame sizes were not read.
+pub fn warnings(host: &Host, scheme: &Scheme, traffic: &Traffic, offered_pps: Option<f64>) -> Vec<Note> {
+    let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
+    let mut found = match scheme {
+        Scheme::Polling { period_s, quota } => polled(host, service_s, *period_s, *quota),
+        Scheme::Napi2007(napi) => polled(host, service_s, napi.period_s, napi.quota),
+        Scheme::FreebsdPolling(own) => polled(host, service_s, own.period_s, own.burst_max),
+        Scheme::SoftTimers(own) => polled(host, service_s, own.period_s, own.quota),
+        Scheme::Hybrid(hybrid) => polled(host, service_s, hybrid.period_s, hybrid.quota),
+        Scheme::Napi(napi) => linux(host, napi),
+        Scheme::Coalesce(coalesce) => coalesced(host, coalesce, offered_pps),
+        Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } | Scheme::Dim(_) => Vec::new(),
+    };
+    found.extend(measured(host, service_s));
+    let assumed = Preset::named(&host.name).and_then(|preset| preset.assumed);
+    found.extend(assumed.map(|assumed| Warning::Preset(host.name.clone(), assumed)));
+    if host.ring == 1 {
+        found.push(Warning::OneSlot);
+    }
+    found.extend(traffic.capture_notes().into_iter().map(Warning::Capture));
+    for capture in traffic.captures() {
+        let name = capture.file.rsplit('/').next().unwrap_or_default();
+        let no_flow = capture.packets.iter().filter(|packet| packet.flow.is_none()).count();
+        if no_flow > 0 && host.queues.is_some() {
+            found.push(Warning::NoHeader(name.to_owned(), no_flow, capture.packets.len()));
+        }
+    }
+    found.dedup();
+    found.into_iter().map(Note::Warning).collect()
 }
 
 fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<Warning> {
@@ -101,11 +106,10 @@ fn coalesced(host: &Host, coalesce: &Coalesce, offered_pps: Option<f64>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::Traffic;
 
     fn warnings(scheme: &str, ring: u64) -> Vec<Note> {
         let host = Host { ring, ..Host::pentium4_2530mhz() };
-        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(100e3) };
+        let point = Point::poisson(host, scheme.parse().unwrap(), 100e3);
         point.validate().unwrap();
         point.warnings()
     }

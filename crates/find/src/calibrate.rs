@@ -37,7 +37,7 @@ use fit::Fits;
 pub use fit::poll_line;
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Bench, Counts, Observation};
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::trial::{TrialError, TrialShape};
 pub(crate) use present::FEWEST;
 pub use present::{Resampled, Trials};
 
@@ -297,7 +297,7 @@ fn by_speed(seen: &Seen, trials: &[&Counts], fit: impl Fn(&[f64]) -> Option<stat
 ///
 /// # Errors
 /// See [`CalibrationError`].
-pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Calibrated, CalibrationError> {
+pub fn calibrate(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Calibrated, CalibrationError> {
     let method = bench.cpu_method().map_err(CalibrationError::NoMeter)?;
     let seen = observe(bench, base, plan)?;
     let fits = Fits::of(&seen, base)?;
@@ -330,17 +330,17 @@ fn trial_s(rough_pps: f64, longest_s: f64) -> f64 {
     (PACKETS / (SHARES[0] * rough_pps)).max(LEAST_TRIAL_S).min(longest_s)
 }
 
-fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, TrialError> {
-    let base = &TrialSpec { seconds: trial_s(plan.rough_pps, base.seconds), ..base.clone() };
+fn observe(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Seen, TrialError> {
+    let base = &TrialShape { seconds: trial_s(plan.rough_pps, base.seconds), ..base.clone() };
     let mut seen = Seen { backlog: plan.backlog, ..Seen::default() };
     let mut rough_pps = plan.rough_pps;
     for round in 0..plan.rounds {
         let seed = base.seed + u64::from(round) * 101;
         let of_pps = rough_pps;
-        let mut at = |share: f64, number: u64, change: &dyn Fn(&mut TrialSpec)| {
-            let mut spec = TrialSpec { rate_pps: share * of_pps, seed: seed + number, ..base.clone() };
-            change(&mut spec);
-            bench.observe(&spec, true)
+        let mut at = |share: f64, number: u64, change: &dyn Fn(&mut TrialShape)| {
+            let mut shape = TrialShape { seed: seed + number, ..base.clone() };
+            change(&mut shape);
+            bench.observe(&shape.at(share * of_pps), true)
         };
         for (place, share) in SHARES.iter().enumerate() {
             let plain = at(*share, place as u64, &|_| ())?;
@@ -361,16 +361,16 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
                 }
             }
             if place == SIZE_PLACE {
-                let large = usable(at(*share, 40, &|spec| spec.frame_bytes = LARGE_FRAME_BYTES)?);
+                let large = usable(at(*share, 40, &|shape| shape.frame_bytes = LARGE_FRAME_BYTES)?);
                 seen.sizes.extend(plain.clone().zip(large));
             }
             seen.plain.extend(plain);
         }
         let share = if plan.backlog { BLOCKED_SHARE } else { BLOCKED_SHARE_OF_A_NIC };
-        let blocked = at(share, 20, &|spec| {
-            spec.work_s += BLOCKED_WORK_S;
+        let blocked = at(share, 20, &|shape| {
+            shape.work_s += BLOCKED_WORK_S;
             // A buffer for a few packets is full from the start, and its packets are not cold.
-            spec.receive_buffer_bytes = 4096;
+            shape.receive_buffer_bytes = 4096;
         })?;
         seen.blocked.extend(usable(blocked));
     }

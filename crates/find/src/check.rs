@@ -24,7 +24,7 @@ use super::{FindOptions, base, conclude, missing, scheme};
 use device::Device;
 use netcliff_trial::bench::{Bench, Observation};
 use netcliff_trial::rig::Between;
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::trial::{TrialError, TrialShape, TrialSpec};
 pub use setup::CheckSetup;
 
 /// Load of the reference trials, as a share of the calibrated set-up's cliff: packets cost nearly as much as at the
@@ -87,7 +87,7 @@ struct Asked<'a> {
 fn reference(options: &FindOptions, plan: &Plan, finding: &Finding) -> Option<TrialSpec> {
     let cliff = found(finding)?;
     let base = base(options, plan);
-    Some(TrialSpec { rate_pps: REFERENCE_SHARE * cliff.value, seed: base.seed + 80_000, ..base })
+    Some(TrialShape { seed: base.seed + 80_000, ..base }.at(REFERENCE_SHARE * cliff.value))
 }
 
 /// The cliff of the calibrated set-up: its own, otherwise the one including disturbances.
@@ -99,12 +99,12 @@ fn told(error: TrialError) -> String {
     error.to_string()
 }
 
-fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec, notes: Vec<String>) -> SetupCheck {
+fn blank(setup: &CheckSetup, computed: &Predictor, shape: &TrialShape, notes: Vec<String>) -> SetupCheck {
     SetupCheck {
         name: setup.name().to_owned(),
         host: computed.host.clone(),
         scheme: computed.scheme.clone(),
-        frame_bytes: spec.frame_bytes,
+        frame_bytes: shape.frame_bytes,
         cliff_pps: ByEngine::default(),
         cliff_experienced_pps: ByEngine::default(),
         delivered_at_1_5_pps: ByEngine::default(),
@@ -143,22 +143,27 @@ fn at(computed: &Predictor, load_pps: f64, stop: &AtomicBool) -> Vec<(EngineKind
 }
 
 /// Delivered rate at a load over the plan's repeats; None if the sender never kept up.
-fn measured(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan) -> Result<Option<Figure>, TrialError> {
-    let merged = conclude::merge(&repeated(bench, spec, rate_pps, plan, false)?).filter(Merged::was_offered);
+fn measured(
+    bench: &mut dyn Bench,
+    shape: &TrialShape,
+    rate_pps: f64,
+    plan: &Plan,
+) -> Result<Option<Figure>, TrialError> {
+    let merged = conclude::merge(&repeated(bench, shape, rate_pps, plan, false)?).filter(Merged::was_offered);
     Ok(merged.and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
 }
 
 /// The plan's repeats at a load.
 fn repeated(
     bench: &mut dyn Bench,
-    spec: &TrialSpec,
+    shape: &TrialShape,
     rate_pps: f64,
     plan: &Plan,
     metered: bool,
 ) -> Result<Vec<Observation>, TrialError> {
     let observe = |repeat: u32| {
-        let seed = spec.seed + 40_000 + u64::from(repeat);
-        bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, metered)
+        let seed = shape.seed + 40_000 + u64::from(repeat);
+        bench.observe(&TrialShape { seed, ..shape.clone() }.at(rate_pps), metered)
     };
     (0..plan.repeats).map(observe).collect()
 }

@@ -21,7 +21,7 @@ use netcliff_mlrsearch::trial::{Answer, Range};
 use netcliff_mlrsearch::{End, Found, Goal, Searched};
 use netcliff_stats::{self as stats, Bracketed, quantile};
 use netcliff_trial::bench::{Bench, Observation};
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::trial::{TrialError, TrialShape, TrialSpec};
 use open::{end, open};
 
 /// Range of the first loads: this number of widths below and above the expected cliff, so that searches begin at
@@ -40,8 +40,8 @@ const MOST_LOADS: f64 = 12.0;
 /// Settings of the searches.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The trial; its rate, length and seed are replaced.
-    pub base: TrialSpec,
+    /// The trial; its length and seed are replaced.
+    pub base: TrialShape,
     /// The goal that defines the cliff.
     pub goal: Goal,
     /// Range of loads that may be tried.
@@ -128,8 +128,9 @@ pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, Tria
 fn refer(bench: &mut dyn Bench, question: &Question, number: u32) -> Result<(), TrialError> {
     let Some(reference) = &question.reference else { return Ok(()) };
     for trial in 0..REFERENCES {
-        let seed = reference.seed + u64::from(REFERENCES * number + trial);
-        bench.observe(&TrialSpec { seed, ..reference.clone() }, true)?;
+        let seed = reference.shape.seed + u64::from(REFERENCES * number + trial);
+        let shape = TrialShape { seed, ..reference.shape.clone() };
+        bench.observe(&shape.at(reference.rate_pps), true)?;
     }
     Ok(())
 }
@@ -146,7 +147,7 @@ fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cli
     let mut memory: HashMap<(u64, u64), Vec<Reading>> = HashMap::new();
     for seen in &question.known {
         memory
-            .entry(key(seen.spec.seconds, seen.spec.rate_pps))
+            .entry(key(seen.spec.shape.seconds, seen.spec.rate_pps))
             .or_default()
             .push(reading::read(seen, question.capacity_pps));
     }
@@ -211,7 +212,7 @@ impl Trials<'_> {
         self.made += 1;
         let base = &self.question.base;
         let seed = base.seed + 20_000 + 9_973 * u64::from(self.number) + self.made;
-        let spec = TrialSpec { rate_pps: load_pps, seconds: length_s, seed, ..base.clone() };
+        let spec = TrialShape { seconds: length_s, seed, ..base.clone() }.at(load_pps);
         // The meter measures the pauses of the host's CPU.
         let observation = self.bench.observe(&spec, true)?;
         let reading = reading::read(&observation, self.question.capacity_pps);

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use netcliff_core::note::Note;
 use netcliff_core::scheme::Gap;
-use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Engine, EngineFailure, Figure, Host, Load, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 use netcliff_remote::load::OrderQueue;
-use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
+use netcliff_sim::{Effort, SimEngine, Start, cliff_sim_unless};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,8 @@ pub struct Predictor {
     pub times: Service,
     /// Scheme.
     pub scheme: Scheme,
-    /// Traffic; its load is replaced.
+    /// Traffic, at any load.
+    #[serde(with = "netcliff_core::written::without_load")]
     pub traffic: Traffic,
     /// Loss fraction that defines the cliff.
     pub loss: f64,
@@ -53,17 +54,27 @@ impl Predictor {
     /// ones.
     pub fn point(&self, load_pps: f64) -> Point {
         let measured = self.sim_point(load_pps);
-        match ModelEngine::new(Fidelity::Exact).supports(&measured) {
+        Point { host: self.model_host(&measured.scheme), ..measured }
+    }
+
+    /// The host of [`Self::point`].
+    fn model_host(&self, scheme: &Scheme) -> Host {
+        let measured = self.sim_host();
+        match ModelEngine::new(Fidelity::Exact).supports_shape(&measured, scheme, &self.traffic) {
             Ok(()) => measured,
-            Err(_) => Point { host: Host { service: Service::Exponential, ..measured.host }, ..measured },
+            Err(_) => Host { service: Service::Exponential, ..measured },
         }
+    }
+
+    /// The host with the measured times.
+    fn sim_host(&self) -> Host {
+        Host { service: self.times.clone(), ..self.host.clone() }
     }
 
     /// The point at a load, for the simulator, which supports all distributions.
     pub fn sim_point(&self, load_pps: f64) -> Point {
-        let host = Host { service: self.times.clone(), ..self.host.clone() };
         let scheme = with_gap_late(&self.scheme, at(&self.timing.gap_lates, load_pps));
-        Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
+        Point { host: self.sim_host(), scheme, traffic: self.traffic.clone(), load: Load::Pps(load_pps) }
     }
 
     /// Mean frame size (bytes); the smallest size if the traffic has none.
@@ -109,8 +120,9 @@ impl Predictor {
             return answer;
         }
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-        let (search, point) = (CliffSearch { near_pps: self.near_pps, width: WIDTH }, self.point(1.0));
-        let cliff = search.cliff(&engine, &point.host, &point.scheme, &self.traffic, self.loss)?;
+        let search = CliffSearch { near_pps: self.near_pps, width: WIDTH };
+        let scheme = with_gap_late(&self.scheme, self.timing.gap_lates.first().map(|(_, late_s)| *late_s));
+        let cliff = search.cliff(&engine, &self.model_host(&scheme), &scheme, &self.traffic, self.loss)?;
         Ok(Figure::exact(cliff.pps))
     }
 
@@ -144,7 +156,8 @@ impl Predictor {
         let stopped = || stop.load(Ordering::Relaxed);
         let engine = SimEngine { effort: Effort::Exactly(self.packets), ..self.sim() };
         let point_at = |load_pps| self.at_its_latency(load_pps).sim_point(load_pps);
-        let found = cliff_sim_unless(&engine, &point_at, self.loss, self.near_pps, &stopped)?;
+        let start = self.near_pps.map_or_else(|| Start::guess(&self.host, &self.traffic), Start::Near);
+        let found = cliff_sim_unless(&engine, &point_at, self.loss, start, &stopped)?;
         Ok(found.map(|cliff| cliff.load_pps))
     }
 
@@ -194,7 +207,7 @@ impl Predictor {
     /// Poisson arrivals at a host with a scheme, which is given as text.
     pub fn of(host: Host, scheme: &str) -> Self {
         let scheme = Scheme::of_record(scheme).expect("a scheme");
-        let traffic = Traffic::poisson(1.0);
+        let traffic = Traffic::default();
         let times = Service::Exponential;
         Self {
             host,

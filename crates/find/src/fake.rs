@@ -12,7 +12,7 @@ use crate::calibrate::Costs;
 use netcliff_mlrsearch::simulated::delivered_pps;
 use netcliff_stats::chance::Chance;
 use netcliff_trial::bench::{Bench, Counts, Observation, SenderCeiling, Slot, Slots, Span};
-use netcliff_trial::trial::{Outside, TrialError, TrialSpec};
+use netcliff_trial::trial::{Outside, TrialError, TrialShape, TrialSpec};
 
 /// Time step of the fluid (s).
 const STEP_S: f64 = 0.25e-3;
@@ -211,15 +211,16 @@ impl Bench for Fake {
         let capacity = self.capacity_now();
         // Below its capacity the host could serve more than arrives.
         let served_pps = if load_pps > capacity { delivered_pps(load_pps, capacity, self.livelock) } else { capacity };
-        let (pauses, stalls) = (self.spans(self.pauses, spec.seconds), self.spans(self.stalls, spec.seconds));
-        let slots = vec![[0.0; 3]; (spec.seconds / SLOT_S).ceil() as usize];
+        let (pauses, stalls) =
+            (self.spans(self.pauses, spec.shape.seconds), self.spans(self.stalls, spec.shape.seconds));
+        let slots = vec![[0.0; 3]; (spec.shape.seconds / SLOT_S).ceil() as usize];
         let mut fluid = Fluid { load_pps, served_pps, buffer: self.buffer, queue: 0.0, slots };
         if pauses.is_empty() && stalls.is_empty() {
             let count = fluid.slots.len() as f64;
-            let lost = ((load_pps - served_pps) * spec.seconds - self.buffer).max(0.0);
-            fluid.slots.iter_mut().for_each(|slot| *slot = [load_pps * spec.seconds / count, lost / count, 0.0]);
+            let lost = ((load_pps - served_pps) * spec.shape.seconds - self.buffer).max(0.0);
+            fluid.slots.iter_mut().for_each(|slot| *slot = [load_pps * spec.shape.seconds / count, lost / count, 0.0]);
         } else {
-            fluid.run(spec.seconds, &pauses, &stalls);
+            fluid.run(spec.shape.seconds, &pauses, &stalls);
         }
         let slots: Vec<Slot> = fluid
             .slots
@@ -260,7 +261,7 @@ impl Bench for Fake {
             outside: Outside { shortest_pause_s: Some(STEP_S), turns_per_s, ..Outside::default() },
             lateness_p99_s: None,
             steal_share: 0.0,
-            counts: self.costs.map(|costs| counts(costs, speed, spec.seconds, (sent - lost.min(sent)) as f64)),
+            counts: self.costs.map(|costs| counts(costs, speed, spec.shape.seconds, (sent - lost.min(sent)) as f64)),
         })
     }
 
@@ -268,7 +269,7 @@ impl Bench for Fake {
         Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![self.ceiling_pps; 3], most_pps: None })
     }
 
-    fn socket_capacity(&mut self, _: &TrialSpec) -> Result<Option<f64>, TrialError> {
+    fn socket_capacity(&mut self, _: &TrialShape) -> Result<Option<f64>, TrialError> {
         Ok(Some(self.buffer))
     }
 
@@ -302,8 +303,8 @@ where
         self.host.ceiling(frame_bytes)
     }
 
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        self.host.socket_capacity(spec)
+    fn socket_capacity(&mut self, shape: &TrialShape) -> Result<Option<f64>, TrialError> {
+        self.host.socket_capacity(shape)
     }
 
     fn ring_slots(&self) -> Option<u64> {

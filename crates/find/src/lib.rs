@@ -59,7 +59,7 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
-use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Traffic};
+use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Provenance, Record, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
@@ -70,7 +70,7 @@ use netcliff_packets::schedule::Arrivals;
 use netcliff_mlrsearch::Goal;
 use netcliff_trial::account::Account;
 use netcliff_trial::rig::{Between, Rig, RigError, RigOptions};
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::trial::{TrialError, TrialShape};
 use netcliff_trial::wire_bench::WireBench;
 
 use idle::{HostIdle, Switch};
@@ -367,14 +367,13 @@ fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
     }
 }
 
-/// Poisson or constant arrivals of the requested frames, at a placeholder load that every use replaces.
+/// Poisson or constant arrivals of the requested frames.
 fn traffic(options: &FindOptions) -> Traffic {
     if let Some(capture) = &options.capture {
         let (file, capture) = (capture.file.clone(), Some(Arc::clone(capture)));
         return Traffic {
             size: FrameSizes::Trace(capture.clone()),
             arrivals: netcliff_core::Arrivals::Trace { file, speed: None, once: false, capture },
-            rate: Load::Pps(1.0),
             link_bps: 10e9,
             flows: None,
         };
@@ -385,16 +384,14 @@ fn traffic(options: &FindOptions) -> Traffic {
             Arrivals::Constant => netcliff_core::Arrivals::Constant,
         },
         size: FrameSizes::Fixed(options.settings.frame_bytes),
-        rate: Load::Pps(1.0),
         link_bps: 10e9,
         flows: None,
     }
 }
 
-/// The trial of which all others are variations.
-fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
-    TrialSpec {
-        rate_pps: 1.0,
+/// The trial of which all others are variations, without its load.
+fn base(options: &FindOptions, plan: &Plan) -> TrialShape {
+    TrialShape {
         arrivals: options.settings.arrivals,
         frame_bytes: options.settings.frame_bytes,
         work_s: options.settings.work_s,
@@ -444,7 +441,7 @@ mod rough {
     use netcliff_mlrsearch::mlr::{self, Mlr};
     use netcliff_mlrsearch::trial::{Answer, Range, Trial};
     use netcliff_trial::bench::{Bench, Observation};
-    use netcliff_trial::trial::{TrialError, TrialSpec};
+    use netcliff_trial::trial::{TrialError, TrialShape};
 
     /// One short trial decides on a load; its loss must far exceed any noise.
     const GOAL: Goal = Goal {
@@ -471,13 +468,13 @@ mod rough {
     }
 
     /// Searches the loads in `range`.
-    pub fn search(bench: &mut dyn Bench, base: &TrialSpec, range: Range) -> Result<Rough, TrialError> {
-        let warm_up = TrialSpec { seconds: WARM_UP_S, rate_pps: range.max_pps, ..base.clone() };
+    pub fn search(bench: &mut dyn Bench, base: &TrialShape, range: Range) -> Result<Rough, TrialError> {
+        let warm_up = TrialShape { seconds: WARM_UP_S, ..base.clone() }.at(range.max_pps);
         let start_pps = carried_pps(&bench.observe(&warm_up, false)?);
         let mut number = 0;
         let mut ask = |seconds: f64, rate_pps: f64| -> Result<Answer, TrialError> {
             number += 1;
-            let spec = TrialSpec { seconds, rate_pps, seed: base.seed + number, ..base.clone() };
+            let spec = TrialShape { seconds, seed: base.seed + number, ..base.clone() }.at(rate_pps);
             let observation = bench.observe(&spec, false)?;
             // Only a starting point: a delayed sender does not void the trial; a sender that did not reach the load
             // does.
@@ -501,7 +498,7 @@ mod rough {
     /// Estimated capacity of a host after a trial far above it: between the delivered rate and the offered load, as in
     /// a livelock. `None` if nothing was delivered.
     fn carried_pps(seen: &Observation) -> Option<f64> {
-        let (sent_pps, share) = (seen.sent as f64 / seen.spec.seconds, 1.0 - seen.loss());
+        let (sent_pps, share) = (seen.sent as f64 / seen.spec.shape.seconds, 1.0 - seen.loss());
         Some(sent_pps * share.sqrt()).filter(|pps| *pps > 0.0)
     }
 }
@@ -517,7 +514,7 @@ mod round_trips {
     use super::stages::Run;
     use super::{Halt, base, missing};
     use netcliff_trial::bench::{Bench, RoundTrips};
-    use netcliff_trial::trial::{TrialError, TrialSpec};
+    use netcliff_trial::trial::{TrialError, TrialShape};
 
     impl Run<'_, '_> {
         /// Measures round trips at shares of this cliff (pps), up to the highest load (pps), if the load comes from
@@ -534,7 +531,7 @@ mod round_trips {
                     break;
                 }
                 let (seconds, seed) = (base.seconds.max(ROUND_TRIP_S), base.seed + number);
-                match self.bench.round_trips(&TrialSpec { rate_pps, seconds, seed, ..base.clone() }) {
+                match self.bench.round_trips(&TrialShape { seconds, seed, ..base.clone() }.at(rate_pps)) {
                     Ok(seen) => match seen.and_then(|seen| at(share, rate_pps, &seen)) {
                         Some(told) => self.finding.round_trips.push(told),
                         None => {

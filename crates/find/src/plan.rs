@@ -11,7 +11,7 @@ use crate::calibrate;
 use netcliff_mlrsearch::Goal;
 use netcliff_mlrsearch::trial::Range;
 use netcliff_trial::bench::Highest;
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 
 /// Additional time of a trial besides its window and warm-up: set-up, cool-down, drain (s).
 const TRIAL_OVERHEAD_S: f64 = 0.1;
@@ -135,7 +135,7 @@ impl Plan {
     }
 
     /// The searches of this plan, with trials like `base`, up to the highest load, beginning close to `near_pps`.
-    pub fn question(&self, base: TrialSpec, highest: Highest, near_pps: f64, capacity_pps: f64) -> Question {
+    pub fn question(&self, base: TrialShape, highest: Highest, near_pps: f64, capacity_pps: f64) -> Question {
         Question {
             reference: None,
             base,

@@ -32,7 +32,8 @@ pub struct Reading {
 pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let spec = &observation.spec;
     let load_pps = spec.rate_pps;
-    let whole = Trial { load_pps, duration_s: spec.seconds, sent: observation.sent, lost: observation.sides.lost };
+    let whole =
+        Trial { load_pps, duration_s: spec.shape.seconds, sent: observation.sent, lost: observation.sides.lost };
     let experienced = Answer::of(whole, observation.void().as_ref());
     let slots = &observation.slots;
     let pauses = slots.host_pauses.as_deref().unwrap_or_default();

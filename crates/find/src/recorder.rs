@@ -10,7 +10,7 @@ use super::fluid::{Away, Measured};
 use super::spent::Clock;
 use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, RoundTrips, SenderCeiling, Span, Visit};
-use netcliff_trial::trial::{Outside, TrialError, TrialSpec};
+use netcliff_trial::trial::{Outside, TrialError, TrialShape, TrialSpec};
 
 /// Loss up to which a trial's packets count as having undisturbed costs.
 const LITTLE_LOSS: f64 = 0.01;
@@ -51,7 +51,7 @@ pub struct Recorder<'a> {
     clock: Clock,
     stage: Stage,
     /// Calibrated costs, and the trial that they apply to.
-    calibrated: Option<(Costs, TrialSpec)>,
+    calibrated: Option<(Costs, TrialShape)>,
     seen: Vec<Seen>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Sets the costs that trials like `base` are expected to have.
-    pub fn calibrated(&mut self, costs: Costs, base: TrialSpec) {
+    pub fn calibrated(&mut self, costs: Costs, base: TrialShape) {
         self.calibrated = Some((costs, base));
     }
 
@@ -118,7 +118,7 @@ impl<'a> Recorder<'a> {
         let Counts { packets, polls, interrupts, busy_interrupts, softirq_interrupts, delivered, wakeups, .. } = counts;
         let Handlers { time_s: handlers_s, count: handlers } = counts.handlers();
         let Counts { looks, look_s, hit_looks, hit_look_s, look_hits, undisturbed_work_s, .. } = counts;
-        let TrialSpec { rate_pps, work_s, frame_bytes, .. } = seen.spec;
+        let TrialSpec { shape: TrialShape { work_s, frame_bytes, .. }, rate_pps } = seen.spec;
         tracing::debug!(
             stage = ?self.stage,
             rate_pps,
@@ -157,7 +157,7 @@ impl<'a> Recorder<'a> {
     /// Pauses of the host's CPU and visits of other tasks in the searches' trials of this length (s); `None` if they
     /// were not measured.
     pub fn in_searches(&self, trial_s: f64) -> Option<Measured> {
-        let asked = |seen: &&Seen| seen.stage == Stage::Search && seen.spec.seconds == trial_s;
+        let asked = |seen: &&Seen| seen.stage == Stage::Search && seen.spec.shape.seconds == trial_s;
         let trials: Vec<Vec<Away>> = self.seen.iter().filter(asked).filter_map(Seen::away).collect();
         (!trials.is_empty()).then(|| Measured::of(trials, trial_s))
     }
@@ -190,7 +190,7 @@ impl<'a> Recorder<'a> {
 
 impl Seen {
     fn of(observation: &Observation, at_s: f64, stage: Stage) -> Self {
-        let window_s = observation.spec.seconds;
+        let window_s = observation.spec.shape.seconds;
         // The sender also reports the stalls of warm-up and cool-down.
         let in_window = |span: &&Span| span.from_s < window_s && span.from_s + span.length_s > 0.0;
         let lengths = |spans: &Vec<Span>| lengths_s(spans.iter().filter(in_window));
@@ -215,8 +215,8 @@ impl Seen {
 }
 
 /// Whether frames and work are equal.
-fn is_like(spec: &TrialSpec, base: &TrialSpec) -> bool {
-    (spec.work_s, spec.frame_bytes) == (base.work_s, base.frame_bytes)
+fn is_like(spec: &TrialSpec, base: &TrialShape) -> bool {
+    (spec.shape.work_s, spec.shape.frame_bytes) == (base.work_s, base.frame_bytes)
 }
 
 impl Seen {
@@ -238,7 +238,7 @@ fn lengths_s<'a>(spans: impl Iterator<Item = &'a Span>) -> Vec<f64> {
 
 impl Bench for Recorder<'_> {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
-        let observation = self.clock.trial(spec.seconds, || self.bench.observe(spec, metered))?;
+        let observation = self.clock.trial(spec.shape.seconds, || self.bench.observe(spec, metered))?;
         self.keep(&observation);
         Ok(observation)
     }
@@ -248,16 +248,16 @@ impl Bench for Recorder<'_> {
         self.clock.trial(f64::INFINITY, || self.bench.ceiling(frame_bytes))
     }
 
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        self.clock.trial(f64::INFINITY, || self.bench.socket_capacity(spec))
+    fn socket_capacity(&mut self, shape: &TrialShape) -> Result<Option<f64>, TrialError> {
+        self.clock.trial(f64::INFINITY, || self.bench.socket_capacity(shape))
     }
 
     fn ledger(&mut self, spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
-        self.clock.trial(spec.seconds, || self.bench.ledger(spec))
+        self.clock.trial(spec.shape.seconds, || self.bench.ledger(spec))
     }
 
     fn round_trips(&mut self, spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
-        self.clock.trial(spec.seconds, || self.bench.round_trips(spec))
+        self.clock.trial(spec.shape.seconds, || self.bench.round_trips(spec))
     }
 
     fn ring_slots(&self) -> Option<u64> {

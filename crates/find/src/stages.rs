@@ -7,7 +7,7 @@ use netcliff_core::finding::{ByEngine, EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::ledger::TrialLedger;
 use netcliff_core::verdict;
-use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
+use netcliff_core::{EngineKind, Finding, Load, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs, Climb};
@@ -23,7 +23,7 @@ use super::{FindOptions, Halt, Unresolved, base, conclude, contradict, experienc
 use crate::calibrate::{self, Calibrated};
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Bench, Highest, Observation};
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::trial::{TrialError, TrialShape, TrialSpec};
 
 /// Figures that need a calibration.
 const UNCALIBRATED: [FigurePath; 3] = [
@@ -304,7 +304,7 @@ impl Run<'_, '_> {
     /// Makes metered trials at multiples of the cliff, interleaved so that drift affects all loads equally; returns all
     /// trials, by load.
     fn sweep(&mut self, centre_pps: f64, highest: Highest, seams: Option<Seams>) -> Result<Vec<Observation>, Halt> {
-        let base = TrialSpec { seconds: self.plan.sweep_s, ..base(self.options, self.plan) };
+        let base = TrialShape { seconds: self.plan.sweep_s, ..base(self.options, self.plan) };
         let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
         let mut seen: Vec<Vec<Observation>> = vec![Vec::new(); loads.len()];
         let mut outcome = Ok(());
@@ -314,7 +314,7 @@ impl Run<'_, '_> {
                     continue;
                 }
                 let seed = base.seed + 5000 + u64::from(round) * 101 + place as u64;
-                match self.valid(&TrialSpec { rate_pps, seed, ..base.clone() }) {
+                match self.valid(&TrialShape { seed, ..base.clone() }.at(rate_pps)) {
                     Ok(mut observation) => {
                         if let Some(seams) = seams {
                             bookkeeping::rewrite(std::slice::from_mut(&mut observation), seams);
@@ -350,7 +350,8 @@ impl Run<'_, '_> {
     fn ledger(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<(), Halt> {
         self.stage("accounting for the packets of a trial");
         let rate_pps = (2.0 * centre_pps).min(ceiling_pps);
-        let spec = TrialSpec { rate_pps, seed: self.options.settings.seed + 60_000, ..base(self.options, self.plan) };
+        let spec =
+            TrialShape { seed: self.options.settings.seed + 60_000, ..base(self.options, self.plan) }.at(rate_pps);
         match self.bench.ledger(&spec) {
             Ok(ledger) => self.finding.ledger = ledger.map(|ledger| TrialLedger { load_pps: rate_pps, ledger }),
             Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
@@ -362,7 +363,8 @@ impl Run<'_, '_> {
     /// Makes a short trial in each idle mode.
     fn other_idle(&mut self, rate_pps: f64) -> Result<(), Halt> {
         let Some((switch, idle)) = &mut self.idle else { return Ok(()) };
-        let spec = TrialSpec { rate_pps, seed: self.options.settings.seed + 70_000, ..base(self.options, self.plan) };
+        let spec =
+            TrialShape { seed: self.options.settings.seed + 70_000, ..base(self.options, self.plan) }.at(rate_pps);
         self.finding.idle = Some(idle::both_ways(&mut self.bench, &mut **switch, *idle, &spec)?);
         Ok(())
     }
@@ -374,8 +376,9 @@ impl Run<'_, '_> {
             if observation.void().is_none() {
                 break;
             }
-            let seed = spec.seed + 1_000_003 * u64::from(repeat);
-            observation = self.bench.observe(&TrialSpec { seed, ..spec.clone() }, true)?;
+            let seed = spec.shape.seed + 1_000_003 * u64::from(repeat);
+            let shape = TrialShape { seed, ..spec.shape.clone() };
+            observation = self.bench.observe(&shape.at(spec.rate_pps), true)?;
         }
         Ok(observation)
     }
@@ -392,8 +395,8 @@ impl Run<'_, '_> {
         let host =
             self.finding.searched_host.clone().or_else(|| Some(self.finding.calibration.as_ref()?.host.clone()))?;
         let setup = &self.finding.setup;
-        let point =
-            netcliff_core::Point { host, scheme: setup.scheme.clone(), traffic: setup.traffic.at_pps(load_pps) };
+        let (scheme, traffic) = (setup.scheme.clone(), setup.traffic.clone());
+        let point = netcliff_core::Point { host, scheme, traffic, load: Load::Pps(load_pps) };
         Some(Record { point, engine, outcome, provenance: self.finding.provenance.clone() })
     }
 

@@ -17,16 +17,15 @@ use netcliff_core::verdict::VoidReason;
 use netcliff_mlrsearch::Goal;
 use netcliff_mlrsearch::trial::Answer;
 use netcliff_trial::bench::{Bench, Highest, Slot, Slots, Span, Visit};
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::{TrialShape, TrialSpec};
 
 const LOSS: f64 = 1e-4;
 const RUNS: u64 = 500;
 /// A coverage is refused where the stated one would give so few covered runs with less than this probability.
 const FALSE_ALARM: f64 = 1e-4;
 
-pub(super) fn spec(seconds: f64, seed: u64) -> TrialSpec {
-    TrialSpec {
-        rate_pps: 1.0,
+pub(super) fn shape(seconds: f64, seed: u64) -> TrialShape {
+    TrialShape {
         arrivals: Arrivals::Poisson,
         frame_bytes: 64,
         work_s: 0.0,
@@ -59,7 +58,7 @@ pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) ->
 
 /// As [`measured`], but begins no search after `most_trials` trials.
 fn measured_of(fake: &mut Fake, goal: Goal, searches: u32, seed: u64, most_trials: u32) -> Cliffs {
-    let base = spec(goal.final_trial_s, seed);
+    let base = shape(goal.final_trial_s, seed);
     let ceiling_pps = fake.ceiling(64).unwrap().pps[0];
     let range = stages::range(Highest::of_sender(ceiling_pps));
     let rough = rough::search(fake, &base, range).unwrap();
@@ -180,8 +179,7 @@ fn the_host_s_own_cliff_is_within_the_width_of_what_it_is_without_pauses() {
 fn the_cliff_as_experienced_is_lower_and_states_no_confidence() {
     let device = |seed| Fake { pauses: Some(Random { every_s: 0.12, mean_s: 4e-3 }), ..host(seed) };
     let goal = quick();
-    let exceeding =
-        |rate_pps: f64| device(99).exceeding(&TrialSpec { rate_pps, ..spec(goal.final_trial_s, 1) }, LOSS, 500);
+    let exceeding = |rate_pps: f64| device(99).exceeding(&shape(goal.final_trial_s, 1).at(rate_pps), LOSS, 500);
     let (mut low, mut high) = (0.3 * CAPACITY_PPS, 1.2 * CAPACITY_PPS);
     while high / low > 1.005 {
         let middle = f64::midpoint(low, high);
@@ -267,7 +265,7 @@ fn both_cliffs_share_their_trials_where_nothing_disturbs() {
 
 fn observation(slots: &[Slot], sender_stalls: Vec<Span>, pauses: Vec<Span>) -> netcliff_trial::bench::Observation {
     let sum = |get: fn(&Slot) -> u64| slots.iter().map(get).sum::<u64>();
-    let mut observation = host(1).observe(&TrialSpec { rate_pps: 100e3, ..spec(0.1, 1) }, false).unwrap();
+    let mut observation = host(1).observe(&shape(0.1, 1).at(100e3), false).unwrap();
     observation.sent = sum(|slot| slot.sent);
     observation.sides.lost = sum(|slot| slot.lost);
     observation.sides.late = sum(|slot| slot.late);

@@ -13,7 +13,7 @@ use super::{base, missing};
 use netcliff_stats::contrast::Estimate;
 use netcliff_stats::{CONFIDENCE, median};
 use netcliff_trial::rig::RigOptions;
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 
 /// Measures it; the result is stored with the suggestion, or the reason for its absence in `missing`.
 pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
@@ -43,8 +43,8 @@ fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding
         let mut pair = [0.0; 2];
         // The order of the two changes from round to round.
         for place in [round % 2, 1 - round % 2].map(|place| place as usize) {
-            let SetUp { rig, spec } = SetUp::of(later, (place == 1).then_some(change), u64::from(round));
-            pair[place] = later.on(&rig, |later, bench, _| cliff_pps(later, bench, spec, near_pps[place], finding))?;
+            let SetUp { rig, shape } = SetUp::of(later, (place == 1).then_some(change), u64::from(round));
+            pair[place] = later.on(&rig, |later, bench, _| cliff_pps(later, bench, shape, near_pps[place], finding))?;
         }
         pairs.push(pair);
     }
@@ -70,21 +70,21 @@ fn told(pairs: &[[f64; 2]]) -> Tried {
 /// One of the two set-ups of a round.
 struct SetUp {
     rig: RigOptions,
-    spec: TrialSpec,
+    shape: TrialShape,
 }
 
 impl SetUp {
     fn of(later: &Later<'_, '_>, change: Option<Change>, round: u64) -> Self {
         let mut rig = later.options.rig.clone();
-        let mut spec = base(later.options, later.plan);
+        let mut shape = base(later.options, later.plan);
         // Both set-ups of a round begin at the same loads.
-        spec.seed += 300_000 + 7_919 * round;
+        shape.seed += 300_000 + 7_919 * round;
         match change {
             None => {}
             Some(Change::NetdevMaxBacklog(packets)) => rig.sysctls.netdev_max_backlog = Some(packets),
-            Some(Change::ReceiveBufferBytes(bytes)) => spec.receive_buffer_bytes = bytes,
+            Some(Change::ReceiveBufferBytes(bytes)) => shape.receive_buffer_bytes = bytes,
         }
-        Self { rig, spec }
+        Self { rig, shape }
     }
 }
 
@@ -92,13 +92,13 @@ impl SetUp {
 fn cliff_pps(
     later: &Later<'_, '_>,
     bench: &mut Recorder<'_>,
-    spec: TrialSpec,
+    shape: TrialShape,
     near_pps: f64,
     finding: &Finding,
 ) -> Result<f64, String> {
     bench.enter(Stage::Search);
     let capacity_pps = later.basis.capacity_pps.max(near_pps);
-    let own = later.plan.question(spec, highest(finding), near_pps, capacity_pps);
+    let own = later.plan.question(shape, highest(finding), near_pps, capacity_pps);
     let question = Question { searches: 1, ..own };
     let cliffs = cliff::search(bench, &question).map_err(|error| error.to_string())?;
     if cliffs.stopped {

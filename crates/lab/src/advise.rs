@@ -31,8 +31,8 @@ mod screen;
 
 use netcliff_core::advice::{Candidate, CandidateStatus, Verdict};
 use netcliff_core::{
-    Advice, Constraint, Dimension, Engine, EngineFailure, EngineKind, Goal, Host, Point, Provenance, Scheme, Traffic,
-    Unsupported,
+    Advice, Constraint, Dimension, Engine, EngineFailure, EngineKind, Goal, Host, Load, Point, Provenance, Scheme,
+    Traffic, Unsupported, written,
 };
 
 pub use candidates::candidates;
@@ -50,6 +50,8 @@ pub struct Question {
     pub host: Host,
     /// Offered traffic.
     pub traffic: Traffic,
+    /// How much of it.
+    pub load: Load,
     /// Objective: the figure to minimise or maximise.
     pub goal: Goal,
     /// Constraints that the setting must keep.
@@ -187,7 +189,8 @@ pub fn advise(
 
 /// The point of a scheme.
 fn point(question: &Question, scheme: &Scheme) -> Point {
-    Point { host: question.host.clone(), scheme: scheme.clone(), traffic: question.traffic.clone() }
+    let Question { host, traffic, load, .. } = question;
+    Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic.clone(), load: *load }
 }
 
 /// Checks the question itself, before any candidate is evaluated.
@@ -198,21 +201,20 @@ fn check(question: &Question) -> Result<(), AdviseError> {
     if question.host.queues.is_some() {
         return Err(AdviseError::Impossible("advice is for one queue and its core: leave queues out".to_owned()));
     }
+    let offered_pps = question.traffic.rate_pps(question.load);
     for one in question.constraints.iter().filter(|one| one.at_least) {
         let most = |other: &&Constraint| !other.at_least && other.measure == one.measure && other.bound < one.bound;
         if let Some(other) = question.constraints.iter().find(most) {
             return Err(AdviseError::Impossible(format!("{one} and {other} exclude each other")));
         }
         let offered = match one.measure.key {
-            "throughput_pps" => question.traffic.rate_pps(),
-            "goodput_bps" => {
-                question.traffic.rate_pps().zip(question.traffic.size.mean_bytes()).map(|(n, b)| 8.0 * n * b)
-            }
+            "throughput_pps" => offered_pps,
+            "goodput_bps" => offered_pps.zip(question.traffic.size.mean_bytes()).map(|(n, b)| 8.0 * n * b),
             _ => None,
         };
         if offered.is_some_and(|offered| one.bound > offered) {
-            let rate = question.traffic.rate;
-            return Err(AdviseError::Impossible(format!("{one} cannot be met: only {rate} is offered")));
+            let load = question.load;
+            return Err(AdviseError::Impossible(format!("{one} cannot be met: only {load} is offered")));
         }
     }
     Ok(())
@@ -246,7 +248,7 @@ fn begun(question: &Question, candidates: Vec<Candidate>) -> Advice {
     let Settings { confidence, margin, first_stage, packets_each, packets_at_most, .. } = question.settings;
     Advice {
         host: question.host.clone(),
-        traffic: question.traffic.clone(),
+        traffic: written::Traffic::new(question.traffic.clone(), Some(question.load)),
         goal: question.goal,
         constraints: question.constraints.clone(),
         confidence,

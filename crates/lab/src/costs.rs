@@ -120,7 +120,7 @@ impl Found {
             correlated: Vec::new(),
         };
         let mut finding = blank(calibration, scheme.clone());
-        let (engine, traffic) = (ModelEngine::default(), Traffic::poisson(1.0));
+        let (engine, traffic) = (ModelEngine::default(), Traffic::default());
         let cliff = netcliff_model::cliff(&engine.without_quantiles(), &host, &scheme, &traffic, finding.loss_target)
             .map_err(|error| format!("the model finds no cliff of it: {error}"))?;
         finding.cliff_pps.model = Some(Figure::exact(cliff.pps));
@@ -138,7 +138,7 @@ impl Found {
 fn blank(calibration: Calibration, scheme: Scheme) -> Finding {
     let setup = Setup {
         scheme,
-        traffic: Traffic::poisson(1.0),
+        traffic: Traffic::default(),
         application_work_s: 0.0,
         socket_buffer_bytes: 1 << 20,
         repeats: 1,

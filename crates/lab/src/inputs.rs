@@ -145,27 +145,28 @@ pub fn flows(flows: &Flows) -> Result<Flows, FileError> {
     }
 }
 
-/// A traffic whose files are read. A trace provides the frame sizes if `size` is `trace`, and the load (as recorded
-/// times `speed`) if `rate` is `None`.
+/// A traffic whose files are read. A trace provides the frame sizes if `size` is `trace`.
 ///
 /// # Errors
-/// A file cannot be read or is invalid, or the load is missing or given twice.
-pub fn traffic(
-    arrivals: &Arrivals,
-    size: &FrameSizes,
-    rate: Option<Load>,
-    link_bps: f64,
-) -> Result<Traffic, FileError> {
+/// A file cannot be read or is invalid.
+pub fn traffic(arrivals: &Arrivals, size: &FrameSizes, link_bps: f64) -> Result<Traffic, FileError> {
     let arrivals = self::arrivals(arrivals)?;
     let Some(size) = size.with_capture_of(&arrivals) else {
         let message = "frame sizes `trace` need arrivals from a capture: give --arrivals trace:FILE".to_owned();
         return Err(FileError { path: "size".to_owned(), message });
     };
-    let size = frame_sizes(&size)?;
+    Ok(Traffic { size: frame_sizes(&size)?, arrivals, link_bps, flows: None })
+}
+
+/// The load `rate` of a traffic; where none is given, that of its trace, `speed` times as recorded.
+///
+/// # Errors
+/// A load is lacking, or given twice.
+pub fn load(traffic: &Traffic, rate: Option<Load>) -> Result<Load, FileError> {
     let own = |file: &str, message: &str| FileError { path: file.to_owned(), message: message.to_owned() };
-    let rate = match (&arrivals, rate) {
+    match (&traffic.arrivals, rate) {
         (Arrivals::Trace { file, speed: Some(_), .. }, Some(_)) => {
-            return Err(own(file, "has a speed and an offered load; give only one of them"));
+            Err(own(file, "has a speed and an offered load; give only one of them"))
         }
         (Arrivals::Trace { file, capture: Some(capture), speed, .. }, None) => {
             let own_pps = capture.rate_pps() * speed.unwrap_or(1.0);
@@ -173,12 +174,11 @@ pub fn traffic(
                 let (packets, seconds) = (capture.packets.len(), capture.packets.len() as f64 / capture.rate_pps());
                 own(file, &format!("holds {packets} packets over {seconds:.0} s, {own_pps:e} packets/s as recorded ({error}); give --rate"))
             })?;
-            Load::Pps(own_pps)
+            Ok(Load::Pps(own_pps))
         }
-        (_, Some(rate)) => rate,
-        (_, None) => return Err(own("rate", "is not given: give an offered load such as 100kpps")),
-    };
-    Ok(Traffic { arrivals, size, rate, link_bps, flows: None })
+        (_, Some(rate)) => Ok(rate),
+        (_, None) => Err(own("rate", "is not given: give an offered load such as 100kpps")),
+    }
 }
 
 /// Parses lines of `bytes,weight`. Skips a header line and lines that begin with `#`.

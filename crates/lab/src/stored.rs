@@ -347,11 +347,11 @@ fn every<T: DeserializeOwned>(values: Vec<Value>) -> Result<Vec<T>, Unfit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netcliff_core::{EngineKind, Host, Outcome, Point, Scheme, Traffic};
+    use netcliff_core::{EngineKind, Host, Outcome, Point, Scheme};
 
     fn record(pps: f64) -> Record {
         Record {
-            point: Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic: Traffic::poisson(pps) },
+            point: Point::poisson(Host::pentium4_2530mhz(), Scheme::Ideal, pps),
             engine: EngineKind::Model,
             outcome: Outcome { throughput_pps: Some(pps.into()), ..Outcome::default() },
             provenance: Provenance { command: "netcliff predict".into(), started_unix_s: 7.0, ..Provenance::default() },

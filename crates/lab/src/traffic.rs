@@ -48,7 +48,7 @@ pub struct OfferedTraffic {
 impl OfferedTraffic {
     /// Default slice width for a point (s): the power of ten in which 20 to 200 packets arrive.
     pub fn usual_slice_s(point: &Point) -> f64 {
-        let mean_s = PACKETS_A_SLICE / point.traffic.rate_pps().unwrap_or(1.0);
+        let mean_s = PACKETS_A_SLICE / point.rate_pps().unwrap_or(1.0);
         10_f64.powf(mean_s.log10().ceil())
     }
 
@@ -83,7 +83,7 @@ impl OfferedTraffic {
 
 /// Each source as a point of its own. Empty if there are not several sources, or too many to draw.
 fn alone(point: &Point) -> Vec<Point> {
-    let (Arrivals::OnOff(shape), Some(pps)) = (&point.traffic.arrivals, point.traffic.rate_pps()) else {
+    let (Arrivals::OnOff(shape), Some(pps)) = (&point.traffic.arrivals, point.rate_pps()) else {
         return Vec::new();
     };
     if !(2..=MOST_DRAWN).contains(&shape.sources) {
@@ -117,9 +117,9 @@ mod tests {
         let traffic = Traffic {
             arrivals: arrivals.parse().unwrap(),
             size: "mci1998-like".parse().unwrap(),
-            ..Traffic::poisson(pps)
+            ..Traffic::default()
         };
-        let point = Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic };
+        let point = Point { traffic, ..Point::poisson(Host::pentium4_2530mhz(), Scheme::Ideal, pps) };
         OfferedTraffic::of(&point, 7, OfferedTraffic::usual_slice_s(&point), 0.99).unwrap()
     }
 

@@ -129,13 +129,12 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
 /// The model's cliff for smooth arrivals, and ln(cliff / that cliff) for each draw of the costs.
 fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64) -> Result<(f64, Vec<f64>), String> {
     let engine = ModelEngine::default().without_quantiles();
-    let traffic = Traffic::poisson(1.0);
+    let traffic = Traffic::default();
     let search = CliffSearch { near_pps: None, width: WIDTH };
     let cliff = search
         .cliff(&engine, own, scheme, &traffic, loss)
         .map_err(|error| format!("the model has no cliff of it: {error}"))?;
-    let traffic = Traffic { rate: Load::Pps(cliff.pps), ..traffic };
-    let point = Point { host: own.clone(), scheme: scheme.clone(), traffic };
+    let point = Point { host: own.clone(), scheme: scheme.clone(), traffic, load: Load::Pps(cliff.pps) };
     let keys: Vec<&str> = costs().filter(|cost| cost.of(own).is_some()).map(|cost| cost.key()).collect();
     let losses = |points: &[Point]| -> Result<Vec<f64>, EngineFailure> {
         let loss = |point: &Point| Ok(engine.evaluate(point)?.loss_fraction.map_or(0.0, |figure| figure.value));

@@ -3,7 +3,7 @@
 use netcliff_core::finding::{Calibration, Cost, FigurePath, HostSummary, Missing};
 use netcliff_core::learned::{Learned, LearnedPart, LearnedTraffic, PartKind, Watched};
 use netcliff_core::units::{print_pps, three_digits};
-use netcliff_core::{Figure, FrameSizes, Host, Load, Napi, Provenance, Scheme, Traffic};
+use netcliff_core::{Figure, FrameSizes, Host, Load, Napi, Provenance, Scheme, Traffic, written};
 use netcliff_find::{cpu_name, kernel_name};
 use netcliff_host::fingerprint;
 use netcliff_host::serving::{DEFAULT_RECEIVE_BUFFER_BYTES, Program, SMALL_DATAGRAM_BYTES};
@@ -115,11 +115,10 @@ pub fn learned(taken: &Taken, options: &Options) -> Learned {
             own_cpu: taken.own_s / taken.seconds,
             meter_cpu: taken.meter_s.map(|meter_s| meter_s / taken.seconds),
         },
-        as_traffic: Traffic {
-            size: FrameSizes::Fixed(size),
-            rate: Load::Pps(result.traffic.packets_per_s.max(1.0)),
-            ..Traffic::poisson(1.0)
-        },
+        as_traffic: written::Traffic::new(
+            Traffic { size: FrameSizes::Fixed(size), ..Traffic::default() },
+            Some(Load::Pps(result.traffic.packets_per_s.max(1.0))),
+        ),
         traffic: result.traffic,
         parts: result.parts,
         calibration: result.calibration,

@@ -35,7 +35,7 @@ fn napi() -> Napi {
 
 /// Cliff of that host (pps).
 fn true_cliff_pps() -> f64 {
-    let (engine, traffic) = (ModelEngine::default().without_quantiles(), Traffic::poisson(1.0));
+    let (engine, traffic) = (ModelEngine::default().without_quantiles(), Traffic::default());
     netcliff_model::cliff(&engine, &host(&COSTS, ROOM), &Scheme::Napi(napi()), &traffic, LOSS).unwrap().pps
 }
 

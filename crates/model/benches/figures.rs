@@ -2,7 +2,7 @@
 //! core, M/D/1/B with a million places in under 1 s. `cargo bench -p netcliff-model`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use netcliff_core::{Arrivals, Engine, FrameSizes, Host, Load, Point, Traffic};
+use netcliff_core::{Engine, Host, Point};
 use netcliff_model::queue::arrivals::{ArrivalCounts, TimeShape};
 use netcliff_model::queue::mg1k::{Mg1k, Setup};
 use netcliff_model::{Fidelity, ModelEngine};
@@ -30,19 +30,7 @@ const EXACT: [&str; 6] = [
 
 fn points(scheme: &str) -> Vec<Point> {
     let scheme: netcliff_core::Scheme = scheme.parse().expect("a scheme");
-    (1..=200)
-        .map(|step| Point {
-            host: Host::pentium4_2530mhz(),
-            scheme: scheme.clone(),
-            traffic: Traffic {
-                arrivals: Arrivals::Poisson,
-                size: FrameSizes::Fixed(64),
-                rate: Load::Pps(1.5e3 * f64::from(step)),
-                link_bps: 1e9,
-                flows: None,
-            },
-        })
-        .collect()
+    (1..=200).map(|step| Point::poisson(Host::pentium4_2530mhz(), scheme.clone(), 1.5e3 * f64::from(step))).collect()
 }
 
 fn curves(schemes: &[&str], fidelity: Fidelity) -> Vec<(ModelEngine, Vec<Point>)> {

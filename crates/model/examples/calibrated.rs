@@ -41,8 +41,7 @@ impl Engine for Traced {
         let start = cpu_s();
         let outcome = self.0.answer(point)?;
         let value = |figure: Option<netcliff_core::Figure>| figure.map_or(f64::NAN, |figure| figure.value);
-        let (pps, loss, read_pps) =
-            (point.traffic.rate_pps(), value(outcome.loss_fraction), value(outcome.throughput_pps));
+        let (pps, loss, read_pps) = (point.rate_pps(), value(outcome.loss_fraction), value(outcome.throughput_pps));
         let whose = if self.1.is_none() { "guide" } else { "exact" };
         println!("  {whose} {pps:.1?} pps: loss {loss:.9e} read {read_pps:.6} in {:.4} s", cpu_s() - start);
         Ok(outcome)
@@ -61,16 +60,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let traced = Traced::of(engine.without_quantiles());
     // By what guides searches.
     let engine = if what == "guide" { ModelEngine { roughly: true, ..engine } } else { engine };
-    let point = |pps: f64| Point { host: host.clone(), scheme: scheme.clone(), traffic: Traffic::poisson(pps) };
+    let point = |pps: f64| Point::poisson(host.clone(), scheme.clone(), pps);
     let start = cpu_s();
     match what.as_str() {
         "cliff" => {
-            let found = cliff(&traced, &host, &scheme, &Traffic::poisson(1.0), 1e-4)?;
+            let found = cliff(&traced, &host, &scheme, &Traffic::default(), 1e-4)?;
             println!("{found:?} {:.4} s", cpu_s() - start);
         }
         "livelock" => {
             let cliff_pps: f64 = loads[0].parse()?;
-            let found = livelock_index(&traced, &host, &scheme, &Traffic::poisson(1.0), cliff_pps)?;
+            let found = livelock_index(&traced, &host, &scheme, &Traffic::default(), cliff_pps)?;
             println!("{found} {:.4} s", cpu_s() - start);
         }
         _ => {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use netcliff_core::outcome::MEASURES;
-use netcliff_core::{Engine, Fidelity, Host, Load, Point, Traffic};
+use netcliff_core::{Engine, Fidelity, Host, Load, Point};
 use netcliff_model::ModelEngine;
 
 const LOADS: usize = 100_000;
@@ -11,15 +11,14 @@ const LOADS: usize = 100_000;
 #[expect(clippy::print_stdout, reason = "its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for scheme in ["ideal", "interrupt"] {
-        let traffic = Traffic::poisson(1.0);
-        let mut point = Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse()?, traffic };
+        let mut point = Point::poisson(Host::pentium4_2530mhz(), scheme.parse()?, 1e3);
         let engine = ModelEngine::new(Fidelity::Paper);
         let mut took_s: Vec<f64> = Vec::new();
         for _ in 0..5 {
             let start = Instant::now();
             let mut columns = vec![vec![f64::NAN; LOADS]; MEASURES.len()];
             for at in 0..LOADS {
-                point.traffic.rate = Load::Pps(1e3 + 2.0 * at as f64);
+                point.load = Load::Pps(1e3 + 2.0 * at as f64);
                 let outcome = engine.evaluate(&point)?;
                 for (column, measure) in columns.iter_mut().zip(MEASURES) {
                     if let Some(figure) = measure.of(&outcome) {

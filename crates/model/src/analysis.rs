@@ -12,7 +12,7 @@ pub struct Question {
     pub sensitivities: bool,
 }
 
-/// Answers `question`. Latency and CPU are evaluated at `traffic`'s load or, if `load` is None, at half the cliff. Also
+/// Answers `question`. Latency and CPU are evaluated at `load` or, if it is None, at half the cliff. Also
 /// returns the point that was used.
 pub fn analyse(
     engine: &dyn Engine,
@@ -24,11 +24,8 @@ pub fn analyse(
 ) -> Result<(Point, Analysis), EngineFailure> {
     let cliff_pps = crate::cliff(engine, host, scheme, traffic, question.loss)?.pps;
     let livelock = crate::livelock_index(engine, host, scheme, traffic, cliff_pps)?;
-    let traffic = match load {
-        Some(rate) => Traffic { rate, ..traffic.clone() },
-        None => traffic.at_pps(0.5 * cliff_pps),
-    };
-    let point = Point { host: host.clone(), scheme: scheme.clone(), traffic };
+    let load = load.unwrap_or(Load::Pps(0.5 * cliff_pps));
+    let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic.clone(), load };
     let found = if question.sensitivities { crate::sensitivities(engine, &point, question.loss)? } else { Vec::new() };
     let by_cost = |one: crate::Sensitivity| CostSensitivity {
         cost: one.key.to_owned(),

@@ -108,7 +108,7 @@ pub fn unchecked(bounds: &Bounds, host: &Host) -> Option<Note> {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::{Engine, Point, Traffic};
+    use netcliff_core::{Engine, Point};
 
     use super::*;
     use crate::ModelEngine;
@@ -118,7 +118,7 @@ mod tests {
         let notes = |ring, socket_buffer, cold_application_s| {
             let host =
                 Host { ring, socket_buffer, cold_application_s, application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
-            let point = Point { host, scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(50e3) };
+            let point = Point::poisson(host, "napi".parse().unwrap(), 50e3);
             let notes = ModelEngine::default().evaluate(&point).unwrap().notes;
             notes.into_iter().find_map(|note| match note {
                 Note::Unchecked(_, ring, socket) => Some((ring, socket)),

@@ -146,7 +146,7 @@ impl<'a> Losses<'a> {
     /// The excess: ln(loss / bound), continued linearly where the host is overloaded. Above 0: the load is too high.
     fn excess(&mut self, pps: f64) -> Result<f64, EngineFailure> {
         self.evaluations += 1;
-        let outcome = self.engine.evaluate(&at(self.host, self.scheme, self.traffic, pps))?;
+        let outcome = self.engine.evaluate(&Point::of(self.host, self.scheme, self.traffic, pps))?;
         let found = outcome.loss_fraction.map(|figure| figure.value).ok_or_else(|| missing("loss"))?;
         let turn = self.overloaded();
         Ok(match found {
@@ -304,7 +304,7 @@ pub fn livelock_index(
     cliff_pps: f64,
 ) -> Result<f64, EngineFailure> {
     let throughput = |engine: &dyn Engine, pps: f64| -> Result<f64, EngineFailure> {
-        let outcome = engine.evaluate(&at(host, scheme, traffic, pps))?;
+        let outcome = engine.evaluate(&Point::of(host, scheme, traffic, pps))?;
         outcome.throughput_pps.map(|figure| figure.value).ok_or_else(|| missing("throughput"))
     };
     // As a peak is flat, the guide's position suffices; the throughput there is the engine's. Far beyond the cliff,
@@ -395,10 +395,6 @@ fn parabola(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> Option<(f64, f64)> {
     Some((b.0 + aside, b.1 + 0.5 * slope * aside))
 }
 
-fn at(host: &Host, scheme: &Scheme, traffic: &Traffic, pps: f64) -> Point {
-    Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic.at_pps(pps) }
-}
-
 fn missing(figure: &str) -> EngineFailure {
     EngineFailure::Failed(format!("the engine gave no {figure}").into())
 }
@@ -409,7 +405,7 @@ mod tests {
     use crate::{Fidelity, ModelEngine};
 
     fn loss_at(engine: &dyn Engine, host: &Host, scheme: &Scheme, traffic: &Traffic, pps: f64) -> f64 {
-        engine.evaluate(&at(host, scheme, traffic, pps)).expect("an answer").loss_fraction.expect("a loss").value
+        engine.evaluate(&Point::of(host, scheme, traffic, pps)).expect("an answer").loss_fraction.expect("a loss").value
     }
 
     /// The loss at the cliff is within the bound, and a relative 1e-5 above it no longer. Evaluating a chain takes up
@@ -417,7 +413,7 @@ mod tests {
     #[test]
     fn the_cliff_is_where_the_bound_is_in_few_evaluations() {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-        let traffic = Traffic::poisson(1.0);
+        let traffic = Traffic::default();
         for scheme in ["ideal", "napi:weight=64", "interrupt", "disable-enable", "coalesce:frames=8,masked=true"] {
             for (ring, application_s, loss) in
                 [(8, None, 1e-4), (64, Some(2e-6), 1e-2), (512, None, 1e-2), (512, Some(2e-6), 1e-4)]
@@ -452,7 +448,7 @@ mod tests {
         }
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
         let alone = Alone(engine);
-        let traffic = Traffic::poisson(1.0);
+        let traffic = Traffic::default();
         for (scheme, latency_s, cold_s) in [
             ("napi:weight=64", 0.0, 0.0),
             ("napi:weight=16,backlog=true", 20e-6, 0.0),
@@ -484,7 +480,7 @@ mod tests {
     #[test]
     fn a_bound_that_is_no_share_is_refused() {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-        let (host, traffic) = (Host { ring: 8, ..Host::pentium4_2530mhz() }, Traffic::poisson(1.0));
+        let (host, traffic) = (Host { ring: 8, ..Host::pentium4_2530mhz() }, Traffic::default());
         for loss in [0.0, -1e-4, 1.0, f64::NAN, f64::INFINITY] {
             let found = cliff(&engine, &host, &Scheme::Ideal, &traffic, loss);
             assert!(matches!(found, Err(EngineFailure::Invalid(_))), "{loss}: {found:?}");

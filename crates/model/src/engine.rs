@@ -7,7 +7,7 @@ use netcliff_core::host::Applications;
 use netcliff_core::note::Note;
 use netcliff_core::queues::{Map, Role};
 use netcliff_core::{
-    Arrivals, Engine, EngineFailure, EngineKind, Figure, FrameSizes, Host, Latency, Outcome, Point, Scheme,
+    Arrivals, Engine, EngineFailure, EngineKind, Figure, FrameSizes, Host, Latency, Outcome, Point, Scheme, Traffic,
     Unsupported, queues,
 };
 
@@ -61,8 +61,22 @@ impl ModelEngine {
         Self { quantiles: false, ..self }
     }
 
-    fn check(&self, point: &Point) -> Result<(), String> {
-        let Point { host, scheme, traffic } = point;
+    /// Whether it has an answer for a host under a scheme and a traffic, at any load.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn supports_shape(&self, host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<(), Unsupported> {
+        if let Some(queues) = &host.queues {
+            if queues.share_cores() {
+                return Err(Unsupported::new(EngineKind::Model, SHARED_CORE));
+            }
+            let (host, busiest, _) = queues::busiest(host, traffic);
+            return self.supports_shape(&host, scheme, &busiest);
+        }
+        self.check(host, scheme, traffic).map_err(|reason| Unsupported::new(EngineKind::Model, reason))
+    }
+
+    fn check(&self, host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<(), String> {
         if let Some(xoff) = host.xoff {
             return Err(format!(
                 "the chains take arrivals as independent of the ring, and flow control (xoff={xoff}) stops them by it: leave \
@@ -110,8 +124,8 @@ impl ModelEngine {
                 ));
             }
         };
-        if point.traffic.size.mean_bytes().is_none() {
-            return Err(format!("the frame sizes of {} have not been read", point.traffic.size));
+        if traffic.size.mean_bytes().is_none() {
+            return Err(format!("the frame sizes of {} have not been read", traffic.size));
         }
         schemes_answer?;
         pauses.map_or(Ok(()), |pauses| paused::supported(scheme, self.fidelity, &host.service, &pauses))
@@ -124,13 +138,7 @@ impl Engine for ModelEngine {
     }
 
     fn supports(&self, point: &Point) -> Result<(), Unsupported> {
-        if let Some(queues) = &point.host.queues {
-            if queues.share_cores() {
-                return Err(Unsupported::new(EngineKind::Model, SHARED_CORE));
-            }
-            return self.supports(&queues::busiest(point));
-        }
-        self.check(point).map_err(|reason| Unsupported::new(EngineKind::Model, reason))
+        self.supports_shape(&point.host, &point.scheme, &point.traffic)
     }
 
     fn guide(&self, host: &Host) -> Option<&dyn Engine> {
@@ -191,10 +199,10 @@ impl ModelEngine {
     /// A host with one queue. Also returns the distribution of its latency, if it is known.
     fn one(&self, point: &Point) -> Result<(Outcome, Option<Distribution>), EngineFailure> {
         let unsupported = |reason: String| Unsupported::new(EngineKind::Model, reason);
-        let Point { host, scheme, traffic } = point;
+        let Point { host, scheme, traffic, .. } = point;
         let frame_bytes =
             traffic.size.mean_bytes().ok_or_else(|| unsupported("frame sizes are not known".to_owned()))?;
-        let arrival_pps = traffic.rate_pps().ok_or_else(|| unsupported("the offered rate is not known".to_owned()))?;
+        let arrival_pps = point.rate_pps().ok_or_else(|| unsupported("the offered rate is not known".to_owned()))?;
         let source = Source::of(&traffic.arrivals);
         let pauses = host.pauses();
         let mixture = if source.is_none() && pauses.is_none() && schemes::takes_mixtures(scheme, self.fidelity) {

@@ -9,15 +9,14 @@
 //! No clock, no randomness, no I/O; compiles to wasm32-unknown-unknown.
 //!
 //! ```
-//! use netcliff_core::{Engine, Host, Point, Traffic};
+//! use netcliff_core::{Engine, Host, Point};
 //! use netcliff_model::ModelEngine;
 //!
 //! // With arrivals as fast as its service, the K + 1 states of M/M/1/K are equally probable; one of them loses packets.
 //! let mut host = Host::pentium4_2530mhz();
 //! host.set("ring=9")?;
-//! let traffic = Traffic::poisson(1.0);
 //! let mu_pps = host.mu_pps(64.0);
-//! let point = Point { host, scheme: "ideal".parse()?, traffic: traffic.at_pps(mu_pps) };
+//! let point = Point::poisson(host, "ideal".parse()?, mu_pps);
 //! let loss = ModelEngine::default().evaluate(&point)?.loss_fraction.expect("the model has it");
 //! assert!((loss.value - 0.1).abs() < 1e-9, "{loss:?}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -56,7 +56,7 @@ pub fn cliff_slopes(
     keys: &[&str],
     losses: impl FnOnce(&[Point]) -> Result<Vec<f64>, EngineFailure>,
 ) -> Result<Vec<(&'static str, f64)>, EngineFailure> {
-    let load_pps = point.traffic.rate_pps().unwrap_or(1.0);
+    let load_pps = point.rate_pps().ok_or_else(|| EngineFailure::Failed("the offered rate is not known".into()))?;
     let more = point.at_pps(load_pps * math::exp(SMALL_STEP));
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
     let mut points = vec![point.clone(), more];
@@ -154,13 +154,13 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
 mod tests {
     use super::*;
     use crate::ModelEngine;
-    use netcliff_core::Traffic;
+    use netcliff_core::{Load, Traffic};
 
     /// The cliff of an ideal host is its service rate: its two parts have elasticities with sum -1, the other costs 0.
     #[test]
     fn ideal_host() {
         let host = Host { ring: 100_000, per_byte_s: 1e-8, ..Host::pentium4_2530mhz() };
-        let point = Point { host, scheme: "ideal".parse().unwrap(), traffic: Traffic::poisson(50e3) };
+        let point = Point::poisson(host, "ideal".parse().unwrap(), 50e3);
         let found = sensitivities(&ModelEngine::default().without_quantiles(), &point, 1e-4).unwrap();
         let of = |key: &str| found.iter().find(|one| one.key == key).unwrap();
         assert!((of("protocol").cliff + of("per_byte").cliff + 1.0).abs() < 3e-3);
@@ -175,9 +175,9 @@ mod tests {
     fn slopes_at_the_cliff_are_those_of_the_cliff() {
         let engine = ModelEngine::default();
         let host = Host { application_s: Some(2e-6), wakeup_s: 0.0, ..Host::pentium4_2530mhz() };
-        let (scheme, traffic) = ("napi:weight=16,backlog=true".parse().unwrap(), Traffic::poisson(1.0));
+        let (scheme, traffic) = ("napi:weight=16,backlog=true".parse().unwrap(), Traffic::default());
         let cliff = crate::cliff(&engine, &host, &scheme, &traffic, 1e-3).unwrap();
-        let point = Point { host, scheme, traffic: traffic.at_pps(cliff.pps) };
+        let point = Point { host, scheme, traffic, load: Load::Pps(cliff.pps) };
         let searched = sensitivities(&engine, &point, 1e-3).unwrap();
         let keys: Vec<&str> = searched.iter().map(|cost| cost.key).collect();
         let losses = |points: &[Point]| -> Result<Vec<f64>, EngineFailure> {

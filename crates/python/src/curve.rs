@@ -34,9 +34,9 @@ impl Column {
     fn apply(&self, at: usize, point: &mut Point) -> Result<(), Fault> {
         let value = self.values[at];
         match self.name.as_str() {
-            "rate_pps" => point.traffic.rate = Load::Pps(value),
-            "rate_bps" => point.traffic.rate = Load::Bps(value),
-            "line_share" => point.traffic.rate = Load::LineShare(value),
+            "rate_pps" => point.load = Load::Pps(value),
+            "rate_bps" => point.load = Load::Bps(value),
+            "line_share" => point.load = Load::LineShare(value),
             "size_bytes" if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) => {
                 point.traffic.size = FrameSizes::Fixed(value as u32);
             }

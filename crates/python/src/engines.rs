@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use netcliff_core::engine::validate;
 use netcliff_core::experiment::{PACKETS_RANGE, Share};
 use netcliff_core::{Aims, Analysis, Engine, EngineKind, Fidelity, Load, Point, Provenance, Record};
 use netcliff_model::{ModelEngine, Question};
@@ -13,9 +14,10 @@ use crate::errors::Fault;
 use crate::values::{Host, Scheme, Traffic, read};
 use crate::work;
 
-/// A point of its three parts.
+/// A point of its parts.
 pub(crate) fn point(host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<Point, Fault> {
-    let point = Point { host: host.inner.clone(), scheme: scheme.inner.clone(), traffic: traffic.inner.clone() };
+    let Traffic { inner: traffic, load } = traffic.clone();
+    let point = Point { host: host.inner.clone(), scheme: scheme.inner.clone(), traffic, load };
     point.validate()?;
     Ok(point)
 }
@@ -148,16 +150,15 @@ pub(crate) fn analyse(
     command: String,
 ) -> PyResult<String> {
     let load = rate.map(read::<Load>).transpose()?;
-    let mut point = point(host, scheme, traffic)?;
-    point.traffic.rate = load.unwrap_or(Load::Pps(1.0));
-    point.validate().map_err(Fault::from)?;
+    let (host, scheme, traffic) = (host.inner.clone(), scheme.inner.clone(), traffic.inner.clone());
+    validate(&host, &scheme, &traffic).map_err(Fault::from)?;
+    load.map_or(Ok(()), |load| traffic.validate_load(load)).map_err(Fault::from)?;
     let (engine, settings) = model(fidelity)?;
     let provenance = provenance(command, None, settings);
     let question = Question { loss, sensitivities };
     work::run(py, None, move |_| {
-        let Point { host, scheme, traffic } = &point;
         let (point, analysis) =
-            netcliff_model::analyse(&engine.without_quantiles(), host, scheme, traffic, load, question)?;
+            netcliff_model::analyse(&engine.without_quantiles(), &host, &scheme, &traffic, load, question)?;
         Ok(serde_json::to_string(&Analysed { record: record(&engine, point, provenance)?, analysis })?)
     })
 }

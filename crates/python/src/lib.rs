@@ -95,12 +95,12 @@ mod advice {
         packets_at_most: u64,
         command: String,
     ) -> PyResult<String> {
-        let (host, traffic) = (host.inner.clone(), traffic.inner.clone());
+        let (host, load, traffic) = (host.inner.clone(), traffic.load, traffic.inner.clone());
         let goal: Goal = read(goal)?;
         let constraints: Vec<Constraint> = constraints.iter().map(|text| read(text)).collect::<Result<_, _>>()?;
         let candidates = chosen(&host, &traffic, schemes)?;
         let settings = Settings { packets_each, packets_at_most, ..Settings::default() };
-        let question = Question { host, traffic, goal, constraints, candidates, settings };
+        let question = Question { host, traffic, load, goal, constraints, candidates, settings };
         let sim = SimEngine { seed, confidence: settings.confidence, ..SimEngine::default() };
         let provenance = crate::engines::provenance(command, Some(seed), Default::default());
         work::run(py, Some(work::threads(None)), move |_| {

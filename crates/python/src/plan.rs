@@ -154,7 +154,7 @@ impl Plan {
     fn task<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
         let task = self.inner.tasks.get(index).ok_or_else(|| Fault::usage(format!("there is no task {index}")))?;
         let (point, about) = (&task.point, PyDict::new(py));
-        let (rate, rate_unit) = load(point.traffic.rate);
+        let (rate, rate_unit) = load(point.load);
         about.set_item("curve", &task.curve)?;
         about.set_item("engine", task.answerer.to_string())?;
         about.set_item("scheme", point.scheme.to_string())?;

@@ -196,6 +196,7 @@ impl Scheme {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Traffic {
     pub(crate) inner: core::Traffic,
+    pub(crate) load: Load,
 }
 
 /// Reads a text of the command line.
@@ -237,19 +238,20 @@ impl Traffic {
         if rate.is_none() && !traced {
             return Err(Fault::usage("no offered load: give rate=\"100kpps\" or rate_pps=100e3").into());
         }
-        let traffic = inputs::traffic(&arrivals, &size, rate, link_bps).map_err(Fault::from)?;
+        let traffic = inputs::traffic(&arrivals, &size, link_bps).map_err(Fault::from)?;
+        let load = inputs::load(&traffic, rate).map_err(Fault::from)?;
         let flows = flows.map(read::<Flows>).transpose()?;
         let flows = flows.as_ref().map(inputs::flows).transpose().map_err(Fault::from)?;
         let inner = core::Traffic { flows, ..traffic };
         inner.validate().map_err(Fault::from)?;
-        inner.fits_link(named).map_err(Fault::from)?;
-        Ok(Self { inner })
+        inner.admits(load, named).map_err(Fault::from)?;
+        Ok(Self { inner, load })
     }
 
     /// Offered packets a second.
     #[getter]
     fn rate_pps(&self) -> Option<f64> {
-        self.inner.rate_pps()
+        self.inner.rate_pps(self.load)
     }
 
     /// Line rate of these frames (pps).
@@ -266,18 +268,18 @@ impl Traffic {
 
     /// The same traffic at another load (pps).
     fn at_pps(&self, rate_pps: f64) -> PyResult<Self> {
-        let inner = self.inner.at_pps(rate_pps);
-        inner.validate().map_err(Fault::from)?;
-        Ok(Self { inner })
+        let load = Load::Pps(rate_pps);
+        self.inner.validate_load(load).map_err(Fault::from)?;
+        Ok(Self { inner: self.inner.clone(), load })
     }
 
     /// The keyword arguments that make this traffic.
     fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let core::Traffic { arrivals, size, rate, link_bps, flows } = &self.inner;
+        let core::Traffic { arrivals, size, link_bps, flows } = &self.inner;
         let arguments = PyDict::new(py);
         // A capture's own load goes with its speed, not beside it.
         if !matches!(arrivals, Arrivals::Trace { speed: Some(_), .. }) {
-            arguments.set_item("rate", rate.to_string())?;
+            arguments.set_item("rate", self.load.to_string())?;
         }
         arguments.set_item("arrivals", arrivals.to_string())?;
         // Sizes of a table are read: they travel as what they are.
@@ -299,7 +301,8 @@ impl Traffic {
     }
 
     fn __hash__(&self) -> PyResult<u64> {
-        Ok(hash(&serde_json::to_string(&self.inner).map_err(Fault::from)?))
+        let written = core::written::Traffic::new(self.inner.clone(), Some(self.load));
+        Ok(hash(&serde_json::to_string(&written).map_err(Fault::from)?))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {

@@ -5,7 +5,7 @@ mod rfc2544;
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
 use netcliff_core::outcome::MEASURES;
 use netcliff_core::roofline::{PARTS, Roofline};
-use netcliff_core::{Figure, Profile, Record, Slice};
+use netcliff_core::{Figure, Point, Profile, Record, Slice};
 use netcliff_rfc2544::forwarding::{Bound, ForwardingReport};
 use netcliff_transfer::experiments::TransferReport;
 
@@ -157,15 +157,15 @@ fn row(record: &Record) -> Vec<String> {
 }
 
 fn point(record: &Record) -> Vec<String> {
-    let traffic = &record.point.traffic;
+    let Point { host, scheme, traffic, load } = &record.point;
     vec![
         record.engine.to_string(),
-        record.point.host.name.clone(),
-        record.point.scheme.to_string(),
+        host.name.clone(),
+        scheme.to_string(),
         traffic.arrivals.to_string(),
         traffic.size.to_string(),
-        traffic.rate.to_string(),
-        number(traffic.rate_pps()),
+        load.to_string(),
+        number(record.point.rate_pps()),
         number(Some(traffic.link_bps)),
     ]
 }

@@ -167,7 +167,7 @@ pub fn differences(differences: &[Difference], points: [&Point; 2], style: Style
          both divide that of the difference by\n",
         first.scheme,
         second.scheme,
-        first.traffic.rate,
+        first.load,
         lines(&table)
     );
     format::printable(&text)

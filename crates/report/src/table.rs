@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyl
 use netcliff_core::note::Note;
 use netcliff_core::queues::Role;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
-use netcliff_core::{Analysis, ApplicationOutcome, Figure, Latency, Load, Outcome, QueueOutcome, Record, Traffic};
+use netcliff_core::{Analysis, ApplicationOutcome, Figure, Latency, Load, Outcome, Point, QueueOutcome, Record};
 
 use crate::Style;
 use crate::format::{self, Unit};
@@ -28,18 +28,18 @@ const LONG: &[Fact] = &[
 /// Facts that are columns.
 const SHORT: &[Fact] = &[
     ("engine", |r| sheet::column(r.engine).to_owned()),
-    ("load", |r| match r.point.traffic.rate_pps() {
+    ("load", |r| match r.point.rate_pps() {
         Some(pps) => format::quantity(pps, Unit::Pps),
-        None => r.point.traffic.rate.to_string(),
+        None => r.point.load.to_string(),
     }),
 ];
 
 /// Text after the load of a single record that was given in bits.
-const BITS: Fact = ("bits", |r| bits(&r.point.traffic));
+const BITS: Fact = ("bits", |r| bits(&r.point));
 
 /// For a load in bits per second, which bits the load counts. Empty for other loads.
-fn bits(traffic: &Traffic) -> String {
-    let (Load::Bps(bps), Some(bytes)) = (traffic.rate, traffic.size.mean_bytes()) else { return String::new() };
+fn bits(point: &Point) -> String {
+    let (Load::Bps(bps), Some(bytes)) = (point.load, point.traffic.size.mean_bytes()) else { return String::new() };
     let on_link_bps = bps * (bytes + WIRE_OVERHEAD_BYTES) / bytes;
     let [frames, link] = [bps, on_link_bps].map(|bps| format::quantity(bps, Unit::Bps));
     format!("{frames} of frames, {link} on the link with preamble and gap")
@@ -150,11 +150,8 @@ fn wrapped(text: &str, style: Style) -> String {
 /// the model.`
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
-    let load = record
-        .point
-        .traffic
-        .rate_pps()
-        .map_or_else(|| record.point.traffic.rate.to_string(), |pps| format::quantity(pps, Unit::Pps));
+    let load =
+        record.point.rate_pps().map_or_else(|| record.point.load.to_string(), |pps| format::quantity(pps, Unit::Pps));
     let told = |name: &str, unit: Unit, figure: Option<Figure>| {
         figure.map(|figure| format!("{name}{}", format::figure(&figure, unit)))
     };
@@ -181,7 +178,7 @@ fn several(records: &[Record]) -> Option<String> {
     if !records.iter().all(same) {
         return None;
     }
-    let load = |record: &Record| record.point.traffic.rate_pps();
+    let load = |record: &Record| record.point.rate_pps();
     let mut by_load: Vec<(f64, f64)> =
         records.iter().filter_map(|record| Some((load(record)?, record.outcome.loss_fraction?.value))).collect();
     by_load.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -4,7 +4,7 @@
 //! at half the measured throughput, as `find` calibrates. Polls of up to the kernel's weight drain a backlog of
 //! `netdev_max_backlog`. Nothing else uses the CPU. Only the load of the trial depends on the search.
 
-use netcliff_core::{Arrivals, FrameSizes, Host, Load, Scheme, Service, Traffic};
+use netcliff_core::{Arrivals, FrameSizes, Host, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollCell, PollKind, PollTable};
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +109,6 @@ impl Predicted {
             arrivals: Arrivals::Constant,
             // Only the frame count matters: `frame_s` already is the time for the frame size.
             size: FrameSizes::Fixed(64),
-            rate: Load::Pps(1.0),
             link_bps: 1e12,
             flows: None,
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
-use netcliff_core::{Engine, Figure, FrameSizes, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Engine, Figure, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
 use netcliff_model::ModelEngine;
 use netcliff_model::cliff::CliffSearch;
@@ -288,11 +288,10 @@ impl Costs {
                 (highest_kept(host, &scheme, unpaused_rps, Broken::Loss(loss), goal.seed)?, "simulation")
             } else {
                 let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
-                let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic(unpaused_rps), loss);
+                let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic(), loss);
                 (cliff.map_err(|error| format!("the model: {error}"))?.pps, "the model")
             };
-            let point_at =
-                |host: &Host, rps: f64| Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(rps) };
+            let point_at = |host: &Host, rps: f64| Point::of(host, &scheme, &traffic(), rps);
             let paused = goal.pauses.cliff(host, point_at, (own_rps, loss, goal.exceed), goal.seed)?;
             let how = match (goal.pauses.is_empty(), altered.threaded) {
                 (true, _) => format!("loss by {by}"),
@@ -328,8 +327,8 @@ fn widened(cliff_rps: Figure, capacity_rps: &Figure) -> Figure {
     Figure::between(value, (value - below).max(0.0), value + above, confidence)
 }
 
-fn traffic(rps: f64) -> Traffic {
-    Traffic { size: FrameSizes::Fixed(64), rate: Load::Pps(rps), link_bps: 1e12, ..Traffic::poisson(rps) }
+fn traffic() -> Traffic {
+    Traffic { link_bps: 1e12, ..Traffic::default() }
 }
 
 /// The part of a promise that a simulated load may break.
@@ -361,7 +360,7 @@ impl Broken {
 fn highest_kept(host: &Host, scheme: &Scheme, capacity_rps: f64, part: Broken, seed: u64) -> Result<f64, String> {
     let engine = SimEngine::with_packets(seed, PACKETS);
     let broken = |rps: f64| -> Result<bool, String> {
-        let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(rps) };
+        let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(), load: Load::Pps(rps) };
         part.is_by(&engine.evaluate(&point).map_err(|error| format!("the simulator: {error}"))?)
     };
     let (mut low, mut high) = (0.05 * capacity_rps, 1.3 * capacity_rps);

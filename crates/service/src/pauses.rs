@@ -195,7 +195,7 @@ fn highest_passed(most_rps: f64, passes: impl Fn(f64) -> Result<bool, String>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netcliff_core::{Napi, Scheme, Traffic};
+    use netcliff_core::{Napi, Scheme};
 
     /// 10 us a request, 100 of which a socket holds.
     fn host() -> Host {
@@ -204,7 +204,7 @@ mod tests {
 
     fn point_at(host: &Host, rps: f64) -> Point {
         let scheme = Scheme::Napi(Napi { backlog: true, ..Napi::default() });
-        Point { host: host.clone(), scheme, traffic: Traffic::poisson(rps) }
+        Point::poisson(host.clone(), scheme, rps)
     }
 
     fn cliff(pauses: &Pauses, loss: f64, exceed: f64) -> f64 {

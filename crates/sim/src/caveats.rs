@@ -130,11 +130,11 @@ pub(crate) fn notes(
     let mut notes = Vec::new();
     let heavy = is_heavy_tailed(&point.traffic.arrivals);
     if heavy {
-        let offered = outcome.offered_pps.zip(point.traffic.rate_pps());
+        let offered = outcome.offered_pps.zip(point.rate_pps());
         notes.push(Note::HeavyTails(offered.map(|(offered, asked)| (offered.value, asked))));
     }
     if let Arrivals::OnOff(OnOff { printed_off: true, .. }) = &point.traffic.arrivals {
-        notes.extend(point.traffic.rate_pps().map(Note::PrintedOff));
+        notes.extend(point.rate_pps().map(Note::PrintedOff));
     }
     notes.extend(match point.traffic.arrivals.read_once() {
         Some(packets) => Some(Note::ReplayedOnce(packets)),

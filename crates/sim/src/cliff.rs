@@ -1,6 +1,6 @@
 //! [`cliff_sim`]: finds by simulation the highest offered load with loss at or below a target.
 
-use netcliff_core::{EngineFailure, Figure, Outcome, Point};
+use netcliff_core::{EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
 
 use crate::engine::{Effort, SimEngine};
 
@@ -148,23 +148,41 @@ fn side(outcome: &Outcome, target: f64) -> TargetSide {
     }
 }
 
-/// Capacity of the CPU if only packets cost time (pps): the start of the search.
-fn first_guess(point: &Point) -> f64 {
-    let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
-    1.0 / (point.host.service_s(bytes) + point.host.mean_application_s().unwrap_or(0.0))
+/// Where a search begins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Start {
+    /// Near the expected cliff (pps).
+    Near(f64),
+    /// At a rough guess of it (pps).
+    Guess(f64),
 }
 
-/// Finds the highest load of `point`'s traffic with loss at or below `loss_target`, by bracketing and bisection with
-/// common random numbers. Uses up to 4 million arrivals per load, or the number of [`Effort::Exactly`]. If an
+impl Start {
+    /// Guesses the capacity of the CPU if only packets cost time.
+    pub fn guess(host: &Host, traffic: &Traffic) -> Self {
+        let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
+        Self::Guess(1.0 / (host.service_s(bytes) + host.mean_application_s().unwrap_or(0.0)))
+    }
+}
+
+/// Finds the highest load of `traffic` with loss at or below `loss_target`, by bracketing and bisection with common
+/// random numbers. Uses up to 4 million arrivals per load, or the number of [`Effort::Exactly`]. If an
 /// application also loses more at a lower load, the lowest such cliff counts (RFC 9971), as far as loads at ratios of
 /// 1.2 show. Errors: see [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
-pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
-    let found = cliff_sim_unless(engine, &|load_pps| point.at_pps(load_pps), loss_target, None, &|| false)?;
+pub fn cliff_sim(
+    engine: &SimEngine,
+    host: &Host,
+    scheme: &Scheme,
+    traffic: &Traffic,
+    loss_target: f64,
+) -> Result<Cliff, EngineFailure> {
+    let at = |load_pps| Point::of(host, scheme, traffic, load_pps);
+    let found = cliff_sim_unless(engine, &at, loss_target, Start::guess(host, traffic), &|| false)?;
     found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))
 }
 
-/// Like [`cliff_sim`], for the point that `at` returns for each load (pps). Starts near the given load, if any, and
-/// checks between runs whether to stop. `None`: stopped.
+/// Like [`cliff_sim`], for the point that `point_at` returns for each load (pps). Begins at `start`, and checks between
+/// runs whether to stop. `None`: stopped.
 ///
 /// # Errors
 /// See [`cliff_sim`].
@@ -172,19 +190,21 @@ pub fn cliff_sim_unless(
     engine: &SimEngine,
     point_at: &dyn Fn(f64) -> Point,
     loss_target: f64,
-    near_pps: Option<f64>,
+    start: Start,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Option<Cliff>, EngineFailure> {
     let mut search = Search { engine, point_at, target: loss_target, stopped, tried: Vec::new() };
-    let (mut start, mut step) =
-        near_pps.map_or_else(|| (first_guess(&point_at(1.0)), STEP), |near_pps| (near_pps, NEAR_STEP));
+    let (mut from_pps, mut step) = match start {
+        Start::Near(pps) => (pps, NEAR_STEP),
+        Start::Guess(pps) => (pps, STEP),
+    };
     loop {
-        let Some(bracket) = search.bracket(start, step)? else { return Ok(None) };
+        let Some(bracket) = search.bracket(from_pps, step)? else { return Ok(None) };
         let Some((low, high)) = search.narrow(bracket)? else { return Ok(None) };
         let Some(lower) = search.losing_below(low)? else {
             return Ok((!stopped()).then(|| finish(search, low, high)));
         };
-        (start, step) = (lower, NEAR_STEP);
+        (from_pps, step) = (lower, NEAR_STEP);
     }
 }
 

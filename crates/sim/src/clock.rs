@@ -20,7 +20,7 @@ const LARGEST_MEAN: f64 = (1u64 << 45) as f64;
 impl Clock {
     /// The clock of a replication of `packets` arrivals of `point`.
     pub(crate) fn of(point: &Point, packets: u64) -> Self {
-        Self::new(point.traffic.rate_pps().unwrap_or(1.0), packets)
+        Self::new(point.rate_pps().unwrap_or(1.0), packets)
     }
 
     /// A clock for `packets` arrivals at `rate_pps`, with room for eight times the expected length.

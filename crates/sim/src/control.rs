@@ -33,7 +33,7 @@ impl Expected {
         if point.traffic.arrivals != Arrivals::Poisson || host.transmit_s.is_some() || host.queues.is_some() {
             return None;
         }
-        let gap_s = 1.0 / point.traffic.rate_pps()?;
+        let gap_s = 1.0 / point.rate_pps()?;
         let service_s = host.service_s(point.traffic.size.mean_bytes()?);
         let tick_s = clock.seconds(1.0);
         Some(Self { gap: gap_s / tick_s, service: service_s / tick_s })
@@ -52,7 +52,7 @@ impl Expected {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::{Host, Traffic};
+    use netcliff_core::Host;
 
     use super::*;
     use crate::batch::Batch;
@@ -71,11 +71,7 @@ mod tests {
     ];
 
     fn batch(scheme: &str, load_pps: f64, replications: u64) -> Batch {
-        let point = Point {
-            host: Host::pentium4_2530mhz(),
-            scheme: scheme.parse().unwrap(),
-            traffic: Traffic::poisson(load_pps),
-        };
+        let point = Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), load_pps);
         let effort = Effort::Exactly(20_000 * replications);
         let engine = SimEngine { seed: 11, effort, replications, ..SimEngine::default() };
         engine.sample(&point, &crate::executor::LocalExecutor).expect("it is computed here").0
@@ -93,7 +89,7 @@ mod tests {
         ] {
             let mut host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
             host.set(setting).unwrap();
-            let point = Point { host, scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(1e5) };
+            let point = Point::poisson(host, "napi".parse().unwrap(), 1e5);
             assert_eq!(Expected::of(&point, clock).is_some(), known, "{setting}");
         }
     }

@@ -5,7 +5,9 @@ use std::cell::{Cell, RefCell};
 use hdrhistogram::Histogram;
 use netcliff_core::note::Note;
 use netcliff_core::queues::{self, Role, Together};
-use netcliff_core::{Aims, Engine, EngineFailure, EngineKind, Figure, Latency, Outcome, Point, Unsupported};
+use netcliff_core::{
+    Aims, Engine, EngineFailure, EngineKind, Figure, Host, Latency, Load, Outcome, Point, Scheme, Traffic, Unsupported,
+};
 
 use crate::batch::Batch;
 use crate::caveats;
@@ -127,6 +129,29 @@ impl SimEngine {
         }
     }
 
+    /// Whether it simulates a host under a scheme and a traffic at `load`, or at low loads if none is given.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn supports_at(
+        &self,
+        host: &Host,
+        scheme: &Scheme,
+        traffic: &Traffic,
+        load: Option<Load>,
+    ) -> Result<(), Unsupported> {
+        if let Some(queues) = &host.queues {
+            let (host, busiest, share) = queues::busiest(host, traffic);
+            if queues.share_cores() {
+                shared::supports(&host, scheme, &busiest)?;
+            }
+            let part = load.map(|load| traffic.rate_pps(load).map_or(load, |pps| Load::Pps(pps * share)));
+            return self.supports_at(&host, scheme, &busiest, part);
+        }
+        source::supports(host, traffic, load)?;
+        schemes::supports(host, scheme)
+    }
+
     /// Refuses a host with several queues, for results that concern one CPU.
     pub(crate) fn one_queue(&self, point: &Point) -> Result<(), Unsupported> {
         self.supports(point)?;
@@ -165,7 +190,7 @@ pub(crate) fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
 /// Simulates every vector of a host with several queues on a stream of its own, with a number of packets proportional to
 /// its share. Queues that share a core are simulated together. The point must be supported.
 fn simulate_queues(engine: &SimEngine, point: &Point) -> Result<Simulation, EngineFailure> {
-    let whole_pps = point.traffic.rate_pps().unwrap_or(1.0);
+    let whole_pps = point.rate_pps().unwrap_or(1.0);
     let receive_queues = point.host.queues.as_ref().map_or(1, |queues| queues.count as usize);
     let last: RefCell<Vec<Option<Simulation>>> = RefCell::default();
     let packets = Cell::new(0);
@@ -178,7 +203,7 @@ fn simulate_queues(engine: &SimEngine, point: &Point) -> Result<Simulation, Engi
         last[number] = Some(simulation);
         outcome
     };
-    let share = |part: &Point| part.traffic.rate_pps().unwrap_or(1.0) / whole_pps;
+    let share = |part: &Point| part.rate_pps().unwrap_or(1.0) / whole_pps;
     let alone = |number: usize, part: &Point| Ok(keep(number, part_of(engine, number, share(part)).simulate(part)?));
     let joint = |parts: &[(usize, Point)]| {
         let all = parts.iter().map(|(_, part)| share(part)).sum();
@@ -276,15 +301,7 @@ impl Engine for SimEngine {
     }
 
     fn supports(&self, point: &Point) -> Result<(), Unsupported> {
-        if let Some(queues) = &point.host.queues {
-            let busiest = queues::busiest(point);
-            if queues.share_cores() {
-                shared::supports(&busiest)?;
-            }
-            return self.supports(&busiest);
-        }
-        source::supports(point)?;
-        schemes::supports(point)
+        self.supports_at(&point.host, &point.scheme, &point.traffic, Some(point.load))
     }
 
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {

@@ -32,14 +32,13 @@
 //! and stamps and histograms are still read and written lane by lane.
 //!
 //! ```
-//! use netcliff_core::{Engine, Host, Point, Traffic};
+//! use netcliff_core::{Engine, Host, Point};
 //! use netcliff_sim::SimEngine;
 //!
 //! // Twice what the host can serve: about half is lost, and the interval says how well that is known.
 //! let host = Host::pentium4_2530mhz();
-//! let traffic = Traffic::poisson(1.0);
 //! let rate_pps = 2.0 * host.mu_pps(64.0);
-//! let point = Point { host, scheme: "ideal".parse()?, traffic: traffic.at_pps(rate_pps) };
+//! let point = Point::poisson(host, "ideal".parse()?, rate_pps);
 //! let loss = SimEngine::with_packets(1, 100_000).evaluate(&point)?.loss_fraction.expect("counted");
 //! assert!((loss.value - 0.5).abs() < 0.02 && loss.interval.is_some(), "{loss:?}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -79,7 +78,7 @@ mod summary;
 mod tally;
 mod trace;
 
-pub use cliff::{Cliff, cliff_sim, cliff_sim_unless};
+pub use cliff::{Cliff, Start, cliff_sim, cliff_sim_unless};
 pub use engine::{Effort, SimAt, SimEngine, Simulation};
 pub use executor::{Executor, Filled, LocalExecutor, ReplicationRequest};
 pub use observe::Wanted;

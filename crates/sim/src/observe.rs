@@ -210,7 +210,7 @@ fn histogram(simulation: &Simulation, wanted: Wanted) -> LatencyHistogram {
 
 fn check(point: &Point, packets: u64, wanted: Wanted) -> Result<(), EngineFailure> {
     let Some(slice_s) = wanted.slice_s else { return Ok(()) };
-    let length_s = packets as f64 / point.traffic.rate_pps().unwrap_or(1.0);
+    let length_s = packets as f64 / point.rate_pps().unwrap_or(1.0);
     if !(slice_s > 0.0 && length_s / slice_s <= MOST_SLICES) {
         let accepted = format!(
             "must be at least a {MOST_SLICES}th of the first replication, which takes {length_s:.3} s: {:.3e} s or more",

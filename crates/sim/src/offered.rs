@@ -17,9 +17,9 @@ pub fn offered_bytes(
     slice_s: f64,
     slices: usize,
 ) -> Result<Vec<f64>, Unsupported> {
-    source::supports(point)?;
+    source::supports(&point.host, &point.traffic, Some(point.load))?;
     let length_s = slice_s * slices as f64;
-    let packets = point.traffic.rate_pps().unwrap_or(1.0) * length_s;
+    let packets = point.rate_pps().unwrap_or(1.0) * length_s;
     let clock = Clock::of(point, packets as u64);
     let slice = clock.ticks(slice_s);
     let mut source = Source::new(point, clock, seed, replication);
@@ -44,8 +44,8 @@ mod tests {
     /// 64-byte frames at 100 kpps, one each 10 us: 100 of them in each millisecond, but where the first gap falls.
     #[test]
     fn constant_arrivals_fill_slices_evenly() {
-        let traffic = Traffic { arrivals: "constant".parse().unwrap(), ..Traffic::poisson(100e3) };
-        let point = Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic };
+        let traffic = Traffic { arrivals: "constant".parse().unwrap(), ..Traffic::default() };
+        let point = Point { traffic, ..Point::poisson(Host::pentium4_2530mhz(), Scheme::Ideal, 100e3) };
         let found = offered_bytes(&point, 1, 0, 1e-3, 50).unwrap();
         assert_eq!(found.len(), 50);
         assert!(found.iter().all(|bytes| (bytes / 64.0 - 100.0).abs() <= 1.0), "{found:?}");
@@ -54,14 +54,16 @@ mod tests {
     /// Seed 1: the sum over all slices is the load within four standard errors.
     #[test]
     fn the_load_is_in_the_slices() {
-        let traffic = Traffic { size: "imix".parse().unwrap(), ..Traffic::poisson(100e3) };
-        let point = Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic };
+        let traffic = Traffic { size: "imix".parse().unwrap(), ..Traffic::default() };
+        let point = Point { traffic, ..Point::poisson(Host::pentium4_2530mhz(), Scheme::Ideal, 100e3) };
         let sum: f64 = offered_bytes(&point, 1, 0, 1e-3, 2000).unwrap().iter().sum();
         let mean = point.traffic.size.mean_bytes().unwrap();
         let error = 4.0 * (1.0 + 2.0_f64).sqrt() / 200e3_f64.sqrt();
         assert!((sum / (200e3 * mean) - 1.0).abs() < error, "{sum}");
-        let beyond =
-            Point { traffic: Traffic { arrivals: "onoff".parse().unwrap(), ..Traffic::poisson(2e6) }, ..point };
+        let beyond = Point {
+            traffic: Traffic { arrivals: "onoff".parse().unwrap(), ..Traffic::default() },
+            ..point.at_pps(2e6)
+        };
         assert!(offered_bytes(&beyond, 1, 0, 1e-3, 10).is_err());
     }
 }

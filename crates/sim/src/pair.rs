@@ -138,12 +138,12 @@ fn difference((figure, get): &Compared, pairs: &[[Part; 2]], tick_s: f64, confid
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::{Host, Traffic};
+    use netcliff_core::Host;
 
     use super::*;
 
     fn point(scheme: &str) -> Point {
-        Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(100e3) }
+        Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), 100e3)
     }
 
     fn engine() -> SimEngine {

@@ -63,14 +63,13 @@ impl SimEngine {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::{Host, Scheme, Traffic};
+    use netcliff_core::Host;
 
     use super::*;
     use crate::engine::Effort;
 
     fn point(scheme: &str) -> Point {
-        let traffic: Traffic = serde_json::from_str(r#"{"arrivals":"poisson","size":"64B","rate":"100kpps"}"#).unwrap();
-        Point { host: Host::preset("pentium4-2530mhz").unwrap(), scheme: scheme.parse::<Scheme>().unwrap(), traffic }
+        Point::poisson(Host::preset("pentium4-2530mhz").unwrap(), scheme.parse().unwrap(), 100e3)
     }
 
     /// A replica does not depend on the range of the request, and ten replicas agree with a run of as many packets.
@@ -102,14 +101,14 @@ mod tests {
 
 #[cfg(test)]
 mod trials {
-    use netcliff_core::{Host, Traffic};
+    use netcliff_core::Host;
 
     use super::*;
 
     fn point(load_pps: f64, pauses: &[&str]) -> Point {
         let mut host = Host { ring: 100, ..Host::preset("pentium4-2530mhz").unwrap() };
         pauses.iter().for_each(|setting| host.set(setting).unwrap());
-        Point { host, scheme: "ideal".parse().unwrap(), traffic: Traffic::poisson(load_pps) }
+        Point::poisson(host, "ideal".parse().unwrap(), load_pps)
     }
 
     /// A pause of 10 ms at 50 kpps is 500 packets. The ring holds 100 of them, so every trial with a pause loses the

@@ -135,14 +135,14 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
 }
 
 /// Checks whether a scheme can be simulated; the error says why not.
-pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
-    match &point.scheme {
-        Scheme::Napi(napi) if napi.backlog && point.host.transmit_s.is_some() => Err(Unsupported::new(
+pub(crate) fn supports(host: &Host, scheme: &Scheme) -> Result<(), Unsupported> {
+    match scheme {
+        Scheme::Napi(napi) if napi.backlog && host.transmit_s.is_some() => Err(Unsupported::new(
             EngineKind::Sim,
             "a backlog holds what another CPU's poll steered here, and completions stay with the device's own poll: leave \
              out transmit or backlog",
         )),
-        Scheme::Napi(napi) => supports_napi(napi, &point.host),
+        Scheme::Napi(napi) => supports_napi(napi, host),
         _ => Ok(()),
     }
 }

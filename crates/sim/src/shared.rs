@@ -13,7 +13,7 @@ mod turns;
 
 use std::collections::VecDeque;
 
-use netcliff_core::{Arrivals, EngineKind, Point, Scheme, Unsupported};
+use netcliff_core::{Arrivals, EngineKind, Host, Point, Scheme, Traffic, Unsupported};
 
 use crate::clock::Clock;
 use crate::machine::{Pauses, Records};
@@ -24,20 +24,20 @@ use turns::Turns;
 pub(crate) use run::simulate;
 
 /// Checks whether queues of this kind can share a core; the error says why not.
-pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
+pub(crate) fn supports(host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<(), Unsupported> {
     let decline = |reason: &str| Err(Unsupported::new(EngineKind::Sim, reason));
-    if point.host.application_s.is_some() {
+    if host.application_s.is_some() {
         return decline(
             "queues on one core are simulated without an application: set application=none, or give each a core",
         );
     }
-    if point.traffic.arrivals != Arrivals::Poisson {
+    if traffic.arrivals != Arrivals::Poisson {
         return decline(
             "queues on one core are simulated under Poisson arrivals only, since bursts that hit them at once would have to be split \
              between them: use poisson, or give each queue a core",
         );
     }
-    match &point.scheme {
+    match scheme {
         Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { merged: false } | Scheme::Coalesce(_) => {
             Ok(())
         }

@@ -106,7 +106,7 @@ impl Simpler {
     /// The queue for any point, without the check.
     fn at(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
         let host = &point.host;
-        let gap_s = 1.0 / point.traffic.rate_pps()?;
+        let gap_s = 1.0 / point.rate_pps()?;
         let gap = clock.ticks(gap_s);
         let ring = host.ring;
         let mut between = (0.0, (latency / gap).max(1.0) + 1.0);
@@ -117,7 +117,7 @@ impl Simpler {
         }
         let queue = Queue { utilisation: between.0, ring };
         let host = Host { protocol_s: queue.utilisation * gap_s, per_byte_s: 0.0, ..host.clone() };
-        let point = Point { host, scheme: Scheme::Ideal, traffic: point.traffic.clone() };
+        let point = Point { host, scheme: Scheme::Ideal, ..point.clone() };
         Some(Self { point, queue, service: queue.utilisation * gap, latency: queue.mean_latency() * gap })
     }
 

@@ -8,7 +8,7 @@ mod on_off;
 mod sizes;
 mod sockets;
 
-use netcliff_core::{Arrivals, Point, Unsupported, engine::EngineKind};
+use netcliff_core::{Arrivals, Host, Load, Point, Traffic, Unsupported, engine::EngineKind};
 
 use crate::clock::{Clock, to_ticks};
 use crate::draw::{ticks_block, unit_block};
@@ -73,28 +73,28 @@ pub(crate) struct Source {
     number: u32,
 }
 
-/// Checks whether a traffic can be simulated; the error says why not.
-pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
+/// Checks whether a traffic can be simulated, at `load` if it is given; the error says why not.
+pub(crate) fn supports(host: &Host, traffic: &Traffic, load: Option<Load>) -> Result<(), Unsupported> {
     let decline = |reason: String| Err(Unsupported::new(EngineKind::Sim, reason));
-    if point.traffic.size.mixture().is_none() {
-        return decline(format!("the size file {} has not been read into a mixture", point.traffic.size));
+    if traffic.size.mixture().is_none() {
+        return decline(format!("the size file {} has not been read into a mixture", traffic.size));
     }
-    if let Some(file) = point.host.service.unread() {
+    if let Some(file) = host.service.unread() {
         return decline(format!("the measured times of {file} have not been read"));
     }
-    if let Some(file) = point.host.unread_pauses() {
+    if let Some(file) = host.unread_pauses() {
         return decline(format!("the lengths of pauses of {file} have not been read"));
     }
-    supports_arrivals(point, &point.traffic.arrivals)
+    supports_arrivals(traffic, &traffic.arrivals, load)
 }
 
-fn supports_arrivals(point: &Point, arrivals: &Arrivals) -> Result<(), Unsupported> {
+fn supports_arrivals(traffic: &Traffic, arrivals: &Arrivals, load: Option<Load>) -> Result<(), Unsupported> {
     let decline = |reason: String| Err(Unsupported::new(EngineKind::Sim, reason));
     match arrivals {
         Arrivals::Thinned { of, .. } if of.read_once().is_some() => {
             decline("a trace is read once by a host with one queue: leave out once or queues".to_owned())
         }
-        Arrivals::Thinned { of, .. } => supports_arrivals(point, of),
+        Arrivals::Thinned { of, .. } => supports_arrivals(traffic, of, load),
         Arrivals::Trace { file, capture: None, .. } => decline(format!("the trace {file} has not been read")),
         Arrivals::Trace { file, once: true, capture: Some(capture), .. } if capture.packets.len() < CELLS => {
             decline(format!(
@@ -102,12 +102,12 @@ fn supports_arrivals(point: &Point, arrivals: &Arrivals) -> Result<(), Unsupport
                 capture.packets.len()
             ))
         }
-        Arrivals::OnOff(shape) if on_off::too_fast(shape, &point.traffic, point.traffic.rate_pps().unwrap_or(0.0)) => {
-            decline(format!(
-                "ON/OFF sources cannot offer {}: line rate is {} for these frames; lower the rate, raise the link or use rule=superpose",
-                point.traffic.rate,
-                netcliff_core::units::print_pps(point.traffic.line_rate_pps().unwrap_or(0.0)),
-            ))
+        Arrivals::OnOff(shape) => {
+            let too_fast = |load: &Load| on_off::too_fast(shape, traffic, traffic.rate_pps(*load).unwrap_or(0.0));
+            load.filter(too_fast).map_or(Ok(()), |load| decline(format!(
+                "ON/OFF sources cannot offer {load}: line rate is {} for these frames; lower the rate, raise the link or use rule=superpose",
+                netcliff_core::units::print_pps(traffic.line_rate_pps().unwrap_or(0.0)),
+            )))
         }
         _ => Ok(()),
     }
@@ -116,7 +116,7 @@ fn supports_arrivals(point: &Point, arrivals: &Arrivals) -> Result<(), Unsupport
 impl Source {
     /// The packets of `point` in `replication` under `seed`. The point must be supported.
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
-        let rate_pps = point.traffic.rate_pps().unwrap_or(1.0);
+        let rate_pps = point.rate_pps().unwrap_or(1.0);
         let gaps = Gaps::new(&point.traffic, rate_pps, clock, seed, replication);
         // A trace that is read once starts at its beginning in every replication.
         let first = if point.traffic.arrivals.read_once().is_some() { 0 } else { replication };

@@ -16,7 +16,7 @@ use netcliff_host::testbed::netns::Side;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_trial::bench::Bench;
 use netcliff_trial::rig::{Place, Rig, RigOptions};
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 use netcliff_trial::wire_bench::WireBench;
 
 /// 97.5 % quantile of the normal distribution.
@@ -53,8 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for turn in 0..2 {
                 let traced = (turn + pair) % 2 == 1;
                 let collector = traced.then(|| Collector::new(filter.clone(), &spaces));
-                let spec = TrialSpec {
-                    rate_pps: load_pps,
+                let shape = TrialShape {
                     arrivals: Arrivals::Constant,
                     frame_bytes: 64,
                     work_s: 0.0,
@@ -63,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     seed: u64::from(pair),
                     replay: None,
                 };
-                let observation = bench.observe(&spec, true)?;
+                let observation = bench.observe(&shape.at(load_pps), true)?;
                 drop(collector);
                 let counts = observation.counts.clone().unwrap_or_default();
                 let one = Seen {

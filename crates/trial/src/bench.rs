@@ -7,7 +7,7 @@ use netcliff_core::verdict::{TesterCounts, Void};
 use netcliff_core::{Figure, Outcome};
 use netcliff_packets::latency::LatencySummary;
 
-use crate::trial::{Outside, TrialError, TrialSpec};
+use crate::trial::{Outside, TrialError, TrialShape, TrialSpec};
 pub use counts::{Counts, Handlers, PollTime, taken_from_polls_s};
 
 /// Result of one trial, without the wire's details.
@@ -174,7 +174,7 @@ pub trait Bench {
     ///
     /// # Errors
     /// It was stopped, or sender or sink failed.
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError>;
+    fn socket_capacity(&mut self, shape: &TrialShape) -> Result<Option<f64>, TrialError>;
 
     /// Offers one load and accounts for every packet; `None` if this bench cannot.
     ///

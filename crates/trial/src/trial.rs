@@ -32,11 +32,18 @@ use crate::rig::{Between, Rig};
 pub use outcome::poll_time;
 use watching::{Gate, Metered, Pinned};
 
-/// What to send and how to receive it.
+/// A trial: its shape and its load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialSpec {
+    /// Everything but the load.
+    pub shape: TrialShape,
     /// Offered load (pps).
     pub rate_pps: f64,
+}
+
+/// What to send and how to receive it, at any load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialShape {
     /// Arrival process.
     pub arrivals: Arrivals,
     /// Frame size, FCS included (bytes).
@@ -55,6 +62,19 @@ pub struct TrialSpec {
 }
 
 impl TrialSpec {
+    /// The load, as senders are given it.
+    pub(crate) fn paced(&self, timing: Timing) -> Load {
+        let TrialShape { arrivals, seed, .. } = self.shape;
+        Load::Paced { arrivals, rate_pps: self.rate_pps, seed, timing }
+    }
+}
+
+impl TrialShape {
+    /// The trial at a load (pps).
+    pub fn at(self, rate_pps: f64) -> TrialSpec {
+        TrialSpec { shape: self, rate_pps }
+    }
+
     /// The capture to send; `None` for frames of another size, with which the cost per byte is measured.
     fn replayed(&self) -> Option<&Arc<Replay>> {
         self.replay.as_ref().filter(|replay| replay.mean_bytes() == self.frame_bytes as usize)
@@ -221,10 +241,10 @@ fn once(
     lead_ns: Option<u64>,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Trial, TrialError> {
-    let timing = Timing::measured(spec.seconds);
+    let timing = Timing::measured(spec.shape.seconds);
     let fail = |source: WireFailure| TrialError::Wire { rate_pps: spec.rate_pps, source: Box::new(source) };
     let failed = |error: WireError| fail(WireFailure::from(error));
-    let (sending, sinks) = ends(rig, spec, timing);
+    let (sending, sinks) = ends(rig, &spec.shape, spec.paced(timing));
     let mut with: Vec<SinkWith> = Vec::new();
     for (place, mut sink) in sinks.into_iter().enumerate() {
         // Pauses are measured on the CPU of the first queue.
@@ -253,9 +273,11 @@ fn once(
     };
     let wire = match sending {
         Sending::Here(generator) => {
-            let schedule: Box<dyn Iterator<Item = u64> + Send> = match spec.replayed() {
+            let schedule: Box<dyn Iterator<Item = u64> + Send> = match spec.shape.replayed() {
                 Some(replay) => Box::new(Arc::clone(replay).times(spec.rate_pps)),
-                None => Box::new(Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?),
+                None => {
+                    Box::new(Schedule::new(spec.shape.arrivals, spec.rate_pps, spec.shape.seed, 0).map_err(failed)?)
+                }
             };
             let heartbeat = heartbeats.sender.clone();
             let source = LocalSource::new(GeneratorConfig { heartbeat, ..*generator }, schedule);
@@ -355,18 +377,21 @@ pub(crate) enum Sending<'a> {
 }
 
 /// Sender and sinks of a trial: one application per queue that the load reaches.
-pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sending<'a>, Vec<SinkConfig>) {
+pub(crate) fn ends<'a>(rig: &'a Rig, shape: &TrialShape, load: Load) -> (Sending<'a>, Vec<SinkConfig>) {
     let (source, destination) = rig.addresses();
     // Runs need different ids, so that none counts another's late packets as its own.
-    let run_id = (spec.seed as u32) ^ (spec.rate_pps as u32).rotate_left(7);
-    let frame_bytes = spec.frame_bytes as usize;
+    let by_load = match load {
+        Load::Paced { rate_pps, .. } => (rate_pps as u32).rotate_left(7),
+        Load::FlatOut { .. } => 0,
+    };
+    let run_id = (shape.seed as u32) ^ by_load;
+    let frame_bytes = shape.frame_bytes as usize;
     let mut sink = SinkConfig::new(destination, run_id);
     sink.placement =
         Placement { netns: rig.netns(Side::HostUnderTest), cpu: Some(rig.host_cpu as usize), ..Placement::default() };
-    sink.receive_buffer_bytes = Some(spec.receive_buffer_bytes as usize);
-    sink.work = if spec.work_s > 0.0 { Work::CpuTime(spec.work_s) } else { Work::None };
+    sink.receive_buffer_bytes = Some(shape.receive_buffer_bytes as usize);
+    sink.work = if shape.work_s > 0.0 { Work::CpuTime(shape.work_s) } else { Work::None };
     if let Some(between) = rig.between() {
-        let load = Load::Paced { arrivals: spec.arrivals, rate_pps: spec.rate_pps, seed: spec.seed, timing };
         sink.more_runs = between.more_runs(run_id);
         let sinks = between.queues().iter().map(|queue| {
             let mut sink = sink.clone();
@@ -391,7 +416,7 @@ pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sendi
         frame_bytes,
         checksum: Checksum::default(),
         run_id,
-        replay: spec.replayed().cloned(),
+        replay: shape.replayed().cloned(),
     };
     let mut generator = GeneratorConfig::new(rig.sender_interface(), frame);
     generator.placement =

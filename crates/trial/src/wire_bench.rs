@@ -11,13 +11,12 @@ use netcliff_host::softnet::UdpCounters;
 use netcliff_packets::WireError;
 use netcliff_packets::generator::{self, Ceiling};
 use netcliff_packets::run::WireFailure;
-use netcliff_packets::source::Timing;
-use netcliff_remote::load::{Carrier, Load, LoadRequest, far_ceilings};
+use netcliff_remote::load::{Carrier, Load, far_ceilings};
 
 use crate::account::Account;
 use crate::bench::{Bench, Observation, RoundTrips, SenderCeiling};
 use crate::rig::{Between, Rig};
-use crate::trial::{self, Heartbeats, Meter, Sending, TrialError, TrialSpec};
+use crate::trial::{self, Heartbeats, Meter, Sending, TrialError, TrialShape, TrialSpec};
 
 /// Called every few milliseconds of a trial: load (pps), packets offered, packets delivered.
 pub type Watch<'a> = Box<dyn FnMut(f64, u64, u64) + 'a>;
@@ -109,10 +108,9 @@ impl WireBench<'_> {
             }
             Sending::There(between, requests) => {
                 let mut carriers = between.carriers();
-                let load = Load::FlatOut { seconds: CEILING_S };
                 let asked = carriers.iter_mut().zip(requests).map(|(carrier, request)| {
                     let carrier: &mut dyn Carrier = &mut ***carrier;
-                    (carrier, LoadRequest { load, ..request.clone() })
+                    (carrier, request.clone())
                 });
                 far_ceilings(asked.collect(), &stop)
             }
@@ -137,8 +135,7 @@ impl Bench for WireBench<'_> {
     }
 
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        let spec = TrialSpec {
-            rate_pps: 1.0,
+        let shape = TrialShape {
             arrivals: netcliff_packets::schedule::Arrivals::Constant,
             frame_bytes,
             work_s: 0.0,
@@ -147,7 +144,7 @@ impl Bench for WireBench<'_> {
             seed: 0,
             replay: None,
         };
-        let (sending, _) = trial::ends(self.rig, &spec, Timing::measured(CEILING_S));
+        let (sending, _) = trial::ends(self.rig, &shape, Load::FlatOut { seconds: CEILING_S });
         let mut pps = Vec::new();
         let mut methods: Vec<&str> = Vec::new();
         for _ in 0..CEILING_REPEATS {
@@ -164,8 +161,8 @@ impl Bench for WireBench<'_> {
         Ok(SenderCeiling { method: methods.join(" and "), pps, most_pps: self.most_pps() })
     }
 
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        let spec = TrialSpec { rate_pps: CAPACITY_PPS, seconds: CAPACITY_S, work_s: NOT_READING_S, ..spec.clone() };
+    fn socket_capacity(&mut self, shape: &TrialShape) -> Result<Option<f64>, TrialError> {
+        let spec = TrialShape { seconds: CAPACITY_S, work_s: NOT_READING_S, ..shape.clone() }.at(CAPACITY_PPS);
         let Ok(before) = self.rig.in_host(UdpCounters::read)? else { return Ok(None) };
         let trial = self.once(&spec, false)?;
         let Ok(after) = self.rig.in_host(UdpCounters::read)? else { return Ok(None) };
@@ -280,8 +277,10 @@ mod round_trips {
     }
 
     fn once(rig: &Rig, spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
-        let timing = Timing::measured(spec.seconds);
-        let (Sending::There(between, requests), sinks) = ends(rig, spec, timing) else { return Ok(None) };
+        let timing = Timing::measured(spec.shape.seconds);
+        let (Sending::There(between, requests), sinks) = ends(rig, &spec.shape, spec.paced(timing)) else {
+            return Ok(None);
+        };
         let failed = |source: WireFailure| TrialError::Wire { rate_pps: spec.rate_pps, source: Box::new(source) };
         let requests = requests.into_iter().map(|request| LoadRequest { round_trips: true, ..request }).collect();
         let mut with: Vec<SinkWith> = Vec::new();

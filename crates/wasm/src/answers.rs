@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use netcliff_core::engine::Fidelity;
 use netcliff_core::{
-    Analysis, Engine, EngineFailure, EngineKind, Figure, Load, Outcome, Point, Provenance, Record, binding, host, units,
+    Analysis, Engine, EngineFailure, EngineKind, Figure, Load, Outcome, Point, Provenance, Record, Unsupported,
+    binding, host, units, warning, written,
 };
 use netcliff_model::{ModelEngine, Question};
 use netcliff_sim::{Effort, SimEngine};
 use serde::{Deserialize, Serialize};
 
-use crate::question::{Refused, Setting, option, rates};
+use crate::question::{Refused, Setting, check_load, option, rates};
 
 /// No question.
 #[derive(Debug, Deserialize)]
@@ -48,8 +49,8 @@ pub struct CheckQuestion {
 /// How netcliff writes a question that it accepts.
 #[derive(Debug, Serialize)]
 pub struct Checked {
-    /// The point at 1 pps, or at the first load.
-    point: Point,
+    /// The point at the first load; without loads see [`written::Traffic::new`].
+    point: written::Point,
     /// Each figure of the host by its key (s, packets, a share).
     figures: BTreeMap<&'static str, f64>,
     /// What is possible but probably a mistake.
@@ -69,21 +70,24 @@ pub struct Checked {
 /// Checks a setting.
 pub fn check(asked: CheckQuestion) -> Result<Checked, Refused> {
     let loads = asked.rates.as_deref().map(rates).transpose()?.unwrap_or_default();
-    let point = asked.setting.point(loads.first().copied().unwrap_or(Load::Pps(1.0)))?;
-    let why = |engine: &dyn Engine| engine.supports(&point).err().map(|error| error.to_string());
-    let at = |load: &Load| netcliff_core::Traffic { rate: *load, ..point.traffic.clone() };
-    let (carried, beyond): (Vec<_>, Vec<_>) = loads.iter().map(at).partition(|traffic| traffic.fits_link(true).is_ok());
-    let left_out = beyond.first().and_then(|traffic| traffic.fits_link(true).err());
+    let (host, scheme, traffic) = asked.setting.parts()?;
+    let first = loads.first().copied();
+    first.map_or(Ok(()), |load| check_load(&traffic, load))?;
+    let why = |supported: Result<(), Unsupported>| supported.err().map(|error| error.to_string());
+    let fits = |load: &Load| traffic.fits_link(*load, true);
+    let (carried, beyond): (Vec<Load>, Vec<Load>) = loads.iter().partition(|load| fits(load).is_ok());
+    let left_out = beyond.first().and_then(|load| fits(load).err());
     let left_out = left_out.map(|why| format!("{} of {} loads are left out: {why}", beyond.len(), loads.len()));
+    let warnings = warning::warnings(&host, &scheme, &traffic, first.and_then(|load| traffic.rate_pps(load)));
     Ok(Checked {
-        figures: host::KEYS.iter().filter_map(|key| Some((*key, point.host.get(key)?))).collect(),
-        warnings: point.warnings().into_iter().map(|note| note.to_string()).chain(left_out).collect(),
-        line_rate_pps: point.traffic.line_rate_pps(),
-        frame_bytes: point.traffic.size.mean_bytes(),
-        model: why(&ModelEngine::default()),
-        sim: why(&SimEngine::default()),
-        loads_pps: carried.iter().filter_map(netcliff_core::Traffic::rate_pps).collect(),
-        point,
+        figures: host::KEYS.iter().filter_map(|key| Some((*key, host.get(key)?))).collect(),
+        warnings: warnings.into_iter().map(|note| note.to_string()).chain(left_out).collect(),
+        line_rate_pps: traffic.line_rate_pps(),
+        frame_bytes: traffic.size.mean_bytes(),
+        model: why(ModelEngine::default().supports_shape(&host, &scheme, &traffic)),
+        sim: why(SimEngine::default().supports_at(&host, &scheme, &traffic, first)),
+        loads_pps: carried.iter().filter_map(|load| traffic.rate_pps(*load)).collect(),
+        point: written::Point { host, scheme, traffic: written::Traffic::new(traffic, first) },
     })
 }
 
@@ -129,8 +133,8 @@ fn points(setting: &Setting, loads: &str) -> Result<Vec<Point>, Refused> {
     let loads = rates(loads)?;
     let Some(first) = loads.first() else { return Ok(Vec::new()) };
     let first = setting.point(*first)?;
-    let at = |rate: Load| {
-        let point = Point { traffic: netcliff_core::Traffic { rate, ..first.traffic.clone() }, ..first.clone() };
+    let at = |load: Load| {
+        let point = Point { load, ..first.clone() };
         point.validate().map(|()| point).map_err(|error| Refused::of("rates", error))
     };
     loads.into_iter().map(at).collect()
@@ -142,7 +146,7 @@ pub fn predict(asked: PredictQuestion) -> Result<Curve, Refused> {
     engine.quantiles = asked.quantiles;
     let answer = |point: Point| {
         let outcome = engine.evaluate(&point).map_err(failed)?;
-        Ok(CurvePoint { load_pps: point.traffic.rate_pps().unwrap_or(0.0), outcome })
+        Ok(CurvePoint { load_pps: point.rate_pps().unwrap_or(0.0), outcome })
     };
     let points: Result<_, Refused> = points(&asked.setting, &asked.rates)?.into_iter().map(answer).collect();
     Ok(Curve { points: points? })
@@ -183,12 +187,11 @@ const PAST: f64 = 1.2;
 /// The cliff.
 pub fn cliff(asked: CliffQuestion) -> Result<Fall, Refused> {
     let engine = ModelEngine::new(fidelity(asked.fidelity.as_deref())?).without_quantiles();
-    let point = asked.setting.point(Load::Pps(1.0))?;
-    let Point { host, scheme, traffic } = &point;
-    let cliff_pps = netcliff_model::cliff(&engine, host, scheme, traffic, asked.loss).map_err(failed)?.pps;
-    let livelock = netcliff_model::livelock_index(&engine, host, scheme, traffic, cliff_pps).map_err(failed)?;
+    let (host, scheme, traffic) = asked.setting.parts()?;
+    let cliff_pps = netcliff_model::cliff(&engine, &host, &scheme, &traffic, asked.loss).map_err(failed)?.pps;
+    let livelock = netcliff_model::livelock_index(&engine, &host, &scheme, &traffic, cliff_pps).map_err(failed)?;
     let past_pps = PAST * cliff_pps;
-    let past = point.at_pps(past_pps);
+    let past = Point { host, scheme, traffic, load: Load::Pps(past_pps) };
     let binding = engine.evaluate(&past).map(|outcome| binding::at(past_pps, &outcome, Figure::exact(cliff_pps)));
     Ok(Fall {
         cliff_pps,
@@ -257,11 +260,12 @@ pub fn sensitivities(asked: SensitivityQuestion) -> Result<Analysed, Refused> {
     let fidelity = fidelity(asked.fidelity.as_deref())?;
     let engine = ModelEngine::new(fidelity);
     let load = asked.rate.as_deref().map(|rate| option::<Load>("rate", rate)).transpose()?;
-    let point = asked.setting.point(load.unwrap_or(Load::Pps(1.0)))?;
+    let (host, scheme, traffic) = asked.setting.parts()?;
+    load.map_or(Ok(()), |load| check_load(&traffic, load))?;
     let question = Question { loss: asked.loss, sensitivities: true };
-    let Point { host, scheme, traffic } = &point;
     let (point, analysis) =
-        netcliff_model::analyse(&engine.without_quantiles(), host, scheme, traffic, load, question).map_err(failed)?;
+        netcliff_model::analyse(&engine.without_quantiles(), &host, &scheme, &traffic, load, question)
+            .map_err(failed)?;
     let outcome = engine.evaluate(&point).map_err(failed)?;
     let provenance = asked.origin.provenance(None, by_model(fidelity));
     Ok(Analysed { record: Record { point, engine: EngineKind::Model, outcome, provenance }, analysis })
@@ -359,7 +363,7 @@ pub fn preview(asked: PreviewQuestion) -> Result<CurvePoint, Refused> {
     let engine = SimEngine { seed: asked.seed, ..SimEngine::default() };
     let found = engine.replicas(&point, 0..1, asked.packets).map_err(failed)?.pop();
     let replica = found.ok_or_else(|| Refused::of("engine", "no replication was made"))?;
-    Ok(CurvePoint { load_pps: point.traffic.rate_pps().unwrap_or(0.0), outcome: replica.outcome })
+    Ok(CurvePoint { load_pps: point.rate_pps().unwrap_or(0.0), outcome: replica.outcome })
 }
 
 /// The cliff in simulation.
@@ -384,9 +388,9 @@ pub struct SimulatedCliff {
 
 /// Searches the cliff in simulation.
 pub fn simulated_cliff(asked: SimulatedCliffQuestion) -> Result<SimulatedCliff, Refused> {
-    let point = asked.setting.point(Load::Pps(1.0))?;
+    let (host, scheme, traffic) = asked.setting.parts()?;
     let engine = SimEngine { seed: asked.seed, effort: Effort::Exactly(asked.packets), ..SimEngine::default() };
-    let found = netcliff_sim::cliff_sim(&engine, &point, asked.loss).map_err(failed)?;
+    let found = netcliff_sim::cliff_sim(&engine, &host, &scheme, &traffic, asked.loss).map_err(failed)?;
     let loses = |outcome: &Outcome| outcome.loss_fraction.is_some_and(|loss| loss.value > asked.loss);
     let beyond = |(load_pps, outcome): &&(f64, Outcome)| *load_pps >= found.load_pps.value && loses(outcome);
     let binding = found.sweep.iter().find(beyond).and_then(|(pps, outcome)| binding::at(*pps, outcome, found.load_pps));

@@ -91,8 +91,18 @@ impl Setting {
     /// The point at a load.
     ///
     /// # Errors
+    /// Those of [`Self::parts`]; a load that cannot be.
+    pub fn point(&self, load: Load) -> Result<Point, Refused> {
+        let (host, scheme, traffic) = self.parts()?;
+        check_load(&traffic, load)?;
+        Ok(Point { host, scheme, traffic, load })
+    }
+
+    /// Host, scheme and traffic, without a load.
+    ///
+    /// # Errors
     /// A text that cannot be read, a value that cannot be, or a file.
-    pub fn point(&self, rate: Load) -> Result<Point, Refused> {
+    pub fn parts(&self) -> Result<(Host, Scheme, Traffic), Refused> {
         let host = self.host()?;
         let scheme: Scheme = option("scheme", &self.scheme)?;
         let arrivals = arrivals(option::<Arrivals>("arrivals", &self.arrivals)?)?;
@@ -101,12 +111,15 @@ impl Setting {
         let flows: Option<Flows> = self.flows.as_deref().map(|flows| option("flows", flows)).transpose()?;
         host.validate().map_err(|error| Refused::of(format!("host.{}", error.parameter), error))?;
         scheme.validate(&host).map_err(|error| Refused::of("scheme", error))?;
-        let point = Point { host, scheme, traffic: Traffic { arrivals, size, rate, link_bps, flows } };
-        let valid = point.traffic.validate().map_err(|error| Refused::of(error.parameter.clone(), error));
-        valid.and_then(|()| point.validate().map_err(|error| Refused::of("point", error)))?;
-        point.traffic.fits_link(true).map_err(|error| Refused::of("rate", error))?;
-        Ok(point)
+        let traffic = Traffic { arrivals, size, link_bps, flows };
+        traffic.validate().map_err(|error| Refused::of(error.parameter.clone(), error))?;
+        Ok((host, scheme, traffic))
     }
+}
+
+/// Refuses a load that is out of range or more than the link carries.
+pub fn check_load(traffic: &Traffic, load: Load) -> Result<(), Refused> {
+    traffic.admits(load, true).map_err(|error| Refused::of("rate", error))
 }
 
 /// Reads `--rates`.

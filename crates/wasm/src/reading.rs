@@ -107,7 +107,7 @@ fn of_experiment(experiment: &Experiment) -> Result<Content, String> {
             schemes.push(scheme);
         }
     }
-    let loads: Vec<f64> = tasks.iter().filter_map(|task| task.point.traffic.rate_pps()).collect();
+    let loads: Vec<f64> = tasks.iter().filter_map(|task| task.point.rate_pps()).collect();
     let ends = |loads: &[f64]| {
         let least = loads.iter().copied().reduce(f64::min)?;
         Some((least, loads.iter().copied().reduce(f64::max)?))

@@ -72,11 +72,10 @@ impl Forecast {
             let traffic = Traffic {
                 arrivals: Arrivals::Poisson,
                 size: FrameSizes::Fixed(frame_bytes.round().max(64.0) as u32),
-                rate: Load::Pps(pps),
                 link_bps: LINK_BPS,
                 flows: None,
             };
-            Point { host: host.clone(), scheme: scheme.clone(), traffic }
+            Point { host: host.clone(), scheme: scheme.clone(), traffic, load: Load::Pps(pps) }
         };
         let by_model = |point: &Point| ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok();
         let by_sim = |point: &Point| SimEngine::with_packets(SIMULATED.0, SIMULATED.1).evaluate(point).ok();

@@ -22,7 +22,7 @@ fn found() -> Found {
         correlated: Vec::new(),
     };
     let mut found = Found::bare(3, calibration);
-    let setup = Setup { scheme: Scheme::Ideal, traffic: Traffic::poisson(1.0), ..found.finding.setup.clone() };
+    let setup = Setup { scheme: Scheme::Ideal, traffic: Traffic::default(), ..found.finding.setup.clone() };
     let mut finding = Finding { setup, ..(*found.finding).clone() };
     finding.cliff_pps.wire = Some(Figure::between(200e3, 190e3, 210e3, 0.95));
     finding.cpu_at_cliff.wire =

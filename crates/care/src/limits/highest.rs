@@ -1,7 +1,7 @@
 //! [`Interrupts`]: the number of frames per interrupt at the model's cliff, for hosts where it was not measured.
 
 use netcliff_core::roofline::RoofHighest;
-use netcliff_core::{Engine, FrameSizes, Host, Napi, Offload, Point, Scheme, Traffic};
+use netcliff_core::{Engine, FrameSizes, Host, Load, Napi, Offload, Point, Scheme, Traffic};
 use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 
 use super::System;
@@ -83,10 +83,10 @@ impl Interrupts {
 /// The cliff for a frame size. `None` if the model does not support the host.
 fn at_cliff(host: &Host, scheme: &Scheme, bytes: u32) -> Option<Size> {
     let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-    let traffic = Traffic { size: FrameSizes::Fixed(bytes), link_bps: LINK_BPS, ..Traffic::poisson(1.0) };
+    let traffic = Traffic { size: FrameSizes::Fixed(bytes), link_bps: LINK_BPS, ..Traffic::default() };
     let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
     let cliff = search.cliff(&engine, host, scheme, &traffic, LOSS).ok()?;
-    let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic.at_pps(cliff.pps) };
+    let point = Point { host: host.clone(), scheme: scheme.clone(), traffic, load: Load::Pps(cliff.pps) };
     let outcome = engine.evaluate(&point).ok()?;
     let (packets, interrupts) = (outcome.throughput_pps?.value, outcome.interrupts_per_s?.value);
     let frames_per_interrupt = if interrupts > 0.0 { (packets / interrupts).max(1.0) } else { f64::MAX };

@@ -130,17 +130,18 @@ fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow
         packets_at_most: args.packets_at_most,
     };
     let question = |rate| -> anyhow::Result<Question> {
-        let traffic = inputs::traffic(&args.arrivals, &args.size, Some(rate), args.link.unwrap_or(USUAL_LINK_BPS))
-            .map_err(output::usage)?;
+        let traffic =
+            inputs::traffic(&args.arrivals, &args.size, args.link.unwrap_or(USUAL_LINK_BPS)).map_err(output::usage)?;
+        let load = inputs::load(&traffic, Some(rate)).map_err(output::usage)?;
         traffic.validate().map_err(output::usage)?;
-        traffic.fits_link(args.link.is_some()).map_err(output::usage)?;
+        traffic.admits(load, args.link.is_some()).map_err(output::usage)?;
         let mut grid = candidates(&host, &traffic);
         if args.try_in.is_some() {
             grid.extend(trial::gaps());
         }
         let candidates = chosen(args, &grid, device)?;
         let constraints = constraints.clone();
-        Ok(Question { host: host.clone(), traffic, goal, constraints, candidates, settings })
+        Ok(Question { host: host.clone(), traffic, load, goal, constraints, candidates, settings })
     };
     let questions: Vec<Question> = loads.into_iter().map(question).collect::<anyhow::Result<_>>()?;
     for scheme in &args.scheme {

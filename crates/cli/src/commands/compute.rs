@@ -5,6 +5,7 @@ use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
+use netcliff_core::engine::validate;
 use netcliff_core::finding::CliffReason;
 use netcliff_core::note::Note;
 use netcliff_core::traffic::USUAL_LINK_BPS;
@@ -83,16 +84,18 @@ fn analyse(
     store: &StoreArgs,
 ) -> anyhow::Result<ExitCode> {
     let question = Question { loss: args.loss, sensitivities: args.sensitivities };
-    // Any load serves to check the rest.
-    let (point, origin) = point_and_origin(&args.compute, Some(args.compute.rate.unwrap_or(Load::Pps(1.0))), store)?;
-    let Point { host, scheme, traffic } = &point;
+    let (host, scheme, origin) = host_and_scheme(&args.compute, store)?;
+    let (traffic, rate) = (traffic(&args.compute)?, args.compute.rate);
+    let load = rate.map(|rate| inputs::load(&traffic, Some(rate))).transpose().map_err(output::usage)?;
+    validate(&host, &scheme, &traffic).map_err(output::usage)?;
+    load.map_or(Ok(()), |load| traffic.admits(load, args.compute.link.is_some())).map_err(output::usage)?;
     let loads = OF_A_CLIFF + if args.sensitivities { OF_SENSITIVITIES } else { 0 };
     let loads = Mutex::new(Progressing::loads("searching the cliff", loads));
     let engine_alone = engine.without_quantiles();
-    let guide = engine_alone.guide(host).map(|engine| Box::new(Counted { engine, guide: None, loads: &loads }));
+    let guide = engine_alone.guide(&host).map(|engine| Box::new(Counted { engine, guide: None, loads: &loads }));
     let counted = Counted { engine: &engine_alone, guide, loads: &loads };
     let (point, analysis) =
-        netcliff_model::analyse(&counted, host, scheme, traffic, args.compute.rate, question).map_err(explain)?;
+        netcliff_model::analyse(&counted, &host, &scheme, &traffic, load, question).map_err(explain)?;
     drop(counted);
     drop(loads);
     let asked = origin.run().map(|found| otherwise(&point, &found.finding, args)).unwrap_or_default();
@@ -264,19 +267,25 @@ pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point
     // Files are read once.
     let first = point(args, rates.0.first().copied(), store)?;
     let at = |rate: &Load| {
-        let point = Point { traffic: Traffic { rate: *rate, ..first.traffic.clone() }, ..first.clone() };
-        checked(point, args.link.is_some())
+        let point = Point { load: *rate, ..first.clone() };
+        checked(args, point)
     };
     rates.0.iter().map(at).collect()
 }
 
 /// The point at a load; a trace brings its own where none is given.
 pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<Point> {
-    point_and_origin(args, rate, store).map(|(point, _)| point)
+    let (host, scheme, _) = host_and_scheme(args, store)?;
+    if rate.is_none() && !traced(args) {
+        return Err(output::usage("no offered load: give --rate 100kpps or --rates 10kpps..300kpps:30"));
+    }
+    let traffic = traffic(args)?;
+    let load = inputs::load(&traffic, rate).map_err(output::usage)?;
+    checked(args, Point { host, scheme, traffic, load })
 }
 
-/// Like [`point`], with the origin of its costs.
-fn point_and_origin(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<(Point, Origin)> {
+/// Host and scheme, with the origin of the host's costs.
+fn host_and_scheme(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<(Host, Scheme, Origin)> {
     let for_people = !(args.json || output::to_stdout(&args.csv));
     let Costs { mut host, origin } = costs(args.host.as_deref(), &args.set, store, for_people)?;
     let scheme = args.scheme.clone().unwrap_or_else(|| {
@@ -289,21 +298,25 @@ fn point_and_origin(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -
     if let Some(QueuesArg(queues)) = &args.queues {
         host.queues = Some(queues.clone());
     }
-    let traced = matches!(args.arrivals, Arrivals::Trace { .. });
-    if rate.is_none() && !traced {
-        return Err(output::usage("no offered load: give --rate 100kpps or --rates 10kpps..300kpps:30"));
-    }
-    let usual = if traced { FrameSizes::Trace(None) } else { FrameSizes::Fixed(64) };
+    Ok((host, scheme, origin))
+}
+
+fn traced(args: &ComputeArgs) -> bool {
+    matches!(args.arrivals, Arrivals::Trace { .. })
+}
+
+/// The traffic, without a load.
+fn traffic(args: &ComputeArgs) -> anyhow::Result<Traffic> {
+    let usual = if traced(args) { FrameSizes::Trace(None) } else { FrameSizes::Fixed(64) };
     let size = args.size.as_ref().unwrap_or(&usual);
     let link_bps = args.link.unwrap_or(USUAL_LINK_BPS);
-    let traffic = inputs::traffic(&args.arrivals, size, rate, link_bps).map_err(output::usage)?;
+    let traffic = inputs::traffic(&args.arrivals, size, link_bps).map_err(output::usage)?;
     let flows = args.flows.as_ref().map(inputs::flows).transpose().map_err(output::usage)?;
-    let traffic = Traffic { flows, ..traffic };
-    Ok((checked(Point { host, scheme, traffic }, args.link.is_some())?, origin))
+    Ok(Traffic { flows, ..traffic })
 }
 
 /// Refuses a point that cannot be, and a load above the link that the user named.
-fn checked(point: Point, link_named: bool) -> anyhow::Result<Point> {
+fn checked(args: &ComputeArgs, point: Point) -> anyhow::Result<Point> {
     point.validate().map_err(output::usage)?;
-    point.traffic.fits_link(link_named).map(|()| point).map_err(output::usage)
+    point.traffic.fits_link(point.load, args.link.is_some()).map(|()| point).map_err(output::usage)
 }

@@ -283,7 +283,7 @@ impl Run<'_> {
         }
         for index in &open {
             let task = &plan.tasks[*index];
-            let rate = task.point.traffic.rate_pps().map(|rate_pps| format!(" at {}", units::print_pps(rate_pps)));
+            let rate = task.point.rate_pps().map(|rate_pps| format!(" at {}", units::print_pps(rate_pps)));
             self.profiles.begin(&format!("{}{}", task.curve, rate.unwrap_or_default()));
             let goes_on = measure(&plan, &[*index], &mut bench, &provenance, |index, answer| {
                 self.profiles.end();

@@ -53,7 +53,7 @@ fn draw_traffic(dir: &Path, args: &SimulateArgs, point: &Point) -> anyhow::Resul
     let offered = OfferedTraffic::of(point, args.seed, slice_s, args.confidence.0).map_err(output::usage)?;
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
     let traffic = &point.traffic;
-    let origin = format!("{} · {} · {} · seed {}", traffic.arrivals, traffic.size, traffic.rate, args.seed);
+    let origin = format!("{} · {} · {} · seed {}", traffic.arrivals, traffic.size, point.load, args.seed);
     for file in report::svg::traffic(&offered, &origin) {
         write(&dir.join(format!("{}.svg", file.name)), &file.svg)?;
         write(&dir.join(format!("{}.csv", file.name)), &file.csv)?;

@@ -14,7 +14,7 @@ const WHY: &str = "it is >= 117kpps: in 3 of 3 searches all trials at higher loa
 fn find(void: u32) -> Finding {
     let setup = Setup {
         scheme: Scheme::Ideal,
-        traffic: Traffic::poisson(1.0),
+        traffic: Traffic::default(),
         application_work_s: 0.0,
         socket_buffer_bytes: 4096,
         repeats: 1,

@@ -201,7 +201,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 fn nothing() -> Finding {
     let setup = Setup {
         scheme: Scheme::Ideal,
-        traffic: Traffic::poisson(1.0),
+        traffic: Traffic::default(),
         application_work_s: 0.0,
         socket_buffer_bytes: 4096,
         repeats: 1,

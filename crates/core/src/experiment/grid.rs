@@ -51,8 +51,8 @@ impl TrafficSection {
     }
 
     /// Refuses a load above the link's speed.
-    fn check(&self, traffic: &Traffic) -> Result<(), BadValue> {
-        traffic.fits_link(self.link.is_some()).map_err(|error| BadValue::at("traffic", "rates", error))
+    fn check(&self, traffic: &Traffic, load: Load) -> Result<(), BadValue> {
+        traffic.fits_link(load, self.link.is_some()).map_err(|error| BadValue::at("traffic", "rates", error))
     }
 }
 
@@ -297,12 +297,11 @@ impl Grid {
         for (at, device) in self.devices.iter().enumerate() {
             for (place, setting) in device.settings.iter().enumerate() {
                 let mut points = Vec::new();
-                for rate in &rates.0 {
-                    let traffic =
-                        Traffic { arrivals: arrivals.clone(), size: size.clone(), rate: *rate, link_bps, flows: None };
-                    self.traffic.check(&traffic)?;
-                    let point =
-                        Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Napi(Napi::default()), traffic };
+                for load in rates.0.iter().copied() {
+                    let traffic = Traffic { arrivals: arrivals.clone(), size: size.clone(), link_bps, flows: None };
+                    self.traffic.check(&traffic, load)?;
+                    let (host, scheme) = (Host::pentium4_2530mhz(), Scheme::Napi(Napi::default()));
+                    let point = Point { host, scheme, traffic, load };
                     points.push((self.x(&point)?, point));
                 }
                 let name =
@@ -329,7 +328,7 @@ impl Grid {
             for variant in &hosts {
                 for arrivals in &arrivals.0 {
                     for (size, flows) in sizes.0.iter().flat_map(|size| flows.iter().map(move |flows| (size, flows))) {
-                        for rate in &rates.0 {
+                        for load in rates.0.iter().copied() {
                             let arrivals = arrivals.clone();
                             let size = match (&arrivals, size) {
                                 (Arrivals::Trace { capture, .. }, FrameSizes::Trace(_)) => {
@@ -337,9 +336,9 @@ impl Grid {
                                 }
                                 (_, size) => size.clone(),
                             };
-                            let traffic = Traffic { arrivals, size, rate: *rate, link_bps, flows: flows.clone() };
-                            self.traffic.check(&traffic)?;
-                            let point = Point { host: variant.host.clone(), scheme: scheme.clone(), traffic };
+                            let traffic = Traffic { arrivals, size, link_bps, flows: flows.clone() };
+                            self.traffic.check(&traffic, load)?;
+                            let point = Point { host: variant.host.clone(), scheme: scheme.clone(), traffic, load };
                             let bad = |error| BadValue::at("", "schemes", format!("{scheme}: {error}")).item(index);
                             point.validate().map_err(bad)?;
                             let (name, x) = (self.name(index, variant, &point), self.x(&point)?);
@@ -370,7 +369,7 @@ impl Grid {
             parts.extend(point.traffic.flows.as_ref().map(|flows| format!("flows {flows}")));
         }
         if self.traffic.rates.0.len() > 1 && self.figure.x != Across::Rate {
-            parts.push(point.traffic.rate.to_string());
+            parts.push(point.load.to_string());
         }
         if self.schemes.len() == 1 && parts.len() > 1 {
             parts.remove(0);
@@ -380,7 +379,7 @@ impl Grid {
 
     fn x(&self, point: &Point) -> Result<f64, BadValue> {
         match &self.figure.x {
-            Across::Rate => Ok(point.traffic.rate.amount()),
+            Across::Rate => Ok(point.load.amount()),
             Across::Size => match point.traffic.size {
                 FrameSizes::Fixed(bytes) => Ok(f64::from(bytes)),
                 ref mixed => {

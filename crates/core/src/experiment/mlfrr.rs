@@ -130,9 +130,8 @@ impl Mlfrr {
     /// A load has no packet rate: the frame sizes are in a file that was not read, or the link speed is unreadable.
     pub fn loads_pps(&self) -> Result<Vec<f64>, BadValue> {
         let link_bps = units::parse_bps(&self.traffic.link).map_err(|error| BadValue::at("traffic", "link", error))?;
-        let rate =
-            |rate| Traffic { rate, link_bps, size: self.traffic.size.clone(), ..Traffic::poisson(1.0) }.rate_pps();
-        let loads: Option<Vec<f64>> = self.traffic.rates.0.iter().map(|load| rate(*load)).collect();
+        let traffic = Traffic { link_bps, size: self.traffic.size.clone(), ..Traffic::default() };
+        let loads: Option<Vec<f64>> = self.traffic.rates.0.iter().map(|load| traffic.rate_pps(*load)).collect();
         let mut loads = loads.ok_or_else(|| {
             let message =
                 format!("size = \"{}\": a formula needs a size such as 64B, imix or mci1998-like", self.traffic.size);

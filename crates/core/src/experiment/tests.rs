@@ -44,7 +44,7 @@ fn a_file_becomes_a_grid_of_tasks() {
     assert_eq!(tasks.len(), 2 * 2 * 2 * 30);
     assert!(tasks.iter().enumerate().all(|(place, task)| task.index == place));
     assert_eq!(tasks[0].point.host.ring, 64);
-    assert_eq!(tasks[1].point.traffic.rate, Load::Pps(20e3));
+    assert_eq!(tasks[1].point.load, Load::Pps(20e3));
     assert_eq!((tasks[29].x, tasks[29].curve.as_str()), (300e3, "ideal, 64B"));
     assert_eq!(tasks[0].answerer, Answerer { engine: EngineKind::Model, fidelity: Some(Fidelity::Exact) });
     assert_eq!(tasks[30].answerer, Answerer { engine: EngineKind::Sim, fidelity: None });

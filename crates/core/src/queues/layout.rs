@@ -56,7 +56,7 @@ type Joint<'a> = &'a dyn Fn(&[(usize, Point)]) -> Result<Together, EngineFailure
 /// Errors are those of the two.
 pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<Outcome, EngineFailure> {
     let Some(queues) = &point.host.queues else { return answer(0, point) };
-    let (vectors, shares) = (vectors(queues), shares(point));
+    let (vectors, shares) = (vectors(queues), shares(&point.host, &point.traffic));
     if queues.share_cores() {
         return on_shared_cores(point, queues, &vectors, &shares, answer, joint);
     }
@@ -87,7 +87,7 @@ fn on_shared_cores(
     joint: Joint<'_>,
 ) -> Result<Outcome, EngineFailure> {
     let apart = vectors.iter().any(|vector| vector.role == Role::Transmit);
-    let offered_pps = point.traffic.rate_pps().unwrap_or(0.0);
+    let offered_pps = point.rate_pps().unwrap_or(0.0);
     let mut forwarded: Vec<f64> = shares.iter().map(|share| share * offered_pps).collect();
     for round in 0.. {
         let (cores, found) = round_on_shared_cores(point, queues, vectors, shares, &forwarded, answer, joint)?;
@@ -189,18 +189,18 @@ fn round(
     Ok(found)
 }
 
-/// The host with one queue that equals the busiest queue of `point`, by which an engine decides whether it supports the
-/// point.
-pub fn busiest(point: &Point) -> Point {
-    let Some(queues) = &point.host.queues else { return point.clone() };
-    let shares = shares(point);
-    let vectors = vectors(queues);
-    let heaviest = vectors
-        .iter()
-        .filter(|vector| vector.role == Role::Receive)
-        .max_by(|a, b| shares[a.queue].total_cmp(&shares[b.queue]));
-    let part = heaviest.and_then(|vector| receive(point, queues, vector, shares[vector.queue], 1.0));
-    part.unwrap_or_else(|| Point { host: Host { queues: None, ..point.host.clone() }, ..point.clone() })
+/// The host with one queue and the traffic that equal the busiest queue of `host`, by which an engine decides whether
+/// it supports them, and the queue's share of the load.
+pub fn busiest(host: &Host, traffic: &Traffic) -> (Host, Traffic, f64) {
+    let heaviest = host.queues.as_ref().and_then(|queues| {
+        let shares = shares(host, traffic);
+        let receive = vectors(queues).into_iter().filter(|vector| vector.role == Role::Receive);
+        let vector = receive.max_by(|a, b| shares[a.queue].total_cmp(&shares[b.queue]))?;
+        let share = shares[vector.queue];
+        let (host, traffic) = received(host, traffic, queues, &vector, share);
+        Some((host, traffic, share))
+    });
+    heaviest.unwrap_or_else(|| (Host { queues: None, ..host.clone() }, traffic.clone(), 1.0))
 }
 
 /// The vectors: all receptions, then all transmit completions.
@@ -235,24 +235,25 @@ fn vectors(queues: &Queues) -> Vec<Vector> {
 
 /// The point of a receive vector; None if the queue gets no packets.
 fn receive(point: &Point, queues: &Queues, vector: &Vector, share: f64, slowed: f64) -> Option<Point> {
-    let rate_pps = point.traffic.rate_pps()? * share;
+    let rate_pps = point.rate_pps()? * share;
     if rate_pps <= 0.0 {
         return None;
     }
+    let (host, traffic) = received(&point.host, &point.traffic, queues, vector, share);
+    let load = Load::Pps(rate_pps);
+    Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic, load })
+}
+
+/// Host and traffic of a receive vector with `share` of the packets.
+fn received(host: &Host, traffic: &Traffic, queues: &Queues, vector: &Vector, share: f64) -> (Host, Traffic) {
     let paired = queues.transmit_s.filter(|_| queues.map == Map::Pairing).unwrap_or(0.0);
     let host = Host {
-        protocol_s: (point.host.protocol_s + paired) * vector.memory,
-        per_byte_s: point.host.per_byte_s * vector.memory,
+        protocol_s: (host.protocol_s + paired) * vector.memory,
+        per_byte_s: host.per_byte_s * vector.memory,
         queues: None,
-        ..point.host.clone()
+        ..host.clone()
     };
-    let traffic = Traffic {
-        rate: Load::Pps(rate_pps),
-        arrivals: point.traffic.arrivals.thinned(share),
-        flows: None,
-        ..point.traffic.clone()
-    };
-    Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic })
+    (host, Traffic { arrivals: traffic.arrivals.thinned(share), flows: None, ..traffic.clone() })
 }
 
 /// The point of a vector for transmit completions of what a queue forwards, with their own interrupts; None if it
@@ -266,9 +267,9 @@ fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slow
         queues: None,
         ..point.host.clone()
     };
-    let traffic =
-        Traffic { rate: Load::Pps(rate_pps), arrivals: Arrivals::Poisson, flows: None, ..point.traffic.clone() };
-    Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic })
+    let traffic = Traffic { arrivals: Arrivals::Poisson, flows: None, ..point.traffic.clone() };
+    let load = Load::Pps(rate_pps);
+    Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic, load })
 }
 
 /// The host with all CPU times multiplied by `factor`.
@@ -277,15 +278,15 @@ fn slower(mut host: Host, factor: f64) -> Host {
     host
 }
 
-/// Share of the offered packets for each queue of `point`: as given, or else by its flows, or else equal. Empty for a
+/// Share of the offered packets for each queue of `host`: as given, or else by its flows, or else equal. Empty for a
 /// host with one queue.
-pub fn shares(point: &Point) -> Vec<f64> {
-    let Some(queues) = &point.host.queues else { return Vec::new() };
+pub fn shares(host: &Host, traffic: &Traffic) -> Vec<f64> {
+    let Some(queues) = &host.queues else { return Vec::new() };
     if !queues.shares.is_empty() {
         return queues.shares.clone();
     }
     let table = super::rss::Table::new(&queues.table, queues.count);
-    match &point.traffic.flows {
+    match &traffic.flows {
         Some(flows) => flows.shares(&table),
         None => table.shares(),
     }

@@ -4,13 +4,13 @@ use crate::{Host, Load, Outcome, Traffic};
 
 fn point(queues: &str, flows: Option<&str>) -> Point {
     let host = Host { queues: Some(queues.parse().unwrap()), ..Host::pentium4_2530mhz() };
-    let traffic = Traffic { flows: flows.map(|text| text.parse().unwrap()), ..Traffic::poisson(400e3) };
-    Point { host, scheme: "napi".parse().unwrap(), traffic }
+    let traffic = Traffic { flows: flows.map(|text| text.parse().unwrap()), ..Traffic::default() };
+    Point { traffic, ..Point::poisson(host, "napi".parse().unwrap(), 400e3) }
 }
 
 /// An engine that delivers everything; its busy share is rate x protocol time.
 fn all_served(part: &Point) -> Outcome {
-    let rate = part.traffic.rate_pps().unwrap();
+    let rate = part.rate_pps().unwrap();
     let busy = (rate * part.host.service_s(64.0)).min(1.0);
     let cpu = crate::CpuShares { available: Some((1.0 - busy).into()), ..Default::default() };
     Outcome { throughput_pps: Some(rate.into()), loss_fraction: Some(0.0.into()), cpu: Some(cpu), ..Outcome::default() }
@@ -76,7 +76,8 @@ fn what_cannot_be_is_refused() {
 fn flows_share_the_queues_out() {
     for count in [1, 2, 4, 16] {
         for (flows, skewed) in [("100000", false), ("20:zipf=1.5", count > 1)] {
-            let shares = shares(&point(&count.to_string(), Some(flows)));
+            let point = point(&count.to_string(), Some(flows));
+            let shares = shares(&point.host, &point.traffic);
             assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             let most = shares.iter().copied().fold(0.0, f64::max) * f64::from(count);
             assert_eq!(most > 1.2, skewed, "{count} {flows}: {shares:?}");
@@ -89,7 +90,7 @@ fn pairing_serves_both_ways_on_a_core_and_spread_on_two() {
     let paired = parts(&point("4:transmit=1us", None));
     assert_eq!(paired.len(), 4);
     assert!(paired.iter().all(|part| (part.host.protocol_s - 6.25e-6).abs() < 1e-12 && part.host.queues.is_none()));
-    assert!(paired.iter().all(|part| part.traffic.rate == Load::Pps(100e3)));
+    assert!(paired.iter().all(|part| part.load == Load::Pps(100e3)));
     let spread = parts(&point("2:map=spread,transmit=1us,cold=1.5", None));
     assert_eq!(spread.len(), 4);
     assert!(spread[..2].iter().all(|part| (part.host.protocol_s - 7.875e-6).abs() < 1e-12));
@@ -101,14 +102,9 @@ fn pairing_serves_both_ways_on_a_core_and_spread_on_two() {
 /// Two siblings, each busy b = l c (1 + (smt - 1) b): the fixed point is l c / (1 - l c (smt - 1)).
 #[test]
 fn siblings_slow_each_other() {
-    let found = evaluate(
-        &point("2:map=smt,smt=1.4", None),
-        &|_, part| {
-            let part = Point { traffic: part.traffic.at_pps(100e3), ..part.clone() };
-            Ok(all_served(&part))
-        },
-        &|_| unreachable!("no core is shared"),
-    )
+    let found = evaluate(&point("2:map=smt,smt=1.4", None), &|_, part| Ok(all_served(&part.at_pps(100e3))), &|_| {
+        unreachable!("no core is shared")
+    })
     .unwrap();
     let own = 100e3 * Host::pentium4_2530mhz().service_s(64.0);
     let busy = 1.0 - found.cpu.unwrap().available.unwrap().value;
@@ -119,7 +115,7 @@ fn siblings_slow_each_other() {
 /// Thinned arrivals remain of the same kind if that is exact; otherwise a note says so.
 #[test]
 fn queues_get_thinned_streams() {
-    let traffic = |arrivals: &str| Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(400e3) };
+    let traffic = |arrivals: &str| Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::default() };
     let part = |arrivals: &str| {
         parts(&Point { traffic: traffic(arrivals), ..point("4", None) })[0].traffic.arrivals.to_string()
     };
@@ -134,8 +130,8 @@ fn queues_on_one_core_are_asked_for_together() {
     let point = point("4:on=1/0/1/3,shares=40%/30%/20%/10%", None);
     let joint = |parts: &[(usize, Point)]| {
         assert_eq!(parts.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 2]);
-        let rate: f64 = parts.iter().map(|(_, part)| part.traffic.rate_pps().unwrap()).sum();
-        let all = Point { traffic: Traffic::poisson(rate), ..parts[0].1.clone() };
+        let rate: f64 = parts.iter().map(|(_, part)| part.rate_pps().unwrap()).sum();
+        let all = parts[0].1.at_pps(rate);
         Ok(Together { core: all_served(&all), queues: parts.iter().map(|(_, part)| all_served(part)).collect() })
     };
     let found = evaluate(&point, &|_, part| Ok(all_served(part)), &joint).unwrap();
@@ -164,7 +160,7 @@ fn spread_on_the_cores_that_there_are() {
             .iter()
             .map(|(number, part)| {
                 let lost = if *number < 4 { 0.1 } else { 0.0 };
-                let rate = part.traffic.rate_pps().unwrap() * (1.0 - lost);
+                let rate = part.rate_pps().unwrap() * (1.0 - lost);
                 Outcome { throughput_pps: Some(rate.into()), loss_fraction: Some(lost.into()), ..all_served(part) }
             })
             .collect();

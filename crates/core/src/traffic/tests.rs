@@ -2,10 +2,9 @@ use super::*;
 
 #[test]
 fn line_rate_counts_preamble_and_gap() {
-    let traffic = Traffic::poisson(1.0);
+    let traffic = Traffic::default();
     assert!((traffic.line_rate_pps().unwrap() - 1.488e6).abs() < 100.0);
-    let half = Traffic { rate: "50%".parse().unwrap(), ..traffic };
-    assert!((half.rate_pps().unwrap() - 744e3).abs() < 100.0);
+    assert!((traffic.rate_pps("50%".parse().unwrap()).unwrap() - 744e3).abs() < 100.0);
 }
 
 #[test]
@@ -15,8 +14,7 @@ fn the_reconstructed_mci_mix_has_a_mean_of_557_bytes() {
 
 #[test]
 fn bits_per_second_are_frame_bits() {
-    let traffic = Traffic { rate: "512kbit/s".parse().unwrap(), ..Traffic::poisson(1.0) };
-    assert!((traffic.rate_pps().unwrap() - 1000.0).abs() < 1e-9);
+    assert!((Traffic::default().rate_pps("512kbit/s".parse().unwrap()).unwrap() - 1000.0).abs() < 1e-9);
 }
 
 #[test]
@@ -48,7 +46,7 @@ fn refuses_what_cannot_be() {
     for text in ["63B", "70000B", "64KB", "mixture:64=0", "mixture:12=1"] {
         assert!(text.parse::<FrameSizes>().is_err(), "{text}");
     }
-    let mmpp = Traffic { arrivals: "mmpp:peak=20,busy=10%".parse().unwrap(), ..Traffic::poisson(1.0) };
+    let mmpp = Traffic { arrivals: "mmpp:peak=20,busy=10%".parse().unwrap(), ..Traffic::default() };
     assert!(mmpp.validate().unwrap_err().to_string().contains("peak x busy"));
 }
 
@@ -67,17 +65,19 @@ fn printed_off_periods() {
 /// 10 Gbit/s carry 14.88 million 64-byte frames a second, which is 7.62 Gbit/s of frames.
 #[test]
 fn a_load_above_the_link_is_refused_with_what_it_carries() {
-    let at = |rate: &str, link_bps: f64| Traffic { rate: rate.parse().unwrap(), link_bps, ..Traffic::poisson(1.0) };
-    for (rate, fits) in
+    let fits = |rate: &str, link_bps: f64, named: bool| {
+        Traffic { link_bps, ..Traffic::default() }.fits_link(rate.parse().unwrap(), named)
+    };
+    for (rate, within) in
         [("14.88Mpps", true), ("14.9Mpps", false), ("7.6Gbit/s", true), ("10Gbit/s", false), ("100%", true)]
     {
-        assert_eq!(at(rate, 10e9).fits_link(true).is_ok(), fits, "{rate}");
+        assert_eq!(fits(rate, 10e9, true).is_ok(), within, "{rate}");
     }
-    let refused = at("10Gbit/s", 10e9).fits_link(true).unwrap_err().to_string();
+    let refused = fits("10Gbit/s", 10e9, true).unwrap_err().to_string();
     assert!(
         ["10Gbit/s", "14.88", "Mpps", "64 B", "7.61", "preamble"].iter().all(|part| refused.contains(part)),
         "{refused}"
     );
     // A default link speed limits only loads given as shares of it.
-    assert!(at("2Mpps", 1e9).fits_link(false).is_ok() && at("101%", 1e9).fits_link(false).is_err());
+    assert!(fits("2Mpps", 1e9, false).is_ok() && fits("101%", 1e9, false).is_err());
 }

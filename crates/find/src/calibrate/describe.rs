@@ -5,10 +5,10 @@ use netcliff_core::{Figure, Host};
 
 use super::fit::Fits;
 use super::{LARGE_FRAME_BYTES, Seen};
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 
 /// The costs, how each was measured, and the calibrated host.
-pub fn calibration(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Calibration {
+pub fn calibration(fits: &Fits, seen: &Seen, base: &TrialShape, method: &str) -> Calibration {
     Calibration {
         costs: costs(fits, seen, base, method),
         host: host(fits, seen, base, tick_s()),
@@ -23,7 +23,7 @@ fn per_byte_s(fits: &Fits) -> f64 {
 }
 
 /// Protocol cost of a packet without its bytes.
-fn own_protocol(fits: &Fits, base: &TrialSpec) -> Figure {
+fn own_protocol(fits: &Fits, base: &TrialShape) -> Figure {
     fits.protocol.mapped(|cost_s| cost_s - per_byte_s(fits) * f64::from(base.frame_bytes))
 }
 
@@ -45,7 +45,7 @@ fn unmasked(figure: Option<Figure>, fits: &Fits) -> Option<Figure> {
     figure.map(|figure| figure.mapped(|cost_s| cost_s - mask_s))
 }
 
-fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> {
+fn costs(fits: &Fits, seen: &Seen, base: &TrialShape, method: &str) -> Vec<Cost> {
     let own = own_protocol(fits, base);
     let polls = match fits.by_totals {
         false => format!("poll times by packets a poll, mean over trials ({method})"),
@@ -104,7 +104,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
 }
 
 /// The host for the engines, with the scheduler's period `tick_s`.
-pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
+pub fn host(fits: &Fits, seen: &Seen, base: &TrialShape, tick_s: f64) -> Host {
     let seconds = |figure: Option<Figure>| figure.map_or(0.0, |figure| figure.value.max(0.0));
     Host {
         name: "calibrated".to_owned(),

@@ -7,7 +7,7 @@ use super::reading::{self, Reading};
 use super::{CalibrationError, Costs, LARGE_FRAME_BYTES, Seen, latency_s, variation};
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, taken_from_polls_s};
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 
 /// Fewest polls of a size that count; the next: largest size, as longer polls are mostly delayed ones.
 const FEWEST_POLLS: f64 = 20.0;
@@ -60,7 +60,7 @@ pub struct Fits {
 
 impl Fits {
     /// Fits all costs to the observations.
-    pub fn of(seen: &Seen, base: &TrialSpec) -> Result<Self, CalibrationError> {
+    pub fn of(seen: &Seen, base: &TrialShape) -> Result<Self, CalibrationError> {
         let hidden = reading::hidden(seen, base)?;
         let hidden_s = hidden.map_or(0.0, |figure| figure.value);
         let interrupted: Vec<Counts> = seen.plain.iter().chain(&seen.blocked).cloned().collect();
@@ -189,7 +189,7 @@ impl Fits {
 
 /// Additional cost of large frames per byte, median over the pairs (s/B); at least zero. `left_s` subtracts what polls,
 /// wake-ups and interrupts explain, whose numbers may differ within a pair.
-fn slope(pairs: &[(Counts, Counts)], base: &TrialSpec, left_s: &dyn Fn(&Counts) -> f64) -> Option<Figure> {
+fn slope(pairs: &[(Counts, Counts)], base: &TrialShape, left_s: &dyn Fn(&Counts) -> f64) -> Option<Figure> {
     let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
     let slopes: Vec<f64> = pairs.iter().map(|(plain, large)| (left_s(large) - left_s(plain)) / more_bytes).collect();
     stats::median(&slopes).map(|figure| Figure { value: figure.value.max(0.0), ..figure })

@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn at(exact: &mut Exact, rates_pps: [f64; 6]) -> Vec<Counts> {
-        let spec = |rate_pps| netcliff_trial::trial::TrialSpec { rate_pps, ..base() };
+        let spec = |rate_pps| base().at(rate_pps);
         rates_pps.into_iter().filter_map(|rate_pps| exact.observe(&spec(rate_pps), true).unwrap().counts).collect()
     }
 

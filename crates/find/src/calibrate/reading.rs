@@ -6,7 +6,7 @@ use netcliff_core::Figure;
 use super::{BLOCKED_WORK_S, CalibrationError, Seen};
 use netcliff_stats::{self as stats, Fit};
 use netcliff_trial::bench::Counts;
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 
 /// Share of a trial's polls begun by an interrupt, above which the cost of interrupts can be determined.
 const MOSTLY: f64 = 0.5;
@@ -61,7 +61,7 @@ fn mostly_interrupted(counts: &Counts) -> bool {
 /// With a NIC, few interrupts fall into some milliseconds of work. A CPU that is a tenth slower than before the trial,
 /// as emulated ones are, would then make each interrupt seem to cost tens of microseconds. There the work is compared
 /// with its time in the same trial while nothing interrupted it, and reading the packet counts.
-pub fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, CalibrationError> {
+pub fn hidden(seen: &Seen, base: &TrialShape) -> Result<Option<Figure>, CalibrationError> {
     let configured_s = base.work_s + BLOCKED_WORK_S;
     // This includes the base's work, as does the trial's own measurement.
     let reading_s = match seen.backlog {

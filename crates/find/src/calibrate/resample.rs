@@ -7,7 +7,7 @@ use netcliff_model::sensitivity::costs;
 use super::fit::Fits;
 use super::{Resampled, Seen, describe};
 use netcliff_stats::chance::Chance;
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 
 /// Number of draws: the 2.5 % at each end are five of them.
 const RESAMPLES: usize = 200;
@@ -18,7 +18,7 @@ const HARDLY_APART: f64 = 0.9;
 
 /// Bootstrap replicates of the host. All costs of a replicate are from the same draw, so that their correlation is
 /// preserved. Empty if too few draws determine the costs.
-pub fn hosts(seen: &Seen, base: &TrialSpec, calibrated: &Host) -> Vec<Resampled> {
+pub fn hosts(seen: &Seen, base: &TrialShape, calibrated: &Host) -> Vec<Resampled> {
     let mut chance = Chance::new(base.seed);
     let mut draw = || {
         let drawn = seen.drawn(&mut chance);

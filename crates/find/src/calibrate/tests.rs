@@ -3,7 +3,7 @@ use crate::fake::Through;
 use netcliff_core::Outcome;
 use netcliff_core::verdict::TesterCounts;
 use netcliff_trial::bench::{Handlers, PollTime, SenderCeiling, Slots};
-use netcliff_trial::trial::Outside;
+use netcliff_trial::trial::{Outside, TrialSpec};
 
 /// A host whose costs are known exactly: counts follow from the load without noise.
 pub struct Exact {
@@ -82,9 +82,9 @@ pub const COSTS: Costs = Costs {
 impl Bench for Exact {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
         self.asked_pps.push(spec.rate_pps);
-        let packets = spec.rate_pps * spec.seconds;
-        let (blocked, full) = (spec.work_s > 5e-4, spec.work_s == 0.0 && spec.rate_pps > 480e3);
-        let bytes = f64::from(spec.frame_bytes);
+        let packets = spec.rate_pps * spec.shape.seconds;
+        let (blocked, full) = (spec.shape.work_s > 5e-4, spec.shape.work_s == 0.0 && spec.rate_pps > 480e3);
+        let bytes = f64::from(spec.shape.frame_bytes);
         let service_s = PROTOCOL_S + PER_BYTE_S * bytes;
         let lambda = spec.rate_pps;
         let cold = lambda >= self.cold_from_pps && !blocked && !full;
@@ -93,7 +93,7 @@ impl Bench for Exact {
         let handler_s = self.handler * HANDLER_S;
         let hidden_s = self.application * HIDDEN_S;
         let set_up = self.latency * LATENCY_S + handler_s + hidden_s + poll_s;
-        let idle_share = if blocked || full { 0.0 } else { (1.0 - lambda / 500e3) / (1.0 + spec.work_s * 1e5) };
+        let idle_share = if blocked || full { 0.0 } else { (1.0 - lambda / 500e3) / (1.0 + spec.shape.work_s * 1e5) };
         // The wake-up itself lengthens the service that follows it.
         let woken = |polls: f64| polls * idle_share;
         let mut polls = packets;
@@ -113,7 +113,7 @@ impl Bench for Exact {
         let busy = polls - wakeups;
         // If the work's own time is reported, reading is counted in addition to it.
         let own_s = if blocked && self.ticks.is_none() { 0.0 } else { APPLICATION_S };
-        let each_s = own_s + spec.work_s + cold_s + APPLICATION_PER_BYTE_S * (bytes - 64.0);
+        let each_s = own_s + spec.shape.work_s + cold_s + APPLICATION_PER_BYTE_S * (bytes - 64.0);
         let cell = |packets: f64, from_idle: bool| PollTime {
             packets,
             polls: 1000.0,
@@ -124,9 +124,9 @@ impl Bench for Exact {
         let handled = (1.0 + self.echoes) * polls;
         let hits = self.look_s.map_or(0.0, |_| 0.1 * self.echoes * polls);
         let counts = Counts {
-            elapsed_s: spec.seconds,
+            elapsed_s: spec.shape.seconds,
             protocol_s: protocol_s * packets + poll_s * polls + wakeup_s * wakeups + TAKEN_S * self.echoes * polls,
-            interrupt_s: handler_s * handled + self.ticks.unwrap_or(0.0) * spec.seconds,
+            interrupt_s: handler_s * handled + self.ticks.unwrap_or(0.0) * spec.shape.seconds,
             devices: self.ticks.map(|_| Handlers { time_s: handler_s * handled, count: handled }),
             application_s: self.application * (each_s * delivered + SWITCH_S * wakeups) + hidden_s * busy,
             idle_s: 0.0,
@@ -137,7 +137,7 @@ impl Bench for Exact {
             interrupts: handled,
             raised: None,
             delivered,
-            undisturbed_work_s: self.ticks.map(|_| self.application * spec.work_s),
+            undisturbed_work_s: self.ticks.map(|_| self.application * spec.shape.work_s),
             wakeups,
             busy_interrupts: busy,
             softirq_interrupts: self.echoes * polls,
@@ -172,7 +172,7 @@ impl Bench for Exact {
         Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![1e6], most_pps: None })
     }
 
-    fn socket_capacity(&mut self, _: &TrialSpec) -> Result<Option<f64>, TrialError> {
+    fn socket_capacity(&mut self, _: &TrialShape) -> Result<Option<f64>, TrialError> {
         Ok(Some(5041.0))
     }
 
@@ -185,9 +185,8 @@ impl Bench for Exact {
     }
 }
 
-pub fn base() -> TrialSpec {
-    TrialSpec {
-        rate_pps: 0.0,
+pub fn base() -> TrialShape {
+    TrialShape {
         arrivals: netcliff_packets::schedule::Arrivals::Poisson,
         frame_bytes: 64,
         work_s: 0.0,
@@ -258,7 +257,7 @@ fn polls_that_were_held_up_do_not_decide() {
     }
     let polling_s = host.interrupt_polling_s.expect("a NIC has interrupts of its own");
     assert!((polling_s - HANDLER_S - TAKEN_S).abs() < 1e-3 * HANDLER_S, "{polling_s}");
-    let counts = exact.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
+    let counts = exact.observe(&base().at(250e3), true).unwrap().counts.unwrap();
     let slowness = calibrated.costs.slowness(&counts, 0.0).unwrap();
     assert!((slowness - 1.0).abs() < 1e-3, "{slowness}");
     assert_eq!(host.interrupt_latency_s, 0.0, "a NIC's moderation lets packets wait, too");
@@ -277,8 +276,8 @@ fn unsteady(host: Exact) -> impl Bench {
         let slow = speeds.next().expect("they have no end");
         (host.softirq, host.handler, host.application) = (slow, slow, slow);
         let mut seen = host.observe(spec, metered)?;
-        if let Some(counts) = seen.counts.as_mut().filter(|_| spec.work_s > 0.0) {
-            counts.undisturbed_work_s = Some(slow * spec.work_s);
+        if let Some(counts) = seen.counts.as_mut().filter(|_| spec.shape.work_s > 0.0) {
+            counts.undisturbed_work_s = Some(slow * spec.shape.work_s);
         }
         Ok(seen)
     };
@@ -319,7 +318,7 @@ fn behind_a_nic_the_costs_are_those_of_warm_packets() {
     for (name, found, truth) in warm_costs(&host).into_iter().chain(cold_costs(&host)) {
         assert!((found - truth).abs() < 1e-3 * truth, "{name}: {found} instead of {truth}");
     }
-    let mut counts = |rate_pps| exact.observe(&TrialSpec { rate_pps, ..base() }, true).unwrap().counts.unwrap();
+    let mut counts = |rate_pps| exact.observe(&base().at(rate_pps), true).unwrap().counts.unwrap();
     assert!(is_warm(&counts(280e3)) && !is_warm(&counts(290e3)) && !is_warm(&counts(560e3)));
 }
 
@@ -337,10 +336,10 @@ fn the_timer_lengthens_what_it_interrupts() {
         }
     };
     near(&calibrated.calibration.host, by_the_clock);
-    let by_one = exact.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
+    let by_one = exact.observe(&base().at(250e3), true).unwrap().counts.unwrap();
     near(&calibrated.at_speed_of(&[by_one], 0.0).unwrap().calibration.host, by_the_clock);
     let mut slow = Exact { softirq: 1.5, handler: 1.5, application: 1.5, ticks: Some(0.08), ..exact };
-    let by_one = slow.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
+    let by_one = slow.observe(&base().at(250e3), true).unwrap().counts.unwrap();
     near(&calibrated.at_speed_of(&[by_one], 0.0).unwrap().calibration.host, 1.5 / (1.0 - 0.08));
 }
 
@@ -362,7 +361,7 @@ fn what_follows_the_first_packet_of_a_poll_is_masking() {
     assert_eq!((row("mask"), row("poll"), row("interrupt")), (host.mask_s, host.poll_s, host.interrupt_s));
     let mut slow = Exact { softirq: 2.0, ..exact };
     let trials = [200e3, 210e3, 220e3, 230e3, 240e3]
-        .map(|rate_pps| slow.observe(&TrialSpec { rate_pps, ..base() }, true).unwrap().counts.unwrap());
+        .map(|rate_pps| slow.observe(&base().at(rate_pps), true).unwrap().counts.unwrap());
     let trials = Trials { empty: trials.to_vec(), full: Vec::new() };
     let present = calibrated.at_present(&trials, 0.0, 1).unwrap().calibration.host;
     near(present.mask_s + present.poll_s, 2.0 * POLL_S);
@@ -396,7 +395,7 @@ fn loads_rise_where_the_rough_cliff_was_too_low() {
 fn a_trial_that_costs_what_was_calibrated_is_not_slow() {
     let mut exact = Exact::default();
     let calibrated = calibrate(&mut exact, &base(), Plan { rounds: 2, rough_pps: 400e3, backlog: true }).unwrap();
-    let mut counts = exact.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
+    let mut counts = exact.observe(&base().at(250e3), true).unwrap().counts.unwrap();
     let slowness = calibrated.costs.slowness(&counts, 0.0).unwrap();
     assert!((slowness - 1.0).abs() < 1e-5, "{slowness}");
     (counts.protocol_s, counts.application_s) = (1.3 * counts.protocol_s, 1.3 * counts.application_s);
@@ -404,7 +403,7 @@ fn a_trial_that_costs_what_was_calibrated_is_not_slow() {
     assert!((slowness - 1.3).abs() < 1e-5, "{slowness}");
     assert_eq!(calibrated.costs.slowness(&Counts::default(), 0.0), None);
     // Half of the packets find the socket full.
-    let full = TrialSpec { rate_pps: 560e3, ..base() };
+    let full = base().at(560e3);
     let counts = exact.observe(&full, true).unwrap().counts.unwrap();
     let slowness = calibrated.costs.slowness(&counts, 0.5).unwrap();
     assert!((slowness - 1.0).abs() < 1e-5, "{slowness}");
@@ -426,7 +425,7 @@ fn frames_that_were_late_are_no_excuse_of_a_host_without_time() {
     let sides = TesterCounts { offered_share: 1.0, reached_pps: 1e5, lost: 10, late: 20, missed: 0 };
     let busy = Counts { elapsed_s: 0.5, idle_s: 0.1, ..Counts::default() };
     let void_of = |sides, counts| {
-        let spec = TrialSpec { rate_pps: 2e5, ..base() };
+        let spec = base().at(2e5);
         Observation { sides, counts, ..Exact::default().observe(&spec, true).unwrap() }.void().is_some()
     };
     assert!(void_of(sides, None) && void_of(sides, Some(busy.clone())), "they may have caused it");

@@ -16,7 +16,7 @@ use super::super::plan::BELOW_SHARES;
 use super::{Asked, at, repeated};
 use crate::calibrate::is_warm;
 use netcliff_trial::bench::{Bench, Counts, Observation};
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::trial::{TrialError, TrialShape};
 
 /// Largest loss of a trial from which latency or speed is estimated: with a full ring, polls find the same packets
 /// whenever they begin.
@@ -55,7 +55,7 @@ pub(super) type Observed = (f64, Vec<Observation>);
 /// Measures the device at the requested loads, otherwise at shares of its cliff.
 pub(super) fn observed(
     bench: &mut dyn Bench,
-    spec: &TrialSpec,
+    shape: &TrialShape,
     cliff_pps: f64,
     asked: &Asked<'_>,
 ) -> Result<Vec<Observed>, TrialError> {
@@ -64,7 +64,7 @@ pub(super) fn observed(
         loads_pps.extend(BELOW_SHARES.map(|share| share * cliff_pps));
     }
     // Metered as in calibration, because numbers of interrupts and polls are compared.
-    let observe = |load_pps| Ok((load_pps, repeated(bench, spec, load_pps, asked.plan, true)?));
+    let observe = |load_pps| Ok((load_pps, repeated(bench, shape, load_pps, asked.plan, true)?));
     loads_pps.into_iter().map(observe).collect()
 }
 

@@ -16,7 +16,7 @@ use crate::recorder::{Recorder, Stage};
 use crate::sureness::{Assessed, Sureness};
 use crate::{base, experienced};
 use netcliff_trial::bench::{Bench, Counts, Observation};
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 
 /// Engines without a prediction, and why.
 type Reasons = Vec<(EngineKind, String)>;
@@ -32,12 +32,12 @@ pub(super) fn one(
     let Asked { options, plan, basis, stop } = *asked;
     let Predicted { mut computed, notes, unpredicted } =
         setup.predicted(options, plan, &basis.calibrated, finding, device);
-    let spec = setup.spec(options, plan);
+    let shape = setup.shape(options, plan);
     // Larger frames take more of the socket's memory: its capacity in packets is measured, not predicted.
-    if let Some(held) = bench.socket_capacity(&spec).map_err(told)? {
+    if let Some(held) = bench.socket_capacity(&shape).map_err(told)? {
         computed.host.socket_buffer = held.round() as u64;
     }
-    let mut check = blank(setup, &computed, &spec, notes);
+    let mut check = blank(setup, &computed, &shape, notes);
     let (is_predicted, socket_buffer) = (unpredicted.is_none(), computed.host.socket_buffer);
     // The prediction precedes the measurement.
     let mut reasons = match unpredicted {
@@ -45,7 +45,7 @@ pub(super) fn one(
         None => predict(&computed, stop, &mut check),
     };
     let expected_pps = expected_pps(asked, finding, &check, is_predicted)?;
-    let one = One { setup, asked, device, finding, spec, is_predicted, socket_buffer, expected_pps };
+    let one = One { setup, asked, device, finding, shape, is_predicted, socket_buffer, expected_pps };
     let mut question = one.question();
     let mut timing = Timing::default();
     bench.calibrated(basis.calibrated.costs, base(options, plan));
@@ -99,7 +99,7 @@ struct One<'a> {
     asked: &'a Asked<'a>,
     device: Option<&'a Device<'a>>,
     finding: &'a Finding,
-    spec: TrialSpec,
+    shape: TrialShape,
     is_predicted: bool,
     /// Measured capacity of the socket (packets).
     socket_buffer: u64,
@@ -124,7 +124,7 @@ impl One<'_> {
     fn at_speed(&self, trials: &[Counts]) -> Option<Calibrated> {
         let options = self.asked.options;
         let tells =
-            (self.spec.frame_bytes, self.spec.work_s) == (options.settings.frame_bytes, options.settings.work_s);
+            (self.shape.frame_bytes, self.shape.work_s) == (options.settings.frame_bytes, options.settings.work_s);
         self.asked.basis.calibrated.at_speed_of(trials, options.settings.work_s).filter(|_| tells)
     }
 
@@ -151,7 +151,7 @@ impl One<'_> {
     fn question(&self) -> Question {
         let Asked { options, plan, .. } = *self.asked;
         let highest = highest(self.finding);
-        let question = plan.question(self.spec.clone(), highest, self.expected_pps, self.capacity_pps());
+        let question = plan.question(self.shape.clone(), highest, self.expected_pps, self.capacity_pps());
         Question { reference: reference(options, plan, self.finding), ..question }
     }
 
@@ -210,7 +210,7 @@ impl One<'_> {
             return Ok(Vec::new());
         }
         bench.enter(Stage::Below);
-        let observed = below::observed(bench, &self.spec, cliff_pps, self.asked).map_err(told);
+        let observed = below::observed(bench, &self.shape, cliff_pps, self.asked).map_err(told);
         bench.enter(Stage::Search);
         observed
     }
@@ -241,7 +241,7 @@ impl One<'_> {
                 past(computed, load_pps, stop, delivered);
             }
             if load_pps < highest_pps {
-                delivered.wire = measured(bench, &self.spec, load_pps, plan).map_err(told)?;
+                delivered.wire = measured(bench, &self.shape, load_pps, plan).map_err(told)?;
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use super::super::{FindOptions, base};
 use super::device::{self, Device};
 use crate::calibrate::Calibrated;
 use netcliff_trial::rig::RigOptions;
-use netcliff_trial::trial::TrialSpec;
+use netcliff_trial::trial::TrialShape;
 
 /// One set-up: its differences from the calibrated one. Text form: `size=512B`, `work=2us`, `backlog=200`, `budget=64`,
 /// or a setting of the interface such as `rx-usecs=100`, several separated by commas.
@@ -153,9 +153,9 @@ impl CheckSetup {
         Predicted { computed, notes, unpredicted }
     }
 
-    pub(super) fn spec(&self, options: &FindOptions, plan: &Plan) -> TrialSpec {
+    pub(super) fn shape(&self, options: &FindOptions, plan: &Plan) -> TrialShape {
         let base = base(options, plan);
-        TrialSpec {
+        TrialShape {
             frame_bytes: self.frame_bytes.unwrap_or(base.frame_bytes),
             work_s: self.work_s.unwrap_or(base.work_s),
             ..base

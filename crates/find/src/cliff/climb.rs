@@ -6,7 +6,7 @@ use super::Question;
 use crate::reading;
 use netcliff_mlrsearch::trial::{Answer, Range};
 use netcliff_trial::bench::{Bench, Observation};
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::trial::{TrialError, TrialShape};
 
 /// First load, bound of the last load, and ratio of consecutive loads; the first two relative to the expected cliff.
 const FIRST: f64 = 0.2;
@@ -63,7 +63,7 @@ impl Climb {
         let (mut lost, mut void) = (0, 0);
         while lost < TRIALS && void <= VOID_REPEATS {
             let seed = question.base.seed + 30_000 + self.trials.len() as u64;
-            let seen = bench.observe(&TrialSpec { rate_pps, seed, ..question.base.clone() }, true)?;
+            let seen = bench.observe(&TrialShape { seed, ..question.base.clone() }.at(rate_pps), true)?;
             let answer = reading::read(&seen, question.capacity_pps).own;
             self.trials.push(seen);
             match answer {

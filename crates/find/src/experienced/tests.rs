@@ -2,11 +2,10 @@ use netcliff_core::finding::Buffer;
 
 use super::*;
 use crate::fake::{Fake, Random};
-use crate::tests::{measured as searched, quick, spec};
+use crate::tests::{measured as searched, quick, shape};
 use netcliff_stats as stats;
 use netcliff_stats::chance::Chance;
 use netcliff_trial::bench::{Observation, Span};
-use netcliff_trial::trial::TrialSpec;
 
 const CAPACITY_PPS: f64 = 400e3;
 
@@ -177,7 +176,7 @@ fn what_a_host_with_pauses_shows_is_predicted() {
         let (mut low, mut high) = (0.1 * CAPACITY_PPS, 1.1 * CAPACITY_PPS);
         for _ in 0..8 {
             let rate_pps = (low * high).sqrt();
-            let exceeding = fake(77).exceeding(&TrialSpec { rate_pps, ..spec(0.4, 1) }, goal.loss_ratio, 400);
+            let exceeding = fake(77).exceeding(&shape(0.4, 1).at(rate_pps), goal.loss_ratio, 400);
             if exceeding <= goal.exceed_ratio { low = rate_pps } else { high = rate_pps }
         }
         let over: Vec<f64> = (0..25)

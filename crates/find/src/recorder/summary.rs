@@ -36,7 +36,7 @@ impl Recorder<'_> {
         });
         let stalls = pauses(&trials, STALL_NS as f64 * 1e-9, |seen| Some((seen.stalls.clone(), 0.0)));
         Some(Disturbance {
-            measured_s: trials.iter().map(|seen| seen.spec.seconds).sum(),
+            measured_s: trials.iter().map(|seen| seen.spec.shape.seconds).sum(),
             trials: trials.len() as u32,
             host,
             sender,
@@ -130,8 +130,8 @@ fn pauses<'a>(
         let Some((own, steal_share)) = of(seen) else { continue };
         told = true;
         lengths.extend(own);
-        measured_s += seen.spec.seconds;
-        stolen_s += steal_share * seen.spec.seconds;
+        measured_s += seen.spec.shape.seconds;
+        stolen_s += steal_share * seen.spec.shape.seconds;
     }
     let steal_share = if measured_s > 0.0 { stolen_s / measured_s } else { 0.0 };
     told.then(|| Pauses { steal_share: Some(steal_share), ..Pauses::of(&lengths, measured_s, shortest_s) })

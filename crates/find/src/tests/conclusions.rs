@@ -8,7 +8,7 @@ use super::whole::finding;
 use super::*;
 
 fn at(rate_pps: f64, fake: &mut Fake) -> netcliff_trial::bench::Observation {
-    fake.observe(&TrialSpec { rate_pps, ..spec(0.4, 1) }, true).unwrap()
+    fake.observe(&shape(0.4, 1).at(rate_pps), true).unwrap()
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Effort {
             let cliffs = measured_of(&mut fake, goal, SEARCHES, seed, planned_trials(goal));
             let own = cliffs.summary().expect("searches").own;
             let (low, high) = (own.lower_pps.unwrap_or(0.0), own.upper_pps.unwrap_or(f64::INFINITY));
-            let seconds: f64 = cliffs.trials.iter().map(|(trial, _)| trial.spec.seconds).sum();
+            let seconds: f64 = cliffs.trials.iter().map(|(trial, _)| trial.spec.shape.seconds).sum();
             let value = cliffs.own().map_or(f64::NAN, |figure| figure.value / truth_pps);
             (fake.trials, seconds, (high - low) / truth_pps, (low..=high).contains(&truth_pps), own.confidence, value)
         };

@@ -34,7 +34,7 @@ fn searched_to(bench: &mut dyn Bench, highest: Highest) -> Cliffs {
 pub(super) fn question(highest: Highest) -> Question {
     Question {
         reference: None,
-        base: spec(0.4, 1),
+        base: shape(0.4, 1),
         goal: quick(),
         range: stages::range(highest),
         limited: highest.is_limited(),

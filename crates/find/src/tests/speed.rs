@@ -22,7 +22,8 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
         backlog: true,
     };
     let mut fake = Fake { costs: Some(costs), drift: -0.1, ..host(1) };
-    let spec = TrialSpec { rate_pps: 150e3, ..spec(0.4, 1) };
+    let shape = shape(0.4, 1);
+    let spec = shape.clone().at(150e3);
     let mut recorder = Recorder::new(&mut fake);
     recorder.enter(Stage::Calibration);
     for _ in 0..5 {
@@ -31,7 +32,7 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
     let untold =
         |recorder: &Recorder<'_>| recorder.speed().unwrap().trials.iter().all(|trial| trial.slowness.is_none());
     assert!(untold(&recorder) && recorder.drift().is_some(), "nothing is calibrated yet");
-    recorder.calibrated(costs, spec.clone());
+    recorder.calibrated(costs, shape.clone());
     recorder.enter(Stage::Rough);
     for _ in 5..100 {
         recorder.observe(&spec, true).unwrap();
@@ -40,8 +41,8 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
     for _ in 0..5 {
         recorder.observe(&spec, true).unwrap();
         // Other frames do not count, a trial that lost much does.
-        recorder.observe(&TrialSpec { frame_bytes: 1518, ..spec.clone() }, true).unwrap();
-        recorder.observe(&TrialSpec { rate_pps: 900e3, ..spec.clone() }, true).unwrap();
+        recorder.observe(&TrialShape { frame_bytes: 1518, ..shape.clone() }.at(150e3), true).unwrap();
+        recorder.observe(&shape.clone().at(900e3), true).unwrap();
     }
     // Trials 0 to 4, median 2; 100, 103, 106, 109, 112 and the second after each, median 107.
     let [first, then] = [2.0, 107.0].map(|number| 1.0 / (1.0 - 0.1 * number / 100.0));
@@ -69,6 +70,6 @@ fn stalls_before_and_behind_the_window_are_not_of_the_trial() {
     };
     let mut bench = Through { host: host(1), observe };
     let mut recorder = Recorder::new(&mut bench);
-    recorder.observe(&TrialSpec { rate_pps: 100e3, ..spec(0.4, 1) }, true).unwrap();
+    recorder.observe(&shape(0.4, 1).at(100e3), true).unwrap();
     assert_eq!(recorder.disturbance(0.0).unwrap().sender_stalls.unwrap().count, 2);
 }

@@ -21,7 +21,7 @@ use netcliff_trial::trial::TrialError;
 pub(crate) fn finding() -> Finding {
     let setup = Setup {
         scheme: Scheme::Ideal,
-        traffic: Traffic::poisson(1.0),
+        traffic: Traffic::default(),
         application_work_s: 0.0,
         socket_buffer_bytes: 4096,
         repeats: 1,
@@ -182,7 +182,7 @@ impl Bench for Metered {
         let observed = self.0.observe(spec, metered)?;
         // At the rate at which the other fake's socket is full.
         let rate_pps = if observed.loss() > 0.05 { 490e3 } else { spec.rate_pps.min(470e3) };
-        let counts = Exact::default().observe(&TrialSpec { rate_pps, ..spec.clone() }, metered)?.counts;
+        let counts = Exact::default().observe(&spec.shape.clone().at(rate_pps), metered)?.counts;
         Ok(Observation { counts, ..observed })
     }
 
@@ -190,8 +190,8 @@ impl Bench for Metered {
         self.0.ceiling(frame_bytes)
     }
 
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        self.0.socket_capacity(spec)
+    fn socket_capacity(&mut self, shape: &TrialShape) -> Result<Option<f64>, TrialError> {
+        self.0.socket_capacity(shape)
     }
 
     fn ring_slots(&self) -> Option<u64> {

@@ -80,12 +80,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::advise::fake::poisson;
 
     #[test]
     fn every_scheme_is_there_and_valid() {
         let host = Host::preset("pentium4-2530mhz").unwrap();
-        let all = candidates(&host, &poisson(100e3));
+        let all = candidates(&host, &Traffic::default());
         let names: BTreeSet<&str> = all.iter().map(Scheme::name).collect();
         let wanted = ["coalesce", "dim", "disable-enable", "hybrid", "interrupt", "napi", "napi-2007", "polling"];
         assert!(names.iter().copied().eq(wanted));
@@ -103,12 +102,12 @@ mod tests {
         let mut host = Host::preset("pentium4-2530mhz").unwrap();
         host.poll_s = 50e-6;
         host.ring = 16;
-        let all = candidates(&host, &poisson(1e3));
+        let all = candidates(&host, &Traffic::default());
         assert!(!all.contains(&Scheme::Polling { period_s: 20e-6, quota: 3 }));
         assert!(!all.contains(&Scheme::Coalesce(Coalesce { frames: Some(32), ..Coalesce::default() })));
         let threaded = |all: &[Scheme]| all.iter().any(|s| matches!(s, Scheme::Napi(napi) if napi.threaded));
         assert!(!threaded(&all));
         host.application_s = Some(2e-6);
-        assert!(threaded(&candidates(&host, &poisson(1e3))));
+        assert!(threaded(&candidates(&host, &Traffic::default())));
     }
 }

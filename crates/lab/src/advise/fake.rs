@@ -1,13 +1,10 @@
-//! Exact fakes: seeded normal numbers, traffic, and a model and a simulator whose best setting is known.
+//! Exact fakes: seeded normal numbers, and a model and a simulator whose best setting is known.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use netcliff_core::math::SplitMix64;
-use netcliff_core::{
-    Arrivals, CpuShares, Engine, EngineFailure, EngineKind, Figure, FrameSizes, Latency, Load, Outcome, Point, Traffic,
-    Unsupported,
-};
+use netcliff_core::{CpuShares, Engine, EngineFailure, EngineKind, Figure, Latency, Outcome, Point, Unsupported};
 use netcliff_sim::Replica;
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -26,17 +23,6 @@ impl Normals {
         }
         let uniform = ((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         Normal::standard().inverse_cdf(uniform)
-    }
-}
-
-/// 64-byte frames at `pps`.
-pub fn poisson(pps: f64) -> Traffic {
-    Traffic {
-        arrivals: Arrivals::Poisson,
-        size: FrameSizes::Fixed(64),
-        rate: Load::Pps(pps),
-        link_bps: 1e9,
-        flows: None,
     }
 }
 

@@ -45,9 +45,9 @@ fn shortfall(advice: &Advice, value: f64, best: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advise::fake::{Fake, Noted, poisson};
+    use crate::advise::fake::{Fake, Noted};
     use crate::advise::{Question, Settings, advise};
-    use netcliff_core::Host;
+    use netcliff_core::{Host, Load, Traffic};
 
     /// `disable-enable` and `interrupt` are each best at one load. The third setting is slightly worse than the best at
     /// both.
@@ -59,7 +59,8 @@ mod tests {
             let fake = Fake::new(&rows);
             let question = Question {
                 host: Host::preset("pentium4-2530mhz").unwrap(),
-                traffic: poisson(pps),
+                traffic: Traffic::default(),
+                load: Load::Pps(pps),
                 goal: "minimise p99".parse().unwrap(),
                 constraints: Vec::new(),
                 candidates: names.iter().map(|name| name.parse().unwrap()).collect(),

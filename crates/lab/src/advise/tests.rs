@@ -2,13 +2,14 @@ use netcliff_core::advice::{Candidate, CandidateStatus, Standing};
 use netcliff_core::{EngineKind, Measure};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-use super::fake::{Fake, Noted, poisson};
+use super::fake::{Fake, Noted};
 use super::*;
 
 fn question(fake: &Fake, goal: &str, constraints: &[&str]) -> Question {
     Question {
         host: Host::preset("pentium4-2530mhz").unwrap(),
-        traffic: poisson(100e3),
+        traffic: Traffic::default(),
+        load: Load::Pps(100e3),
         goal: goal.parse().unwrap(),
         constraints: constraints.iter().map(|text| text.parse().unwrap()).collect(),
         candidates: fake.truths.keys().map(|name| name.parse().unwrap()).collect(),

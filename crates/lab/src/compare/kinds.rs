@@ -265,7 +265,7 @@ fn record_name(record: &Record) -> String {
     let fidelity = settings.get("fidelity").map(|fidelity| format!(" ({fidelity})")).unwrap_or_default();
     let traffic = &record.point.traffic;
     let (engine, scheme) = (record.engine, &record.point.scheme);
-    format!("{engine}{fidelity} {scheme}, {} {} {}", traffic.arrivals, traffic.size, traffic.rate)
+    format!("{engine}{fidelity} {scheme}, {} {} {}", traffic.arrivals, traffic.size, record.point.load)
 }
 
 fn record_figures(record: &Record) -> Vec<Reading> {

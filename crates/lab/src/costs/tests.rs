@@ -9,7 +9,7 @@ const HERE: &str = "2 x Test CPU";
 fn finding(cpu: &str, protocol_s: f64) -> Finding {
     let setup = Setup {
         scheme: "napi".parse::<Scheme>().unwrap(),
-        traffic: Traffic::poisson(1.0),
+        traffic: Traffic::default(),
         application_work_s: 0.0,
         socket_buffer_bytes: 1 << 20,
         repeats: 1,

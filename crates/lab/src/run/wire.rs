@@ -10,7 +10,7 @@ use netcliff_core::{
 
 use super::{Answer, Plan};
 use netcliff_trial::bench::Bench;
-use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::trial::{TrialError, TrialShape, TrialSpec};
 
 /// Length of a measured window (s), as in `find` without --quick.
 const TRIAL_S: f64 = 1.0;
@@ -77,7 +77,8 @@ fn spec(task: &Task, seed: u64) -> Result<TrialSpec, Unsupported> {
             return Err(decline(format!("the sender offers one frame size from {low}B to {high}B, not {other}")));
         }
     };
-    let rate_pps = traffic.rate_pps().ok_or_else(|| decline("the offered rate is not known".to_owned()))?;
+    let rate_pps = task.point.rate_pps().ok_or_else(|| decline("the offered rate is not known".to_owned()))?;
     let (receive_buffer_bytes, seconds) = (RECEIVE_BUFFER_BYTES, TRIAL_S);
-    Ok(TrialSpec { rate_pps, arrivals, frame_bytes, work_s: 0.0, receive_buffer_bytes, seconds, seed, replay: None })
+    let shape = TrialShape { arrivals, frame_bytes, work_s: 0.0, receive_buffer_bytes, seconds, seed, replay: None };
+    Ok(shape.at(rate_pps))
 }

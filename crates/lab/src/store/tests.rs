@@ -1,9 +1,9 @@
 use super::*;
-use netcliff_core::{EngineKind, Host, Outcome, Point, Provenance, Scheme, Traffic};
+use netcliff_core::{EngineKind, Host, Outcome, Point, Provenance, Scheme};
 
 fn record(pps: f64) -> Record {
     Record {
-        point: Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic: Traffic::poisson(pps) },
+        point: Point::poisson(Host::pentium4_2530mhz(), Scheme::Ideal, pps),
         engine: EngineKind::Model,
         outcome: Outcome { throughput_pps: Some(pps.into()), ..Outcome::default() },
         provenance: Provenance { command: "netcliff predict".into(), ..Provenance::default() },

@@ -7,7 +7,7 @@
 
 use crate::against::{CONFIDENCE, Dice, bound};
 use netcliff_core::note::Note;
-use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
+use netcliff_core::{Engine, Figure, Host, Outcome, Point};
 
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
@@ -27,7 +27,7 @@ const EXACT: [&str; 9] = [
 
 fn point(scheme: &str, kpps: f64, ring: u64, socket_buffer: u64) -> Point {
     let host = Host { ring, socket_buffer, application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
-    Point { host, scheme: scheme.parse().expect("a scheme"), traffic: Traffic::poisson(kpps * 1e3) }
+    Point::poisson(host, scheme.parse().expect("a scheme"), kpps * 1e3)
 }
 
 /// Waking costs, and a full socket is cheaper.
@@ -103,7 +103,7 @@ fn ticking(kind: &str, dice: &mut Dice) -> Point {
     let saturation_pps = 1.0 / (host.service_s(64.0) + host.interrupt_s + application_s);
     let load = if is_small { dice.between(0.1, 2.0) } else { dice.between(0.1, 0.5) };
     let scheme = format!("{kind}:period={},quota={}", dice.time_us(10.0, 30.0), dice.whole(2, 4));
-    Point { host, scheme: scheme.parse().expect("a scheme"), traffic: Traffic::poisson(saturation_pps * load) }
+    Point::poisson(host, scheme.parse().expect("a scheme"), saturation_pps * load)
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn gathering(dice: &mut Dice) -> Point {
     if has_count {
         scheme += &format!(",frames={}", dice.whole(2, 4));
     }
-    Point { host, scheme: scheme.parse().expect("a scheme"), traffic: Traffic::poisson(rate_pps) }
+    Point::poisson(host, scheme.parse().expect("a scheme"), rate_pps)
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn holds(points: &[Point], packets: u64) {
             if !unseen && !found.covers(truth) {
                 missed.push(format!(
                     "{} {} B={} K={} seed {seed} {name}: {truth:e} {found:?}",
-                    point.scheme, point.traffic.rate, point.host.ring, point.host.socket_buffer
+                    point.scheme, point.load, point.host.ring, point.host.socket_buffer
                 ));
             }
         }

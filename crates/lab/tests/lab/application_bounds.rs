@@ -6,7 +6,7 @@
 
 use crate::against::compared::{COMPARED, Compared};
 use crate::against::{CONFIDENCE, Dice};
-use netcliff_core::{Engine, Point, Scheme, Traffic};
+use netcliff_core::{Engine, Point, Scheme};
 use netcliff_model::bounds::{MOST_LOSS, two_moment};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
@@ -68,8 +68,7 @@ fn point(kind: &str, dice: &mut Dice) -> Point {
     let saturation_pps = 1.0 / (host.service_s(64.0) + application_s);
     // A moderated ring beyond saturation has interrupts so rarely that a simulation shows none.
     let most = if kind == "moderated napi" { 1.3 } else { 3.0 };
-    let traffic = Traffic::poisson(saturation_pps * dice.between(0.1, most));
-    Point { host, scheme: scheme.parse().expect("a scheme"), traffic }
+    Point::poisson(host, scheme.parse().expect("a scheme"), saturation_pps * dice.between(0.1, most))
 }
 
 /// The errors beyond their bounds at a point. `None` if the model refuses the point, or if its answer is exact for a
@@ -87,7 +86,7 @@ fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
     };
     let sim = SimEngine { seed, effort: Effort::Packets(PACKETS), confidence: CONFIDENCE, ..SimEngine::default() };
     let sim = sim.evaluate(point).expect("the simulator answers");
-    let offered_pps = point.traffic.rate_pps().expect("a rate");
+    let offered_pps = point.rate_pps().expect("a rate");
     let few_lost = sim.loss_fraction.is_some_and(|loss| loss.value < MOST_LOSS);
     let beyond = |one: &Compared| {
         let (found, simulated) = (one.of)(&model).zip((one.of)(&sim))?;

@@ -6,7 +6,7 @@
 //! together.
 
 use crate::against::{CONFIDENCE, bound};
-use netcliff_core::{Engine, Figure, Host, Load, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Engine, Figure, Host, Outcome, Point, Scheme, Service};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
 use netcliff_testkit::Grid;
@@ -55,7 +55,7 @@ const SIZES: [&str; 2] = ["imix", "mci1998-like"];
 fn point(scheme: &str, load_pps: f64, ring: u64) -> Point {
     let host = Host { ring, ..Host::pentium4_2530mhz() };
     let scheme: Scheme = scheme.parse().expect("a scheme");
-    Point { host, scheme, traffic: Traffic { rate: Load::Pps(load_pps), ..Traffic::poisson(load_pps) } }
+    Point::poisson(host, scheme, load_pps)
 }
 
 fn exponential_points() -> Vec<Point> {
@@ -146,7 +146,7 @@ fn compare(points: &[Point], first_seed: u64, has_quantiles: bool) {
             if !rounded && !unseen && !found.covers(truth) {
                 missed.push(format!(
                     "{} {} B={} {} {} seed {seed} {name}: {truth:e} {found:?}",
-                    point.scheme, point.traffic.rate, point.host.ring, point.host.service, point.traffic.size
+                    point.scheme, point.load, point.host.ring, point.host.service, point.traffic.size
                 ));
             }
         }

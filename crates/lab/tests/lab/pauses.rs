@@ -2,7 +2,7 @@
 //! must be within simultaneous 99 % intervals (Bonferroni over all comparisons).
 
 use netcliff_core::host::PauseTimes;
-use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
+use netcliff_core::{Engine, Figure, Host, Outcome, Point};
 use netcliff_model::ModelEngine;
 use netcliff_sim::{Effort, SimEngine};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ prop_compose! {
             ..Host::pentium4_2530mhz()
         };
         let pps = load * host.up_share() / (host.protocol_s + host.interrupt_s);
-        Point { host, scheme: scheme.parse().expect("a scheme"), traffic: Traffic::poisson(pps) }
+        Point::poisson(host, scheme.parse().expect("a scheme"), pps)
     }
 }
 

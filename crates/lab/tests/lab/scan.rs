@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use crate::against::Dice;
 use crate::against::compared::{COMPARED, Compared};
-use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service, Traffic};
+use netcliff_core::{Engine, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::bounds::MOST_LOSS;
 use netcliff_model::{Fidelity, ModelEngine};
-use netcliff_sim::{Effort, SimEngine};
+use netcliff_sim::{Effort, SimEngine, Start};
 
 /// Confidence of each of the two stages: a figure is out if both miss it on the same side, by chance once in 500 000.
 const CONFIDENCE: f64 = 0.998;
@@ -91,8 +91,8 @@ fn point(dice: &mut Dice) -> Point {
     host.application_s = (dice.unit() < 0.3).then(|| dice.between(0.5e-6, 8e-6));
     host.service = services[if which < 0.8 { 0 } else { 1 + usize::from(which < 0.9) }].clone();
     let saturation = 1.0 / (host.service_s(64.0) + host.application_s.unwrap_or(0.0));
-    let traffic = Traffic::poisson(saturation * dice.between(0.05, 3.0));
-    Point { host, scheme: scheme(dice).parse().expect("a scheme"), traffic }
+    let pps = saturation * dice.between(0.05, 3.0);
+    Point::poisson(host, scheme(dice).parse().expect("a scheme"), pps)
 }
 
 fn simulate(point: &Point, seed: u64, packets: u64) -> Outcome {
@@ -141,7 +141,7 @@ fn told(one: &Compared, model: &Outcome, found: f64, sim: Figure, offered_pps: f
 /// What became of a point: refused by the model (None), or its disagreements.
 fn judge(number: u64, point: &Point) -> Option<Vec<Disagreement>> {
     let model = ModelEngine::new(Fidelity::Exact).evaluate(point).ok()?;
-    let pps = point.traffic.rate_pps().unwrap_or(0.0);
+    let pps = point.rate_pps().unwrap_or(0.0);
     let sides = |sim: &Outcome, packets: u64| -> Vec<i8> {
         let side = |one: &Compared| {
             let values = (one.of)(&model).zip((one.of)(sim));
@@ -277,31 +277,28 @@ fn cliffs_of_moderated_napi() {
     let mut worst: f64 = 0.0;
     for application_s in [None, Some(0.7e-6)] {
         for setting in settings {
-            let mut point = Point {
-                host: Host {
-                    interrupt_s: 1.1e-6,
-                    interrupt_latency_s: 3e-6,
-                    mask_s: 0.0,
-                    poll_s: 0.4e-6,
-                    protocol_s: 0.9e-6,
-                    per_byte_s: 0.0,
-                    application_s,
-                    ring: 512,
-                    socket_buffer: 512,
-                    ..Host::pentium4_2530mhz()
-                },
-                scheme: setting.parse().expect("a scheme"),
-                traffic: Traffic::poisson(1.0),
+            let host = Host {
+                interrupt_s: 1.1e-6,
+                interrupt_latency_s: 3e-6,
+                mask_s: 0.0,
+                poll_s: 0.4e-6,
+                protocol_s: 0.9e-6,
+                per_byte_s: 0.0,
+                application_s,
+                ring: 512,
+                socket_buffer: 512,
+                ..Host::pentium4_2530mhz()
             };
+            let scheme: Scheme = setting.parse().expect("a scheme");
+            let point = |pps| Point::poisson(host.clone(), scheme.clone(), pps);
             let model = ModelEngine::new(Fidelity::Exact).without_quantiles();
             let sim = SimEngine { effort: Effort::Exactly(2_000_000), ..SimEngine::default() };
-            let predicted = netcliff_model::cliff(&model, &point.host, &point.scheme, &point.traffic, 1e-4);
+            let predicted = netcliff_model::cliff(&model, &host, &scheme, &Traffic::default(), 1e-4);
             let predicted = predicted.expect("a cliff").pps;
-            let simulated =
-                netcliff_sim::cliff_sim_unless(&sim, &|pps| point.at_pps(pps), 1e-4, Some(predicted), &|| false);
+            let simulated = netcliff_sim::cliff_sim_unless(&sim, &point, 1e-4, Start::Near(predicted), &|| false);
             let simulated = simulated.expect("an answer").expect("a cliff").load_pps.value;
             worst = worst.max((predicted / simulated - 1.0).abs());
-            point.traffic = point.traffic.at_pps(0.6 * simulated);
+            let point = point(0.6 * simulated);
             let (model, sim) = (model.evaluate(&point).expect("an answer"), sim.evaluate(&point).expect("an answer"));
             let pair = |of: fn(&Outcome) -> Option<Figure>, scale: f64, digits: usize| {
                 let value = |outcome| of(outcome).map_or(f64::NAN, |figure| scale * figure.value);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use netcliff_core::host::Empirical;
-use netcliff_core::{Engine, Point, Traffic};
+use netcliff_core::{Engine, Point};
 
 use super::*;
 use crate::ModelEngine;
@@ -26,7 +26,7 @@ fn long_pauses_lose_what_theory_says() {
         assert!((1.0 - fluid / chain - below).abs() < 0.006, "{pps} {ring}: {fluid}, {chain}");
         let mut host = Host { protocol_s: 2e-6, per_byte_s: 0.0, ring, ..Host::pentium4_2530mhz() };
         (host.pause_s, host.pause_every_s) = (Some(mean_s), Some(50e-3));
-        let point = Point { host, scheme: "ideal".parse().unwrap(), traffic: Traffic::poisson(pps) };
+        let point = Point::poisson(host, "ideal".parse().unwrap(), pps);
         let exact = ModelEngine::default().evaluate(&point).unwrap().loss_fraction.unwrap().value;
         // The document prints three digits.
         near(exact, chain, 0.004);

@@ -3,7 +3,7 @@
 mod modulated;
 use crate::referee;
 
-use netcliff_core::{Engine, Host, Outcome, Point, Service, Traffic};
+use netcliff_core::{Engine, Host, Outcome, Point, Service};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
@@ -70,8 +70,7 @@ impl Case {
     }
 
     fn solve(&self, scheme: &str) -> Outcome {
-        let traffic = Traffic::poisson(self.lambda * 1e6);
-        let point = Point { host: self.host_for(scheme), scheme: scheme.parse().unwrap(), traffic };
+        let point = Point::poisson(self.host_for(scheme), scheme.parse().unwrap(), self.lambda * 1e6);
         ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).unwrap()
     }
 }
@@ -326,8 +325,8 @@ proptest! {
     #[test]
     fn disable_enable_with_erlang_times(case in cases(1..30), stages in 2..5_u32) {
         let host = Host { service: Service::Erlang { stages }, ..case.host() };
-        let traffic = Traffic::poisson(case.lambda * 1e6);
-        let point = Point { host, scheme: "disable-enable:merged=false".parse().unwrap(), traffic };
+        let scheme = "disable-enable:merged=false".parse().unwrap();
+        let point = Point::poisson(host, scheme, case.lambda * 1e6);
         let outcome = ModelEngine::default().evaluate(&point).unwrap();
         agree(&outcome, &verdict(&erlang_disable_enable(&case, stages.into()), case.places))?;
     }
@@ -338,8 +337,7 @@ proptest! {
         let delivery = latency.exp();
         let scheme = format!("napi:weight={}", case.weight);
         let host = Host { interrupt_latency_s: 1e-6 / delivery, ..case.host_for(&scheme) };
-        let traffic = Traffic::poisson(case.lambda * 1e6);
-        let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+        let point = Point::poisson(host, scheme.parse().unwrap(), case.lambda * 1e6);
         let outcome = ModelEngine::default().evaluate(&point).unwrap();
         agree(&outcome, &verdict(&napi(&case, Some(delivery)), case.places))?;
     }

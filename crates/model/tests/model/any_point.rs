@@ -2,7 +2,7 @@
 //! an outcome with possible figures ([`netcliff_core::Outcome::check`]), or is refused with a reason that a user can
 //! act on.
 
-use netcliff_core::{Engine, EngineFailure, Host, Point, Traffic};
+use netcliff_core::{Engine, EngineFailure, Host, Load, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
@@ -82,13 +82,13 @@ fn host() -> impl Strategy<Value = Host> {
     )
 }
 
-fn traffic() -> impl Strategy<Value = Traffic> {
+fn offered() -> impl Strategy<Value = (Traffic, Load)> {
     let power = prop_oneof![3 => 3.0..7.0_f64, 1 => -6.0..13.0_f64];
     let arrivals = prop_oneof![6 => Just("poisson"), 1 => Just("mmpp:peak=4,busy=10%,stay=1ms")];
-    (power, arrivals, any::<bool>()).prop_map(|(power, arrivals, mixed)| Traffic {
-        arrivals: arrivals.parse().unwrap(),
-        size: if mixed { "imix" } else { "64B" }.parse().unwrap(),
-        ..Traffic::poisson(10_f64.powf(power))
+    (power, arrivals, any::<bool>()).prop_map(|(power, arrivals, mixed)| {
+        let size = if mixed { "imix" } else { "64B" }.parse().unwrap();
+        let traffic = Traffic { arrivals: arrivals.parse().unwrap(), size, ..Traffic::default() };
+        (traffic, Load::Pps(10_f64.powf(power)))
     })
 }
 
@@ -97,9 +97,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_point_is_answered_or_refused(host in host(), scheme in scheme(), traffic in traffic(), paper in 0..6_u8, quantiles: bool) {
+    fn any_point_is_answered_or_refused(host in host(), scheme in scheme(), (traffic, load) in offered(), paper in 0..6_u8, quantiles: bool) {
         let fidelity = [Fidelity::Paper, Fidelity::Printed].get(usize::from(paper)).copied().unwrap_or_default();
-        let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+        let point = Point { host, scheme: scheme.parse().unwrap(), traffic, load };
         match (ModelEngine { quantiles, ..ModelEngine::new(fidelity) }).evaluate(&point) {
             Ok(_) | Err(EngineFailure::Invalid(_) | EngineFailure::Unsupported(_)) => {}
             Err(defect) => prop_assert!(false, "{} {:?} {fidelity}: {defect}", point.scheme, point),
@@ -112,7 +112,7 @@ proptest! {
 fn a_period_of_too_many_arrivals_is_refused() {
     let host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
     for (scheme, pps) in [("polling:period=10000s,quota=3", 1e6), ("napi-2007:period=100s,quota=3", 1e9)] {
-        let point = Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) };
+        let point = Point::poisson(host.clone(), scheme.parse().unwrap(), pps);
         let refused = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap_err().to_string();
         assert!(
             refused.contains("events of the chain") && refused.contains("use the simulator"),

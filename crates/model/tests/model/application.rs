@@ -29,7 +29,7 @@ fn calibrated() -> Host {
 }
 
 fn solve(host: &Host, scheme: &str, pps: f64) -> Outcome {
-    let point = Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) };
+    let point = Point::poisson(host.clone(), scheme.parse().unwrap(), pps);
     ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).unwrap()
 }
 
@@ -59,7 +59,7 @@ fn loss_rises_and_the_application_starves() {
 #[test]
 fn cliff_is_where_the_cpu_ends() {
     let host = Host { ring: 300, socket_buffer: 2000, ..calibrated() };
-    let (engine, traffic) = (ModelEngine::default().without_quantiles(), Traffic::poisson(1e3));
+    let (engine, traffic) = (ModelEngine::default().without_quantiles(), Traffic::default());
     let scheme: Scheme = "napi".parse().unwrap();
     let found = cliff(&engine, &host, &scheme, &traffic, 1e-4).unwrap();
     // lambda (protocol + application) + interrupts (s + o) = 1, without wake-ups.

@@ -3,7 +3,7 @@
 use crate::referee;
 
 use crate::referee::application::{Case, Rule, Stage, State, Thread};
-use netcliff_core::{Engine, Host, Point, Traffic};
+use netcliff_core::{Engine, Host, Point};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ fn point(case: &Case) -> Point {
         }
         Rule::Napi { weight } => format!("napi:weight={weight}"),
     };
-    Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(case.lambda * 1e6) }
+    Point::poisson(host, scheme.parse().unwrap(), case.lambda * 1e6)
 }
 
 /// Result of the dense chain.
@@ -235,7 +235,7 @@ fn an_overload_beyond_doubles_is_answered() {
             socket_buffer: 1,
             ..Host::pentium4_2530mhz()
         };
-        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(79_510.0) };
+        let point = Point::poisson(host, scheme.parse().unwrap(), 79_510.0);
         let outcome = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).unwrap();
         assert_eq!(outcome.cpu_method.as_deref(), Some("approximate"), "{scheme}");
         let read_pps = outcome.throughput_pps.unwrap().value;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use netcliff_core::{Engine, Figure, Host, Point, Traffic};
+use netcliff_core::{Engine, Figure, Host, Point};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
@@ -160,7 +160,7 @@ impl Case {
         };
         let name = if self.is_polling { "polling" } else { "napi-2007" };
         let scheme = format!("{name}:period={}us,quota={}", self.period, self.quota);
-        Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(1e6 / self.gap) }
+        Point::poisson(host, scheme.parse().unwrap(), 1e6 / self.gap)
     }
 }
 

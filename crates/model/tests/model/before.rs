@@ -4,7 +4,7 @@
 //! leave out rare events in different places.
 
 use netcliff_core::note::Note;
-use netcliff_core::{Engine, Host, Point, Scheme, Traffic};
+use netcliff_core::{Engine, Host, Point, Scheme};
 use netcliff_model::{Fidelity, ModelEngine};
 
 /// Accepted relative difference of figures, and largest losses and shares that count as zero.
@@ -41,7 +41,7 @@ fn the_figures_of_the_program_before() {
             ..Host::pentium4_2530mhz()
         };
         let scheme: Scheme = of("scheme").replace(';', ",").parse().unwrap();
-        let point = Point { host, scheme, traffic: Traffic::poisson(number("load_pps")) };
+        let point = Point::poisson(host, scheme, number("load_pps"));
         let outcome = engine.evaluate(&point).unwrap();
         assert!(!outcome.notes.iter().any(|note| matches!(note, Note::TwoMoments(_))), "{line}: approximated");
         let found = [
@@ -57,7 +57,7 @@ fn the_figures_of_the_program_before() {
                 continue;
             };
             // Largest value that counts as zero, in packets per second or as a share.
-            let none = if name == "read_pps" { NONE * point.traffic.rate_pps().unwrap() } else { NONE };
+            let none = if name == "read_pps" { NONE * point.rate_pps().unwrap() } else { NONE };
             let far = (found - wanted).abs();
             assert!(far <= NEAR * wanted.abs() || (name != "latency_s" && far <= none), "{line}: {name} {found:e}");
         }

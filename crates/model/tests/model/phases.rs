@@ -1,7 +1,7 @@
 //! napi with times made of phases, compared with M/G/1/K, which it equals if only a packet's protocol takes time.
 
 use netcliff_core::note::Note;
-use netcliff_core::{Engine, Host, Outcome, Point, Traffic};
+use netcliff_core::{Engine, Host, Outcome, Point};
 use netcliff_model::{Fidelity, ModelEngine};
 
 fn host(service: &str) -> Host {
@@ -20,7 +20,7 @@ fn host(service: &str) -> Host {
 }
 
 fn solved(scheme: &str, host: Host, pps: f64) -> Outcome {
-    let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) };
+    let point = Point::poisson(host, scheme.parse().unwrap(), pps);
     ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).unwrap()
 }
 
@@ -53,8 +53,7 @@ fn what_phases_approximate_is_named() {
     let is_rest = |note: &Note| matches!(note, Note::ExponentialRest);
     assert!(few.iter().any(is_rest) && !few.iter().any(|note| matches!(note, Note::FewerPhases(_))), "{few:?}");
     assert!(!notes("exponential").iter().any(is_rest));
-    let refused =
-        Point { host: host("lognormal:cv=0.5"), scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(1e3) };
+    let refused = Point::poisson(host("lognormal:cv=0.5"), "napi".parse().unwrap(), 1e3);
     let reason = ModelEngine::new(Fidelity::Exact).supports(&refused).unwrap_err().reason;
     assert!(reason.contains("hyperexponential") && reason.contains("lognormal"), "{reason}");
 }

@@ -8,8 +8,8 @@ use netcliff_model::ModelEngine;
 fn point(scheme: &str, rate: &str, set: &[&str]) -> Point {
     let mut host = Host::pentium4_2530mhz();
     set.iter().for_each(|assignment| host.set(assignment).unwrap());
-    let traffic = Traffic { rate: rate.parse().unwrap(), link_bps: 1e12, ..Traffic::poisson(1.0) };
-    Point { host, scheme: scheme.parse().unwrap(), traffic }
+    let traffic = Traffic { link_bps: 1e12, ..Traffic::default() };
+    Point { host, scheme: scheme.parse().unwrap(), traffic, load: rate.parse().unwrap() }
 }
 
 fn answer(point: &Point) -> Result<Outcome, EngineFailure> {

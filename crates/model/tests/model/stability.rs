@@ -1,6 +1,6 @@
 //! No parameter in range gives NaN, a negative figure, or shares that do not sum to 1; loss never falls with load.
 
-use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point, Traffic};
+use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
@@ -23,14 +23,14 @@ fn host(places: u64, isr_over_service: f64) -> Host {
 }
 
 fn solve(host: &Host, fidelity: Fidelity, scheme: &str, rho: f64, quantiles: bool) -> Outcome {
-    let point = Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(rho * 1e6) };
+    let point = Point::poisson(host.clone(), scheme.parse().unwrap(), rho * 1e6);
     let engine = ModelEngine { quantiles, ..ModelEngine::new(fidelity) };
     engine.evaluate(&point).unwrap_or_else(|error| panic!("{scheme} {rho} {}: {error}", host.ring))
 }
 
 /// The outcome; None if the model refuses the point with a reason.
 fn answered(host: &Host, scheme: &str, rho: f64) -> Option<Outcome> {
-    let point = Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(rho * 1e6) };
+    let point = Point::poisson(host.clone(), scheme.parse().unwrap(), rho * 1e6);
     let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
     match engine.evaluate(&point) {
         Ok(outcome) => Some(outcome),
@@ -179,8 +179,7 @@ fn the_same_question_has_the_same_bits() {
         let host = Host { application_s: None, ..Host::pentium4_2530mhz() };
         let answers: Vec<String> = (0..6)
             .map(|_| {
-                let point =
-                    Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(rho * 2e5) };
+                let point = Point::poisson(host.clone(), scheme.parse().unwrap(), rho * 2e5);
                 format!("{:?}", ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(&point).unwrap())
             })
             .collect();

@@ -1,11 +1,11 @@
 //! The numbers in docs/theory.
 
-use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Traffic};
+use netcliff_core::{Engine, Host, Outcome, Point, Scheme};
 use netcliff_model::pauses::{ServiceTimes, mean_latency_s};
 use netcliff_model::{Fidelity, ModelEngine};
 
 fn solve_on(host: Host, fidelity: Fidelity, scheme: &str, pps: f64) -> Outcome {
-    let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) };
+    let point = Point::poisson(host, scheme.parse().unwrap(), pps);
     ModelEngine::new(fidelity).evaluate(&point).unwrap()
 }
 
@@ -56,7 +56,7 @@ fn disable_enable_available_and_latency() {
 fn napi_without_quota_is_disable_enable_with_a_poll() {
     let host = rounded();
     let scheme: Scheme = "napi:weight=256".parse().unwrap();
-    let point = Point { host, scheme, traffic: Traffic::poisson(100e3) };
+    let point = Point::poisson(host, scheme, 100e3);
     let outcome = ModelEngine::default().evaluate(&point).unwrap();
     let cpu = outcome.cpu.unwrap();
     // One interrupt per completion; the host is idle after it if no packet comes while m unmasks: with k completions
@@ -140,11 +140,7 @@ fn a_free_timer_waits_half_a_period() {
     let busy = solve_on(rounded(), Fidelity::Paper, "coalesce:usecs=50us,free_timer=true", lambda);
     let frames = lambda * period / (1.0 - (-lambda * period).exp());
     near(busy.interrupts_per_s.unwrap().value, lambda / frames / (1.0 + lambda * 3.73e-6 / frames), 1.0);
-    let point = Point {
-        host: rounded(),
-        scheme: "coalesce:usecs=50us,free_timer=true".parse().unwrap(),
-        traffic: Traffic::poisson(lambda),
-    };
+    let point = Point::poisson(rounded(), "coalesce:usecs=50us,free_timer=true".parse().unwrap(), lambda);
     let refused = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap_err().to_string();
     assert!(refused.contains("free_timer=true") && refused.contains("simulator"), "{refused}");
 }
@@ -228,7 +224,7 @@ fn pauses_without_a_chain_are_refused() {
     ] {
         let mut host = rounded();
         ["pause=1ms", "pause_every=20ms"].iter().chain(settings).for_each(|setting| host.set(setting).unwrap());
-        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(100e3) };
+        let point = Point::poisson(host, scheme.parse().unwrap(), 100e3);
         let reason = ModelEngine::new(fidelity).supports(&point).unwrap_err().reason;
         assert!(reason.contains(says), "{reason}");
     }

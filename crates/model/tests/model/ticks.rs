@@ -1,7 +1,7 @@
 //! Chains between deterministic ticks, at points where they reduce to known results; the simulator is the other test
 //! (`model_against_sim` of netcliff-lab).
 
-use netcliff_core::{Engine, Host, Outcome, Point, Traffic};
+use netcliff_core::{Engine, Host, Outcome, Point};
 use netcliff_model::ModelEngine;
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn host(ring: u64) -> Host {
 }
 
 fn solve(host: &Host, scheme: &str, pps: f64) -> Outcome {
-    let point = Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) };
+    let point = Point::poisson(host.clone(), scheme.parse().unwrap(), pps);
     ModelEngine::default().without_quantiles().evaluate(&point).unwrap()
 }
 

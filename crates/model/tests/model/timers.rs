@@ -209,7 +209,7 @@ impl Case {
             ..Host::pentium4_2530mhz()
         };
         let scheme = self.scheme().parse().unwrap();
-        let point = Point { host, scheme, traffic: Traffic::poisson(self.lambda * 1e6) };
+        let point = Point::poisson(host, scheme, self.lambda * 1e6);
         ModelEngine::default().evaluate(&point).unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 }
@@ -258,8 +258,9 @@ proptest! {
 fn predict(scheme: &str, rate: &str, ring: &str) -> Result<Outcome, EngineFailure> {
     let mut host = Host::pentium4_2530mhz();
     host.set(ring).unwrap();
-    let traffic = Traffic { rate: rate.parse().unwrap(), link_bps: 1e12, ..Traffic::poisson(1.0) };
-    ModelEngine::default().evaluate(&Point { host, scheme: scheme.parse().unwrap(), traffic })
+    let traffic = Traffic { link_bps: 1e12, ..Traffic::default() };
+    let (scheme, load) = (scheme.parse().unwrap(), rate.parse().unwrap());
+    ModelEngine::default().evaluate(&Point { host, scheme, traffic, load })
 }
 
 /// The referee's results at points where the mean was 34 % low, and where a loss of 4.0e-3 was given as 2.6e-18.

@@ -123,7 +123,7 @@ impl Drawing {
         let mut curves: Vec<Curve> = Vec::new();
         for record in records {
             let (point, outcome) = (&record.point, &record.outcome);
-            let (Some(x), Some(y)) = (point.traffic.rate_pps(), outcome.throughput_pps) else { continue };
+            let (Some(x), Some(y)) = (point.rate_pps(), outcome.throughput_pps) else { continue };
             let name =
                 format!("{}, {}, {} of {}", point.host.name, point.scheme, point.traffic.arrivals, point.traffic.size);
             let fidelity = record.provenance.settings.get("fidelity").and_then(|text| text.parse::<Fidelity>().ok());

@@ -41,7 +41,7 @@ fn what_stands_in_other_rows_is_said_of_each_class() {
 pub(super) fn setup() -> Setup {
     Setup {
         scheme: Scheme::Ideal,
-        traffic: Traffic::poisson(1.0),
+        traffic: Traffic::default(),
         application_work_s: 0.0,
         socket_buffer_bytes: 4096,
         repeats: 1,

@@ -152,9 +152,9 @@ mod tests {
         let traffic = Traffic {
             arrivals: "onoff:sources=3".parse().unwrap(),
             size: "mixture:64=3,1518=1".parse().unwrap(),
-            ..Traffic::poisson(20e3)
+            ..Traffic::default()
         };
-        let point = Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic };
+        let point = Point { traffic, ..Point::poisson(Host::pentium4_2530mhz(), Scheme::Ideal, 20e3) };
         let offered = OfferedTraffic::of(&point, 1, 1e-3, 0.95).unwrap();
         let plot = load(&offered, "");
         assert_eq!(plot.series.len(), 3);

@@ -125,7 +125,7 @@ pub fn livelocking() -> Finding {
     let sweep = [MODEL.sweep(steps(20e3, 45)), SIM.sweep(steps(30e3, 30)), WIRE.sweep(steps(75e3, 12))].concat();
     let setup = Setup {
         scheme: "napi:backlog=true".parse().expect("a scheme"),
-        traffic: Traffic::poisson(WIRE.cliff_pps().round()),
+        traffic: Traffic::default(),
         application_work_s: 1e-6,
         socket_buffer_bytes: 212_992,
         repeats: 5,
@@ -404,11 +404,7 @@ pub fn records() -> Vec<Record> {
         for fluid in engines {
             for load in [100e3, 400e3, 800e3] {
                 records.push(Record {
-                    point: Point {
-                        host: Host::pentium4_2530mhz(),
-                        scheme: scheme.parse().expect("a scheme"),
-                        traffic: Traffic::poisson(load),
-                    },
+                    point: Point::poisson(Host::pentium4_2530mhz(), scheme.parse().expect("a scheme"), load),
                     engine: fluid.engine,
                     outcome: fluid.outcome(load),
                     provenance: provenance("netcliff simulate --rates 100kpps,400kpps,800kpps"),

@@ -8,8 +8,8 @@ use super::*;
 use crate::engine::{Effort, SimEngine};
 
 fn simulate(arrivals: &str) -> Outcome {
-    let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(60e3) };
-    let point = Point { host: Host::pentium4_2530mhz(), scheme: "napi".parse().unwrap(), traffic };
+    let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::default() };
+    let point = Point { traffic, ..Point::poisson(Host::pentium4_2530mhz(), "napi".parse().unwrap(), 60e3) };
     let figures = "throughput,latency,p50,cpu".parse().unwrap();
     let effort = Effort::Precision { relative: 0.1, packets_at_most: 4_000_000, figures };
     SimEngine { effort, ..SimEngine::default() }.simulate(&point).unwrap().outcome
@@ -50,14 +50,15 @@ fn what_rss_leaves_of_heavy_tails_is_heavy_tailed() {
     assert!(!is_heavy_tailed(&"onoff:alpha_on=2.5,alpha_off=2.5".parse().unwrap()));
 }
 
-/// A capture of bursts, each of `burst` packets at one time and 10 ms after the previous.
-fn bursts(burst: usize, count: usize) -> Traffic {
+/// A capture of bursts, each of `burst` packets at one time and 10 ms after the previous, as recorded.
+fn bursts(host: Host, scheme: &str, burst: usize, count: usize) -> Point {
     let gap = |n: usize| if n.is_multiple_of(burst) { 10_000_000 } else { 0 };
     let packets = (0..burst * count).map(|n| Captured { gap_ns: gap(n), bytes: 64, flow: None }).collect();
     let capture = Arc::new(Capture { file: "x.pcap".to_owned(), packets, flows: Vec::new(), ..Capture::default() });
     let rate_pps = capture.rate_pps();
     let arrivals = Arrivals::Trace { file: "x.pcap".to_owned(), speed: None, once: false, capture: Some(capture) };
-    Traffic { arrivals, ..Traffic::poisson(rate_pps) }
+    let traffic = Traffic { arrivals, ..Traffic::default() };
+    Point { traffic, ..Point::poisson(host, scheme.parse().unwrap(), rate_pps) }
 }
 
 /// Replications within one burst see no time pass: what is divided by it is absent, with the reason, under every scheme and effort.
@@ -67,9 +68,8 @@ fn arrivals_at_one_instant_leave_out_what_is_divided_by_time() {
     for scheme in ["ideal", "interrupt", "polling:period=20us,quota=3", "napi", "coalesce:usecs=50us", "hybrid", "dim"]
     {
         for effort in [Effort::Packets(1000), Effort::Exactly(1000), precision] {
-            let traffic = bursts(150_000, 2);
             let host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
-            let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+            let point = bursts(host, scheme, 150_000, 2);
             let engine = SimEngine { effort, ..SimEngine::default() };
             let simulation = engine.simulate(&point).unwrap();
             let outcome = &simulation.outcome;
@@ -80,8 +80,7 @@ fn arrivals_at_one_instant_leave_out_what_is_divided_by_time() {
             assert!(reason && !simulation.settled, "{scheme}, {effort:?}: {:?}", outcome.notes);
             assert!(effort != precision || !simulation.precise, "{scheme}");
         }
-        let point =
-            Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: bursts(150_000, 2) };
+        let point = bursts(Host::pentium4_2530mhz(), scheme, 150_000, 2);
         for one in SimEngine::with_packets(1, 1000).compare(&point, &point, |_| ()).unwrap() {
             assert!(one.first.value.is_finite() && one.difference.value.is_finite(), "{scheme}: {one:?}");
         }
@@ -92,13 +91,12 @@ fn arrivals_at_one_instant_leave_out_what_is_divided_by_time() {
 #[test]
 fn replications_grow_until_time_passes() {
     for (burst, settled) in [(300, true), (4000, false)] {
-        let host = Host::pentium4_2530mhz();
-        let point = Point { host, scheme: "napi".parse().unwrap(), traffic: bursts(burst, 40) };
+        let point = bursts(Host::pentium4_2530mhz(), "napi", burst, 40);
         let simulation = SimEngine::with_packets(1, 1000).simulate(&point).unwrap();
         simulation.outcome.check().unwrap();
         let offered = simulation.outcome.offered_pps.unwrap();
         assert_eq!((simulation.settled, offered.interval.is_some()), (settled, settled), "{burst}: {offered:?}");
-        let truth = point.traffic.rate_pps().unwrap();
+        let truth = point.rate_pps().unwrap();
         // Bursts alike have no spread: only rounding is left.
         let holds =
             offered.interval.is_none_or(|ends| ends.low <= truth * (1.0 + 1e-9) && truth <= ends.high * (1.0 + 1e-9));

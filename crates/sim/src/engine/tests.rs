@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service, Traffic};
+use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service};
 
 use crate::SimEngine;
 use crate::draw::Draw;
@@ -184,7 +184,6 @@ fn errors(queues: &str, scheme: &str, kpps: f64) -> Errors {
     let host = Host { queues: Some(queues.parse().unwrap()), ring: 200, ..Host::pentium4_2530mhz() };
     let layout = host.queues.clone().unwrap();
     let each_pps = kpps * 1e3;
-    let traffic = Traffic::poisson(each_pps * f64::from(layout.count));
     let (rule, handling_s) = match scheme {
         "ideal" => (Rule::Ideal, 0.0),
         "interrupt" => (Rule::Interrupt, host.interrupt_s),
@@ -196,7 +195,7 @@ fn errors(queues: &str, scheme: &str, kpps: f64) -> Errors {
     let core = |seconds, seed| Core::new(rule, 200, (handling_s, seconds), seed);
     let forwards = layout.transmit_s.is_some();
     let truth = together([core(service_s, 1), core(second_s, 2)], [each_pps; 2], layout.smt, forwards, PACKETS, 3);
-    let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+    let point = Point::poisson(host, scheme.parse().unwrap(), each_pps * f64::from(layout.count));
     let found = SimEngine::with_packets(4, 2 * PACKETS).evaluate(&point).unwrap();
     let parts: Vec<Did> = found.queues.iter().map(|queue| did(queue.outcome.as_ref().unwrap())).collect();
     let mut errors = Errors::default();

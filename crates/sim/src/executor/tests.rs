@@ -1,12 +1,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use netcliff_core::{Aims, EngineFailure, Host, Traffic};
+use netcliff_core::{Aims, EngineFailure, Host};
 
 use super::*;
 use crate::engine::{Effort, SimEngine};
 
 fn point(scheme: &str, kpps: f64) -> Point {
-    Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
+    Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), kpps * 1e3)
 }
 
 /// A remote executor: requests are sent in parts and come back as bytes. It gives up after a number of packets.

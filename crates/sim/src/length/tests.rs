@@ -1,11 +1,11 @@
 use netcliff_core::note::Note;
-use netcliff_core::{Figure, Host, Outcome, Point, Traffic};
+use netcliff_core::{Figure, Host, Outcome, Point};
 
 use super::*;
 use crate::engine::{Effort, SimEngine};
 
 fn point(scheme: &str, pps: f64) -> Point {
-    Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) }
+    Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), pps)
 }
 
 fn mean(outcome: &Outcome) -> Figure {

@@ -1,11 +1,11 @@
-use netcliff_core::{Figure, Host, Traffic};
+use netcliff_core::{Figure, Host};
 
 use super::*;
 use crate::engine::Effort;
 
 fn point(scheme: &str, kpps: f64, ring: u64) -> Point {
     let host = Host { ring, ..Host::pentium4_2530mhz() };
-    Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
+    Point::poisson(host, scheme.parse().unwrap(), kpps * 1e3)
 }
 
 fn engine() -> SimEngine {

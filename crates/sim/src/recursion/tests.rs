@@ -5,10 +5,10 @@ use crate::replicate::by_events;
 use crate::tally::SEGMENTS;
 
 fn agree(point: &Point, packets: u64) {
-    let clock = Clock::new(point.traffic.rate_pps().unwrap(), packets);
+    let clock = Clock::new(point.rate_pps().unwrap(), packets);
     let recursion = run(point, clock, 5, 2, packets).unwrap();
     let events = by_events(point, clock, 5, 2, packets);
-    let label = format!("{} {:?} {:?}, {packets} packets", point.scheme, point.host, point.traffic);
+    let label = format!("{} {:?} {:?} {}, {packets} packets", point.scheme, point.host, point.traffic, point.load);
     for (number, (recursion, events)) in recursion.marks.iter().zip(&events.marks).enumerate() {
         assert_eq!(recursion, events, "mark {number} (recursion, events) of {label}");
     }
@@ -41,14 +41,13 @@ fn agree_with(schemes: &[&str], more: impl Fn(usize, &mut Host)) {
                     let (interrupt_s, protocol_s) = if turn % 3 == 0 { (2e-6, 4e-6) } else { (3.73e-6, 5.34e-6) };
                     let plain = Host::pentium4_2530mhz();
                     let mut host = Host { ring, service, interrupt_s, protocol_s, ..plain };
-                    let mut traffic = Traffic::poisson(kpps * 1e3);
-                    traffic.arrivals = arrivals.parse().unwrap();
+                    let mut traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::default() };
                     if ring == 7 {
                         traffic.size = FrameSizes::Imix;
                         host.per_byte_s = 1e-9;
                     }
                     more(turn, &mut host);
-                    let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+                    let point = Point { traffic, ..Point::poisson(host, scheme.parse().unwrap(), kpps * 1e3) };
                     for packets in [100, 1, 2_500] {
                         agree(&point, packets);
                     }
@@ -121,7 +120,7 @@ fn polling_agrees_where_packets_are_rare() {
         for service in [Service::Exponential, Service::Deterministic] {
             for poll_s in [0.0, 1e-6, 1.59e-6] {
                 let host = Host { service: service.clone(), poll_s, ..Host::pentium4_2530mhz() };
-                let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) };
+                let point = Point::poisson(host, scheme.parse().unwrap(), pps);
                 agree(&point, 1000);
             }
         }
@@ -200,7 +199,7 @@ fn coalescing_agrees_with_events() {
 #[test]
 fn what_needs_events_is_left_to_them() {
     let answers = |scheme: &str, host| {
-        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(1e5) };
+        let point = Point::poisson(host, scheme.parse().unwrap(), 1e5);
         run(&point, Clock::new(1e5, 100), 1, 0, 100).is_some()
     };
     let plain = Host::pentium4_2530mhz();

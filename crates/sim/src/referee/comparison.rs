@@ -1,6 +1,6 @@
 //! Compares the fast simulator and the referee over random configurations.
 
-use netcliff_core::{FrameSizes, Host, Point, Scheme, Service, Traffic};
+use netcliff_core::{FrameSizes, Host, Load, Point, Scheme, Service, Traffic};
 
 use super::{World, linux, plain};
 use crate::clock::Clock;
@@ -28,12 +28,12 @@ fn referee(point: &Point, clock: Clock, seed: u64, packets: usize) -> World {
 }
 
 fn compare(packets: usize, point: &Point, seed: u64) -> Counts {
-    let clock = Clock::new(point.traffic.rate_pps().unwrap(), packets as u64);
+    let clock = Clock::new(point.rate_pps().unwrap(), packets as u64);
     let slow = referee(point, clock, seed, packets);
     let mut machine = Machine::new(point, clock, seed, 0, packets as u64, Fates::default());
     schemes::run(point, clock, &mut machine);
     let (records, fates) = machine.finish();
-    let label = format!("seed {seed}: {} {:?} {}", point.scheme, point.host, point.traffic.rate);
+    let label = format!("seed {seed}: {} {:?} {}", point.scheme, point.host, point.load);
     for (place, (fast, slow)) in fates.0.iter().zip(&slow.fates).enumerate() {
         assert_eq!(fast, slow, "outcome {place} (fast, referee) of {label}");
     }
@@ -105,14 +105,15 @@ impl Rng {
         }
     }
 
-    fn traffic(&mut self) -> Traffic {
-        let mut traffic = Traffic::poisson(10.0_f64.powf(3.5 + 2.7 * self.roll()));
+    fn offered(&mut self) -> (Traffic, Load) {
+        let load = Load::Pps(10.0_f64.powf(3.5 + 2.7 * self.roll()));
+        let mut traffic = Traffic::default();
         let arrivals = ["poisson", "poisson", "constant", "batch:size=5", "mmpp", "onoff:rule=superpose"];
         traffic.arrivals = arrivals[self.up_to(6) as usize - 1].parse().unwrap();
         if self.roll() < 0.3 {
             traffic.size = FrameSizes::Imix;
         }
-        traffic
+        (traffic, load)
     }
 }
 
@@ -135,7 +136,8 @@ fn many_over(
     let run = |seed| {
         let mut rng = Rng(Stream::new(seed, Purpose::Size, 99), [0.0; BLOCK], BLOCK);
         let scheme = scheme(&mut rng).parse().unwrap();
-        let mut point = Point { host: rng.host(), scheme, traffic: rng.traffic() };
+        let (host, (traffic, load)) = (rng.host(), rng.offered());
+        let mut point = Point { host, scheme, traffic, load };
         more(&mut rng, &mut point.host);
         point.host.validate().unwrap();
         compare(packets, &point, seed)

@@ -1,13 +1,13 @@
+use netcliff_core::Host;
 use netcliff_core::note::Note;
-use netcliff_core::{Host, Traffic};
 
 use super::*;
 use crate::engine::Simulation;
 
 fn point(scheme: &str, load: f64) -> Point {
     let host = Host::pentium4_2530mhz();
-    let traffic = Traffic::poisson(load * host.mu_pps(64.0));
-    Point { host, scheme: scheme.parse().unwrap(), traffic }
+    let pps = load * host.mu_pps(64.0);
+    Point::poisson(host, scheme.parse().unwrap(), pps)
 }
 
 fn precise(figures: &str, relative: f64, packets_at_most: u64) -> SimEngine {
@@ -67,7 +67,7 @@ fn what_is_a_little_too_short_is_simulated_longer() {
         ("disable-enable:merged=true", 230.0),
         ("ideal", 230.0),
     ] {
-        let point = Point { traffic: Traffic::poisson(kpps * 1e3), ..point(scheme, 1.0) };
+        let point = Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), kpps * 1e3);
         let simulation = precise("throughput,latency,cpu", 0.01, 20_000_000).simulate(&point).unwrap();
         assert!(simulation.precise, "{scheme} at {kpps} kpps: {:?}", simulation.outcome.notes);
     }

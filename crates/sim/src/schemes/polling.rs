@@ -144,7 +144,7 @@ impl<W: Watch> Policy<W> for Polling {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::{Host, Point, Service, Traffic};
+    use netcliff_core::{Host, Point, Service};
 
     use super::*;
     use crate::machine::{PacketOutcome, Records};
@@ -171,7 +171,7 @@ mod tests {
 
     fn point(scheme: &str, pps: f64, service: Service) -> Point {
         let host = Host { service, application_s: Some(1e-6), ..Host::pentium4_2530mhz() };
-        Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) }
+        Point::poisson(host, scheme.parse().unwrap(), pps)
     }
 
     /// The gaps between packets are thousands of polls long. With constant times, nothing may differ except the sum of

@@ -31,7 +31,7 @@ struct Batches {
 pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<Joint, EngineFailure> {
     for (_, point) in points {
         point.validate()?;
-        super::supports(point)?;
+        super::supports(&point.host, &point.scheme, &point.traffic)?;
     }
     let (batches, clock) = match engine.effort {
         Effort::Exactly(packets) => run(points, engine.replications(), engine.packets_each(packets)),
@@ -75,7 +75,7 @@ fn longer(
 
 /// Runs `replications` replications of `packets_each` arrivals over all queues.
 fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batches, Clock) {
-    let rate_pps = points.iter().filter_map(|(_, point)| point.traffic.rate_pps()).sum();
+    let rate_pps = points.iter().filter_map(|(_, point)| point.rate_pps()).sum();
     let clock = Clock::new(rate_pps, packets_each);
     let mut batches =
         Batches { core: Batch::new(packets_each), queues: points.iter().map(|_| Batch::new(packets_each)).collect() };

@@ -22,8 +22,8 @@ const SCHEMES: [&str; 11] = [
 
 fn point(scheme: &str, pps: f64, arrivals: &str, ring: u64) -> Point {
     let host = Host { ring, interrupt_latency_s: 2e-6, tick_s: 1e-4, ..Host::pentium4_2530mhz() };
-    let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(pps) };
-    Point { host, scheme: scheme.parse().unwrap(), traffic }
+    let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::default() };
+    Point { traffic, ..Point::poisson(host, scheme.parse().unwrap(), pps) }
 }
 
 /// A core with a single queue gives the same counts at every mark, to the tick, as the machine of one queue.
@@ -77,6 +77,7 @@ fn queues_on_one_core_conserve_packets_and_time() {
 
 #[test]
 fn what_cannot_share_a_core_is_declined() {
+    let supports = |point: &Point| supports(&point.host, &point.scheme, &point.traffic);
     for (scheme, part) in
         [("napi:threaded=true", "softirq context"), ("polling", "choose one of them"), ("dim", "choose one of them")]
     {

@@ -8,7 +8,7 @@ use crate::executor::LocalExecutor;
 use crate::summary;
 
 fn point(scheme: &str, kpps: f64) -> Point {
-    Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
+    Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), kpps * 1e3)
 }
 
 fn mean_and_error(values: &[f64]) -> (f64, f64) {
@@ -171,14 +171,14 @@ fn what_has_no_exact_mean_has_none() {
     let with = |scheme: &str, setting: &str, traffic: Traffic| {
         let mut host = Host::pentium4_2530mhz();
         host.set(setting).unwrap();
-        Simpler::of(&Point { host, scheme: scheme.parse().unwrap(), traffic }, clock, 1000.0).is_some()
+        let point = Point { traffic, ..Point::poisson(host, scheme.parse().unwrap(), 1e5) };
+        Simpler::of(&point, clock, 1000.0).is_some()
     };
-    let poisson = || Traffic::poisson(1e5);
-    assert!(with("napi", "ring=64", poisson()));
-    assert!(!with("ideal", "ring=64", poisson()), "the scheme itself");
+    assert!(with("napi", "ring=64", Traffic::default()));
+    assert!(!with("ideal", "ring=64", Traffic::default()), "the scheme itself");
     for setting in ["service=deterministic", "application=2us"] {
-        assert!(!with("napi", setting, poisson()), "{setting}");
+        assert!(!with("napi", setting, Traffic::default()), "{setting}");
     }
-    let mixed = Traffic { size: "imix".parse().unwrap(), ..poisson() };
+    let mixed = Traffic { size: "imix".parse().unwrap(), ..Traffic::default() };
     assert!(with("napi", "per_byte=0s", mixed.clone()) && !with("napi", "per_byte=1ns", mixed));
 }

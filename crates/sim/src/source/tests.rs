@@ -1,18 +1,21 @@
 use std::sync::Arc;
 
 use netcliff_core::capture::Captured;
-use netcliff_core::{Capture, FrameSizes, Host, Scheme, Traffic};
+use netcliff_core::{Capture, FrameSizes, Host, Load, Scheme, Traffic};
 
 use super::*;
 
 fn point(arrivals: &str, pps: f64) -> Point {
-    let traffic =
-        netcliff_core::Traffic { arrivals: arrivals.parse().unwrap(), ..netcliff_core::Traffic::poisson(pps) };
-    Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic }
+    at(arrivals, FrameSizes::Fixed(64), Load::Pps(pps))
+}
+
+fn at(arrivals: &str, size: FrameSizes, load: Load) -> Point {
+    let traffic = Traffic { arrivals: arrivals.parse().unwrap(), size, ..Traffic::default() };
+    Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic, load }
 }
 
 fn gaps(point: &Point, seed: u64, count: u64) -> Vec<f64> {
-    let clock = Clock::new(point.traffic.rate_pps().unwrap(), count);
+    let clock = Clock::new(point.rate_pps().unwrap(), count);
     let mut source = Source::new(point, clock, seed, 0);
     (0..count).map(|_| clock.seconds(source.next().arrived as f64)).collect()
 }
@@ -70,10 +73,8 @@ fn the_load_is_offered_in_every_unit() {
         "thinned:30%:batch:size=3",
     ] {
         for (size, load) in [("64B", "100kpps"), ("imix", "300Mbit/s"), ("mci1998-like", "40%"), ("1518B", "25%")] {
-            let mut point = point(arrivals, 1.0);
-            point.traffic.size = size.parse().unwrap();
-            point.traffic.rate = load.parse().unwrap();
-            let asked = point.traffic.rate_pps().unwrap();
+            let point = at(arrivals, size.parse().unwrap(), load.parse().unwrap());
+            let asked = point.rate_pps().unwrap();
             let clock = Clock::new(asked, 20_000);
             let rates: Vec<f64> = (0..replications)
                 .map(|replication| {
@@ -98,15 +99,15 @@ fn the_load_is_offered_in_every_unit() {
 fn the_printed_off_periods_offer_more_than_the_nominal_load() {
     let (slot_s, sources, shape) = (672e-9, 8.0, 2.5);
     for (load, excess) in [(0.02, 1.08), (0.2, 1.07)] {
-        let mut point = point("onoff:rule=superpose,off=printed,alpha_on=2.5,alpha_off=2.5", 1.0);
-        (point.traffic.size, point.traffic.rate) = (FrameSizes::Fixed(64), netcliff_core::Load::LineShare(load));
+        let arrivals = "onoff:rule=superpose,off=printed,alpha_on=2.5,alpha_off=2.5";
+        let point = at(arrivals, FrameSizes::Fixed(64), Load::LineShare(load));
         // Frames of an ON period: one, and one for each that ends within it.
         let frames: f64 = 1.0 + (1..100_000).map(|k| (512e-9 / (slot_s * f64::from(k))).powf(shape)).sum::<f64>();
         let mean_on_s = 512e-9 * shape / (shape - 1.0);
         let cycle_s = frames * slot_s + mean_on_s * (sources / load - 1.0);
         let expected_s = cycle_s / frames / sources;
         assert!(expected_s * excess < slot_s / load, "{load}: {expected_s}");
-        let clock = Clock::new(point.traffic.rate_pps().unwrap(), 20_000);
+        let clock = Clock::new(point.rate_pps().unwrap(), 20_000);
         let means: Vec<f64> = (0..20)
             .map(|replication| {
                 let mut source = Source::new(&point, clock, 4, replication);
@@ -125,8 +126,8 @@ fn the_printed_off_periods_offer_more_than_the_nominal_load() {
 #[test]
 fn printed_off_periods_may_offer_more_than_the_link() {
     let found = |rule: &str| {
-        let mut point = point(&format!("onoff:off=printed,rule={rule}"), 1.0);
-        (point.traffic.size, point.traffic.rate) = (FrameSizes::Mci1998Like, netcliff_core::Load::LineShare(0.8));
+        let arrivals = format!("onoff:off=printed,rule={rule}");
+        let point = at(&arrivals, FrameSizes::Mci1998Like, Load::LineShare(0.8));
         rate(&gaps(&point, 6, 200_000)) / point.traffic.line_rate_pps().unwrap()
     };
     let (one_link, added) = (found("serialise"), found("superpose"));
@@ -166,10 +167,14 @@ fn a_shared_link_is_never_faster_than_itself() {
 
 #[test]
 fn a_load_beyond_the_link_is_declined_with_its_reason() {
-    let error = supports(&point("onoff", 2e6)).unwrap_err().to_string();
+    let supports = |arrivals: &str, pps: f64| {
+        let point = point(arrivals, pps);
+        supports(&point.host, &point.traffic, Some(point.load))
+    };
+    let error = supports("onoff", 2e6).unwrap_err().to_string();
     assert!(error.contains("line rate"), "{error}");
-    assert!(supports(&point("onoff:rule=superpose", 2e6)).is_ok());
-    assert!(supports(&point("trace:x.pcap", 1e3)).unwrap_err().to_string().contains("trace"));
+    assert!(supports("onoff:rule=superpose", 2e6).is_ok());
+    assert!(supports("trace:x.pcap", 1e3).unwrap_err().to_string().contains("trace"));
 }
 
 /// A capture of unequal gaps and sizes is replayed packet by packet at the requested load. Each replication starts at
@@ -188,9 +193,9 @@ fn a_capture_is_replayed_around_at_the_load_asked_for() {
             capture: Some(Arc::clone(&capture)),
         },
         size: FrameSizes::Trace(Some(Arc::clone(&capture))),
-        ..Traffic::poisson(rate_pps)
+        ..Traffic::default()
     };
-    let point = Point { host: Host::pentium4_2530mhz(), scheme: netcliff_core::Scheme::Ideal, traffic };
+    let point = Point { traffic, ..Point::poisson(Host::pentium4_2530mhz(), Scheme::Ideal, rate_pps) };
     let clock = Clock::new(rate_pps, 1000);
     for replication in [0, 1] {
         let mut source = Source::new(&point, clock, 1, replication);

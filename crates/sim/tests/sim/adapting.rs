@@ -1,6 +1,6 @@
 //! `freebsd-polling` and `soft-timers` where their figures are known.
 
-use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service, Traffic};
+use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service};
 use netcliff_sim::{Effort, SimEngine};
 
 fn simulate(host: Host, scheme: &str, pps: f64) -> Outcome {
@@ -8,7 +8,7 @@ fn simulate(host: Host, scheme: &str, pps: f64) -> Outcome {
 }
 
 fn simulate_long(host: Host, scheme: &str, pps: f64, packets: u64) -> Outcome {
-    let point = Point { host, scheme: scheme.parse().expect("a scheme"), traffic: Traffic::poisson(pps) };
+    let point = Point::poisson(host, scheme.parse().expect("a scheme"), pps);
     let engine = SimEngine { seed: 5, effort: Effort::Exactly(packets), ..SimEngine::default() };
     engine.evaluate(&point).expect("a supported point")
 }

@@ -1,12 +1,12 @@
 //! Several applications on one CPU: turns, losses at each socket, and a livelock that affects all.
 
-use netcliff_core::{ApplicationOutcome, Engine, Figure, Host, Loss, Outcome, Point, Traffic};
+use netcliff_core::{ApplicationOutcome, Engine, Figure, Host, Loss, Outcome, Point};
 use netcliff_sim::SimEngine;
 
 fn outcome(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
     let mut host = Host::pentium4_2530mhz();
     settings.iter().for_each(|setting| host.set(setting).unwrap());
-    let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) };
+    let point = Point::poisson(host, scheme.parse().unwrap(), kpps * 1e3);
     SimEngine::with_packets(7, 300_000).evaluate(&point).unwrap()
 }
 

@@ -14,11 +14,12 @@ fn host(settings: &[&str]) -> Host {
 }
 
 fn simulate(host: Host, scheme: &str, pps: f64) -> Outcome {
-    simulate_traffic(host, scheme, Traffic::poisson(pps))
+    simulate_arrivals(host, scheme, Arrivals::Poisson, pps)
 }
 
-fn simulate_traffic(host: Host, scheme: &str, traffic: Traffic) -> Outcome {
-    let point = Point { host, scheme: scheme.parse().expect("a scheme"), traffic };
+fn simulate_arrivals(host: Host, scheme: &str, arrivals: Arrivals, pps: f64) -> Outcome {
+    let traffic = Traffic { arrivals, ..Traffic::default() };
+    let point = Point { traffic, ..Point::poisson(host, scheme.parse().expect("a scheme"), pps) };
     let engine = SimEngine { seed: 5, effort: Effort::Exactly(200_000), ..SimEngine::default() };
     engine.evaluate(&point).expect("a supported point")
 }
@@ -85,8 +86,7 @@ fn the_gap_of_a_nic_before_napi_runs_from_the_assertion() {
 /// arrival, each third packet would interrupt.
 #[test]
 fn what_came_while_masked_is_timed_from_the_unmasking() {
-    let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(1.0 / 20.1e-6) };
-    let found = simulate_traffic(host(&[]), "napi:rx_usecs=30us", traffic);
+    let found = simulate_arrivals(host(&[]), "napi:rx_usecs=30us", Arrivals::Constant, 1.0 / 20.1e-6);
     near(found.interrupts_per_s, 3.0 / 201e-6, 1e-3);
 }
 
@@ -122,8 +122,8 @@ fn an_older_kernel_leaves_what_is_scheduled_again_to_the_next_round() {
     for (scheme, taken_us) in
         [("napi:ksoftirqd=true", [92.0, 192.0, 193.0, 194.0, 195.0]), ("napi", [188.0, 189.0, 190.0, 191.0, 192.0])]
     {
-        let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(25e3) };
-        let found = simulate_traffic(host(&["mask=20us", "application=1us"]), scheme, traffic);
+        let host = host(&["mask=20us", "application=1us"]);
+        let found = simulate_arrivals(host, scheme, Arrivals::Constant, 25e3);
         let waited_us: f64 =
             taken_us.iter().zip([0.0, 40.0, 80.0, 120.0, 160.0]).map(|(taken, came)| taken - came).sum();
         near(found.latency_s.expect("latencies").mean, 1e-6 * waited_us / 5.0, 1e-4);
@@ -147,7 +147,7 @@ fn littles_law_holds_for_all_that_is_in_the_host() {
     for scheme in ["napi", "disable-enable", "napi:threaded=true", "interrupt"] {
         let host = Host { application_s: Some(3e-6), context_switch_s: 1e-6, ..Host::pentium4_2530mhz() };
         let arrivals = Arrivals::Thinned { keep: 0.5, of: Box::new(Arrivals::Poisson) };
-        let found = simulate_traffic(host, scheme, Traffic { arrivals, ..Traffic::poisson(70e3) });
+        let found = simulate_arrivals(host, scheme, arrivals, 70e3);
         assert_eq!(value(found.loss_fraction), 0.0, "{scheme}");
         let product = value(found.throughput_pps) * value(found.latency_s.expect("latencies").done_mean);
         near(found.packets_in_system, product, 2e-3);
@@ -181,11 +181,10 @@ fn the_budget_of_one_device_changes_nothing() {
 #[test]
 fn what_comes_while_gathered_packets_are_handed_on_interrupts() {
     let slow = host(&["interrupt=40us", "mask=0us", "poll=10us", "protocol=60us"]);
-    let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(10e3) };
     for (scheme, interrupts_per_s) in
         [("napi", 5e3), ("napi:gro_normal_batch=8", 8e3), ("napi:weight=10,gro_normal_batch=10", 8e3)]
     {
-        let found = simulate_traffic(slow.clone(), scheme, traffic.clone());
+        let found = simulate_arrivals(slow.clone(), scheme, Arrivals::Constant, 10e3);
         near(Some(found.interrupts_per_s.expect("they are counted")), interrupts_per_s, 1e-3);
         near(found.throughput_pps, 10e3, 1e-3);
     }
@@ -196,8 +195,7 @@ fn what_comes_while_gathered_packets_are_handed_on_interrupts() {
 /// average over the period 10 us, plus 4 us of its own. Replications show how much that varies: 5.8 us each.
 #[test]
 fn the_timer_begins_anywhere_in_its_period() {
-    let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(10e3) };
-    let found = simulate_traffic(host(&[]), "polling:period=20us,quota=3", traffic);
+    let found = simulate_arrivals(host(&[]), "polling:period=20us,quota=3", Arrivals::Constant, 10e3);
     let mean = found.latency_s.expect("latencies").mean.expect("a mean");
     let (low, high) = mean.interval.map(|interval| (interval.low, interval.high)).expect("an interval");
     assert!(low < 14e-6 && 14e-6 < high && high - low > 2e-6, "{mean:?}");

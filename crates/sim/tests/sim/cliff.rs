@@ -1,7 +1,7 @@
 //! The cliff of a host like the calibrated ones: Linux, backlog reception, an application.
 
 use netcliff_core::{Engine, Host, Outcome, Point, Service, Traffic};
-use netcliff_sim::{Cliff, Effort, SimEngine, cliff_sim, cliff_sim_unless};
+use netcliff_sim::{Cliff, Effort, SimEngine, Start, cliff_sim, cliff_sim_unless};
 
 /// Costs measured on a small virtual machine, rounded.
 fn calibrated() -> Host {
@@ -25,7 +25,7 @@ fn calibrated() -> Host {
 }
 
 fn point(scheme: &str, pps: f64) -> Point {
-    Point { host: calibrated(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) }
+    Point::poisson(calibrated(), scheme.parse().unwrap(), pps)
 }
 
 fn evaluate(scheme: &str, pps: f64) -> Outcome {
@@ -35,7 +35,7 @@ fn evaluate(scheme: &str, pps: f64) -> Outcome {
 }
 
 fn cliff(scheme: &str) -> Cliff {
-    cliff_sim(&SimEngine::default(), &point(scheme, 1.0), 1e-4).unwrap()
+    cliff_sim(&SimEngine::default(), &calibrated(), &scheme.parse().unwrap(), &Traffic::default(), 1e-4).unwrap()
 }
 
 /// Past its cliff, a host whose softirqs take precedence starves its application, as seen on real kernels.
@@ -69,14 +69,14 @@ fn an_older_kernel_shares_with_its_application() {
 /// A search finds the same cliff from any start; near the cliff with fewer loads.
 #[test]
 fn a_search_may_begin_anywhere() {
-    let from = |near_pps| {
+    let from = |start| {
         let at = |load_pps| point("napi:backlog", load_pps);
-        cliff_sim_unless(&SimEngine::default(), &at, 1e-4, near_pps, &|| false).unwrap().expect("not stopped")
+        cliff_sim_unless(&SimEngine::default(), &at, 1e-4, start, &|| false).unwrap().expect("not stopped")
     };
-    let anywhere = from(None);
+    let anywhere = from(Start::guess(&calibrated(), &Traffic::default()));
     let found_pps = anywhere.load_pps.value;
     for share in [0.5, 1.02, 1.7] {
-        let near = from(Some(share * found_pps));
+        let near = from(Start::Near(share * found_pps));
         assert!((near.load_pps.value / found_pps - 1.0).abs() < 0.01, "{share}: {:?}, {found_pps}", near.load_pps);
         if share == 1.02 {
             assert!(near.sweep.len() < anywhere.sweep.len(), "{} {}", near.sweep.len(), anywhere.sweep.len());
@@ -94,7 +94,8 @@ fn of_two_cliffs_the_lower_one_is_found() {
             Point { host: Host { application_s: Some(slow(load_pps) * 1e-6), ..usual.host }, ..usual }
         };
         let engine = SimEngine { effort: Effort::Exactly(300_000), ..SimEngine::default() };
-        cliff_sim_unless(&engine, &at, 1e-4, None, &|| false).unwrap().expect("not stopped").load_pps.value
+        let start = Start::guess(&Host { application_s: Some(1e-6), ..calibrated() }, &Traffic::default());
+        cliff_sim_unless(&engine, &at, 1e-4, start, &|| false).unwrap().expect("not stopped").load_pps.value
     };
     let usual_pps = from(0.0..0.0);
     let band_pps = 0.4 * usual_pps..0.6 * usual_pps;

@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "each point is shown, for whoever reads a long run")]
 
-use netcliff_core::{Figure, Host, Outcome, Point, Service, Traffic};
+use netcliff_core::{Figure, Host, Outcome, Point, Service};
 use netcliff_sim::{Effort, SimEngine, Simulation};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -63,8 +63,8 @@ impl Draws {
             ..Host::pentium4_2530mhz()
         };
         let saturation = 1.0 / (host.service_s(64.0) + host.application_s.unwrap_or(0.0));
-        let traffic = Traffic::poisson(saturation * self.between(0.5, 5.0));
-        Point { host, scheme: self.one_of(&SCHEMES).parse().expect("a scheme"), traffic }
+        let pps = saturation * self.between(0.5, 5.0);
+        Point::poisson(host, self.one_of(&SCHEMES).parse().expect("a scheme"), pps)
     }
 }
 
@@ -106,7 +106,7 @@ fn interval(number: usize, point: &Point, times: u64) -> Interval {
     let label = format!(
         "{number}: {} at {:.0} pps, ring {}, socket {}, application {:?}, {}",
         point.scheme,
-        point.traffic.rate_pps().unwrap_or(0.0),
+        point.rate_pps().unwrap_or(0.0),
         point.host.ring,
         point.host.socket_buffer,
         point.host.application_s,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use netcliff_core::capture::{Capture, Captured};
 use netcliff_core::host::{Applications, PauseTimes, TransmitLoad, TransmitPriority};
-use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine};
 use netcliff_testkit::Grid;
 use proptest::prelude::*;
@@ -163,7 +163,7 @@ prop_compose! {
 impl SideFeatures {
     /// Applies them to the host of a point, as far as its scheme allows.
     fn on(&self, point: Point) -> Point {
-        let Point { mut host, mut scheme, traffic } = point;
+        let Point { mut host, mut scheme, traffic, load } = point;
         if let Some((low, high, held)) = self.pause {
             let xoff = 1 + (high * (host.ring - 1) as f64) as u64;
             (host.xoff, host.xon, host.sender_queue) = (Some(xoff), Some((low * xoff as f64) as u64), held);
@@ -186,7 +186,7 @@ impl SideFeatures {
                 host.applications = None;
             }
         }
-        Point { host, scheme, traffic }
+        Point { host, scheme, traffic, load }
     }
 }
 
@@ -226,8 +226,8 @@ prop_compose! {
             _ if imix => FrameSizes::Imix,
             _ => FrameSizes::Fixed(64),
         };
-        let traffic = Traffic { arrivals, size, ..Traffic::poisson(10.0_f64.powf(exponent)) };
-        sides.on(roomy(Point { host, scheme, traffic }))
+        let traffic = Traffic { arrivals, size, ..Traffic::default() };
+        sides.on(roomy(Point { host, scheme, traffic, load: Load::Pps(10.0_f64.powf(exponent)) }))
     }
 }
 
@@ -249,7 +249,7 @@ fn roomy(point: Point) -> Point {
 /// served is not bounded. NAPI processes all completions in each poll whatever their priority, so there they come from
 /// received packets, not at a rate of their own.
 fn alone(point: Point, ring: u64) -> Point {
-    let Point { host, mut scheme, mut traffic } = point;
+    let Point { host, mut scheme, mut traffic, load } = point;
     if traffic.arrivals == Arrivals::Poisson {
         traffic.arrivals = Arrivals::Thinned { keep: 0.5, of: Box::new(Arrivals::Poisson) };
     }
@@ -263,7 +263,7 @@ fn alone(point: Point, ring: u64) -> Point {
     if let Scheme::Napi(napi) = &mut scheme {
         *napi = Napi { busy_poll: false, irq_suspend_timeout_s: 0.0, ..napi.clone() };
     }
-    roomy(Point { host, scheme, traffic })
+    roomy(Point { host, scheme, traffic, load })
 }
 
 /// The results of several applications add up to those of the host, and no application got more than it was offered and
@@ -366,11 +366,11 @@ proptest! {
 /// Equal seeds give equal figures with any number of threads; another seed gives others.
 #[test]
 fn a_seed_is_an_outcome() {
-    let point = Point {
-        host: Host { application_s: Some(1e-6), ..Host::pentium4_2530mhz() },
-        scheme: "napi:backlog".parse().unwrap(),
-        traffic: Traffic::poisson(120e3),
-    };
+    let point = Point::poisson(
+        Host { application_s: Some(1e-6), ..Host::pentium4_2530mhz() },
+        "napi:backlog".parse().unwrap(),
+        120e3,
+    );
     let first = evaluate(&point, 42);
     assert_eq!(first, evaluate(&point, 42));
     assert_ne!(first, evaluate(&point, 43));
@@ -398,8 +398,8 @@ fn no_more_is_lost_than_all() {
         ..Host::pentium4_2530mhz()
     };
     let scheme = "coalesce:frames=118,usecs=16.745us,packet_timer=29.379us,min_gap=475.449us,masked=true";
-    let traffic = Traffic { size: FrameSizes::Fixed(1518), ..Traffic::poisson(433_651.0) };
-    let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+    let traffic = Traffic { size: FrameSizes::Fixed(1518), ..Traffic::default() };
+    let point = Point { traffic, ..Point::poisson(host, scheme.parse().unwrap(), 433_651.0) };
     let mut above = 0;
     for seed in 0..200 {
         let engine = SimEngine { seed, effort: Effort::Exactly(1000), ..SimEngine::default() };

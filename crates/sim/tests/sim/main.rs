@@ -16,12 +16,12 @@ mod theory;
 mod trace {
     //! A trace agrees with the counts.
 
-    use netcliff_core::{Host, Point, Traffic};
+    use netcliff_core::{Host, Point};
     use netcliff_sim::{Activity, SimEngine};
 
     fn point(scheme: &str, kpps: f64) -> Point {
         let host = Host { application_s: Some(2e-6), ring: 64, socket_buffer: 32, ..Host::pentium4_2530mhz() };
-        Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
+        Point::poisson(host, scheme.parse().unwrap(), kpps * 1e3)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
 use netcliff_core::note::{Lack, Note};
-use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Service, Traffic};
+use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Service};
 use netcliff_sim::{Effort, SimEngine, Simulation};
 use netcliff_testkit::Grid;
 
@@ -19,7 +19,7 @@ fn host(ring: u64, settings: &[&str]) -> Host {
 }
 
 fn point(host: Host, scheme: &str, pps: f64) -> Point {
-    Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) }
+    Point::poisson(host, scheme.parse().unwrap(), pps)
 }
 
 fn simulation(point: &Point, seed: u64, effort: Effort) -> Simulation {

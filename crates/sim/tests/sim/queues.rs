@@ -1,12 +1,12 @@
 //! Hosts with several queues: properties that hold for any layout, and exact values where they are known.
 
-use netcliff_core::{CpuShares, Engine, Figure, Host, Outcome, Point, Traffic};
+use netcliff_core::{CpuShares, Engine, Figure, Host, Outcome, Point};
 use netcliff_sim::{Effort, SimEngine};
 use proptest::prelude::*;
 
 fn point(queues: &str, scheme: &str, pps: f64) -> Point {
     let host = Host { queues: Some(queues.parse().unwrap()), ..Host::pentium4_2530mhz() };
-    Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) }
+    Point::poisson(host, scheme.parse().unwrap(), pps)
 }
 
 fn value(figure: Option<Figure>) -> f64 {
@@ -67,9 +67,8 @@ proptest! {
 #[test]
 fn ideal_queues_on_one_core_are_one_queue() {
     for (seed, rho, queues) in [(1, 0.5, "3:on=0/0/0"), (2, 0.8, "2:on=0/0,shares=80%/20%"), (3, 0.9, "4:on=2/2/2/2")] {
-        let mut point = point(queues, "ideal", 1.0);
-        let service_rate = point.host.mu_pps(64.0);
-        point.traffic = Traffic::poisson(rho * service_rate);
+        let service_rate = Host::pentium4_2530mhz().mu_pps(64.0);
+        let point = point(queues, "ideal", rho * service_rate);
         let engine = SimEngine { confidence: 0.99, ..SimEngine::with_packets(seed, 1_000_000) };
         let found = engine.evaluate(&point).unwrap();
         let (mean, left) = (found.latency_s.unwrap().mean.unwrap(), found.cpu.unwrap().available.unwrap());

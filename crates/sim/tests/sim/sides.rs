@@ -1,6 +1,6 @@
 //! Flow control and transmit completions: their effects on throughput, loss and each other.
 
-use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
+use netcliff_core::{Engine, Figure, Host, Outcome, Point};
 use netcliff_sim::{Effort, SimEngine};
 
 fn outcome(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
@@ -16,7 +16,7 @@ fn rates(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
 fn with_effort(effort: Effort, scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
     let mut host = Host::pentium4_2530mhz();
     settings.iter().for_each(|setting| host.set(setting).unwrap());
-    let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) };
+    let point = Point::poisson(host, scheme.parse().unwrap(), kpps * 1e3);
     SimEngine { seed: 7, effort, ..SimEngine::default() }.evaluate(&point).unwrap()
 }
 

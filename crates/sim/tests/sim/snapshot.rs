@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use netcliff_core::{Engine, Figure, Host, Point, Traffic};
+use netcliff_core::{Engine, Figure, Host, Point};
 use netcliff_sim::{Effort, SimEngine};
 
 const SCHEMES: [&str; 15] = [
@@ -31,7 +31,7 @@ fn table(application_s: Option<f64>) -> String {
     for scheme in SCHEMES {
         for kpps in [10.0, 100.0, 150.0, 400.0] {
             let host = Host { application_s, context_switch_s: 2e-6, wakeup_s: 1e-6, ..Host::pentium4_2530mhz() };
-            let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) };
+            let point = Point::poisson(host, scheme.parse().unwrap(), kpps * 1e3);
             // A fixed number of arrivals, so that only changes of the schemes show, not of the run length. Past the
             // cliff, latencies are too low.
             let effort = Effort::Exactly(100_000);

@@ -9,7 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 fn point(scheme: &str, kpps: f64) -> Point {
-    Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
+    Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), kpps * 1e3)
 }
 
 /// Number of packets of a measurement, and number of rounds that measure all points in turn.
@@ -150,8 +150,8 @@ fn a_cliff() {
         service: Service::Erlang { stages: 4 },
         ..Host::pentium4_2530mhz()
     };
-    let point = Point { host, scheme: "napi:backlog".parse().unwrap(), traffic: Traffic::poisson(1.0) };
+    let scheme = "napi:backlog".parse().unwrap();
     let start = Instant::now();
-    let cliff = cliff_sim(&SimEngine::default(), &point, 1e-4).unwrap();
+    let cliff = cliff_sim(&SimEngine::default(), &host, &scheme, &Traffic::default(), 1e-4).unwrap();
     println!("cliff {:?} from {} loads in {:.2} s", cliff.load_pps, cliff.sweep.len(), start.elapsed().as_secs_f64());
 }

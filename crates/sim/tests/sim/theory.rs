@@ -1,13 +1,13 @@
 //! Simulation against theory: exact values must lie within the computed 99 % intervals. Seeds are fixed and named.
 
-use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Service};
 use netcliff_sim::SimEngine;
 
 const CONFIDENCE: f64 = 0.99;
 
 fn simulate(host: &Host, scheme: &str, pps: f64, seed: u64, packets: u64) -> Outcome {
     let scheme: Scheme = scheme.parse().unwrap();
-    let point = Point { host: host.clone(), scheme, traffic: Traffic::poisson(pps) };
+    let point = Point::poisson(host.clone(), scheme, pps);
     let engine = SimEngine { confidence: CONFIDENCE, ..SimEngine::with_packets(seed, packets) };
     engine.evaluate(&point).unwrap()
 }

@@ -133,7 +133,7 @@ impl Trial {
         let share =
             |count: u64| (accounting.offered > 0).then(|| Figure::exact(count as f64 / accounting.offered as f64));
         let delivered_pps = self.wire.delivered_pps();
-        let frame_bits = 8.0 * f64::from(self.spec.frame_bytes);
+        let frame_bits = 8.0 * f64::from(self.spec.shape.frame_bytes);
         let cpu = self.cpu.as_ref();
         let count = |pick: fn(&cpu::Counters) -> Option<u64>| {
             cpu.and_then(|split| pick(&split.counters).map(|n| Figure::exact(n as f64 / split.elapsed_s)))

@@ -59,8 +59,9 @@ fn lost_share(known: &Known<'_>, slots: u64, burst: u32) -> Option<Range> {
         let host = Host { ring: slots.max(1), ..host.clone() };
         let size = FrameSizes::Fixed(FRAME_BYTES as u32);
         let arrivals = Arrivals::Batch { size: burst };
-        let traffic = Traffic { arrivals, size, rate: Load::Pps(pps), link_bps: LINK_BPS, flows: None };
-        engine.evaluate(&Point { host, scheme: Scheme::Napi(Napi::default()), traffic }).ok()
+        let traffic = Traffic { arrivals, size, link_bps: LINK_BPS, flows: None };
+        let (scheme, load) = (Scheme::Napi(Napi::default()), Load::Pps(pps));
+        engine.evaluate(&Point { host, scheme, traffic, load }).ok()
     });
     let outcomes: Vec<Outcome> = simulated.collect::<Option<_>>()?;
     Range::of_outcomes(&outcomes, |outcome| outcome.loss?.ring)

@@ -189,11 +189,10 @@ fn point(host: &Host, scheme: &Scheme, pps: f64) -> Point {
     let traffic = Traffic {
         arrivals: Arrivals::Poisson,
         size: FrameSizes::Fixed(FRAME_BYTES as u32),
-        rate: Load::Pps(pps),
         link_bps: LINK_BPS,
         flows: None,
     };
-    Point { host: host.clone(), scheme: scheme.clone(), traffic }
+    Point { host: host.clone(), scheme: scheme.clone(), traffic, load: Load::Pps(pps) }
 }
 
 fn paper(host: &Host, scheme: &Scheme, pps: f64) -> Option<Outcome> {

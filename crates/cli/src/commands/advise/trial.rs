@@ -135,7 +135,7 @@ pub fn of(advice: &Advice, args: &AdviseArgs, model: Model) -> anyhow::Result<Tr
     let asked = Loaded {
         checks,
         loads_pps: vec![load_pps],
-        traffic: &advice.traffic,
+        traffic: &advice.traffic.clone().shape(),
         seed: args.seed,
         provenance: &provenance,
     };

@@ -145,7 +145,7 @@ mod tests {
             },
             "parts": [part],
             "scheme": "napi",
-            "as_traffic": netcliff_core::Traffic::poisson(1e5),
+            "as_traffic": { "rate": "100kpps" },
             "loss_target": 1e-4,
             "fingerprint": netcliff_core::Fingerprint::default(),
             "provenance": netcliff_core::Provenance::default(),

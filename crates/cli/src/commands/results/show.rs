@@ -48,13 +48,13 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
 /// Records by engine, host, scheme and traffic, each by ascending load. A run stores them in the order of computation.
 pub(super) fn in_order(records: &[Record]) -> Vec<Record> {
     let rest = |record: &Record| {
-        let Point { host, scheme, traffic } = &record.point;
+        let Point { host, scheme, traffic, .. } = &record.point;
         let host = serde_json::to_string(host).unwrap_or_default();
         (record.engine, scheme.to_string(), host, traffic.arrivals.to_string(), traffic.size.to_string())
     };
     let mut records = records.to_vec();
     // The bits of positive numbers are ordered as the numbers are.
-    records.sort_by_cached_key(|record| (rest(record), record.point.traffic.rate.amount().to_bits()));
+    records.sort_by_cached_key(|record| (rest(record), record.point.load.amount().to_bits()));
     records
 }
 

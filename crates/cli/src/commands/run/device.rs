@@ -5,7 +5,7 @@ use netcliff_core::experiment::{DeviceSection, Grid, Task};
 use netcliff_core::finding::{EngineFigure, FigurePath};
 use netcliff_core::finding::{SetupCheck, SweepPoint};
 use netcliff_core::note::Note;
-use netcliff_core::{EngineKind, Finding, Host, Load, Point, Provenance, Record, Traffic};
+use netcliff_core::{EngineKind, Finding, Host, Load, Point, Provenance, Record};
 use netcliff_find::of::find_of;
 use netcliff_find::{CheckSetup, Observer};
 use netcliff_host::testbed::vm::VmOptions;
@@ -63,7 +63,7 @@ fn asked<'a>(run: &'a Run<'_>, device: &DeviceSection, open: &'a [Task]) -> anyh
     let is_open = |place: usize| open.iter().any(|task| task.device.is_some_and(|(_, setting)| setting == place));
     let wanted = device.settings.iter().enumerate().filter(|(place, _)| is_open(*place));
     let checks = wanted.map(|(_, setting)| setting.parse()).collect::<Result<Vec<CheckSetup>, _>>()?;
-    let mut loads_pps: Vec<f64> = open.iter().filter_map(|task| task.point.traffic.rate_pps()).collect();
+    let mut loads_pps: Vec<f64> = open.iter().filter_map(|task| task.point.rate_pps()).collect();
     loads_pps.sort_by(f64::total_cmp);
     loads_pps.dedup();
     let (traffic, seed, provenance) = (&open[0].point.traffic, run.plan.seed, &run.provenance);
@@ -90,7 +90,7 @@ fn keep(run: &mut Run<'_>, device: &DeviceSection, finding: &Finding, open: &[Ta
     for task in open {
         let setting = task.device.map_or("", |(_, place)| &device.settings[place]);
         let check = finding.checks.iter().find(|check| check.name == setting);
-        let point = check.zip(task.point.traffic.rate_pps()).and_then(|(check, pps)| {
+        let point = check.zip(task.point.rate_pps()).and_then(|(check, pps)| {
             Some((check, check.below.iter().find(|p| p.engine == task.answerer.engine && near(p.load_pps, pps))?))
         });
         match point {
@@ -116,7 +116,6 @@ fn record(
     task: &Task,
     (check, point): (&SetupCheck, &SweepPoint),
 ) -> Record {
-    let traffic = Traffic { rate: Load::Pps(point.load_pps), ..task.point.traffic.clone() };
     let mut settings = finding.provenance.settings.clone();
     settings.extend([
         ("experiment".to_owned(), run.plan.id.clone()),
@@ -132,7 +131,12 @@ fn record(
     // Two set-ups of a driver can have one scheme; the host is known by its name.
     let host = Host { name: format!("{}, {}", device.name(), check.name), ..check.host.clone() };
     Record {
-        point: Point { host, scheme: check.scheme.clone(), traffic },
+        point: Point {
+            host,
+            scheme: check.scheme.clone(),
+            traffic: task.point.traffic.clone(),
+            load: Load::Pps(point.load_pps),
+        },
         engine: task.answerer.engine,
         outcome,
         provenance: Provenance {

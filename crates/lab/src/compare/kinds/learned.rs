@@ -64,7 +64,7 @@ fn learnt(quantity: Quantity, figure: &Figure) -> Option<Reading> {
 #[cfg(test)]
 mod tests {
     use netcliff_core::learned::{LearnedTraffic, Watched};
-    use netcliff_core::{Traffic, finding::HostSummary};
+    use netcliff_core::{Load, Traffic, finding::HostSummary, written};
 
     use super::*;
 
@@ -99,7 +99,7 @@ mod tests {
             parts,
             calibration: None,
             scheme: "napi".parse().expect("a scheme"),
-            as_traffic: Traffic::poisson(200e3),
+            as_traffic: written::Traffic::new(Traffic::default(), Some(Load::Pps(200e3))),
             loss_target: 1e-4,
             lost: Vec::new(),
             missing: Vec::new(),

@@ -4,7 +4,7 @@ use super::*;
 use netcliff_core::note::Note;
 use netcliff_core::queues::rss::Table;
 use netcliff_core::warning::Warning;
-use netcliff_core::{Flows, Host, Traffic};
+use netcliff_core::{Flows, Host, Point, Traffic};
 
 /// An Ethernet frame of `length` bytes without FCS: IPv4 and UDP from 10.0.0.1:`port` to 10.0.0.2:9.
 fn frame(port: u16, length: usize) -> Vec<u8> {
@@ -314,10 +314,10 @@ fn what_is_left_out_is_counted_and_named() {
     // Packets without a flow belong to the first queue.
     let flows = super::super::flows(&Flows::Capture { file: written_at(&bytes), capture: None }).unwrap();
     let shares = flows.shares(&Table::new(&[], 4));
-    let point = |queues: Option<&str>| netcliff_core::Point {
-        host: Host { queues: queues.map(|text| text.parse().unwrap()), ..Host::pentium4_2530mhz() },
-        scheme: "napi".parse().unwrap(),
-        traffic: Traffic { flows: Some(flows.clone()), ..Traffic::poisson(1e5) },
+    let point = |queues: Option<&str>| {
+        let host = Host { queues: queues.map(|text| text.parse().unwrap()), ..Host::pentium4_2530mhz() };
+        let traffic = Traffic { flows: Some(flows.clone()), ..Traffic::default() };
+        Point { traffic, ..Point::poisson(host, "napi".parse().unwrap(), 1e5) }
     };
     let no_header = |note: &Note| matches!(note, Note::Warning(Warning::NoHeader(_, 1, 3)));
     let warned = |queues| point(queues).warnings();
@@ -470,7 +470,7 @@ fn frame_sizes_of_a_capture_say_what_is_left_out() {
     let path = file.path().to_str().unwrap().to_owned();
     let size = super::super::frame_sizes(&netcliff_core::FrameSizes::File(path)).unwrap();
     assert_eq!(size.to_string(), "mixture:64=2");
-    let notes = Traffic { size, ..Traffic::poisson(1e3) }.capture_notes();
+    let notes = Traffic { size, ..Traffic::default() }.capture_notes();
     assert!(notes[0].contains("1 packet of link type 127"), "{notes:?}");
 }
 

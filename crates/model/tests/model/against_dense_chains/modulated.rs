@@ -1,7 +1,7 @@
 //! MMPP-2 arrivals: the same chains with each state doubled, at the rate of the source's state.
 
 use netcliff_core::note::Note;
-use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Traffic};
+use netcliff_core::{Arrivals, Engine, Host, Outcome, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
@@ -40,13 +40,9 @@ fn sources() -> impl Strategy<Value = Source> {
 
 fn solve(case: &Case, source: Source, scheme: &str, quantiles: bool) -> Outcome {
     let Source { peak, busy, stay_s } = source;
-    let mean_pps = case.lambda * 1e6;
-    let traffic = Traffic {
-        arrivals: Arrivals::Mmpp { peak, busy, stay_s },
-        rate: Load::Pps(mean_pps),
-        ..Traffic::poisson(mean_pps)
-    };
-    let point = Point { host: case.host_for(scheme), scheme: scheme.parse().unwrap(), traffic };
+    let traffic = Traffic { arrivals: Arrivals::Mmpp { peak, busy, stay_s }, ..Traffic::default() };
+    let point = Point::poisson(case.host_for(scheme), scheme.parse().unwrap(), case.lambda * 1e6);
+    let point = Point { traffic, ..point };
     ModelEngine { quantiles, ..ModelEngine::new(Fidelity::Exact) }.evaluate(&point).unwrap()
 }
 
@@ -135,8 +131,7 @@ fn equal_rates_are_poisson() {
         "napi:weight=300",
     ] {
         let modulated = solve(&case, source, scheme, true);
-        let point =
-            Point { host: case.host_for(scheme), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(0.6e6) };
+        let point = Point::poisson(case.host_for(scheme), scheme.parse().unwrap(), 0.6e6);
         let poisson = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap();
         let figures = |outcome: &Outcome| {
             let latency = outcome.latency_s.unwrap();
@@ -177,8 +172,9 @@ fn slow_sources_are_two_hosts() {
 fn a_backlog_is_approximate_under_any_arrivals() {
     for (scheme, method) in [("napi:weight=8", "exact"), ("napi:weight=8,backlog=true", "approximate")] {
         for arrivals in ["poisson", "mmpp"] {
-            let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(1e5) };
-            let point = Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic };
+            let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::default() };
+            let point = Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), 1e5);
+            let point = Point { traffic, ..point };
             let outcome = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap();
             assert_eq!(outcome.cpu_method.as_deref(), Some(method), "{scheme} under {arrivals}");
             assert_eq!(outcome.notes.iter().any(|note| matches!(note, Note::BacklogAsQueue)), method != "exact");
@@ -189,9 +185,9 @@ fn a_backlog_is_approximate_under_any_arrivals() {
 /// Points that the model does not support are refused with a reason.
 #[test]
 fn refusals() {
-    let traffic: Traffic = Traffic { arrivals: "mmpp".parse().unwrap(), ..Traffic::poisson(1e5) };
+    let traffic = Traffic { arrivals: "mmpp".parse().unwrap(), ..Traffic::default() };
     let ask = |host: Host, scheme: &str, fidelity: Fidelity| {
-        let point = Point { host, scheme: scheme.parse().unwrap(), traffic: traffic.clone() };
+        let point = Point { traffic: traffic.clone(), ..Point::poisson(host, scheme.parse().unwrap(), 1e5) };
         ModelEngine::new(fidelity).evaluate(&point).unwrap_err().to_string()
     };
     let host = Host::pentium4_2530mhz();

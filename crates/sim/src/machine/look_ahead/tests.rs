@@ -59,9 +59,10 @@ fn what_is_looked_at_late_is_what_came() {
                 if settings.iter().any(|setting| host.set(setting).is_err()) {
                     panic!("{settings:?}");
                 }
-                let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(kpps * 1e3) };
-                let point = Point { host, scheme: Scheme::of_record(scheme).unwrap(), traffic };
-                if schemes::supports(&point).is_err() {
+                let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::default() };
+                let point = Point::poisson(host, Scheme::of_record(scheme).unwrap(), kpps * 1e3);
+                let point = Point { traffic, ..point };
+                if schemes::supports(&point.host, &point.scheme).is_err() {
                     continue;
                 }
                 let (late, seen) = (records(&point, packets, ()), records(&point, packets, Seeing));

@@ -105,8 +105,9 @@ fn simultaneous_events_of_moderated_napi_agree() {
             transmissions(&mut rng, &mut host);
             host.transmit_s = Some(1e-6);
         }
-        let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(1e6 / rng.up_to(12) as f64) };
-        let point = Point { host, scheme: format!("napi:weight=4{scheme}{frames}").parse().unwrap(), traffic };
+        let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::default() };
+        let scheme = format!("napi:weight=4{scheme}{frames}").parse().unwrap();
+        let point = Point { traffic, ..Point::poisson(host, scheme, 1e6 / rng.up_to(12) as f64) };
         point.scheme.validate(&point.host).unwrap();
         compare(500, &point, seed);
     }

@@ -1,4 +1,4 @@
-use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Arrivals, Engine, Host, Outcome, Point, Scheme, Service, Traffic};
 
 use crate::SimEngine;
 
@@ -7,9 +7,12 @@ fn outcome(scheme: &str, pps: f64) -> Outcome {
     let mut host = Host::pentium4_2530mhz();
     (host.interrupt_s, host.interrupt_latency_s, host.protocol_s, host.per_byte_s) = (1e-8, 0.0, 1e-7, 0.0);
     (host.mask_s, host.poll_s, host.application_s) = (0.0, 1e-8, None);
-    let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(pps), ..Traffic::poisson(pps) };
-    let point = Point { host, scheme: Scheme::of_record(scheme).expect("a scheme"), traffic };
-    SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated")
+    SimEngine::with_packets(1, 100_000).evaluate(&constant(host, scheme, pps)).expect("it is simulated")
+}
+
+fn constant(host: Host, scheme: &str, pps: f64) -> Point {
+    let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::default() };
+    Point { traffic, ..Point::poisson(host, Scheme::of_record(scheme).expect("a scheme"), pps) }
 }
 
 fn near(outcome: &Outcome, interrupts_per_s: f64, packets_per_poll: f64) {
@@ -49,15 +52,11 @@ fn what_is_remembered_interrupts_for_packets_that_polls_have_taken() {
     near(&outcome("napi:gap=reopened", 1e3), 1e3, 1.0);
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
     (host.interrupt_latency_s, host.application_s) = (0.0, None);
-    let traffic = Traffic { arrivals: Arrivals::Batch { size: 4 }, ..Traffic::poisson(400.0) };
+    let traffic = Traffic { arrivals: Arrivals::Batch { size: 4 }, ..Traffic::default() };
     let remembered =
         ["napi:gap=latched", "napi:gap=latched,min_gap=50us", "napi:gap=reopened"].map(|scheme| (scheme, 200.0, 2.0));
     for (scheme, interrupts_per_s, packets_per_poll) in remembered.into_iter().chain([("napi", 100.0, 4.0)]) {
-        let point = Point {
-            host: host.clone(),
-            scheme: Scheme::of_record(scheme).expect("a scheme"),
-            traffic: traffic.clone(),
-        };
+        let point = Point { traffic: traffic.clone(), ..constant(host.clone(), scheme, 400.0) };
         let seen = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
         near(&seen, interrupts_per_s, packets_per_poll);
     }
@@ -71,13 +70,8 @@ fn the_interrupt_stays_unmasked_after_one_for_what_was_remembered() {
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
     (host.interrupt_s, host.interrupt_latency_s, host.mask_s) = (10e-6, 0.0, 0.0);
     (host.protocol_s, host.per_byte_s, host.poll_s, host.application_s) = (1e-6, 0.0, 35e-6, None);
-    let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(33e3), ..Traffic::poisson(33e3) };
     let interrupts = |scheme: &str| {
-        let point = Point {
-            host: host.clone(),
-            scheme: Scheme::of_record(scheme).expect("a scheme"),
-            traffic: traffic.clone(),
-        };
+        let point = constant(host.clone(), scheme, 33e3);
         let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
         outcome.interrupts_per_s.expect("they are counted").value
     };
@@ -101,9 +95,7 @@ fn packets_that_come_while_the_driver_unmasks_interrupt() {
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
     (host.interrupt_s, host.interrupt_latency_s, host.protocol_s, host.per_byte_s) = (1e-8, 0.0, 1e-7, 0.0);
     (host.mask_s, host.poll_s, host.application_s, host.ring) = (1e-3, 1e-8, None, 8);
-    let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(20e3), ..Traffic::poisson(20e3) };
-    let scheme = Scheme::of_record("napi:min_gap=51.2us,gap=echo").expect("a scheme");
-    let point = Point { host, scheme, traffic };
+    let point = constant(host, "napi:min_gap=51.2us,gap=echo", 20e3);
     let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
     // One millisecond to unmask, one for the interrupt and one for that of the gap's end, in which the ring accepts
     // eight of sixty packets.
@@ -119,9 +111,8 @@ fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
     (host.interrupt_s, host.interrupt_latency_s, host.interrupt_polling_s) = (40e-6, 0.0, Some(2e-6));
     (host.protocol_s, host.per_byte_s, host.application_s) = (4e-6, 0.0, None);
     let shares = |host: &Host| {
-        let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(500e3), ..Traffic::poisson(500e3) };
-        let scheme = Scheme::of_record("napi:min_gap=50us,gap=echo").expect("a scheme");
-        let outcome = SimEngine::with_packets(1, 100_000).evaluate(&Point { host: host.clone(), scheme, traffic });
+        let point = constant(host.clone(), "napi:min_gap=50us,gap=echo", 500e3);
+        let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point);
         let outcome = outcome.expect("it is simulated");
         let cpu = outcome.cpu.expect("it is split");
         (outcome.interrupts_per_s.expect("they are counted").value, cpu.interrupt.expect("it is told").value)
@@ -142,9 +133,8 @@ fn what_an_interrupt_takes_when_the_application_goes_on_is_paid_by_one_that_was_
     (host.interrupt_s, host.mask_s, host.interrupt_resume_s) = (20e-6, 0.0, Some(15e-6));
     let shares = |application_s: f64| {
         let host = Host { application_s: Some(application_s), context_switch_s: 0.0, wakeup_s: 0.0, ..host.clone() };
-        let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(1e3), ..Traffic::poisson(1e3) };
-        let point = Point { host, scheme: "napi".parse().expect("a scheme"), traffic };
-        let outcome = SimEngine::with_packets(1, 20_000).evaluate(&point).expect("it is simulated");
+        let outcome =
+            SimEngine::with_packets(1, 20_000).evaluate(&constant(host, "napi", 1e3)).expect("it is simulated");
         let (cpu, delivered_pps) =
             (outcome.cpu.expect("it is split"), outcome.throughput_pps.expect("it is told").value);
         let share = |figure: Option<netcliff_core::Figure>| figure.expect("it is told").value;
