@@ -1,9 +1,9 @@
 //! RFC 2544's tests other than throughput, given a function that makes a trial. Pure.
 //!
 //! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the highest load down to two trials in a row without loss,
-//! or to a thousandth of the highest load.
+//!   or to a thousandth of the highest load.
 //! - [`back_to_back`]: the longest burst without loss (RFC 9004), repeated, and the buffer time that follows from it,
-//! corrected for the frames that the device forwards during the burst.
+//!   corrected for the frames that the device forwards during the burst.
 //! - [`latency`]: RFC 2544's mean, and RFC 8219's typical and worst case, from repeated trials.
 
 use crate::tester::stamps::{Absent, Stamps};

@@ -3,9 +3,9 @@
 //!
 //! If the best mean is better than all others by at least delta, that system is picked with a probability of at least 1
 //! - alpha; otherwise, one within delta of the best is picked with that probability. The samples of a system are
-//! independent and normal. Samples with the same number may depend on each other across systems (common random
-//! numbers). This makes the procedure fast, because only the variances of differences count. c = 1, the authors'
-//! choice.
+//!   independent and normal. Samples with the same number may depend on each other across systems (common random
+//!   numbers). This makes the procedure fast, because only the variances of differences count. c = 1, the authors'
+//!   choice.
 //!
 //! Systems that are far from the best and vary much would delay the procedure. Therefore half of alpha is used for
 //! subset selection, as in B. L. Nelson, J. Swann, D. Goldsman, W. Song, "Simple procedures for selecting the best
