@@ -34,7 +34,6 @@ use crate::protocol::Transport;
 use crate::request::{Gaps, Workload};
 
 pub use once::OnceError;
-pub use silence::LEAST_SILENCE_S;
 
 use silence::Silence;
 

@@ -4,10 +4,9 @@
 use netcliff_core::verdict::LATE_NS;
 
 use super::Window;
+use crate::pauses::LEAST_SILENCE_S;
 
-/// Shortest silence that is recorded (s): longer than most requests take, and less than a tenth of what a socket of the
-/// default size bridges at 50 k requests/s.
-pub const LEAST_SILENCE_S: f64 = 250e-6;
+/// Shortest silence that is recorded (ns).
 const LEAST_NS: u64 = (LEAST_SILENCE_S * 1e9) as u64;
 /// Most silences recorded in a trial; a service that is silent more often is overloaded.
 const MOST: usize = 10_000;
