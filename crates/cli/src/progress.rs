@@ -1,4 +1,4 @@
-//! Progress on stderr: of `find`, which also stores records during the run, and of `run`.
+//! Progress of runs, predictions, simulations and `advise` on stderr. `find`'s also stores the records as they come.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -119,8 +119,8 @@ sentences! {
              excursion of the ring as in its middle",
             protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
-            "napi: {share:.2e} of the polls use the whole weight ({weight}); a softirq that goes on stops after ten of them, or at a tick, \
-             and lets the application take a packet, which the strict priorities here do not: it may read up to {more} more",
+            "napi: a share of {share:.2e} of the polls use the whole weight ({weight}). Linux ends a softirq after ten such polls, or at a tick, and \
+             the application can then take a packet; the model's strict priorities leave this out, so it may read up to {more} more",
             more = print_pps(more_pps.ceil());
 
         // The simulator.
@@ -281,7 +281,7 @@ impl std::fmt::Display for Bounds {
         let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high);
         write!(
             out,
-            "{}: compared with the simulator's, loss {}, mean latency {} times (up to {:.0} % loss), interrupts {} times, CPU left {}",
+            "{}: range of differences to the simulator: loss {}, mean latency {} times (up to {:.0} % loss), interrupts {} times, CPU left {}",
             self.name,
             more(self.loss),
             of(self.mean_latency),

@@ -248,7 +248,7 @@ impl Drawing {
         format!("{curve}{who}{place}{}{interval}{error}", number(check.value))
     }
 
-    /// A comparison in words: `model (paper) 126 kpps, -0.62 %, within the tolerance`.
+    /// A comparison in words: `model (paper) 126 kpps (-0.62 %), within the tolerance`.
     pub fn compared(&self, mark: &Mark, check: &Check) -> String {
         let stated = mark.than.is_some() || mark.y.is_none() && mark.interval.is_some();
         let verdict = match (check.of, check.within) {

@@ -235,7 +235,7 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
 
 /// Note next to the figures of [`fn@check`].
 pub const CHECK_NOTE: &str =
-    "set-ups that calibration did not see; next to a computed figure its error against the measured one";
+    "set-ups that were not calibrated; errors of predicted figures are against the measured ones";
 
 /// A row of figures by engine.
 pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {

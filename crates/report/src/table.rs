@@ -198,7 +198,7 @@ fn several(records: &[Record]) -> Option<String> {
         Some((load, _)) => {
             let next = by_load.iter().find(|(other, _)| other > load).map_or(highest, |(other, _)| *other);
             format!(
-                "At most {} is lost up to {}, more from {} on ({engine}; the loads that were asked for, no search).",
+                "At most {} is lost up to {}, more from {} on ({engine}; only the given loads were tried).",
                 format::loss(NO_LOSS),
                 pps(*load),
                 pps(next)
@@ -256,6 +256,15 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
     format!("\n{}\n", lines(&table))
 }
 
+/// Where the latency ends, in words.
+fn end_of_latency(name: &str) -> String {
+    match name {
+        "protocol" => "the end of protocol processing".to_owned(),
+        "application" => "when the application takes the packet".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
 /// Figures of each application, a line each. Empty unless there are several applications.
 fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
     if parts.is_empty() {
@@ -294,8 +303,8 @@ fn outcome(record: &Record, style: Style) -> String {
     text.push_str(&applications(&record.outcome.applications, style));
     text.push_str(&queues(&record.outcome.queues, style));
     for (name, fact) in [
-        ("latency to", &record.outcome.latency_to),
-        ("CPU by", &record.outcome.cpu_method),
+        ("latency to", &record.outcome.latency_to.as_deref().map(end_of_latency)),
+        ("CPU shares", &record.outcome.cpu_method),
         ("seed", &record.provenance.seed.map(|seed| seed.to_string())),
         ("fingerprint", &record.provenance.fingerprint_id),
     ] {

@@ -74,7 +74,7 @@ pub struct Settings {
     pub tests: Tests,
     /// Frame sizes, in order; of a capture one entry.
     pub frames: Vec<FrameSize>,
-    /// Own traffic instead of frames of these sizes at a constant rate.
+    /// Traffic of a capture, sent instead of frames of these sizes at a constant rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pcap: Option<Pcap>,
     /// IPv6 instead of IPv4.

@@ -82,9 +82,9 @@ pub enum Switch {
 pub enum Reception {
     /// Without GRO, steered to the receiver's CPU by RPS
     Backlog,
-    /// GRO and veth's NAPI, in the softirq of the CPU that sends
+    /// GRO and veth's NAPI, in the softirq of the CPU that sends; TCP segmentation of the sender's veth is off
     Napi,
-    /// GRO and a NAPI thread on the receiver's CPU
+    /// GRO and a NAPI thread on the receiver's CPU; TCP segmentation of the sender's veth is off
     ThreadedNapi,
 }
 

@@ -81,8 +81,8 @@ impl FrameSizes {
         Some(raw.into_iter().map(|(bytes, weight)| (bytes, weight / total)).collect())
     }
 
-    /// Replaces `trace` by the packets of the capture that the arrivals are from; other sizes stay. None: `trace`, but
-    /// the arrivals are not from a capture.
+    /// Replaces `trace` by the packets of the capture that the arrivals are from; returns other sizes unchanged. `None`
+    /// for `trace` if the arrivals are not from a capture.
     pub fn with_capture_of(&self, arrivals: &Arrivals) -> Option<Self> {
         match (self, arrivals) {
             (Self::Trace(None), Arrivals::Trace { capture, .. }) => Some(Self::Trace(capture.clone())),

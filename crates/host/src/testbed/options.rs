@@ -11,9 +11,10 @@ pub enum Reception {
     /// GRO off; RPS moves each packet to the backlog of the chosen CPU, where `process_backlog` processes it.
     #[default]
     Backlog,
-    /// GRO on: veth's own NAPI, in the softirq of the CPU that sends. Sender and receiver share that CPU.
+    /// GRO on: veth's own NAPI, in the softirq of the CPU that sends. Sender and receiver share that CPU. TCP segmentation
+    /// of the sender's veth is off, see [`super::offloads::SEGMENTATION`].
     Napi,
-    /// GRO on and threaded NAPI, its kernel thread bound to the chosen CPUs.
+    /// GRO on and threaded NAPI, its kernel thread bound to the chosen CPUs. TCP segmentation as with `Napi`.
     ThreadedNapi,
 }
 

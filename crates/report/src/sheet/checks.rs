@@ -105,7 +105,7 @@ pub fn median_error(checks: &[SetupCheck], hidden: usize) -> Option<String> {
     let all = checks.len();
     let median = match known.is_empty() {
         true => "none was both predicted and measured".to_owned(),
-        false => format!("median error of all, either way: {}", known.join(", ")),
+        false => format!("median absolute error of all: {}", known.join(", ")),
     };
-    Some(format!("The {} predicted worst of {all}; {median}.", all - hidden))
+    Some(format!("Shown: {} of {all} set-ups, those with the largest prediction errors; {median}.", all - hidden))
 }

@@ -237,7 +237,7 @@ fn kept(page: &mut Page, advice: &Advice, overall: &[Overall]) {
     page.paragraph(
         2,
         Tone::Plain,
-        &format!("Largest shortfall, {of}, the load where it is, loads where a constraint breaks:"),
+        &format!("Columns: largest shortfall against the best setting for a load ({of}); that load; number of loads at which a constraint is broken; setting."),
     );
     for one in overall.iter().take(OTHERS) {
         let load = one.worst_pps.map_or("-".to_owned(), |pps| format::quantity(pps, Unit::Pps));

@@ -85,8 +85,8 @@ fn rest(finding: &Finding) -> String {
     let absent = sheet::not_had(finding).iter().map(|group| group.figures.len()).sum::<usize>();
     let absent = match absent {
         0 => String::new(),
-        1 => "; why a figure was not measured, too".to_owned(),
-        several => format!("; why {several} figures were not measured, too"),
+        1 => "; and why a figure was not measured".to_owned(),
+        several => format!("; and why {several} figures were not measured"),
     };
     format!("-v shows costs, disturbances, CPU time and losses{absent}.")
 }

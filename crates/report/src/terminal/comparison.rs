@@ -101,9 +101,12 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
 fn would_show(comparison: &Comparison) -> String {
     match comparison.detectable {
         Some(share) => {
-            format!("these repeats show a slow-down of {} or more with 80 % power", format::share_short(share))
+            format!(
+                "these repeats would have shown a slow-down of {} or more with 80 % power",
+                format::share_short(share)
+            )
         }
-        None => "these repeats show no slow-down of every figure of speed, however large".to_owned(),
+        None => "these repeats could not have shown a slow-down of every figure of speed, however large".to_owned(),
     }
 }
 

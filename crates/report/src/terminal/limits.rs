@@ -15,7 +15,8 @@ const CPU: &str = "CPU";
 /// Name of the fact that gives the measured load next to the bounds.
 const MEASURED_CLIFF: &str = "measured cliff";
 /// The reason why these bounds of long frames are lower than the predicted cliff.
-const SUMMED: &str = "Without --offload checksum the CPU also sums every byte, which predict does not charge.";
+const SUMMED: &str =
+    "Without --offload checksum these bounds include the CPU time of checksums, which predict leaves out.";
 /// Width of a column; a row then has 80.
 const CELL: usize = 10;
 
@@ -135,11 +136,11 @@ fn assumed(roofline: &Roofline, small: &RoofRow) -> String {
             let cliff =
                 cliff.map_or(String::new(), |pps| format!(" ({}, predict --cliff)", format::quantity(pps, Unit::Pps)));
             let frames = format::significant(frames);
-            format!("{frames} frames an interrupt, as the model has at its cliff under {scheme}{cliff}")
+            format!("{frames} frames an interrupt, as predicted by the model at the cliff under {scheme}{cliff}")
         }
         None => "interrupts that cost nothing, since the model has no answer for this host".to_owned(),
     };
-    format!("Lower end: an interrupt a frame; upper end: {most}; `netcliff find` measures it")
+    format!("Lower end: an interrupt a frame; upper end: {most}; `netcliff find` measures the cliff")
 }
 
 fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &str) {

@@ -277,7 +277,7 @@ fn predicted(tables: &mut Tables, report: &Rfc2544Report) {
         row.push(off.map_or("-".to_owned(), |off| format!("{off:+.0} %")));
         rows.push(row);
     }
-    tables.push(("PREDICTED from what frames cost the router's CPU at half the throughput".to_owned(), rows));
+    tables.push(("PREDICTED from CPU time a frame on the router, at half the throughput".to_owned(), rows));
 }
 
 fn latency(tables: &mut Tables, report: &Rfc2544Report) {
@@ -362,7 +362,7 @@ fn ledger(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
-    let header = ["frames", "flat out", "late p99", "gap p50", "gap p99", "void", "twice", "behind", "corrupt"];
+    let header = ["frames", "flat out", "late p99", "gap p50", "gap p99", "void", "dup", "reorder", "corrupt"];
     let mut rows = vec![words(&header)];
     rows.extend(report.sizes.iter().map(tester_row));
     let batch = |size: &SizeReport| Some((size.pacing?.batch_frames?, size.pacing?.batch_s?));
@@ -372,7 +372,7 @@ fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
             row.push(batch(size).map_or("-".to_owned(), |(frames, length_s)| format!("{frames}, {}", time(length_s))));
         }
     }
-    tables.push(("TESTER: what it reaches, by how much gaps are off, what else it saw".to_owned(), rows));
+    tables.push(("TESTER: highest rate, errors of gaps, void trials, unexpected frames".to_owned(), rows));
 }
 
 fn tester_row(size: &SizeReport) -> Vec<String> {

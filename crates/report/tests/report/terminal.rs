@@ -56,7 +56,7 @@ fn the_brief_page_with_many_checks_fits_a_screen() {
         let text = terminal::brief(&finding, Style { width, ..PLAIN });
         assert!(text.lines().count() <= 40, "{width}: {} lines", text.lines().count());
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        for part in ["size=1152B,work", "The 3 predicted worst of 9", "model 25.0 %, simulation 5.00 %"] {
+        for part in ["size=1152B,work", "Shown: 3 of 9 set-ups", "model 25.0 %, simulation 5.00 %"] {
             assert!(words.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("size=128B"), "{text}");

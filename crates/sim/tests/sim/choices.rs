@@ -63,8 +63,8 @@ fn the_first_poll_of_napi_2007_costs_nothing() {
     near(found.polls_per_s, RARE_PPS, 0.03);
 }
 
-/// A packet each microsecond: one waits at the end of every gap. The distance of two handlers is 10 us + 50 us, not 50
-/// us.
+/// A packet arrives each microsecond, so one waits at the end of every gap. A handler takes 10 us, and the gap of 50 us
+/// begins when it ends: handlers start every 60 us, not every 50 us.
 #[test]
 fn the_gap_runs_from_the_end_of_the_handler() {
     let found = simulate(host(&["protocol=100ns"]), "coalesce:frames=1,min_gap=50us", 1e6);

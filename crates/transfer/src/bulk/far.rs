@@ -347,8 +347,8 @@ impl Watch for FarWatch {
 mod tests {
     use super::*;
 
-    /// For a client, the agent neither makes the kernel load a module nor uses a congestion control that its host
-    /// forbids users.
+    /// Without `--allow-congestion`, a client cannot make the agent's kernel load a module, or use a congestion control
+    /// that the host does not permit all users.
     #[test]
     fn only_allowed_congestion_controls_are_asked_of_the_kernel() {
         let of = |also: &[&str]| Congestion::Also(also.iter().map(|name| (*name).to_owned()).collect());

@@ -53,7 +53,11 @@ pub fn steps(scheme: &Scheme, device: Device<'_>) -> Result<Vec<Step>, String> {
         Scheme::Interrupt { .. } => {
             return Err("Linux masks the interrupt while it polls: napi comes closest".to_owned());
         }
-        Scheme::DisableEnable { .. } => return Err("no setting turns NAPI into it: napi comes closest".to_owned()),
+        Scheme::DisableEnable { .. } => {
+            return Err(
+                "no Linux setting makes NAPI work as disable-enable does; the scheme napi comes closest".to_owned()
+            );
+        }
         Scheme::FreebsdPolling(_) => return Err("it is FreeBSD's (kern.polling): napi comes closest".to_owned()),
         Scheme::Polling { .. } | Scheme::Napi2007 { .. } | Scheme::SoftTimers(_) | Scheme::Hybrid(_) => {
             return Err(

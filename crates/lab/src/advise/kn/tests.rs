@@ -51,8 +51,8 @@ fn the_constants_are_the_papers() {
     assert!((rule.h_squared() - 18.0 * 0.5 * (2.71819 - 1.0)).abs() < 1e-3, "{}", rule.h_squared());
 }
 
-/// The first stage drops a system that is a hundred times worse with a hundred times the noise. KN alone would need
-/// thousands of samples for it.
+/// The first stage drops a system that is far worse and has a hundred times the noise. KN alone would need thousands of
+/// samples for it.
 #[test]
 fn what_is_far_behind_and_noisy_holds_nothing_up() {
     let rule = Rule { systems: 3, first: 20, alpha: ALPHA, delta: 1.0 };

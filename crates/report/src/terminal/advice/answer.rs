@@ -12,7 +12,7 @@ pub(super) fn for_all(advice: &Advice, loads: usize, best: &Overall) -> String {
     let of = if advice.goal.measure.key.starts_with("cpu") { "of one CPU" } else { "of the best" };
     let worst = best.worst_pps.map_or(String::new(), |pps| format!(" (at {})", format::quantity(pps, Unit::Pps)));
     format!(
-        "One setting for all {loads} loads: {}, at most {} {of} short of each load's own{worst}.",
+        "One setting for all {loads} loads: {}; it falls short of the best setting for each load by at most {} {of}{worst}.",
         brief(&best.scheme),
         format::share(best.shortfall)
     )
