@@ -73,9 +73,9 @@ fn unknown(system: &System) -> Vec<String> {
     missing.into_iter().filter(|(absent, _)| *absent).map(|(_, what)| what.to_owned()).collect()
 }
 
-/// The curves over frame size (bit/s): each part's bound, smooth and without offloads, and the lowest bound with
-/// offloads. The CPU's bound uses the smallest number of frames per interrupt. With `interrupts` there is a further
-/// lowest bound.
+/// The curves over frame size (bit/s): each part's bound without offloads, the lowest of them, and with `offloads` the
+/// lowest with these. With `interrupts` each lowest bound comes twice: for an interrupt a frame and for the model's number
+/// of frames an interrupt.
 pub fn curves(
     system: &System,
     sizes_bytes: &[u32],

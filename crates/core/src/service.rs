@@ -36,8 +36,8 @@ pub struct ServiceFinding {
     /// CPU time of a request on the service's CPUs, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<ServiceCost>,
-    /// Times in the calibration's trials without an answer although requests were due, longer than requests take. The
-    /// prediction has them. Absent: not measured.
+    /// Times without an answer although requests were due, longer than requests take, in the trials that count at loads up
+    /// to the measured cliff. The prediction has them. Absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pauses: Option<Pauses>,
     /// What overloads first; absent: not determined.

@@ -177,7 +177,8 @@ impl<E> State<'_, E> {
         for (at, stage) in stages.iter().enumerate() {
             let before = at.checked_sub(1).map(|at| &stages[at]);
             end = self.narrow(stage, before)?;
-            // A coarse stage that ends at a limit is still worth a finer one, which may see it otherwise.
+            // A coarse stage that ended at the lowest or highest load does not end the search: a finer stage may decide
+            // otherwise.
             if matches!(end, End::OutOfTime | End::SenderTooSlow) {
                 break;
             }

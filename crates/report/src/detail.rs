@@ -163,8 +163,8 @@ pub fn differences(differences: &[Difference], points: [&Point; 2], style: Style
     }
     right(&mut table, 1..6);
     let text = format!(
-        "first       {}\nsecond      {}\nload        {}\n\n{}\n* the interval leaves 0 out; variance: what the same packets for \
-         both divide that of the difference by\n",
+        "first       {}\nsecond      {}\nload        {}\n\n{}\n* the interval leaves 0 out; variance: because both get the \
+         same packets, the variance of the difference is smaller by this factor\n",
         first.scheme,
         second.scheme,
         first.load,

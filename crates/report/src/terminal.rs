@@ -156,7 +156,9 @@ fn costs(page: &mut Page, finding: &Finding) {
     for cost in sheet::costs(finding) {
         page.cost(&cost);
     }
-    let fit = calibration.r_squared.map(|r2| format!("; the fit explains {} of it", format::share(r2)));
+    let fit = calibration
+        .r_squared
+        .map(|r2| format!("; the fit explains {} of the variance of softirq time", format::share(r2)));
     page.fact("CPU time by", &format!("{}{}", calibration.cpu_method, fit.unwrap_or_default()));
     for sentence in sheet::rests_on(finding) {
         page.paragraph(2, Tone::Faint, &sentence);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
-use netcliff_core::{Engine, Figure, Host, Load, Napi, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Engine, Figure, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
 use netcliff_model::ModelEngine;
 use netcliff_model::cliff::CliffSearch;
@@ -22,7 +22,7 @@ pub const LOADS: [f64; 5] = [0.25, 0.5, 0.7, 0.85, 0.95];
 const PACKETS: u64 = 200_000;
 /// Relative width of the search for computed cliffs.
 const WIDTH: f64 = 2e-3;
-/// Default size of the receive backlog (net.core.netdev_max_backlog), if the kernel does not report it.
+/// Assumed size of the receive backlog: the kernel's default of net.core.netdev_max_backlog.
 const BACKLOG: u64 = 1000;
 /// Slots of the queue of a veth that polls (VETH_RING_SIZE, drivers/net/veth.c).
 const VETH_RING: u64 = 256;
@@ -113,6 +113,10 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
     if cpus == 0 || metered.len() < 3 {
         return Err("CPU time was metered in fewer than three trials".to_owned());
     }
+    if metered.iter().flat_map(|one| &one.cpus).any(|cpu| cpu.shares.application.is_none()) {
+        return Err("the meter does not tell which CPU the service used: name one by --service-cpus, or meter by eBPF"
+            .to_owned());
+    }
     let answers: f64 = metered.iter().map(|one| one.answers as f64).sum();
     let rows: Vec<Vec<f64>> = metered.iter().map(|one| vec![one.answers as f64, one.elapsed_s]).collect();
     let weights: Vec<f64> = metered.iter().map(|one| 1.0 / (one.answers as f64).max(1.0)).collect();
@@ -169,7 +173,7 @@ fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
 
 /// The part of the softirq time in polls, without that of the meter (s): reception of requests, which has priority over
 /// the service. The rest belongs to the service's own sends, whose packets pass the softirq of the CPU that sends. All
-/// of it if the method does not measure polls.
+/// of it if polls are not known: the method does not measure them, or an agent does not send them.
 fn received_s(cpu: &CpuSplit) -> f64 {
     let softirq_s = seconds_of(cpu, Part::Softirq);
     let all_s = Part::Softirq.share(&cpu.shares) * cpu.elapsed_s;
@@ -273,7 +277,7 @@ impl Costs {
         let socket_buffer = altered.socket_packets.filter(|_| !goal.streams).unwrap_or(calibrated.socket_buffer);
         let mut host = Host { ring, socket_buffer, ..calibrated.clone() };
         // Other programs lengthen everything; their long turns are among the pauses.
-        let slower = 1.0 / (1.0 - (self.constant - goal.pauses.share()).max(0.0));
+        let slower = 1.0 / (1.0 - (self.constant - goal.pauses.share_of_service_alone()).max(0.0));
         host.scale_times(|role| role.part.map(|_| slower));
         let host = &host;
         let usual = Napi::default();
@@ -315,8 +319,8 @@ impl Costs {
     }
 }
 
-/// A cliff with its own interval, that of which trials there were, and the relative uncertainty of the cost of a
-/// request, combined as independent.
+/// The cliff, its interval combined with the relative uncertainty of a request's cost, as if both were independent; the
+/// confidence is the lower of both.
 fn widened(cliff_rps: Figure, capacity_rps: &Figure) -> Figure {
     let Some(cost) = capacity_rps.interval else { return cliff_rps };
     let value = cliff_rps.value;
@@ -341,7 +345,9 @@ enum Broken {
 }
 
 impl Broken {
-    fn is_by(self, outcome: &Outcome) -> Result<bool, String> {
+    /// True if the outcome of this host breaks the part. The simulator's latency ends when the service takes a request,
+    /// whose mean work is added.
+    fn is_by(self, host: &Host, outcome: &Outcome) -> Result<bool, String> {
         match self {
             Self::Loss(most) => Ok(outcome.loss_fraction.ok_or("the simulator has no loss")?.value > most),
             Self::Late(limit) => {
@@ -350,7 +356,9 @@ impl Broken {
                 let known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999)];
                 let above = known.into_iter().find(|(quantile, _)| *quantile >= limit.quantile - 1e-9);
                 let figure = above.and_then(|(_, figure)| figure);
-                Ok(figure.ok_or("the simulator has no such quantile of response times")?.value > limit.within_s)
+                Ok(figure.ok_or("the simulator has no such quantile of response times")?.value
+                    + host.application_s.unwrap_or(0.0)
+                    > limit.within_s)
             }
         }
     }
@@ -360,8 +368,8 @@ impl Broken {
 fn highest_kept(host: &Host, scheme: &Scheme, capacity_rps: f64, part: Broken, seed: u64) -> Result<f64, String> {
     let engine = SimEngine::with_packets(seed, PACKETS);
     let broken = |rps: f64| -> Result<bool, String> {
-        let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(), load: Load::Pps(rps) };
-        part.is_by(&engine.evaluate(&point).map_err(|error| format!("the simulator: {error}"))?)
+        let point = Point::of(host, scheme, &traffic(), rps);
+        part.is_by(host, &engine.evaluate(&point).map_err(|error| format!("the simulator: {error}"))?)
     };
     let (mut low, mut high) = (0.05 * capacity_rps, 1.3 * capacity_rps);
     if broken(low)? {

@@ -344,7 +344,10 @@ fn stages(
     let cliff = search::cliff(conductor, &scale, &judging);
     conductor.stage("predicting the cliff");
     let measured = cliff.as_ref().ok().and_then(|cliff| cliff.figure);
-    predict(conductor, options, finding, (&judging, measured.map_or(scale.middle_rps(), |figure| figure.value)), basis);
+    if !matches!(cliff, Err(FindError::Stopped)) {
+        let most_rps = measured.map_or(scale.middle_rps(), |figure| figure.value);
+        predict(conductor, options, finding, (&judging, most_rps), basis);
+    }
     let cliff = cliff?;
     (finding.cliff_rps, finding.lower_limit, finding.searches) = (cliff.figure, cliff.lower_limit, cliff.searches);
     let Some(figure) = finding.cliff_rps else {

@@ -1,10 +1,11 @@
-//! [`Pauses`]: times of the calibration without answers, and the cliff that is left with them.
+//! [`Pauses`]: times without answers in a run's trials, and the cliff that is left with them.
 //!
-//! Each trial of the calibration has a highest load at which its pauses lose no more than is promised; the cliff is a
+//! Each trial has a highest load at which its pauses lose no more than is promised; the cliff is a
 //! quantile of these loads, with the share of failing trials that the search allows.
 //!
 //! In each of them the service is away, and packets wait in its socket. The receive backlog fills only if the CPU is away,
-//! too, which the eBPF meter sees: while another program has the CPU, softirqs go on. The simulator pauses the whole CPU,
+//! too: while another program has the CPU, softirqs go on. The eBPF meter tells them apart, but for a CPU that halts, whose
+//! late return it does not see; without it, and on another host, each pause counts as one of the service alone. The simulator pauses the whole CPU,
 //! which then has the softirqs to catch up before the service continues. A pause of the service alone of length L at load
 //! x is therefore simulated as one of the CPU of L (1 - x p) with a backlog that does not overflow, p being the softirq
 //! time of a packet: the service continues after L, with as many packets in its socket.
@@ -22,7 +23,7 @@ pub const LEAST_SILENCE_S: f64 = 250e-6;
 /// Shortest silence that counts as a pause, in times of a request: with exponentially distributed times, one of 22000
 /// requests takes longer.
 const REQUESTS: f64 = 10.0;
-/// Lowest load tried, as a share of the cliff without pauses, and relative width at which the search for a trial's
+/// Load below which no trial's highest load is looked for, as a share of the cliff without pauses, and relative width at which the search for a trial's
 /// highest load ends.
 const LOWEST: f64 = 0.01;
 const WIDTH: f64 = 0.01;
@@ -61,13 +62,15 @@ struct Trial {
 }
 
 impl Trial {
+    fn is_of_cpu(&self, span: &(f64, f64)) -> bool {
+        self.cpu.iter().any(|pause| overlap(pause, span))
+    }
+
     /// The pauses of the service at a load, for a simulated CPU: shorter by the `softirqs` (share of the CPU) that go on
     /// in those of the service alone.
     fn for_socket(&self, softirqs: f64) -> Spans {
-        let of = |span: &(f64, f64)| {
-            let is_of_cpu = self.cpu.iter().any(|pause| overlap(pause, span));
-            (span.0, span.1 * if is_of_cpu { 1.0 } else { (1.0 - softirqs).max(0.0) })
-        };
+        let of =
+            |span: &(f64, f64)| (span.0, span.1 * if self.is_of_cpu(span) { 1.0 } else { (1.0 - softirqs).max(0.0) });
         self.service.iter().map(of).filter(|(_, length_s)| *length_s > 0.0).collect()
     }
 }
@@ -78,6 +81,8 @@ pub struct Pauses {
     trials: Vec<Trial>,
     /// Length of a trial (s).
     trial_s: f64,
+    /// Shortest pause that counts (s).
+    least_s: f64,
 }
 
 impl Pauses {
@@ -87,17 +92,14 @@ impl Pauses {
             cpu.retain(|pause| service.iter().any(|silence| overlap(pause, silence)));
             Trial { service, cpu }
         };
-        Self { trials: trials.into_iter().map(trial).collect(), trial_s }
+        Self { trials: trials.into_iter().map(trial).collect(), trial_s, least_s: LEAST_SILENCE_S }
     }
 
     /// Leaves out what single requests of `request_s` (s) explain.
     #[must_use]
     pub fn beyond(mut self, request_s: f64) -> Self {
-        let is_long = |span: &(f64, f64)| span.1 > REQUESTS * request_s;
-        for trial in &mut self.trials {
-            trial.service.retain(is_long);
-            trial.cpu.retain(is_long);
-        }
+        self.least_s = self.least_s.max(REQUESTS * request_s);
+        self.trials.iter_mut().for_each(|trial| trial.service.retain(|span| span.1 > self.least_s));
         self
     }
 
@@ -116,15 +118,16 @@ impl Pauses {
 
     /// Number, rate and lengths of the pauses.
     pub fn summary(&self) -> finding::Pauses {
-        finding::Pauses::of(&self.lengths_s(), self.measured_s(), LEAST_SILENCE_S)
+        finding::Pauses::of(&self.lengths_s(), self.measured_s(), self.least_s)
     }
 
-    /// Their share of the time.
-    pub fn share(&self) -> f64 {
-        self.summary().share
+    /// Share of the time in which the service was away and its CPU was not: other programs had it, or it was idle.
+    pub fn share_of_service_alone(&self) -> f64 {
+        let alone = self.trials.iter().flat_map(|trial| trial.service.iter().filter(|span| !trial.is_of_cpu(span)));
+        alone.map(|(_, length_s)| length_s).sum::<f64>() / self.measured_s().max(1e-9)
     }
 
-    /// The host with pauses of these lengths, as often as they were; unchanged if there were none.
+    /// The host with pauses of these lengths, as often as they were, each of the whole CPU; unchanged if there were none.
     pub fn on(&self, host: &Host) -> Host {
         let lengths_s = self.lengths_s();
         let times = MeasuredTimes::new(lengths_s.iter().map(|length_s| (*length_s, 1.0)).collect());
@@ -132,7 +135,7 @@ impl Pauses {
         let mean_s = lengths_s.iter().sum::<f64>() / lengths_s.len() as f64;
         let every_s = (self.measured_s() / lengths_s.len() as f64 - mean_s).max(mean_s * 1e-3);
         let times = PauseTimes::Empirical(Empirical { file: "calibration".to_owned(), times: Some(times.into()) });
-        Host { pause_s: Some(mean_s), pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }
+        Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }
     }
 
     /// The cliff with the pauses (requests/s), at most `own_rps`, that without them. `point_at`: the point of a host at
@@ -258,14 +261,17 @@ mod tests {
         assert_eq!(pauses.clone().beyond(1e-5), pauses);
         let summary = pauses.summary();
         assert_eq!((summary.count, summary.per_s), (2, 2.0));
-        assert!((pauses.share() - 0.016).abs() < 1e-12);
+        assert!((pauses.share_of_service_alone() - 0.016).abs() < 1e-12);
+        assert_eq!(pauses.beyond(1e-3).summary().shortest_s, 10e-3);
     }
 
     #[test]
     fn a_host_gets_pauses_as_often_and_as_long_as_measured() {
         let pauses = silent(vec![vec![(0.1, 4e-3), (0.2, 12e-3)], Vec::new()]);
-        let with = pauses.on(&host()).pauses().unwrap();
-        assert!((with.share() - pauses.share()).abs() < 1e-9 && (with.per_s() - 2.0).abs() < 1e-9, "{with:?}");
+        let host_with = pauses.on(&host());
+        assert_eq!(host_with.validate(), Ok(()));
+        let with = host_with.pauses().unwrap();
+        assert!((with.share() - pauses.summary().share).abs() < 1e-9 && (with.per_s() - 2.0).abs() < 1e-9, "{with:?}");
         assert_eq!(silent(vec![Vec::new()]).on(&host()), host());
     }
 }

@@ -238,7 +238,13 @@ impl Rig {
             ));
         }
         let made = match &bed {
-            Bed::Netns(testbed) if !options.settings.is_empty() => set_in(testbed, &options.settings)?,
+            Bed::Netns(testbed) if !options.settings.is_empty() => {
+                let gro = |one: &Wanted| one.key == DeviceKey::Feature(Feature::Gro) && one.value > 0;
+                if options.settings.iter().any(gro) && !testbed.let_napi_poll()? {
+                    limits.push(Limitation::NapiUnused.to_string());
+                }
+                set_in(testbed, &options.settings)?
+            }
             Bed::Loopback if !options.settings.is_empty() => return Err(HeldError::Lacks(NO_DEVICE.to_owned()).into()),
             _ => Vec::new(),
         };
@@ -499,9 +505,6 @@ fn opened(
 
 /// Sets what is wanted on the interface of the host under test.
 fn set_in(testbed: &Testbed, wanted: &[Wanted]) -> Result<Vec<Made>, RigError> {
-    if wanted.iter().any(|one| one.key == DeviceKey::Feature(Feature::Gro) && one.value > 0) {
-        testbed.let_napi_poll()?;
-    }
     let interface = &testbed.endpoint(Side::HostUnderTest).interface;
     Ok(testbed.run_in_hut(|| device::set(interface, wanted))??)
 }

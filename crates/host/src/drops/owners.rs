@@ -110,7 +110,8 @@ impl Owners {
         joined
     }
 
-    /// Adds the cause if the kernel gives no reason and the frame is longer than the MTU of the veth pair's other end.
+    /// Adds the cause if the kernel gives no reason and the frame is longer than the MTU of the veth pair's other
+    /// end, or that end is down.
     pub fn explain(&mut self, rows: &mut [DropRow]) -> Vec<DropAdvice> {
         let mut advice = Vec::new();
         for row in rows {

@@ -35,7 +35,8 @@ const UNSEEN: &[(&str, &[&str])] = &[
 const RAW: &str = "raw sockets' receive buffers";
 /// Counters of packets dropped by connection tracking, which eBPF sees as NETFILTER_DROP.
 const TRACKING: [&str; 2] = ["conntrack drop", "conntrack insert_failed"];
-/// Relative difference between the two counts that is explained by reading one after the other.
+/// Largest relative difference between the kernel's counters and the traced drops that is due to reading one after the
+/// other.
 const SKEW: f64 = 0.01;
 
 /// All counters at one time, by namespace.

@@ -92,9 +92,9 @@ impl Testbed {
         endpoint::sender_reception(&sender, from, &options, &mut limits)?;
         sysctl::set_all(&mut journal, &options.sysctls)?;
         let _lock = lock.clone();
-        let testbed = Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock };
-        if testbed.options.reception != Reception::Backlog {
-            testbed.let_napi_poll()?;
+        let mut testbed = Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock };
+        if testbed.options.reception != Reception::Backlog && !testbed.let_napi_poll()? {
+            testbed.limits.push(Limitation::NapiUnused);
         }
         Ok(testbed)
     }

@@ -29,13 +29,13 @@ pub const SEGMENTATION: [&str; 4] =
     ["tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation"];
 
 impl Testbed {
-    /// Switches off what keeps the NAPI of the host under test from polling the sender's packets; returns the features
-    /// that the kernel does not switch off, with the reason.
+    /// Switches off what keeps the NAPI of the host under test from polling the sender's packets; false if the kernel
+    /// leaves some of it on.
     ///
     /// # Errors
     /// The namespace cannot be entered, or the interface cannot be read.
-    pub fn let_napi_poll(&self) -> Result<BTreeMap<String, String>, TestbedError> {
-        self.set_features(Side::Sender, &SEGMENTATION.map(|feature| (feature, false)))
+    pub fn let_napi_poll(&self) -> Result<bool, TestbedError> {
+        Ok(self.set_features(Side::Sender, &SEGMENTATION.map(|feature| (feature, false)))?.is_empty())
     }
 
     /// Offloads that an end's interface can switch or has on.

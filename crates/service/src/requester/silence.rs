@@ -45,17 +45,22 @@ impl Silence {
     /// An answer arrived.
     pub(super) fn answered(&mut self, now_ns: u64) {
         let Some(first_ns) = self.first_ns.take() else { return };
-        let length_ns = now_ns.saturating_sub(first_ns).saturating_sub(self.own_ns);
+        // The turn that reads the answer is the requester's, too.
+        let turn_ns = now_ns.saturating_sub(self.turn_ns.unwrap_or(now_ns).max(first_ns));
+        let own_ns = self.own_ns + if turn_ns > LATE_NS { turn_ns } else { 0 };
+        let length_ns = now_ns.saturating_sub(first_ns).saturating_sub(own_ns);
         if length_ns > LEAST_NS && self.all.len() < MOST {
             self.all.push((first_ns, length_ns));
         }
     }
 
-    /// The parts of the silences within the window: (start after it opened, length) (s).
-    pub(super) fn within(&self, window: &Window) -> Vec<(f64, f64)> {
+    /// The parts of the silences within the window, each shorter by `usual_ns`, the time that most answers take: (start
+    /// after it opened, length) (s).
+    pub(super) fn within(&self, window: &Window, usual_ns: u64) -> Vec<(f64, f64)> {
         let part = |(from_ns, length_ns): &(u64, u64)| {
             let (from_ns, to_ns) = ((*from_ns).max(window.opens_ns), (from_ns + length_ns).min(window.closes_ns));
-            let length_ns = to_ns.checked_sub(from_ns).filter(|length_ns| *length_ns > LEAST_NS)?;
+            let length_ns =
+                to_ns.checked_sub(from_ns)?.checked_sub(usual_ns).filter(|length_ns| *length_ns > LEAST_NS)?;
             Some(((from_ns - window.opens_ns) as f64 * 1e-9, length_ns as f64 * 1e-9))
         };
         self.all.iter().filter_map(part).collect()
@@ -67,9 +72,10 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+    const WINDOW: Window = Window { begins_ns: 0, opens_ns: 100 * MS, closes_ns: 200 * MS };
 
     fn within(silence: &Silence) -> Vec<(f64, f64)> {
-        silence.within(&Window { begins_ns: 0, opens_ns: 100 * MS, closes_ns: 200 * MS })
+        silence.within(&WINDOW, 0)
     }
 
     #[test]
@@ -105,7 +111,26 @@ mod tests {
         silence.turn(120 * MS);
         silence.asked(120 * MS);
         silence.turn(124 * MS);
+        silence.turn(124 * MS + 1);
+        silence.turn(126 * MS);
         silence.answered(126 * MS);
-        assert_eq!(within(&silence), [(0.02, 0.002)]);
+        // And the turn that reads the answer takes all of 3 ms.
+        silence.turn(130 * MS);
+        silence.asked(130 * MS);
+        silence.answered(133 * MS);
+        assert_eq!(within(&silence), []);
+    }
+
+    /// Of a service 1 ms away each answer takes 1 ms, which is no silence.
+    #[test]
+    fn the_usual_time_of_an_answer_is_no_silence() {
+        let mut silence = Silence::default();
+        for (asked, answered) in [(110, 111), (120, 121), (130, 134)] {
+            silence.asked(asked * MS);
+            silence.answered(answered * MS);
+        }
+        let found = silence.within(&WINDOW, MS);
+        assert_eq!(found.len(), 1);
+        assert!((found[0].0 - 0.03).abs() < 1e-9 && (found[0].1 - 0.003).abs() < 1e-9, "{found:?}");
     }
 }

@@ -120,7 +120,7 @@ fn begin(
     Ok((Device::new(&nic, levers, thresholds, hold, right), start))
 }
 
-/// Why there is nothing at a device that interrupts and polls; `None`: there is, as far as the kernel shows it.
+/// Why this device has no NAPI of its own to adapt; `None`: it has one, as far as the kernel shows.
 fn without_napi(nic: &Nic) -> Option<String> {
     if nic.is_physical() || !nic.napis.is_empty() {
         return None;

@@ -11,7 +11,8 @@ const RARE: f64 = 1e-16;
 const POINTS: usize = 8;
 
 impl Nic {
-    /// A timer from the last packet, with `packets` at its start. `limit_s`: a longer absolute timer in addition.
+    /// Adds to `out` what is gathered until an interrupt by a timer that every packet restarts, with `packets` present at
+    /// its start; `limit_s`: an absolute timer that ends it at the latest.
     pub(super) fn quiet(&self, packets: usize, timer_s: f64, limit_s: Option<f64>, share: f64, out: &mut Gathered) {
         match limit_s {
             None => self.endless(packets, timer_s, share, out),
