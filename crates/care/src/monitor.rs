@@ -46,7 +46,7 @@ impl Calibration {
     /// Reads the current cliff; a run may have been made or named since the last call.
     ///
     /// # Errors
-    /// A sentence that says why there is none.
+    /// A sentence that says why no cliff is known.
     pub fn read(&self) -> Result<Found, String> {
         let store = || self.store.clone().ok_or_else(|| "no directory for a store is known".to_owned());
         costs::cliff_of(self.named.as_deref(), store)

@@ -121,7 +121,7 @@ fn warn_of_load() {
     }
 }
 
-/// The reasons against relying on a `find`, in the words of its own page. `None` if there are none.
+/// The reasons against relying on a `find`, in the words of its own page. `None` if nothing speaks against it.
 pub fn caution(found: &Found) -> Option<String> {
     // Costs that were given have nothing measured to doubt.
     if found.run.is_none() && found.finding.provenance.started_unix_s == 0.0 {

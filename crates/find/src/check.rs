@@ -95,7 +95,7 @@ fn found(finding: &Finding) -> Option<Figure> {
     finding.cliff_pps.wire.or(finding.cliff_experienced_pps.wire)
 }
 
-fn told(error: TrialError) -> String {
+fn message(error: TrialError) -> String {
     error.to_string()
 }
 

@@ -10,10 +10,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::finding::{ByEngine, PauseBudget};
-use netcliff_core::host::PauseTimes;
-use netcliff_core::{EngineFailure, Figure, Host};
+use netcliff_core::{EngineFailure, Figure};
 use netcliff_model::pauses;
-use netcliff_sim::SimEngine;
+use netcliff_sim::{SimEngine, SimulatedTrial, TRIAL_LOWEST};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
@@ -27,11 +26,6 @@ use netcliff_stats::quantile_at;
 const TRIALS: usize = 15;
 /// Number of halvings in the model's search for the highest load of a trial.
 const HALVINGS: u32 = 24;
-/// Relative resolution of loads in simulation. A trial that passes within this distance below the host's own cliff
-/// counts as passing there.
-const WIDTH: f64 = 0.01;
-/// Lowest load tried, as a share of the host's own cliff.
-const LOWEST: f64 = 0.01;
 /// Shares of the cliff at which the longest pause without loss is reported.
 const BUDGET_SHARES: [f64; 2] = [0.5, 0.9];
 
@@ -61,15 +55,6 @@ impl Paused {
         }
         let at_most_pps = fluid_passes_pps(computed, own_pps, &visits, trial_s, goal);
         Self { spans_s, at_most_pps }
-    }
-
-    /// The host with these pauses in a trial of `trial_s` (s).
-    fn on(&self, host: &Host, trial_s: f64) -> Result<Host, EngineFailure> {
-        let failed = |why: &dyn std::fmt::Display| EngineFailure::Failed(format!("pauses of a trial: {why}").into());
-        let times = PauseTimes::recorded(self.spans_s.clone()).map_err(|error| failed(&error))?;
-        // For computations with means; the simulated trial has the pauses at their own times.
-        let every_s = trial_s / self.spans_s.len() as f64;
-        Ok(Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() })
     }
 }
 
@@ -120,7 +105,7 @@ fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
     if passes(cliff_pps) {
         return cliff_pps;
     }
-    let (mut low, mut high) = (LOWEST * cliff_pps, cliff_pps);
+    let (mut low, mut high) = (TRIAL_LOWEST * cliff_pps, cliff_pps);
     for _ in 0..HALVINGS {
         let middle = (low * high).sqrt();
         if passes(middle) { low = middle } else { high = middle }
@@ -229,42 +214,14 @@ pub fn highest_of_trials(
         if trial.spans_s.is_empty() {
             return Ok(Some(trial.at_most_pps));
         }
-        let paused = Predictor { host: trial.on(&computed.host, trial_s)?, ..computed.clone() };
-        Trial { paused: &paused, goal, trial_s, number: number as u64 }.highest(trial.at_most_pps, stop)
+        let host = computed.host.with_pauses_at(&trial.spans_s, trial_s)?;
+        let paused = Predictor { host, ..computed.clone() };
+        let simulated = SimulatedTrial { number: number as u64, length_s: trial_s, loss: goal.loss_ratio };
+        let point_at = |load_pps| Ok(paused.sim_point(load_pps));
+        let engine = SimEngine { seed: paused.seed, ..SimEngine::default() };
+        engine.highest_of_trial(&simulated, trial.at_most_pps, &point_at, &|| stop.load(Ordering::Relaxed))
     };
     trials.par_iter().enumerate().map(highest).collect()
-}
-
-/// A simulated trial, with the pauses of a measured trial at every load.
-struct Trial<'a> {
-    paused: &'a Predictor,
-    goal: &'a Goal,
-    trial_s: f64,
-    number: u64,
-}
-
-impl Trial<'_> {
-    fn passes(&self, load_pps: f64) -> Result<bool, EngineFailure> {
-        let engine = SimEngine { seed: self.paused.seed, ..SimEngine::default() };
-        let packets = (load_pps * self.trial_s).ceil() as u64;
-        Ok(engine.trial_loss(&self.paused.sim_point(load_pps), self.number, packets)? <= self.goal.loss_ratio)
-    }
-
-    /// Highest load (pps) that it passes, at most `most_pps`; `None` if `stop` is set.
-    fn highest(&self, most_pps: f64, stop: &AtomicBool) -> Result<Option<f64>, EngineFailure> {
-        let (mut low, mut high) = (LOWEST * most_pps, most_pps);
-        if self.passes((1.0 - WIDTH) * most_pps)? {
-            return Ok(Some(most_pps));
-        }
-        while high / low > 1.0 + WIDTH {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            let middle = (low * high).sqrt();
-            if self.passes(middle)? { low = middle } else { high = middle }
-        }
-        Ok(Some(low))
-    }
 }
 
 /// The simulated trials of [`highest_of_trials`], in the form sent to the computing process.

@@ -316,7 +316,7 @@ mod settings {
         offered(scheme, Device::Any(Advice::PLACEHOLDER)).is_ok()
     }
 
-    /// Sets the commands of every candidate, or the reason why there are none.
+    /// Sets the commands of every candidate, or the reason why no command makes it.
     pub fn with_commands(advice: &mut Advice, device: Device<'_>) {
         advice.device = match device {
             Device::Port(_, port) => Some(port.nic.name.clone()),

@@ -165,7 +165,7 @@ fn packets_per_interrupt(finding: &Finding, cliff_pps: f64) -> Option<(f64, f64)
 /// machine that measured a cliff with standard settings and passed its own checks.
 ///
 /// # Errors
-/// The reason why there is none, as a part of a sentence.
+/// The reason why no calibration can be used, as a part of a sentence.
 pub fn calibration(store: &Path) -> Result<Found, String> {
     choice::choose(store, &this_cpu())
 }

@@ -134,7 +134,7 @@ impl SizeReport {
     }
 
     /// The throughput (pps, each way): the lower bound of the search, or the mean of several searches' lower bounds.
-    /// `None` if there is none.
+    /// `None` if the search has no lower bound.
     pub fn forwarded_pps(&self) -> Option<f64> {
         Some(self.forwarded()?.value)
     }

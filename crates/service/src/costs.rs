@@ -12,7 +12,7 @@ use netcliff_sim::SimEngine;
 use netcliff_stats::fit_non_negative_robust;
 
 use crate::bench::Metered;
-use crate::pauses::Pauses;
+use crate::pauses::{NO_LIMIT, Pauses};
 
 /// Loads of the calibration, as shares of the rough cliff: different enough to separate time that grows with the load
 /// from constant time, and close enough to the cliff that little is extrapolated. With loads up to 0.8 only, five
@@ -26,8 +26,6 @@ const WIDTH: f64 = 2e-3;
 const BACKLOG: u64 = 1000;
 /// Slots of the queue of a veth that polls (VETH_RING_SIZE, drivers/net/veth.c).
 const VETH_RING: u64 = 256;
-/// Size of a socket that never overflows: that of a connection, whose peer waits.
-const NO_LIMIT: u64 = 1 << 16;
 
 /// Share of the work of all metered CPUs below which a CPU does none of the service's: timers, and packets of others.
 const WORKS: f64 = 0.02;
@@ -158,6 +156,7 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
     let capacity = |(request_s, constant): &(Figure, f64)| (1.0 - constant) / request_s.value.max(1e-12);
     let busiest = lines.into_iter().min_by(|a, b| capacity(a).total_cmp(&capacity(b)));
     let (busiest_s, constant) = busiest.ok_or_else(|| "no CPU was metered".to_owned())?;
+    // A connection's buffer does not overflow: its peer waits.
     let socket = if streams { NO_LIMIT } else { socket_packets };
     let host = (cpus == 1).then(|| host(metered, socket)).flatten();
     Ok(Costs { parts, busiest_s, constant, host })
@@ -219,8 +218,9 @@ fn host(metered: &[Metered], socket_buffer: u64) -> Option<Host> {
     let seconds = |part: Part| -> Vec<f64> { cpus().map(|cpu| seconds_of(cpu, part)).collect() };
     let rows = by_wakes(metered, 0);
     let received: Vec<f64> = cpus().map(received_s).collect();
-    let own_s = |cpu: &CpuSplit| seconds_of(cpu, Part::Application) + seconds_of(cpu, Part::Softirq) - received_s(cpu);
-    let own: Vec<f64> = cpus().map(own_s).collect();
+    let sent = seconds(Part::Softirq).into_iter().zip(&received).map(|(softirq_s, received_s)| softirq_s - received_s);
+    let own: Vec<f64> =
+        seconds(Part::Application).into_iter().zip(sent).map(|(own_s, sent_s)| own_s + sent_s).collect();
     let (protocol_s, wakeup_s) = fitted(&rows, &received)?;
     let (application_s, context_switch_s) = fitted(&rows, &own)?;
     let interrupts: f64 = cpus().filter_map(|cpu| Some(cpu.counters.reception()?.interrupts as f64)).sum();
@@ -296,7 +296,8 @@ impl Costs {
                 (cliff.map_err(|error| format!("the model: {error}"))?.pps, "the model")
             };
             let point_at = |host: &Host, rps: f64| Point::of(host, &scheme, &traffic(), rps);
-            let paused = goal.pauses.cliff(host, point_at, (own_rps, loss, goal.exceed), goal.seed)?;
+            let paused = goal.pauses.cliff(host, point_at, (own_rps, loss, goal.exceed), goal.seed);
+            let paused = paused.map_err(|error| format!("the simulator: {error}"))?;
             let how = match (goal.pauses.is_empty(), altered.threaded) {
                 (true, _) => format!("loss by {by}"),
                 (false, false) => format!("loss by {by} and pauses by simulation"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
-use netcliff_host::cpu::heartbeat::Pause;
+use netcliff_host::cpu::heartbeat::{Heartbeat, Pause};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{CpuMeter, CpuSplit, MeterSpec, Method, Preference, Watch, choose};
 use netcliff_host::inventory::Inventory;
@@ -68,6 +68,8 @@ pub struct HostMeter {
     /// Threads ksoftirqd of the service's CPUs; `None`: not visible, so that disturbed trials cannot be recognised.
     softirqs: Option<Vec<u32>>,
     meter: Option<Box<dyn CpuMeter>>,
+    /// Heartbeats of the CPUs; empty without the programs.
+    heartbeats: BTreeMap<usize, Heartbeat>,
     /// True: the service was started by somebody else, so that nobody else notices its end.
     runs_already: bool,
     /// True: CPU time is measured in the present trial.
@@ -115,7 +117,10 @@ impl HostMeter {
             }
         });
         let mark = Mark::now(&watched, None);
-        (Self { watched, softirqs: softirq_threads(&all), cpus: all, meter, runs_already, exact: false, mark }, note)
+        let heartbeat = |cpu: &u32| Some((*cpu as usize, meter.as_ref()?.heartbeat(*cpu as usize)?));
+        let heartbeats = all.iter().filter_map(heartbeat).collect();
+        let softirqs = softirq_threads(&all);
+        (Self { watched, softirqs, cpus: all, meter, heartbeats, runs_already, exact: false, mark }, note)
     }
 
     /// Meters other processes, such as workers that the service has forked since.
@@ -129,18 +134,15 @@ impl HostMeter {
     }
 
     /// Pauses of each CPU that the programs saw in `window_ns` (ns of `CLOCK_MONOTONIC`): (start after it began, length)
-    /// (s). Without the programs there are none.
+    /// (s). Empty without the programs.
     pub fn pauses_s(&self, window_ns: Range<u64>) -> BTreeMap<usize, Vec<(f64, f64)>> {
-        let Some(meter) = &self.meter else { return BTreeMap::new() };
-        let of = |cpu: usize| {
-            let part = |pause: Pause| {
-                let (from_ns, to_ns) = (pause.from_ns.max(window_ns.start), pause.to_ns.min(window_ns.end));
-                ((from_ns - window_ns.start) as f64 * 1e-9, (to_ns - from_ns) as f64 * 1e-9)
-            };
-            let pauses = meter.heartbeat(cpu)?.pauses(window_ns.start, window_ns.end);
-            Some((cpu, pauses.into_iter().map(part).collect()))
+        let part = |pause: Pause| {
+            let (from_ns, to_ns) = (pause.from_ns.max(window_ns.start), pause.to_ns.min(window_ns.end));
+            ((from_ns - window_ns.start) as f64 * 1e-9, (to_ns - from_ns) as f64 * 1e-9)
         };
-        self.cpus.iter().filter_map(|cpu| of(*cpu as usize)).collect()
+        let within =
+            |heartbeat: &Heartbeat| heartbeat.pauses(window_ns.start, window_ns.end).into_iter().map(part).collect();
+        self.heartbeats.iter().map(|(cpu, heartbeat)| (*cpu, within(heartbeat))).collect()
     }
 
     /// Number of processes and of their threads.

@@ -1,20 +1,22 @@
 //! [`Pauses`]: times without answers in a run's trials, and the cliff that is left with them.
 //!
-//! Each trial has a highest load at which its pauses lose no more than is promised; the cliff is a
-//! quantile of these loads, with the share of failing trials that the search allows.
+//! Each trial has a highest load at which its pauses lose no more than is promised; the cliff is a quantile of these
+//! loads, with the share of failing trials that the search allows.
 //!
-//! In each of them the service is away, and packets wait in its socket. The receive backlog fills only if the CPU is away,
-//! too: while another program has the CPU, softirqs go on. The eBPF meter tells them apart, but for a CPU that halts, whose
-//! late return it does not see; without it, and on another host, each pause counts as one of the service alone. The simulator pauses the whole CPU,
-//! which then has the softirqs to catch up before the service continues. A pause of the service alone of length L at load
-//! x is therefore simulated as one of the CPU of L (1 - x p) with a backlog that does not overflow, p being the softirq
-//! time of a packet: the service continues after L, with as many packets in its socket.
+//! In a pause the service is away, and packets wait in its socket. The receive backlog fills only if the CPU is away, too:
+//! while another program has the CPU, softirqs go on. The eBPF meter tells these apart, but does not see the late return
+//! of a CPU that halted. Without it, and on another host, each pause counts as one of the service alone.
+//!
+//! The simulator pauses the whole CPU, whose softirqs then have priority over the service until they have caught up. A
+//! pause of the service alone of length L at load x is therefore simulated as one of the CPU of L (1 - x p) with a
+//! backlog that does not overflow, p being the softirq time of a packet: the service continues after L, with as many
+//! packets in its socket.
 
 use std::collections::BTreeMap;
 
 use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
-use netcliff_core::{Figure, Host, Point, finding};
-use netcliff_sim::SimEngine;
+use netcliff_core::{EngineFailure, Figure, Host, Invalid, Point, finding};
+use netcliff_sim::{SimEngine, SimulatedTrial};
 use netcliff_stats::quantile_at;
 
 /// Shortest silence that is recorded (s): longer than most requests take, and less than a tenth of what a socket of the
@@ -23,15 +25,8 @@ pub const LEAST_SILENCE_S: f64 = 250e-6;
 /// Shortest silence that counts as a pause, in times of a request: with exponentially distributed times, one of 22000
 /// requests takes longer.
 const REQUESTS: f64 = 10.0;
-/// Load below which no trial's highest load is looked for, as a share of the cliff without pauses, and relative width at which the search for a trial's
-/// highest load ends.
-const LOWEST: f64 = 0.01;
-const WIDTH: f64 = 0.01;
-
-/// Size of the frames that requests are simulated with (bytes).
-const SMALLEST_BYTES: f64 = 64.0;
-/// Packets in a backlog that never overflows.
-const NO_LIMIT: u64 = 1 << 16;
+/// Packets in a queue that never overflows.
+pub const NO_LIMIT: u64 = 1 << 16;
 
 /// (start, length) of each pause (s), by start.
 pub type Spans = Vec<(f64, f64)>;
@@ -86,7 +81,8 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// (silences of the service, pauses of its CPU) of each trial, which lasted `trial_s` (s). A pause of the CPU counts if the service was silent then.
+    /// (silences of the service, pauses of its CPU) of each trial, which lasted `trial_s` (s). A pause of the CPU counts if
+    /// the service was silent then.
     pub fn of(trials: impl IntoIterator<Item = (Spans, Spans)>, trial_s: f64) -> Self {
         let trial = |(service, mut cpu): (Spans, Spans)| {
             cpu.retain(|pause| service.iter().any(|silence| overlap(pause, silence)));
@@ -149,51 +145,35 @@ impl Pauses {
         point_at: impl Fn(&Host, f64) -> Point,
         (own_rps, loss, exceed): (f64, f64, f64),
         seed: u64,
-    ) -> Result<Option<Figure>, String> {
+    ) -> Result<Option<Figure>, EngineFailure> {
         let engine = SimEngine { seed, ..SimEngine::default() };
         let deep = Host { ring: host.ring.max(NO_LIMIT), ..host.clone() };
-        let packet_s = host.service_s(SMALLEST_BYTES) + host.interrupt_s;
+        let packet_s = host.protocol_s + host.interrupt_s;
         let of = |(number, trial): (usize, &Trial)| {
-            let keeps = |host: &Host, spans: &Spans, rps: f64| {
-                let Some(host) = self.with(host, spans)? else { return Ok(true) };
-                let packets = (rps * self.trial_s).ceil() as u64;
-                let lost = engine.trial_loss(&point_at(&host, rps), number as u64, packets);
-                lost.map(|lost| lost <= loss).map_err(|error| format!("the simulator: {error}"))
+            let simulated = SimulatedTrial { number: number as u64, length_s: self.trial_s, loss };
+            let highest = |most_rps: f64, paused: &dyn Fn(f64) -> Result<Host, Invalid>| {
+                let at = |rps: f64| Ok(point_at(&paused(rps)?, rps));
+                Ok::<_, EngineFailure>(
+                    engine.highest_of_trial(&simulated, most_rps, &at, &|| false)?.unwrap_or(most_rps),
+                )
             };
-            let by_socket_rps = highest_passed(own_rps, |rps| keeps(&deep, &trial.for_socket(rps * packet_s), rps))?;
-            highest_passed(by_socket_rps, |rps| keeps(host, &trial.cpu, rps))
+            let mut highest_rps = own_rps;
+            if !trial.service.is_empty() {
+                let paused = |rps: f64| deep.with_pauses_at(&trial.for_socket(rps * packet_s), self.trial_s);
+                highest_rps = highest(highest_rps, &paused)?;
+            }
+            if !trial.cpu.is_empty() {
+                highest_rps = highest(highest_rps, &|_| host.with_pauses_at(&trial.cpu, self.trial_s))?;
+            }
+            Ok(highest_rps)
         };
-        let highest: Vec<f64> = self.trials.iter().enumerate().map(of).collect::<Result<_, String>>()?;
+        let highest: Vec<f64> = self.trials.iter().enumerate().map(of).collect::<Result<_, EngineFailure>>()?;
         Ok(quantile_at(&highest, exceed))
-    }
-
-    /// The host with these pauses of its CPU at their own times in a trial; `None` if there are none.
-    fn with(&self, host: &Host, spans: &Spans) -> Result<Option<Host>, String> {
-        if spans.is_empty() {
-            return Ok(None);
-        }
-        let times = PauseTimes::recorded(spans.clone()).map_err(|error| format!("pauses of a trial: {error}"))?;
-        // The simulator takes the pauses at their own times; means are for the choice of its clock.
-        let every_s = self.trial_s / spans.len() as f64;
-        Ok(Some(Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }))
     }
 }
 
 fn overlap(one: &(f64, f64), other: &(f64, f64)) -> bool {
     one.0 < other.0 + other.1 && other.0 < one.0 + one.1
-}
-
-/// The highest load that passes, at most `most_rps`; a load within [`WIDTH`] of it counts as passing there.
-fn highest_passed(most_rps: f64, passes: impl Fn(f64) -> Result<bool, String>) -> Result<f64, String> {
-    if passes((1.0 - WIDTH) * most_rps)? {
-        return Ok(most_rps);
-    }
-    let (mut low, mut high) = (LOWEST * most_rps, most_rps);
-    while high > (1.0 + WIDTH) * low {
-        let middle = (low * high).sqrt();
-        if passes(middle)? { low = middle } else { high = middle }
-    }
-    Ok(low)
 }
 
 #[cfg(test)]
@@ -251,7 +231,7 @@ mod tests {
         let pauses = silent([vec![paused; 3], vec![Vec::new(); 6]].concat());
         assert_eq!(cliff(&pauses, 1e-4, 0.5), 90e3, "most trials had no pause");
         assert!(cliff(&pauses, 1e-4, 0.1) < 20e3);
-        assert_eq!(silent(Vec::new()).cliff(&host(), point_at, (90e3, 1e-4, 0.5), 1), Ok(None));
+        assert!(silent(Vec::new()).cliff(&host(), point_at, (90e3, 1e-4, 0.5), 1).unwrap().is_none());
     }
 
     #[test]

@@ -83,5 +83,5 @@ pub use engine::{Effort, SimAt, SimEngine, Simulation};
 pub use executor::{Executor, Filled, LocalExecutor, ReplicationRequest};
 pub use observe::Wanted;
 pub use offered::offered_bytes;
-pub use replicas::Replica;
+pub use replicas::{Replica, SimulatedTrial, TRIAL_LOWEST};
 pub use trace::{Activity, Level, Span, Trace};

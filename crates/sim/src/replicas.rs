@@ -12,6 +12,11 @@ use crate::replicate::{WarmUp, cut, each, run};
 use crate::summary;
 use crate::tally::{CELLS, SEGMENTS};
 
+/// Relative resolution of a simulated trial's highest load.
+const TRIAL_WIDTH: f64 = 0.01;
+/// Least highest load, as a share of the most.
+pub const TRIAL_LOWEST: f64 = 0.01;
+
 /// The second half of one replication of a point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replica {
@@ -21,6 +26,17 @@ pub struct Replica {
     /// Whether the replication is long enough: a steady state within its first half, and packets that stay inside for
     /// only a small part of its second half.
     pub settled: bool,
+}
+
+/// A simulated trial of which the highest load is sought.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SimulatedTrial {
+    /// Its number; see [`SimEngine::trial_loss`].
+    pub number: u64,
+    /// Length (s).
+    pub length_s: f64,
+    /// Largest share of packets that it may lose.
+    pub loss: f64,
 }
 
 impl SimEngine {
@@ -49,6 +65,34 @@ impl SimEngine {
         let (packets, clock) = self.of_one_queue(point, packets)?;
         let counts = run(point, clock, self.seed, number, packets).marks[CELLS];
         Ok(counts.lost() as f64 / counts.offered as f64)
+    }
+
+    /// Highest load (pps), at most `most_pps`, at which a trial loses no more than it may, to 1 %; a load
+    /// that close to `most_pps` counts as passing there. `point_at` returns the point at a load.
+    /// `None` once `stop` returns true. Errors: those of `point_at` and of [`SimEngine::trial_loss`].
+    pub fn highest_of_trial(
+        &self,
+        trial: &SimulatedTrial,
+        most_pps: f64,
+        point_at: &dyn Fn(f64) -> Result<Point, EngineFailure>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<f64>, EngineFailure> {
+        let passes = |load_pps: f64| {
+            let packets = (load_pps * trial.length_s).ceil() as u64;
+            Ok::<_, EngineFailure>(self.trial_loss(&point_at(load_pps)?, trial.number, packets)? <= trial.loss)
+        };
+        if passes((1.0 - TRIAL_WIDTH) * most_pps)? {
+            return Ok(Some(most_pps));
+        }
+        let (mut low, mut high) = (TRIAL_LOWEST * most_pps, most_pps);
+        while high / low > 1.0 + TRIAL_WIDTH {
+            if stop() {
+                return Ok(None);
+            }
+            let middle = (low * high).sqrt();
+            if passes(middle)? { low = middle } else { high = middle }
+        }
+        Ok(Some(low))
     }
 
     /// Number of arrivals of a single replication of a point with one queue when `packets` are requested, and its

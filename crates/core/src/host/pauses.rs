@@ -131,6 +131,14 @@ impl Pauses {
 }
 
 impl Host {
+    /// The host with these pauses, (start, length) (s), in a trial of `trial_s` (s) that is simulated with the pauses at
+    /// their own times. What is computed with means takes them as often. Errors: as [`PauseTimes::recorded`].
+    pub fn with_pauses_at(&self, spans_s: &[(f64, f64)], trial_s: f64) -> Result<Self, Invalid> {
+        let times = PauseTimes::recorded(spans_s.to_vec())?;
+        let every_s = trial_s / spans_s.len() as f64;
+        Ok(Self { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..self.clone() })
+    }
+
     /// The host's pauses; None: it has none, or their measured lengths have not been read.
     pub fn pauses(&self) -> Option<Pauses> {
         let times = self.pause_times.clone().unwrap_or_default();

@@ -6,7 +6,7 @@ use netcliff_core::{EngineKind, Finding};
 
 use super::device::Device;
 use super::setup::{CheckSetup, Predicted};
-use super::{Asked, below, blank, found, measured, past, predict, reference, told};
+use super::{Asked, below, blank, found, measured, message, past, predict, reference};
 use crate::calibrate::Calibrated;
 use crate::cliff::{self, Cliffs, Climb, Question};
 use crate::delivery::{self, Timing};
@@ -34,8 +34,8 @@ pub(super) fn one(
         setup.predicted(options, plan, &basis.calibrated, finding, device);
     let shape = setup.shape(options, plan);
     // Larger frames take more of the socket's memory: its capacity in packets is measured, not predicted.
-    if let Some(held) = bench.socket_capacity(&shape).map_err(told)? {
-        computed.host.socket_buffer = held.round() as u64;
+    if let Some(packets) = bench.socket_capacity(&shape).map_err(message)? {
+        computed.host.socket_buffer = packets.round() as u64;
     }
     let mut check = blank(setup, &computed, &shape, notes);
     let (is_predicted, socket_buffer) = (unpredicted.is_none(), computed.host.socket_buffer);
@@ -51,12 +51,12 @@ pub(super) fn one(
     bench.calibrated(basis.calibrated.costs, base(options, plan));
     if device.is_some() {
         bench.enter(Stage::Below);
-        let climb = Climb::of(bench, &question).map_err(told)?;
+        let climb = Climb::of(bench, &question).map_err(message)?;
         timing = one.timing(&computed, &climb.trials);
         question = climb.narrowed(question);
     }
     bench.enter(Stage::Search);
-    let cliffs = cliff::search(bench, &question).map_err(told)?;
+    let cliffs = cliff::search(bench, &question).map_err(message)?;
     let cliff_pps = one.cliff_pps(&cliffs)?;
     let observed = one.observed_below(bench, cliff_pps.unwrap_or(expected_pps))?;
     let (present, timing) = one.present(bench, timing);
@@ -210,7 +210,7 @@ impl One<'_> {
             return Ok(Vec::new());
         }
         bench.enter(Stage::Below);
-        let observed = below::observed(bench, &self.shape, cliff_pps, self.asked).map_err(told);
+        let observed = below::observed(bench, &self.shape, cliff_pps, self.asked).map_err(message);
         bench.enter(Stage::Search);
         observed
     }
@@ -241,7 +241,7 @@ impl One<'_> {
                 past(computed, load_pps, stop, delivered);
             }
             if load_pps < highest_pps {
-                delivered.wire = measured(bench, &self.shape, load_pps, plan).map_err(told)?;
+                delivered.wire = measured(bench, &self.shape, load_pps, plan).map_err(message)?;
             }
         }
         Ok(())

@@ -1,3 +1,4 @@
+use netcliff_core::Host;
 use netcliff_core::finding::Buffer;
 
 use super::*;

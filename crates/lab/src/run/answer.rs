@@ -42,7 +42,7 @@ impl Plan {
         (!gave_up).then(|| self.finished(task, found, provenance, started))
     }
 
-    /// Converts the result of a task into its record, or into the reason why there is none.
+    /// Converts the result of a task into its record, or into the reason why it has no result.
     pub(super) fn finished(
         &self,
         task: &Task,

@@ -35,8 +35,8 @@ impl RunState {
     }
 }
 
-/// The lock of a run that this process works on. No other process continues the run meanwhile. The kernel releases the
-/// lock when the process ends, also after kill -9.
+/// The lock of a run that this process works on. While it exists, no other process continues the run. The kernel releases
+/// it when the process ends, also after kill -9.
 #[derive(Debug)]
 pub struct Held {
     /// Number of the run.
@@ -117,7 +117,7 @@ impl Store {
         self.summaries("WHERE experiment = ?1 AND state <> 'done' ORDER BY run.id DESC", params![experiment])
     }
 
-    /// Locks the newest unfinished run of an experiment. `None` if there is none.
+    /// Locks the newest unfinished run of an experiment. `None` if it has no unfinished run.
     ///
     /// # Errors
     /// Another process works on that run, the store cannot be read, or the lock file cannot be made.

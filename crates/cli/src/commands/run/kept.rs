@@ -27,7 +27,7 @@ pub struct Kept<'a, R> {
     pub profiles: Profiles,
 }
 
-/// Locks the newest unfinished run of this experiment. If there is none, prints that a new one starts.
+/// Locks the newest unfinished run of this experiment. Without one, prints that a new one starts.
 pub fn unfinished(store: &Store, id: &str) -> anyhow::Result<Option<Held>> {
     let held = store.hold_unfinished(id)?;
     if held.is_none() {

@@ -61,7 +61,7 @@ pub fn run(args: &AdaptArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The named or calibrated costs. `None` if there are none and none are needed.
+/// The named or calibrated costs. `None` if the host has no calibration and the options need none.
 fn known(args: &AdaptArgs, store: &StoreArgs) -> anyhow::Result<Option<Found>> {
     let path = || store_path(store).map_err(|error| error.to_string());
     match costs::cliff_of(args.host.as_deref(), path) {

@@ -89,7 +89,7 @@ pub(crate) fn verdict(report: &Rfc2544Report) -> String {
 /// Share of void trials above which their figures are in doubt.
 const MANY_VOID: f64 = 0.25;
 
-/// A reason to doubt the figures. `None` if there is none.
+/// A reason to doubt the figures. `None` if at most a quarter of the trials are void.
 pub(crate) fn doubt(report: &Rfc2544Report) -> Option<String> {
     let (void, all) =
         report.sizes.iter().fold((0, 0), |(void, all), size| (void + size.seen.void_trials, all + size.seen.trials));
