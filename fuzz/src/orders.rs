@@ -8,6 +8,7 @@ use netcliff_packets::thread::Priority;
 use netcliff_remote::control::far::{Context, Kind};
 use netcliff_remote::control::key::Token;
 use netcliff_remote::load::{LoadKind, Permission};
+use netcliff_service::far::MeterKind;
 use netcliff_transfer::bulk::TransferKind;
 use netcliff_transfer::exchange::RrKind;
 use serde_json::{Value, json};
@@ -31,7 +32,8 @@ pub fn run(bytes: &[u8]) {
     let find = FindKind { permission: nowhere(), settings: nowhere(), most_pps: Some(20e3) };
     let kind: Box<dyn Kind> = match input.byte() % 8 {
         0 | 2 | 4 => Box::new(TransferKind::default()),
-        1 | 3 | 5 => Box::new(RrKind),
+        1 | 3 => Box::new(RrKind),
+        5 => Box::new(MeterKind),
         6 => Box::new(load),
         _ => Box::new(find),
     };
@@ -42,6 +44,7 @@ pub fn run(bytes: &[u8]) {
             "rr" => rr(&mut input),
             "load" => load_order(&mut input),
             "find" => find_order(&mut input),
+            "service-meter" => meter_order(&mut input),
             _ => transfer(&mut input),
         },
     };
@@ -56,7 +59,7 @@ pub fn run(bytes: &[u8]) {
     if let Ok(mut far) = kind.start(&order, &context) {
         assert!(counted > 0, "{order} was begun and not counted");
         assert!(!sends, "{order} was begun by an interface that may not be used");
-        assert!(!far.ports().is_empty(), "{order}");
+        assert!(!far.ports().is_empty() || kind.name() == "service-meter", "{order}");
         far.report().expect("it has just begun");
         far.stop();
     }
@@ -143,6 +146,15 @@ fn load_order(input: &mut Bytes<'_>) -> Value {
         "vlan": if switch(input) { size(input) } else { Value::Null }, "most_pps": if switch(input) { rate(input) } else { Value::Null },
         "frame_bytes": size(input), "run_id": input.byte(), "max_burst": size(input), "cpu": if switch(input) { size(input) } else { Value::Null },
         "by_control_link": switch(input), "round_trips": switch(input), "load": load,
+    })
+}
+
+/// Metering of a program, by the kernel's ticks: loading programs for each order would take all the time.
+fn meter_order(input: &mut Bytes<'_>) -> Value {
+    json!({
+        "to": input.pick(&["127.0.0.1:9", "0.0.0.0:0", "192.0.2.7:53", "[::1]:65535", "x"]), "is_udp": switch(input),
+        "pid": if switch(input) { json!(std::process::id()) } else { size(input) }, "cpus": vec![size(input); usize::from(input.byte() % 3)],
+        "without": if switch(input) { size(input) } else { Value::Null }, "method": input.pick(&["procfs", "soaker", "x"]),
     })
 }
 

@@ -1,7 +1,6 @@
 //! Determines what overloads first, from a trial past the cliff.
 
 use netcliff_core::service::{Gives, ServiceBottleneck};
-use netcliff_core::units::print_share;
 
 use crate::bench::Metered;
 
@@ -20,7 +19,7 @@ pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
     let backlog: u64 = metered.cpus.iter().filter_map(|cpu| cpu.counters.softnet_dropped).sum();
     let thread = metered.busiest.as_ref().map(|(used_s, name)| (used_s / metered.loaded_s.max(1e-9), name));
     let said = |gives: Gives, seen: String| Some(ServiceBottleneck { gives, seen });
-    let free = format!("CPU {cpu} is {} idle", print_share(round(least_idle)));
+    let free = format!("CPU {cpu} is {} idle", percent(least_idle));
     if least_idle < NO_IDLE {
         let spent = shares(metered, cpu);
         if others(metered, cpu) > MOST_OTHERS {
@@ -34,7 +33,7 @@ pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
     if let Some((share, name)) = thread.filter(|(share, _)| *share >= FULL_THREAD) {
         return said(
             Gives::Thread,
-            format!("thread `{name}` runs {} of the time while {free}{full}", print_share(round(share))),
+            format!("thread `{name}` runs {} of the time while {free}{full}", percent(share)),
         );
     }
     if metered.network.full_accept_queues > 0 {
@@ -58,8 +57,9 @@ pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
     said(Gives::Elsewhere, seen)
 }
 
-fn round(share: f64) -> f64 {
-    (share * 1000.0).round() / 1000.0
+/// A share with a decimal, without it if it is 0: `40.3 %`, `20 %`.
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
 /// Share of a CPU that other tasks used.
@@ -85,7 +85,7 @@ fn shares(metered: &Metered, cpu: usize) -> String {
     let named = named
         .into_iter()
         .filter_map(|(name, share)| Some((name, share.map(of_loaded).filter(|share| *share >= 0.01)?)));
-    let parts: Vec<String> = named.map(|(name, share)| format!("{} {name}", print_share(round(share)))).collect();
+    let parts: Vec<String> = named.map(|(name, share)| format!("{} {name}", percent(share))).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 

@@ -172,7 +172,7 @@ fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
 
 /// The part of the softirq time in polls, without that of the meter (s): reception of requests, which has priority over
 /// the service. The rest belongs to the service's own sends, whose packets pass the softirq of the CPU that sends. All
-/// of it if polls are not known: the method does not measure them, or an agent does not send them.
+/// of it if polls are not known: the method does not measure them, or an older agent does not send them.
 fn received_s(cpu: &CpuSplit) -> f64 {
     let softirq_s = seconds_of(cpu, Part::Softirq);
     let all_s = Part::Softirq.share(&cpu.shares) * cpu.elapsed_s;
@@ -261,15 +261,9 @@ impl Costs {
         }
     }
 
-    /// The computed cliff; otherwise the reason why it cannot be computed.
-    pub fn predict(&self, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
-        self.predict_altered(&Altered::default(), goal)
-    }
-
-    /// The computed cliff of a set-up that differs from the calibrated one; otherwise the reason why it cannot be
-    /// computed. A request costs what it cost in the calibrated set-up.
-    pub fn predict_altered(&self, altered: &Altered, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
-        let capacity_rps = self.capacity_rps();
+    /// The host without pauses in such a set-up, its scheme, and the factor by which other programs lengthen all times.
+    /// An error says why neither the model nor the simulator has it.
+    fn altered(&self, altered: &Altered, goal: &Goal<'_>) -> Result<(Host, Scheme, f64), String> {
         let calibrated = self.host.as_ref().ok_or(
             "the model knows one CPU for packets and service; the service has several, so that only their capacity is computed",
         )?;
@@ -279,10 +273,35 @@ impl Costs {
         // Other programs lengthen everything; their long turns are among the pauses.
         let slower = 1.0 / (1.0 - (self.constant - goal.pauses.share_of_service_alone()).max(0.0));
         host.scale_times(|role| role.part.map(|_| slower));
-        let host = &host;
         let usual = Napi::default();
         let budget = altered.budget.unwrap_or(usual.budget);
         let scheme = Scheme::Napi(Napi { backlog: !altered.threaded, threaded: altered.threaded, budget, ..usual });
+        Ok((host, scheme, slower))
+    }
+
+    /// Simulated median and 99th percentile (s) of the response times at a load (requests/s), from the arrival of a
+    /// request to the end of its work.
+    pub fn response_times_s(&self, rps: f64, goal: &Goal<'_>) -> Result<[f64; 2], String> {
+        let (host, scheme, _) = self.altered(&Altered::default(), goal)?;
+        let host = goal.pauses.on(&host);
+        let engine = SimEngine::with_packets(goal.seed, PACKETS);
+        let outcome = engine.evaluate(&Point::of(&host, &scheme, &traffic(), rps));
+        let outcome = outcome.map_err(|error| format!("the simulator: {error}"))?;
+        let time_s = |quantile| response_s(&host, &outcome, quantile);
+        Ok([time_s(0.5)?, time_s(0.99)?])
+    }
+
+    /// The computed cliff; otherwise the reason why it cannot be computed.
+    pub fn predict(&self, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
+        self.predict_altered(&Altered::default(), goal)
+    }
+
+    /// The computed cliff of a set-up that differs from the calibrated one; otherwise the reason why it cannot be
+    /// computed. A request costs what it cost in the calibrated set-up.
+    pub fn predict_altered(&self, altered: &Altered, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
+        let capacity_rps = self.capacity_rps();
+        let (host, scheme, slower) = self.altered(altered, goal)?;
+        let host = &host;
         let unpaused_rps = 1.0 / (slower * self.request_s());
         let mut found: Vec<(Figure, String)> = Vec::new();
         if !goal.streams {
@@ -299,23 +318,23 @@ impl Costs {
             let paused = goal.pauses.cliff(host, point_at, (own_rps, loss, goal.exceed), goal.seed);
             let paused = paused.map_err(|error| format!("the simulator: {error}"))?;
             let how = match (goal.pauses.is_empty(), altered.threaded) {
-                (true, _) => format!("loss by {by}"),
-                (false, false) => format!("loss by {by} and pauses by simulation"),
-                (false, true) => format!("loss and pauses by {by}"),
+                (true, _) => format!("the promised loss is the limit, by {by}"),
+                (false, false) => format!("the promised loss is the limit, by {by}, the measured pauses by simulation"),
+                (false, true) => format!("the promised loss is the limit, by {by} with the measured pauses"),
             };
             found.push((paused.unwrap_or(Figure::exact(own_rps)), how));
         }
         for limit in &goal.promise.quantiles {
             let host = goal.pauses.on(host);
             let within_rps = highest_kept(&host, &scheme, unpaused_rps, Broken::Late(*limit), goal.seed)?;
-            found.push((Figure::exact(within_rps), "response times by simulation".to_owned()));
+            found.push((Figure::exact(within_rps), "the promised response time is the limit, by simulation".to_owned()));
         }
         let (cliff_rps, how) =
             found.into_iter().min_by(|a, b| a.0.value.total_cmp(&b.0.value)).ok_or("nothing is promised")?;
         Ok(ServicePrediction {
             cliff_rps: widened(cliff_rps, &capacity_rps),
             capacity_rps,
-            how: format!("{how}, one CPU for packets and service, exponential times with the calibrated means"),
+            how: format!("{how}; for one CPU that serves packets and requests in exponential times with the calibrated means"),
         })
     }
 }
@@ -346,23 +365,23 @@ enum Broken {
 }
 
 impl Broken {
-    /// True if the outcome of this host breaks the part. The simulator's latency ends when the service takes a request,
-    /// whose mean work is added.
+    /// True if the outcome of this host breaks the part.
     fn is_by(self, host: &Host, outcome: &Outcome) -> Result<bool, String> {
         match self {
             Self::Loss(most) => Ok(outcome.loss_fraction.ok_or("the simulator has no loss")?.value > most),
-            Self::Late(limit) => {
-                let latency = outcome.latency_s.unwrap_or_default();
-                // The lowest quantile known to the simulator that is not below the promised one.
-                let known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999)];
-                let above = known.into_iter().find(|(quantile, _)| *quantile >= limit.quantile - 1e-9);
-                let figure = above.and_then(|(_, figure)| figure);
-                Ok(figure.ok_or("the simulator has no such quantile of response times")?.value
-                    + host.application_s.unwrap_or(0.0)
-                    > limit.within_s)
-            }
+            Self::Late(limit) => Ok(response_s(host, outcome, limit.quantile)? > limit.within_s),
         }
     }
+}
+
+/// A quantile of the simulated response times (s); of the quantiles that the simulator reports, the lowest that is not
+/// below it. The simulator's latency ends when the service takes a request, whose mean work is added.
+fn response_s(host: &Host, outcome: &Outcome, quantile: f64) -> Result<f64, String> {
+    let latency = outcome.latency_s.unwrap_or_default();
+    let known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999)];
+    let above = known.into_iter().find(|(of, _)| *of >= quantile - 1e-9);
+    let figure = above.and_then(|(_, figure)| figure).ok_or("the simulator has no such quantile of response times")?;
+    Ok(figure.value + host.application_s.unwrap_or(0.0))
 }
 
 /// The highest simulated load that does not break a part of the promise.
@@ -491,6 +510,23 @@ mod tests {
         let threaded = threaded.unwrap();
         assert!(threaded.how.contains("simulation"), "{threaded:?}");
         assert!((0.8..1.05).contains(&(threaded.cliff_rps.value / calibrated)), "{threaded:?} {calibrated}");
+    }
+
+    /// Alone, a request takes 2 us in softirqs, 6 us of work, 1 us to wake the service, and 0.5 us of an interrupt; a
+    /// pause of 5 ms each 0.1 s delays more than one of a hundred requests by up to its length.
+    #[test]
+    fn response_times_rise_with_load_and_pauses() {
+        let costs = costs();
+        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
+        let none = Pauses::default();
+        let at = |rps, pauses: &Pauses| costs.response_times_s(rps, &goal(&promise, pauses, false)).unwrap();
+        let [alone, half, most] = [1e3, 55e3, 100e3].map(|rps| at(rps, &none));
+        assert!((8e-6..13e-6).contains(&alone[0]), "{alone:?}");
+        assert!(alone[0] < half[0] && half[0] < most[0] && alone[1] < half[1] && half[1] < most[1]);
+        assert!([alone, half, most].iter().all(|[p50_s, p99_s]| p50_s < p99_s));
+        let pauses = Pauses::of([(vec![(0.02, 5e-3)], Vec::new())], 0.1);
+        let paused = at(55e3, &pauses);
+        assert!(paused[0] < 3.0 * half[0] && (3e-3..10e-3).contains(&paused[1]), "{paused:?} {half:?}");
     }
 
     /// A host has CPUs that the service does not use.

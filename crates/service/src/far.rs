@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 
 use netcliff_core::Fingerprint;
-use netcliff_host::cpu::{CpuSplit, Method, Preference};
+use netcliff_host::cpu::{CpuSplit, Method, PollTable, Preference};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::serving::{self, NoProgram, Program};
 use netcliff_packets::error::Refusal;
@@ -197,7 +197,8 @@ impl FarEnd for Metering {
             other => other.to_string(),
         })?;
         // Leaves out the parts that would make the message long.
-        let short = |split: CpuSplit| CpuSplit { polls: None, notes: Vec::new(), ..split };
+        let short =
+            |split: CpuSplit| CpuSplit { polls: split.polls.map(PollTable::by_kind), notes: Vec::new(), ..split };
         let counts = HostCounts { cpus: counts.cpus.into_iter().map(short).collect(), ..counts };
         serde_json::to_value(counts).map_err(|error| error.to_string())
     }

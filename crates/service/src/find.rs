@@ -4,18 +4,20 @@ mod checks;
 mod real;
 mod values;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::service::{
-    Gives, Promise, QuantileLimit, RequesterSummary, ServiceBottleneck, ServiceFinding, ServiceSummary, ServiceTrial,
-    TrialPurpose,
+    Gives, Promise, QuantileLimit, RequesterSummary, ResponseTimes, ServiceBottleneck, ServiceFinding, ServiceSummary,
+    ServiceTimes, ServiceTrial, TrialPurpose,
 };
 use netcliff_core::{Provenance, units};
 use netcliff_host::cpu::Preference;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_remote::control::client::Session;
+use netcliff_stats::quantile_at;
 use netcliff_trial::rig::Place;
 
 use crate::bench::{Conductor, Metered, Observer};
@@ -272,6 +274,7 @@ pub fn find(
         predicted: None,
         costs: Vec::new(),
         pauses: None,
+        response_times: Vec::new(),
         bottleneck: None,
         requester: None,
         trials: Vec::new(),
@@ -337,6 +340,7 @@ fn stages(
     if judging.trial_s > options.judging().trial_s {
         let longer = units::print_time_s(round_3(judging.trial_s));
         finding.notes.push(format!("trials take {longer}: a queue that grows slowly breaks the promise late"));
+        finding.asked.iter_mut().filter(|(name, _)| name == TRIALS).for_each(|(_, fact)| *fact = trials(&judging));
     }
     conductor.stage("measuring what a request costs");
     calibrate(conductor, options, finding, &scale, &judging, basis)?;
@@ -445,8 +449,36 @@ fn predict(
     finding.pauses = Some(basis.pauses.summary());
     match costs.predict(&options.goal(&finding.promise, basis)) {
         Ok(predicted) => finding.predicted = Some(predicted),
-        Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),
+        Err(why) => return finding.missing.push(format!("the predicted cliff: {why}")),
     }
+    match response_times(&conductor.trials, |rps| costs.response_times_s(rps, &options.goal(&finding.promise, basis))) {
+        Ok(times) => finding.response_times = times,
+        Err(why) => finding.missing.push(format!("simulated response times: {why}")),
+    }
+}
+
+/// Measured and simulated response times at the loads of the calibration, in ascending order.
+fn response_times(
+    trials: &[ServiceTrial],
+    simulated_s: impl Fn(f64) -> Result<[f64; 2], String>,
+) -> Result<Vec<ServiceTimes>, String> {
+    let mut by_load: BTreeMap<u64, Vec<ResponseTimes>> = BTreeMap::new();
+    let counted = |trial: &&ServiceTrial| trial.purpose == TrialPurpose::Calibration && trial.void.is_none();
+    for trial in trials.iter().filter(counted) {
+        // Positive numbers are in the order of their bits.
+        by_load.entry(trial.rate_rps.to_bits()).or_default().extend(trial.times);
+    }
+    by_load.retain(|_, times| !times.is_empty());
+    let row = |(bits, times): (u64, Vec<ResponseTimes>)| {
+        let rate_rps = f64::from_bits(bits);
+        let median = |of: fn(&ResponseTimes) -> f64| {
+            quantile_at(&times.iter().map(of).collect::<Vec<f64>>(), 0.5).map_or(0.0, |figure| figure.value)
+        };
+        let [simulated_p50_s, simulated_p99_s] = simulated_s(rate_rps)?;
+        let (measured_p50_s, measured_p99_s) = (median(|times| times.p50_s), median(|times| times.p99_s));
+        Ok(ServiceTimes { rate_rps, measured_p50_s, measured_p99_s, simulated_p50_s, simulated_p99_s })
+    };
+    by_load.into_iter().map(row).collect()
 }
 
 /// Result of the lowest load, as a reason why there is no order of magnitude.
@@ -481,21 +513,27 @@ fn requester(trials: &[ServiceTrial], cliff_rps: f64) -> Option<RequesterSummary
     })
 }
 
+/// Name of the line that says how long trials are.
+const TRIALS: &str = "trials";
+
+fn trials(judging: &Judging) -> String {
+    let [trial, load] = [judging.trial_s, judging.duration_sum_s].map(|time_s| units::print_time_s(round_3(time_s)));
+    format!("{trial} each, {load} of trials for each load")
+}
+
 fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
-    let judging = options.judging();
     let connections = match (options.new_connections, service.depth) {
         (true, _) => format!("one for each request, {} at most at once", service.connections),
         (false, Some(depth)) => format!("{}, {depth} request(s) under way on each", service.connections),
         (false, None) => format!("{} source ports", service.connections),
     };
-    let time = units::print_time_s;
     let all = [
         ("service", service.command.clone().unwrap_or_else(|| "runs already".to_owned())),
         ("address", format!("{} ({})", service.address, service.transport)),
         ("requests", format!("{} ({} different)", options.request, service.requests)),
         ("connections", connections),
         ("promise", options.promise().to_string()),
-        ("trials", format!("{} each, {} judge a load", time(judging.trial_s), time(judging.duration_sum_s))),
+        (TRIALS, trials(&options.judging())),
         ("testbed", service.testbed.clone()),
     ];
     all.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
@@ -554,6 +592,47 @@ mod tests {
         let bare = secret("http:/", unchecked);
         assert!(bare.check().unwrap_err().to_string().contains("--insecure: nothing is encrypted"));
         assert!(options("http:/", vec![long]).check().unwrap_err().to_string().contains("--timeout"));
+    }
+
+    #[test]
+    fn response_times_are_medians_of_the_calibration() {
+        let trial = |purpose: TrialPurpose, rate_rps: f64, time_s: f64| ServiceTrial {
+            purpose,
+            rate_rps,
+            window_s: 1.0,
+            requests: 1,
+            answers: 1,
+            late_answers: 0,
+            wrong_answers: 0,
+            unanswered: 0,
+            times: Some(ResponseTimes {
+                mean_s: 0.0,
+                p50_s: time_s,
+                p90_s: 0.0,
+                p99_s: 10.0 * time_s,
+                p999_s: 0.0,
+                max_s: 0.0,
+            }),
+            kept: true,
+            void: None,
+            lateness_p99_s: None,
+            requester_busy: 0.0,
+            idle: None,
+        };
+        let one = |rate_rps, time_s| trial(TrialPurpose::Calibration, rate_rps, time_s);
+        let void = ServiceTrial { void: Some("late".to_owned()), ..one(100.0, 9.0) };
+        let other = trial(TrialPurpose::Search, 300.0, 9.0);
+        let trials = [one(200.0, 5.0), one(100.0, 1.0), void, other, one(100.0, 3.0), one(100.0, 2.0)];
+        let rows = response_times(&trials, |rps| Ok([rps, 2.0 * rps])).unwrap();
+        let figures: Vec<[f64; 5]> = rows
+            .iter()
+            .map(|row| {
+                [row.rate_rps, row.measured_p50_s, row.measured_p99_s, row.simulated_p50_s, row.simulated_p99_s]
+            })
+            .collect();
+        assert_eq!(figures, [[100.0, 2.0, 20.0, 100.0, 200.0], [200.0, 5.0, 50.0, 200.0, 400.0]]);
+        let why = response_times(&trials, |_| Err("several CPUs".to_owned())).unwrap_err();
+        assert_eq!(why, "several CPUs");
     }
 
     #[test]

@@ -337,6 +337,24 @@ impl PollTable {
         }
         buckets
     }
+
+    /// One cell for all polls of a kind, for a message of limited length. Keeps the total numbers and times.
+    #[must_use]
+    pub fn by_kind(self) -> Self {
+        let sum = |kind: PollKind| {
+            let cells = self.cells.iter().filter(|cell| cell.kind == kind).copied();
+            cells.reduce(|sum, cell| PollCell {
+                kind,
+                work_low: sum.work_low.min(cell.work_low),
+                work_high: sum.work_high.zip(cell.work_high).map(|(one, other)| one.max(other)),
+                polls: sum.polls + cell.polls,
+                packets: sum.packets + cell.packets,
+                total_s: sum.total_s + cell.total_s,
+                total_squared_s2: sum.total_squared_s2 + cell.total_squared_s2,
+            })
+        };
+        Self { cells: PollKind::ALL.into_iter().filter_map(sum).collect(), ..self }
+    }
 }
 
 /// Activity of one CPU between two marks.

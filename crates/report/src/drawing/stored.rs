@@ -1,13 +1,14 @@
 //! Figures of stored runs, whose experiment's file is not at hand: axes as the report gives them.
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
-use netcliff_core::service::{ResponseTimes, ServiceFinding, ServiceTrial};
+use netcliff_core::service::{ResponseTimes, ServiceFinding, ServiceTimes, ServiceTrial};
 use netcliff_core::{Dimension, EngineKind, Fidelity, Figure, Provenance, Record};
-use netcliff_rfc2544::forwarding::ForwardingReport;
+use netcliff_rfc2544::forwarding::{ForwardingReport, ForwardingRow};
 use netcliff_transfer::experiments::TransferReport;
 use netcliff_transfer::rr::{RrRecord, RrRun};
 
 use super::Drawing;
+use crate::format::{self, Unit};
 
 /// An axis that is twice ten times as long as its shortest value is logarithmic.
 const DECADES: f64 = 20.0;
@@ -21,6 +22,19 @@ impl Drawing {
         };
         let drawing = stored(&report.title, axes, report.curves(), &report.provenance);
         Self { asked: report.asked.clone(), partial: report.partial, ..drawing }
+    }
+
+    /// What limited each throughput of the report, and what the sender reached flat out, so that a reader sees which of
+    /// its figures are the tester's.
+    pub fn limited(mut self, report: &ForwardingReport) -> Self {
+        let limit = |row: &ForwardingRow| {
+            let flat_out = row.samples.iter().map(|sample| sample.sender_pps);
+            let most_pps = flat_out.reduce(f64::max).map(|pps| format::quantity(pps, Unit::Pps));
+            let sender = most_pps.map_or(String::new(), |pps| format!(" (sender flat out: {pps})"));
+            Some(format!("{} at {}: the {}{sender}", row.set_up, row.frame, row.bound?.name()))
+        };
+        self.limits = report.rows.iter().filter_map(limit).collect();
+        self
     }
 
     /// The figure of the report over the setting along x; without one there is no curve.
@@ -84,7 +98,17 @@ impl Drawing {
             let answerer = Some(Answerer { engine: EngineKind::Wire, fidelity: None });
             Curve { name: name.to_owned(), answerer, dots }
         };
-        let mut curves = vec![measured("median", |times| times.p50_s), measured("99 %", |times| times.p99_s)];
+        let simulated = |name: &str, of: fn(&ServiceTimes) -> f64| {
+            let dots = finding.response_times.iter().map(|times| Dot { x: times.rate_rps, y: of(times).into() });
+            let answerer = Some(Answerer { engine: EngineKind::Sim, fidelity: None });
+            Curve { name: name.to_owned(), answerer, dots: dots.collect() }
+        };
+        let mut curves = vec![
+            measured("median", |times| times.p50_s),
+            measured("99 %", |times| times.p99_s),
+            simulated("median", |times| times.simulated_p50_s),
+            simulated("99 %", |times| times.simulated_p99_s),
+        ];
         let dots = || curves.iter().flat_map(|curve| &curve.dots);
         let ends = |of: fn(&Dot) -> f64| {
             dots().map(of).fold((f64::INFINITY, 0.0), |(low, high), at| (at.min(low), at.max(high)))
@@ -164,6 +188,7 @@ pub(crate) fn stored(title: &str, axes: Axes, curves: Vec<Curve>, provenance: &P
         curves,
         marks: Vec::new(),
         not_had: Vec::new(),
+        limits: Vec::new(),
         judged: Default::default(),
         missing: Vec::new(),
         asked: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use netcliff_core::Figure;
 use netcliff_core::finding::{CheckedSetting, Pauses};
 use netcliff_core::service::{ServiceCheck, ServiceFinding, ServiceTrial, TrialPurpose};
 
@@ -20,6 +21,7 @@ pub fn service(finding: &ServiceFinding, style: Style) -> String {
     answer(&mut page, finding);
     checks(&mut page, finding);
     costs(&mut page, finding);
+    response_times(&mut page, finding);
     loads(&mut page, finding);
     let partial = finding.partial.iter().map(|why| format!("the run ended early: {why}"));
     let missing: Vec<String> = finding.missing.iter().cloned().chain(partial).collect();
@@ -34,7 +36,7 @@ fn rate(value: f64) -> String {
     format::quantity(value, Unit::PerSecond).replace("/s", " requests/s")
 }
 
-fn figure(figure: &netcliff_core::Figure) -> String {
+fn figure(figure: &Figure) -> String {
     let ends = figure.interval.filter(|ends| ends.low.is_finite() && ends.high.is_finite());
     match ends {
         None => rate(figure.value),
@@ -45,7 +47,7 @@ fn figure(figure: &netcliff_core::Figure) -> String {
                 format::quantity(ends.high, Unit::PerSecond)
             );
             let sure = if ends.confidence > 0.0 {
-                format!(", {}", format::share_short(ends.confidence))
+                format!(", {} confidence", format::share_short(ends.confidence))
             } else {
                 String::new()
             };
@@ -63,7 +65,8 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     }
     if let Some(predicted) = &finding.predicted {
         page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
-        page.fact("capacity", &figure(&predicted.capacity_rps));
+        let idle = "the busiest CPU has no idle time";
+        page.fact("capacity", &format!("{}: {idle}", figure(&predicted.capacity_rps)));
     }
     if let Some(pauses) = finding.pauses.as_ref().filter(|pauses| pauses.count > 0) {
         page.fact("pauses", &silences(pauses));
@@ -73,10 +76,10 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     }
     if let Some(requester) = &finding.requester {
         let late = requester.lateness_p99_s.map_or(String::new(), |late_s| {
-            format!(", 99% of the requests left within {} of their time", format::quantity(late_s, Unit::Seconds))
+            format!(", 99 % of the requests left within {} of their time", format::quantity(late_s, Unit::Seconds))
         });
         let (busy, most) = (format::share_short(requester.busy), rate(requester.ceiling_rps));
-        page.fact("requester", &format!("busy {busy} of the time at the cliff, so it could ask {most}{late}"));
+        page.fact("requester", &format!("busy {busy} of the time at the cliff, so it could send {most}{late}"));
     }
 }
 
@@ -108,10 +111,13 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
             (Some(predicted), _) => {
                 page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
             }
-            (None, Some(why)) => page.fact("predicted", &format!("not predicted: {why}")),
+            (None, Some(why)) => page.fact("not predicted", why),
             (None, None) => {}
         }
-        page.fact("measured", &measured(check));
+        match &check.cliff_rps {
+            Some(cliff) => page.fact("measured", &measured(check, cliff)),
+            None => page.fact("not measured", check.unmeasured.as_deref().unwrap_or("-")),
+        }
         if let Some(bottleneck) = &check.bottleneck {
             page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
         }
@@ -124,10 +130,7 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
     }
 }
 
-fn measured(check: &ServiceCheck) -> String {
-    let Some(cliff) = &check.cliff_rps else {
-        return format!("not measured: {}", check.unmeasured.as_deref().unwrap_or("-"));
-    };
+fn measured(check: &ServiceCheck, cliff: &Figure) -> String {
     let mut text = if check.lower_limit { format!("at least {}", rate(cliff.value)) } else { figure(cliff) };
     if let Some(share) = check.of_calibrated {
         text.push_str(&format!("; {share:.2} of the calibrated cliff"));
@@ -146,12 +149,25 @@ fn measured(check: &ServiceCheck) -> String {
 }
 
 fn costs(page: &mut Page, finding: &ServiceFinding) {
-    let mut rows = vec![words(&["part", "a request", "constant"])];
+    let mut rows = vec![words(&["part", "a request", "without load"])];
     for cost in &finding.costs {
         let request = format::plus_minus(&cost.request_s, Unit::Seconds);
         rows.push(vec![cost.part.clone(), request, format::share_short(cost.constant)]);
     }
     table(page, "CPU TIME OF THE SERVICE'S HOST", &rows);
+}
+
+fn response_times(page: &mut Page, finding: &ServiceFinding) {
+    let mut rows = vec![words(&["load", "median", "simulated", "99 %", "simulated"])];
+    for times in &finding.response_times {
+        let seconds =
+            [times.measured_p50_s, times.simulated_p50_s, times.measured_p99_s, times.simulated_p99_s];
+        let cells = seconds.map(|time_s| format::quantity(time_s, Unit::Seconds));
+        rows.push([format::quantity(times.rate_rps, Unit::PerSecond)].into_iter().chain(cells).collect());
+    }
+    if rows.len() > 1 {
+        table(page, "RESPONSE TIMES OF THE CALIBRATION, MEASURED AND SIMULATED", &rows);
+    }
 }
 
 /// Trials of one load together.
@@ -216,7 +232,6 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::Figure;
     use netcliff_core::service::{Gives, Promise, ServiceBottleneck, ServicePrediction, ServiceSummary};
     use netcliff_core::{Fingerprint, Provenance};
 
@@ -234,6 +249,7 @@ mod tests {
             predicted: None,
             costs: Vec::new(),
             pauses: None,
+            response_times: Vec::new(),
             bottleneck: None,
             requester: None,
             trials: Vec::new(),
@@ -252,7 +268,7 @@ mod tests {
         let predicted = predicted_rps.map(|rps| ServicePrediction {
             cliff_rps: near(rps),
             capacity_rps: Figure::exact(rps),
-            how: "loss by the model".to_owned(),
+            how: "the promised loss is the limit, by the model".to_owned(),
         });
         let mut check = ServiceCheck {
             name: name.to_owned(),
@@ -274,7 +290,7 @@ mod tests {
         };
         let small = ServiceCheck {
             settings: vec![setting("net.core.rmem_default", "16384")],
-            bottleneck: Some(ServiceBottleneck { gives: Gives::SocketBuffer, seen: "CPU 1 is 20% idle".to_owned() }),
+            bottleneck: Some(ServiceBottleneck { gives: Gives::SocketBuffer, seen: "CPU 1 is 20 % idle".to_owned() }),
             ..check("socket-buffer=16KiB", Some(51e3), Some(50e3))
         };
         let other = ServiceCheck {

@@ -115,6 +115,8 @@ fn poll_tables() {
     );
     assert!((table.cells[0].total_s - 3e-6).abs() < 1e-15);
     assert_eq!(table.histogram_log2(), [3, 0, 0, 0, 0, 0, 0, 3, 0, 1]);
+    let sums: Vec<_> = table.by_kind().cells.iter().map(|cell| (cell.work_low, cell.work_high, cell.packets)).collect();
+    assert_eq!(sums, [(0, Some(0), 0), (64, Some(127), 228), (256, None, 300)]);
 }
 
 #[cfg(have_bpf)]
