@@ -96,6 +96,11 @@ impl Method {
         if self == Self::Lmbench3 { 1 } else { repeats }
     }
 
+    /// True if blocks begin on a page, as those of lmbench2 and of the study's own program do.
+    fn is_page_aligned(self) -> bool {
+        matches!(self, Self::Lmbench2 | Self::Acked)
+    }
+
     /// The transfer to measure, and the warm-up transfer before it, if any.
     pub(super) fn settings(self, options: &StreamOptions, template: Settings) -> (Option<Settings>, Settings) {
         let blocks = BLOCKS * template.block_bytes as u64;
@@ -106,7 +111,8 @@ impl Method {
             Self::Ttcp | Self::Acked => 0.0,
         });
         let direction = self.direction().unwrap_or(template.direction);
-        let measured = Settings { direction, warm_up_s: 0.0, amount: bytes, ..template };
+        let mut measured = Settings { direction, warm_up_s: 0.0, amount: bytes, ..template };
+        measured.options.page_aligned |= self.is_page_aligned();
         match self {
             Self::Default => {
                 let amount = options.bytes.map_or(Amount::Seconds(options.time_s), Amount::Bytes);

@@ -154,6 +154,8 @@ fn the_methods_of_2003_say_who_sends_and_whose_clock_counts() {
     assert!(warm_up.is_none() && measured.windows == 2 && measured.warm_up_s > 0.0);
     let (_, measured) = settings(Method::Acked);
     assert!(measured.acknowledged && measured.direction == Direction::Send);
+    let aligned = Method::ALL.map(|method| settings(method).1.options.page_aligned);
+    assert_eq!(aligned, [false, true, false, false, true], "default, lmbench2, lmbench3, ttcp, acked");
     for method in Method::ALL {
         assert_eq!(method.name().parse(), Ok(method));
     }

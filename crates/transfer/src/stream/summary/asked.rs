@@ -18,7 +18,7 @@ pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, Stri
         Channel::Pipe => "pipe".to_owned(),
     };
     let direction = match options.method.direction().unwrap_or(settings.direction) {
-        crate::bulk::Direction::Send => "near end sends",
+        crate::bulk::Direction::Send => "this end sends",
         crate::bulk::Direction::Receive => "far end sends",
         crate::bulk::Direction::Both => "both ends send",
     };
