@@ -119,9 +119,9 @@ sentences! {
              excursion of the ring as in its middle",
             protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
-            "napi: a share of {share:.2e} of the polls use the whole weight ({weight}). Linux ends a softirq after ten such polls, or at a tick, and \
+            "napi: {percent:.2} % of the polls use the whole weight ({weight}). Linux ends a softirq after ten such polls, or at a tick, and \
              the application can then take a packet; the model's strict priorities leave this out, so it may read up to {more} more",
-            more = print_pps(more_pps.ceil());
+            percent = 100.0 * share, more = print_pps(more_pps.ceil());
 
         // The simulator.
         HeavyTails(load_pps: Option<(f64, f64)>) =>

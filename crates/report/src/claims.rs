@@ -25,7 +25,11 @@ type Row = [String; 3];
 
 /// The section of an experiment that was run on `day`.
 pub fn section(experiment: &str, drawing: &Drawing, day: &str) -> Vec<String> {
-    table(experiment, day, drawing.marks.iter().map(|mark| of_mark(drawing, mark)).collect())
+    let mut section = table(experiment, day, drawing.marks.iter().map(|mark| of_mark(drawing, mark)).collect());
+    if !drawing.limits.is_empty() {
+        section.extend([format!("Limits: {}.", drawing.limits.join("; ")), String::new()]);
+    }
+    section
 }
 
 /// The section of an experiment that did not run, for the reason `why`.
@@ -111,7 +115,7 @@ fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) 
         }
     }
     if check.sure == Some(false) {
-        parts.push("the interval of the repeats reaches across the limit".to_owned());
+        parts.push("the interval of the repeats crosses the limit".to_owned());
     }
     if drawing.partial {
         parts.push("the run was stopped early".to_owned());

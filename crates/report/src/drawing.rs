@@ -75,6 +75,8 @@ pub struct Drawing {
     pub missing: Vec<String>,
     /// Points that were not computed or measured, with the reason.
     pub not_had: Vec<NotHad>,
+    /// What limited each measured value, a phrase each; empty if that is not known.
+    pub limits: Vec<String>,
     /// The configuration: name and value.
     pub asked: Vec<(String, String)>,
     /// The file, whole.
@@ -102,6 +104,7 @@ impl Drawing {
             curves,
             marks: experiment.marks()?,
             not_had: Vec::new(),
+            limits: Vec::new(),
             judged: Default::default(),
             missing: Vec::new(),
             asked: Vec::new(),
@@ -260,7 +263,7 @@ impl Drawing {
             (_, Some(false)) => ", OUTSIDE the tolerance",
             (_, None) => ", no tolerance stated",
         };
-        let unsure = if check.sure == Some(false) { "; its interval reaches across the limit" } else { "" };
+        let unsure = if check.sure == Some(false) { "; not certain: the interval crosses the limit" } else { "" };
         let why = mark.differs.as_ref().filter(|_| check.within == Some(false));
         let why = why.map(|why| format!(". {why}")).unwrap_or_default();
         format!("{}{verdict}{unsure}{why}", self.value(mark, check))
@@ -322,6 +325,7 @@ mod trend {
                 curves: vec![measured, levels],
                 marks: Vec::new(),
                 not_had: Vec::new(),
+                limits: Vec::new(),
                 judged: Default::default(),
                 missing: Vec::new(),
                 asked: changes.collect(),

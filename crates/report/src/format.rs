@@ -96,9 +96,15 @@ impl Unit {
 }
 
 impl Unit {
-    /// Shares of one CPU sum to 1 within 1e-12: smaller values are rounding errors, shown as 0.
+    /// Values too small to mean anything are shown as 0: shares of one CPU sum to 1 within 1e-12, and 1e-9 a second
+    /// is once in 30 years.
     fn settled(self, value: f64) -> f64 {
-        if self == Self::Share && value.abs() < 1e-12 { 0.0 } else { value }
+        let least = match self {
+            Self::Share => 1e-12,
+            Self::Pps | Self::Bps | Self::PerSecond | Self::Transactions => 1e-9,
+            _ => 0.0,
+        };
+        if value.abs() < least { 0.0 } else { value }
     }
 
     /// `scaled` with the decimals of `lead`; with an exponent where that would be zeros only.

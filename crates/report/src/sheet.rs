@@ -348,15 +348,15 @@ pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
 /// Suggestions shown on the page.
 pub const SUGGESTIONS: usize = 2;
 
-/// A setting to try, why, and the cliff it is expected to give.
+/// A setting to try, why, and the cliff with it: simulated, and measured where it was tried.
 pub fn suggestion(suggestion: &Suggestion) -> String {
     let cliff = match &suggestion.expected_cliff_pps {
-        Some(cliff) => format!("simulated cliff {}", format::figure(cliff, Unit::Pps)),
-        None => "not simulated".to_owned(),
+        Some(cliff) => format!("Simulated cliff with it: {}", format::figure(cliff, Unit::Pps)),
+        None => "Not simulated".to_owned(),
     };
     let gain = against(suggestion).map_or(String::new(), |gain| format!(", {gain}"));
-    let tried = suggestion.tried.as_ref().map_or(String::new(), |tried| format!(". {}", measured(tried)));
-    format!("{}: {} [{cliff}{gain}]{tried}", suggestion.setting, suggestion.why)
+    let tried = suggestion.tried.as_ref().map_or(String::new(), |tried| format!(" {}.", measured(tried)));
+    format!("{}: {}. {cliff}{gain}.{tried}", suggestion.setting, suggestion.why)
 }
 
 /// The gain that a suggestion is expected to give and the gain it gave, a sentence each.
@@ -367,7 +367,7 @@ pub fn gains(suggestion: &Suggestion) -> Vec<String> {
 }
 
 /// The gain, and the cliff without the setting, which is simulated like the cliff with it: `+113 % over the 52.1 kpps
-/// without it`.
+/// simulated without it`.
 fn against(suggestion: &Suggestion) -> Option<String> {
     let gain = suggestion.gain?;
     let without = suggestion.expected_cliff_pps.map(|with| with.value / (1.0 + gain.value));
@@ -377,13 +377,13 @@ fn against(suggestion: &Suggestion) -> Option<String> {
     Some(format!("{} over {over} without it", with_ends(&gain, "")))
 }
 
-/// Result of a suggestion that was measured.
+/// The cliffs with and without a suggestion that was measured, and their ratio.
 fn measured(tried: &Tried) -> String {
     let confidence = tried.gain.interval.map_or(String::new(), |ends| format::share_short(ends.confidence));
-    let gain = with_ends(&tried.gain, &format!(" at {confidence}"));
+    let gain = with_ends(&tried.gain, &format!(", {confidence} confidence"));
     let [without, with] = [&tried.without_pps, &tried.with_pps].map(|cliff| format::value(cliff, Unit::Pps));
     format!(
-        "Measured in {} rounds, with it and without it in turn: {gain} ({without} without, {with} with, medians)",
+        "Median cliff measured in {} rounds, by turns: {without} without it, {with} with it, a change of {gain}",
         tried.rounds
     )
 }

@@ -83,6 +83,9 @@ const WHOLE: &[Column] = &[
     ("polls", Unit::PerSecond, |o| o.polls_per_s),
     ("packets a poll", Unit::Number, |o| o.packets_per_poll),
     ("packets in the host", Unit::Number, |o| o.packets_in_system),
+    ("transmissions completed", Unit::Pps, |o| o.transmitted?.completed_pps),
+    ("transmissions refused", Unit::Share, |o| o.transmitted?.refused_fraction),
+    ("wait for completion", Unit::Seconds, |o| o.transmitted?.waiting_s),
 ];
 
 fn latency(outcome: &Outcome) -> Option<Latency> {

@@ -53,7 +53,7 @@ pub use tuning::plan;
 /// Half width of the mean's interval, as a share of the mean, above which the verdicts of `stream` and `rr` doubt it.
 const WIDE: f64 = 0.1;
 /// The remedy for it.
-const SURER: &str = "more repeats or --precision 5% make it surer";
+const SURER: &str = "more repeats or --precision 5% narrow it";
 
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -57,7 +57,7 @@ fn a_file_becomes_records_and_a_figure() {
         "threaded napi",
         "PUBLISHED FIGURES",
         "within the tolerance",
-        "NOT MEASURED",
+        "POINTS WITHOUT A VALUE",
         "8 points",
         "simulator",
     ] {
@@ -205,7 +205,7 @@ fn what_no_engine_answers_is_listed_and_the_rest_goes_on() {
     let text = SMALL.replace("[\"model\", \"sim\"]", "[\"model\", \"wire\"]");
     let file = home.file("wire.toml", text);
     let page = home.stdout(["run", &file]);
-    let missing = &page[page.find("NOT MEASURED").expect("a list of what was not measured")..];
+    let missing = &page[page.find("POINTS WITHOUT A VALUE").expect("a list of what was not computed or measured")..];
     assert!(missing.contains("normal, measured, 8 points"), "{page}");
     assert!(missing.contains("threaded napi, model (exact), 8 points"), "{page}");
     let states: BTreeMap<String, Value> = home

@@ -53,7 +53,7 @@ fn on_loopback_what_is_the_devices_is_named_and_the_rest_measured() {
             .is_some_and(|why| why.iter().any(|why| why.as_str().is_some_and(|w| w.contains("tso"))))
     );
     let page = home.stdout(["results", "show"]);
-    for part in ["small", "CONFIGURATIONS", "EFFECT OF EACH SETTING", "nodelay off -> on", "NOT MEASURED"] {
+    for part in ["small", "CONFIGURATIONS", "EFFECTS (RATIO", "nodelay off -> on", "NOT MEASURED"] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(std::fs::read_to_string(html).expect("a page").contains("<svg"));

@@ -34,19 +34,19 @@ pub enum EngineFigure {
     DeliveredAtTwice,
 }
 
-/// Key in JSON of each figure, and its words on pages, if it has any.
-const BY_ENGINE: [(EngineFigure, &str, Option<&str>); 11] = [
-    (EngineFigure::Cliff, "cliff_pps", Some("cliff")),
-    (EngineFigure::CliffExperienced, "cliff_experienced_pps", Some("cliff with outside pauses")),
-    (EngineFigure::Peak, "peak_pps", Some("peak")),
-    (EngineFigure::Livelock, "livelock", Some("delivered at twice the cliff")),
-    (EngineFigure::Latency, "latency", Some("latency")),
-    (EngineFigure::CpuAtCliff, "cpu_at_cliff", Some("CPU at the cliff")),
-    (EngineFigure::CpuAtTwice, "cpu_at_twice", Some("CPU at twice the cliff")),
-    (EngineFigure::LossAtTwice, "loss_at_twice", Some("loss at twice the cliff")),
-    (EngineFigure::Sweep, "sweep", None),
-    (EngineFigure::DeliveredAtOneAndAHalf, "delivered_at_1_5_pps", None),
-    (EngineFigure::DeliveredAtTwice, "delivered_at_2_pps", None),
+/// Key in JSON of each figure, and its words on pages.
+const BY_ENGINE: [(EngineFigure, &str, &str); 11] = [
+    (EngineFigure::Cliff, "cliff_pps", "cliff"),
+    (EngineFigure::CliffExperienced, "cliff_experienced_pps", "cliff with outside pauses"),
+    (EngineFigure::Peak, "peak_pps", "peak"),
+    (EngineFigure::Livelock, "livelock", "delivered at twice the cliff"),
+    (EngineFigure::Latency, "latency", "latency"),
+    (EngineFigure::CpuAtCliff, "cpu_at_cliff", "CPU at the cliff"),
+    (EngineFigure::CpuAtTwice, "cpu_at_twice", "CPU at twice the cliff"),
+    (EngineFigure::LossAtTwice, "loss_at_twice", "loss at twice the cliff"),
+    (EngineFigure::Sweep, "sweep", "sweep of loads"),
+    (EngineFigure::DeliveredAtOneAndAHalf, "delivered_at_1_5_pps", "delivered at 1.5 times the cliff"),
+    (EngineFigure::DeliveredAtTwice, "delivered_at_2_pps", "delivered at twice the cliff"),
 ];
 
 impl EngineFigure {
@@ -55,8 +55,18 @@ impl EngineFigure {
         FigurePath::Of(self, Some(engine), None)
     }
 
-    fn row(self) -> (&'static str, Option<&'static str>) {
-        BY_ENGINE.iter().find(|(figure, ..)| *figure == self).map_or(("", None), |(_, key, words)| (key, *words))
+    fn row(self) -> (&'static str, &'static str) {
+        BY_ENGINE.iter().find(|(figure, ..)| *figure == self).map_or(("", ""), |(_, key, words)| (key, words))
+    }
+
+    /// `cliff (simulated)`.
+    fn in_words(self, part: &str, engine: EngineKind) -> String {
+        let by = match engine {
+            EngineKind::Model => "predicted",
+            EngineKind::Sim => "simulated",
+            EngineKind::Wire => "measured",
+        };
+        format!("{}{part} ({by})", self.row().1)
     }
 }
 
@@ -77,7 +87,7 @@ pub enum FigurePath {
 
 /// Figures that do not belong to an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "WHOLE has their paths")]
+#[allow(missing_docs, reason = "WHOLE has their paths and words")]
 pub enum WholeFigure {
     Ceiling,
     Calibration,
@@ -90,17 +100,23 @@ pub enum WholeFigure {
     Measured,
 }
 
-const WHOLE: [(WholeFigure, &str); 9] = [
-    (WholeFigure::Ceiling, "generator.ceiling_pps"),
-    (WholeFigure::Calibration, "calibration"),
-    (WholeFigure::Sensitivity, "sensitivity"),
-    (WholeFigure::Ledger, "ledger"),
-    (WholeFigure::RoundTrips, "round_trips"),
-    (WholeFigure::Binding, "binding"),
-    (WholeFigure::HostPauses, "disturbance.host"),
-    (WholeFigure::SuggestionTried, "suggestions.tried"),
-    (WholeFigure::Measured, "everything measured"),
+const WHOLE: [(WholeFigure, &str, &str); 9] = [
+    (WholeFigure::Ceiling, "generator.ceiling_pps", "ceiling of the generator"),
+    (WholeFigure::Calibration, "calibration", "costs"),
+    (WholeFigure::Sensitivity, "sensitivity", "sensitivity to each cost"),
+    (WholeFigure::Ledger, "ledger", "account of lost packets"),
+    (WholeFigure::RoundTrips, "round_trips", "round trips"),
+    (WholeFigure::Binding, "binding", "bottleneck"),
+    (WholeFigure::HostPauses, "disturbance.host", "pauses of the CPU under test"),
+    (WholeFigure::SuggestionTried, "suggestions.tried", "measured gain of a suggestion"),
+    (WholeFigure::Measured, "everything measured", "everything measured"),
 ];
+
+impl WholeFigure {
+    fn row(self) -> (&'static str, &'static str) {
+        WHOLE.iter().find(|(figure, ..)| *figure == self).map_or(("", ""), |(_, path, words)| (path, words))
+    }
+}
 
 impl FigurePath {
     fn engine(&self) -> Option<EngineKind> {
@@ -127,17 +143,23 @@ impl FigurePath {
         }
     }
 
-    /// The figure in words, such as `delivered at twice the cliff (measured)`; its path if it has none.
+    /// The figure in words: `delivered at twice the cliff (measured)`, `check work=2us: cliff (simulated)`. A
+    /// [`FigurePath::Named`] is its own words.
     pub fn in_words(&self) -> String {
-        let Self::Of(figure, Some(engine), part) = self else { return self.to_string() };
-        let Some(words) = figure.row().1 else { return self.to_string() };
-        let by = match engine {
-            EngineKind::Model => "predicted",
-            EngineKind::Sim => "simulated",
-            EngineKind::Wire => "measured",
-        };
-        let part = part.as_ref().map_or(String::new(), |part| format!(" {part}"));
-        format!("{words}{part} ({by})")
+        match self {
+            Self::Of(figure, None, _) => figure.row().1.to_owned(),
+            Self::Of(figure, Some(engine), part) => {
+                let part = part.as_ref().map_or(String::new(), |part| format!(" {part}"));
+                figure.in_words(&part, *engine)
+            }
+            Self::Check(name, None) => format!("check {name}"),
+            Self::Check(name, Some((figure, engine))) => format!("check {name}: {}", figure.in_words("", *engine)),
+            Self::Engine(EngineKind::Model) => "all predicted figures".to_owned(),
+            Self::Engine(EngineKind::Sim) => "all simulated figures".to_owned(),
+            Self::Engine(EngineKind::Wire) => "all measured figures".to_owned(),
+            Self::Whole(whole) => whole.row().1.to_owned(),
+            Self::Named(path) => path.clone(),
+        }
     }
 }
 
@@ -152,9 +174,7 @@ impl fmt::Display for FigurePath {
             Self::Check(name, None) => write!(out, "checks.{name}"),
             Self::Check(name, Some((figure, engine))) => write!(out, "checks.{name}.{}.{engine}", figure.row().0),
             Self::Engine(engine) => write!(out, "{engine}"),
-            Self::Whole(whole) => {
-                out.write_str(WHOLE.iter().find(|(figure, _)| figure == whole).map_or("", |(_, path)| path))
-            }
+            Self::Whole(whole) => out.write_str(whole.row().0),
             Self::Named(path) => out.write_str(path),
         }
     }
@@ -165,7 +185,7 @@ impl From<String> for FigurePath {
         let keyed = |key: &str| BY_ENGINE.iter().find(|(_, of, _)| *of == key).map(|(figure, ..)| *figure);
         let figure = |key: &str, engine: &str| Some((keyed(key)?, engine.parse().ok()?));
         let known = || {
-            if let Some((whole, _)) = WHOLE.iter().find(|(_, of)| *of == path) {
+            if let Some((whole, ..)) = WHOLE.iter().find(|(_, of, _)| *of == path) {
                 return Some(Self::Whole(*whole));
             }
             if let Some(check) = path.strip_prefix("checks.") {

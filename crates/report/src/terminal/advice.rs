@@ -79,7 +79,7 @@ fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Pa
             let advised = one.advised.iter().filter_map(|scheme| one.candidate(scheme));
             commands(&mut page, one, &advised.collect::<Vec<_>>());
             judged(&mut page, one);
-            page.heading("ASKED");
+            page.heading("GOAL");
         }
         _ => {
             let best = overall.first().filter(|best| best.infeasible == 0);
@@ -89,10 +89,10 @@ fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Pa
             }
             let kept = best.and_then(|best| first.candidate(&best.scheme));
             commands(&mut page, first, &kept.into_iter().collect::<Vec<_>>());
-            page.heading("ASKED");
+            page.heading("GOAL");
         }
     }
-    page.fact("wanted", &title(first));
+    page.fact("goal", &title(first));
     page.fact("host", &first.host.name);
     if let [one] = all {
         let traffic = &one.traffic;
@@ -148,7 +148,8 @@ fn counts(advice: &Advice) -> String {
 fn effort(advice: &Advice) -> String {
     let millions = |packets: u64| format::significant(packets as f64 / 1e6);
     format!(
-        "{} of {} million packets; {} replications of {} a candidate, a quarter where it is clearly worse",
+        "{} million packets simulated, at most {} million; {} replications of {} packets for each candidate, a quarter of them for one \
+         that is clearly worse",
         millions(advice.packets),
         millions(advice.packets_at_most),
         advice.first_stage,
@@ -294,6 +295,7 @@ fn drawing(advice: &Advice) -> Drawing {
         curves: curves.into_iter().filter(|curve| !curve.dots.is_empty()).collect(),
         marks: Vec::new(),
         not_had: Vec::new(),
+        limits: Vec::new(),
         judged: Default::default(),
         missing: Vec::new(),
         asked: vec![("rate".to_owned(), advice.traffic.rate_pps().map(units::print_pps).unwrap_or_default())],

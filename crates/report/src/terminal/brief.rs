@@ -1,7 +1,7 @@
 //! [`brief`]: what `netcliff find` prints without `-v`: the answer and the figures to act on, on a screen of 40 lines.
 
 use netcliff_core::finding::SetupCheck;
-use netcliff_core::{Finding, quote};
+use netcliff_core::Finding;
 
 use super::page::{Page, Tone};
 use super::{Style, answer, head, livelock};
@@ -10,8 +10,6 @@ use crate::sheet::{self, Row};
 
 /// Other set-ups that are shown: those predicted worst.
 const CHECKS: usize = 3;
-/// Columns of a set-up's name.
-const NAME: usize = 16;
 
 /// The verdict with doubts about it, the figures to act on, the bottleneck and suggestions. The rest is in
 /// [`super::finding`].
@@ -46,7 +44,7 @@ fn figures(page: &mut Page, finding: &Finding) {
         sheet::by_engine(sheet::WITH_PAUSES, Unit::Pps, &finding.cliff_experienced_pps),
     ];
     rows.extend(sheet::peak(finding));
-    rows.push(sheet::by_engine("of peak at 2x", Unit::Share, &sheet::delivered_at_twice(finding)));
+    rows.push(sheet::by_engine("of peak, 2x cliff", Unit::Share, &sheet::delivered_at_twice(finding)));
     rows.extend(finding.latency.iter().flat_map(|at| {
         let label = format!("p99 at {}{mark}", format::share_short(at.share));
         let named = move |row: Row| Row { label: label.clone(), ..row };
@@ -67,12 +65,12 @@ fn checks(page: &mut Page, finding: &Finding) {
     page.columns("CLIFF WITH");
     let row = |check: &&SetupCheck| {
         let cliff = sheet::check(check).into_iter().next();
-        cliff.map(|row| Row { label: quote::cut(&check.name, NAME), ..row })
+        cliff.map(|row| Row { label: check.name.clone(), ..row })
     };
     page.rows(&shown.iter().filter_map(row).collect::<Vec<_>>());
     for check in &shown {
         for note in sheet::check_notes(check) {
-            page.paragraph(2, Tone::Faint, &format!("{}: {note}.", quote::cut(&check.name, NAME)));
+            page.paragraph(2, Tone::Faint, &format!("{}: {note}.", check.name));
         }
     }
     if let Some(sentence) = sheet::median_error(&finding.checks, hidden) {

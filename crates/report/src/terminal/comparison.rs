@@ -89,9 +89,9 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
     let shown = tested.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
     let size = |row: &Row| row.change.as_ref().map_or(0.0, |change| change.value.abs());
     let largest = shown.max_by(|a, b| size(a).total_cmp(&size(b)));
-    let largest = largest.map_or(String::new(), |row| format!("; most: {}, {} {}", row.point, name(row), change(row)));
+    let largest = largest.map_or(String::new(), |row| format!("; largest change: {}, {} {}", row.point, name(row), change(row)));
     let sentence = format!(
-        "B is worse in {worse} and better in {better} of {of} ({confidence} together){largest}; {}.",
+        "B is worse in {worse} and better in {better} of {of} ({confidence} confidence for all of them together){largest}; {}.",
         would_show(comparison)
     );
     (worse > 0, sentence)
@@ -134,7 +134,7 @@ fn side(page: &mut Page, which: &str, side: &Side) {
 
 fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     let confidence = format::share_short(comparison.confidence);
-    page.heading(&format!("B AGAINST A (MEANS OF THE REPEATS; CHANGE WITH {confidence} INTERVAL, CORRECTED P)"));
+    page.heading(&format!("B AGAINST A (MEANS OF THE REPEATS; CHANGE, {confidence} INTERVAL, HOLM-CORRECTED P)"));
     let mut lines = Vec::new();
     let mut point = "";
     // If there are many figures, only those that show a difference.

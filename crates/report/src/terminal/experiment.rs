@@ -15,7 +15,7 @@ const VALUE: usize = 12;
 const NAME: usize = 30;
 
 /// The whole page as lines of at most `style.width` columns, ending in a newline: configuration, plot, a few values
-/// of each curve, the reference values with the distance of each curve from them, what was not measured.
+/// of each curve, the reference values with the distance of each curve from them, points without a value.
 pub fn experiment(drawing: &Drawing, style: Style) -> String {
     let mut page = Page::new(style);
     page.paragraph(0, Tone::Strong, &drawing.title);
@@ -25,11 +25,16 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     for (name, fact) in &drawing.asked {
         page.fact(name, fact);
     }
-    page.block(&chart(drawing, page.style()));
+    let plot = chart(drawing, page.style());
+    page.block(&plot);
+    if !plot.is_empty() {
+        let digits = if drawing.marks.is_empty() { "" } else { ", a digit a figure of PUBLISHED FIGURES" };
+        page.paragraph(2, Tone::Faint, &format!("A letter is a curve of the table below{digits}."));
+    }
     values(&mut page, drawing);
     marks(&mut page, drawing);
     if !drawing.not_had.is_empty() {
-        page.heading("NOT MEASURED");
+        page.heading("POINTS WITHOUT A VALUE");
         NotHad::by_reason(&drawing.not_had).iter().for_each(|reason| page.item("- ", reason));
     }
     page.finish()

@@ -61,7 +61,7 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
 }
 
 /// Bounds of the smallest and the largest frames, next to the measured cliff: `At most 812 kpps of 64B frames (bound by
-/// packet CPU) and 10 Gbit/s of 9018B (link); measured cliff: 442 kpps ...`.
+/// CPU time a packet) and 10 Gbit/s of 9018B (link); measured cliff: 442 kpps ...`.
 ///
 /// Bounds have no interval, because they are formulas of the costs below. If the number of frames per interrupt is
 /// unknown, it prints a range with the assumption of each end.
@@ -75,20 +75,20 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
     let bound = |row: &RoofRow, unit: Unit| {
         format!("{} of {} frames (bound by {})", range(row, unit), size(row), bindings(row))
     };
-    let mut told = bound(small, Unit::Pps);
+    let mut bounds = bound(small, Unit::Pps);
     if small.frame_bytes < large.frame_bytes {
-        told = format!("{told}, {}", bound(large, Unit::Bps));
+        bounds = format!("{bounds}, {}", bound(large, Unit::Bps));
     }
     let measured = drawing.asked.iter().find(|(name, _)| name == MEASURED_CLIFF);
     let measured = measured.map_or(String::new(), |(_, cliff)| format!("; {MEASURED_CLIFF}: {cliff}"));
     let with = if offloads.is_empty() { "" } else { " with these offloads" };
     if rows().any(ranges) {
         return format!(
-            "Upper bound{with} {told}{measured}. {}. By formula, without interval.",
+            "Upper bound{with} {bounds}{measured}. {}. By formula, without interval.",
             assumed(roofline, small)
         );
     }
-    format!("At most{with} {told}{measured}. Upper bounds by formula, without interval.")
+    format!("At most{with} {bounds}{measured}. Upper bounds by formula, without interval.")
 }
 
 /// True where the first table charges for what `predict`, which the upper ends are taken from, does not.
@@ -113,10 +113,32 @@ fn size(row: &RoofRow) -> String {
 
 /// The bottleneck at the lower end, and at the upper one if it is another part.
 fn bindings(row: &RoofRow) -> String {
-    let low = row.binding.as_deref().unwrap_or("-");
-    match row.highest.as_ref().and_then(|highest| highest.binding.as_deref()) {
-        Some(high) if high != low => format!("{low}, {high}"),
+    let low = in_words(row.binding.as_deref());
+    match row.highest.as_ref().map(|highest| in_words(highest.binding.as_deref())) {
+        Some(high) if high != low && high != UNBOUND => format!("{low}, {high}"),
         _ => low.to_owned(),
+    }
+}
+
+/// A row without a bottleneck.
+const UNBOUND: &str = "-";
+
+/// A part's name for a sentence: JSON's name says of the CPU only which cost it is.
+fn in_words(part: Option<&str>) -> &str {
+    match part {
+        Some("packet CPU") => "CPU time a packet",
+        Some("byte CPU") => "CPU time a byte",
+        Some("interrupts") => "CPU time of interrupts",
+        part => part.unwrap_or(UNBOUND),
+    }
+}
+
+/// A part's name for a column of ten.
+fn in_short(part: Option<&str>) -> &str {
+    match part {
+        Some("packet CPU") => "CPU/packet",
+        Some("byte CPU") => "CPU/byte",
+        part => part.unwrap_or(UNBOUND),
     }
 }
 
@@ -159,7 +181,7 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
         lines.push(format!(
             "  {:<5}{pps:>CELL$}{bps:>12} {:<10}{cells}",
             size(row),
-            row.binding.as_deref().unwrap_or("-")
+            in_short(row.binding.as_deref())
         ));
     }
     page.block(&lines.join("\n"));
@@ -174,7 +196,7 @@ fn ranged<'a>(rows: impl Iterator<Item = &'a RoofRow>, known: &[&str]) -> String
     for row in rows {
         let cells: String = known.iter().map(|part| format!("{:>CELL$}", rate(row, part))).collect();
         let [pps, bps] = [Unit::Pps, Unit::Bps].map(|unit| range(row, unit));
-        let binding = row.highest.as_ref().and_then(|highest| highest.binding.as_deref()).unwrap_or("-");
+        let binding = in_short(row.highest.as_ref().and_then(|highest| highest.binding.as_deref()));
         lines.push(format!(" {:<5}{pps:>15}{bps:>18} {binding:<10}{cells}", size(row)));
     }
     lines.join("\n")

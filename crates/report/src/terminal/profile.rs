@@ -33,8 +33,8 @@ pub fn profile(profile: &Profile, style: Style) -> String {
     if !profile.stages.is_empty() {
         page.block(&stages(profile));
         let known = format!(
-            "Unknown to the table of stages: {} of the time. By the caller of functions that it does not know: {}. This kernel has {} of the \
-             table's {} names.",
+            "{} of the time is in kernel functions that the table of stages lacks, as are their callers. {} is in functions that it lacks, and counts \
+             for the stage of their caller. This kernel has {} of the table's {} names.",
             format::share(profile.unknown()),
             format::share(profile.by_caller()),
             profile.sampled.names_known,
@@ -164,20 +164,20 @@ fn functions(row: &StageRow) -> String {
 fn classes(profile: &Profile) -> Vec<String> {
     let classes = &profile.classes;
     let mut lines = vec![format!(
-        "in the account: interrupts and softirqs {}, the application {} of a CPU",
+        "counted above: interrupts and softirqs {}, the application {} of a CPU",
         format::share(classes.softirq),
         format::share(classes.application)
     )];
     let own = if classes.own > 0.0 { format!(", this run {}", format::share(classes.own)) } else { String::new() };
     lines.push(format!(
-        "not in it: other programs {}{own}, idle {} of {} CPUs",
+        "not counted above: other programs {}{own}, idle {} of {} CPUs",
         format::share(classes.others),
         format::share(classes.idle),
         profile.sampled.cpus.len()
     ));
     if let Some(meter) = &profile.meter {
         lines.push(format!(
-            "by the meter ({}) over the same time: interrupts and softirqs {}, tasks {}; the samples are {} of it",
+            "by the meter ({}) over the same time: interrupts and softirqs {}, tasks {}; the samples add up to {} of that",
             meter.method,
             format::share(meter.softirq),
             format::share(meter.tasks),
@@ -188,7 +188,7 @@ fn classes(profile: &Profile) -> Vec<String> {
 }
 
 fn program(program: &ProgramRow) -> String {
-    let what = if program.counted { "in the account" } else { "not in the account" };
+    let what = if program.counted { "counted above" } else { "not counted above" };
     format!(
         "{}: {} of a CPU, {} of it in its own code; {what}",
         program.name,

@@ -266,7 +266,7 @@ fn searches(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn predicted(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "a frame", "a poll", "one server", "simulated", "measured", "off"])];
+    let mut rows = vec![words(&["frames", "a frame", "a poll", "model", "simulated", "measured", "error"])];
     for size in &report.sizes {
         let Some((predicted, measured)) = size.predicted.zip(size.forwarded_pps()) else { continue };
         let mut row = vec![size.frame.to_string(), time(predicted.frame_s), time(predicted.poll_s)];
@@ -319,7 +319,7 @@ fn tagged(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn loss(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "load", "of highest", "lost"])];
+    let mut rows = vec![words(&["frames", "load", "of max rate", "lost"])];
     for size in &report.sizes {
         let Some(curve) = &size.loss else { continue };
         let valid = curve.trials.iter().map(|trial| (trial.load_pps, lost(trial)));

@@ -146,7 +146,7 @@ fn effects(page: &mut Page, report: &TransferReport) {
     if report.effects.is_empty() {
         return;
     }
-    page.heading("EFFECT OF EACH SETTING (RATIO OF GEOMETRIC MEANS, 95 % INTERVAL, CORRECTED P)");
+    page.heading("EFFECTS (RATIO OF GEOMETRIC MEANS, 95 % INTERVAL, HOLM-CORRECTED P)");
     let mut lines = Vec::new();
     let mut figure = None;
     for effect in &report.effects {

@@ -54,6 +54,7 @@ fn drawing() -> Drawing {
             mark(Some(120e3), None, "switching point", None),
             mark(Some(200e3), Some(170e3), "elsewhere", Some("NAPI polling")),
         ],
+        limits: Vec::new(),
         judged: Default::default(),
         missing: Vec::new(),
         not_had: vec![NotHad {

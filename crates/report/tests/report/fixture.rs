@@ -205,7 +205,7 @@ fn calibration() -> Calibration {
             cost("socket_buffer", Figure::sampled(277.0, 1.0, 0.95), "packets", "packets held at the first drop"),
         ],
         host,
-        cpu_method: "ebpf (62 ns a packet of its own)".to_owned(),
+        cpu_method: "ebpf".to_owned(),
         r_squared: Some(0.9982),
         correlated: Vec::new(),
     }

@@ -19,6 +19,7 @@ mod words;
 
 mod table {
     use netcliff_core::note::Note;
+    use netcliff_core::{Record, Transmitted};
     use netcliff_report::{Style, csv, table};
 
     use crate::fixture::{self, HOSTILE};
@@ -31,6 +32,20 @@ mod table {
         insta::assert_snapshot!("table", format!("#### several\n{several}\n#### one\n{one}"));
         let ascii = Style { unicode: false, ..Style::default() };
         assert!(table::outcomes(&records, ascii).is_ascii());
+    }
+
+    #[test]
+    fn a_host_that_sends_shows_its_transmissions() {
+        let mut record = fixture::records().remove(4);
+        let page = |record: &Record| table::outcomes(std::slice::from_ref(record), Style::default());
+        assert!(!page(&record).contains("transmissions"));
+        let [completed_pps, refused_fraction, waiting_s] = [45e3, 0.25, 3e-4].map(|value| Some(value.into()));
+        record.outcome.transmitted = Some(Transmitted { completed_pps, refused_fraction, waiting_s });
+        let text = page(&record);
+        for row in ["transmissions completed 45.0 kpps", "transmissions refused 25.0 %", "wait for completion 300 us"] {
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.lines().any(|line| words(line) == row), "{row}: {text}");
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ fn drawing(title: &str, command: &str, axes: Axes, curves: Vec<Curve>) -> Drawin
         curves,
         marks: Vec::new(),
         not_had: Vec::new(),
+        limits: Vec::new(),
         judged: Default::default(),
         missing: Vec::new(),
         asked: vec![("host".to_owned(), "pentium4-2530mhz".to_owned()), ("frames".to_owned(), "64B".to_owned())],

@@ -60,6 +60,7 @@ pub fn drawing(report: &ForwardingReport) -> Drawing {
         marks: Vec::new(),
         curves: report.curves(),
         not_had: Vec::new(),
+        limits: Vec::new(),
         judged: Default::default(),
         missing: Vec::new(),
         asked: Vec::new(),

@@ -41,7 +41,7 @@ fn row(block_bytes: u64, gbps: &[f64], half_width: f64) -> Value {
 
 fn stream(rows: Value, cpus: &str, warnings: &[&str]) -> StreamReport {
     let report = json!({
-        "asked": [["channel", "TCP to 127.0.0.1, 1 flow, near end sends"], ["method", "default, receiver's clock"], ["CPUs", cpus]],
+        "asked": [["channel", "TCP to 127.0.0.1, 1 flow, this end sends"], ["method", "default, receiver's clock"], ["CPUs", cpus]],
         "in_force": [["congestion", "cubic"]], "clock": "receiver", "rows": rows, "not_had": [], "warnings": warnings,
         "cpu_methods": [["ends", "getrusage of each end's threads"]],
         "fingerprint": netcliff_core::Fingerprint::default(), "provenance": provenance(), "partial": false,
@@ -155,7 +155,7 @@ fn fits(name: &str, page: impl Fn(Style) -> String, answers: &[&str]) -> String 
 fn the_brief_page_of_stream_fits_a_screen() {
     let mut pages = String::new();
     for (name, report) in streams() {
-        let answers = ["Goodput ", "Of 3 configurations most with", "No goodput was measured"];
+        let answers = ["Goodput ", "Highest of 3 configurations, ", "No goodput was measured"];
         pages += &fits(name, |style| terminal::stream_brief(&report, style), &answers);
     }
     insta::assert_snapshot!("stream", pages);
@@ -165,7 +165,7 @@ fn the_brief_page_of_stream_fits_a_screen() {
 fn the_brief_page_of_rr_fits_a_screen() {
     let mut pages = String::new();
     for (name, run) in rrs() {
-        let answers = ["transactions/s (", "Latency: ", "Of 2 configurations most with"];
+        let answers = ["transactions/s (", "Latency: ", "Highest of 2 configurations, "];
         pages += &fits(name, |style| terminal::rr_brief(&run, style), &answers);
     }
     insta::assert_snapshot!("rr", pages);
@@ -177,7 +177,7 @@ fn the_whole_pages_begin_with_the_answer() {
     for (name, report) in streams() {
         let (brief, whole) = (terminal::stream_brief(&report, PLAIN), terminal::stream(&report, PLAIN));
         let answer =
-            brief.lines().find(|line| line.contains("oodput") || line.contains("most with")).expect("an answer");
+            brief.lines().find(|line| line.contains("oodput") || line.contains("Highest of")).expect("an answer");
         assert!(whole.lines().take(5).any(|line| line == answer), "{name}: {answer}\n{whole}");
     }
     for (name, run) in rrs().into_iter().filter(|(_, run)| run.rows.len() == 1) {

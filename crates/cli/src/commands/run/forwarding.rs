@@ -128,7 +128,7 @@ fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: 
     let experiment = Experiment::Forwarding(Box::new(experiment));
     // The report itself says that it is partial.
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
-    let drawing = drawing.map_err(output::usage)?;
+    let drawing = drawing.map_err(output::usage)?.limited(found);
     match (args.json, output::to_stdout(&args.csv)) {
         _ if args.live && !args.json => live::result(found, found.partial)?,
         (true, _) => output::json_line(found)?,

@@ -302,7 +302,7 @@ mod help {
             ("short/s", "softirq rounds that ended with packets left: budget or time was used up"),
             ("lost/s", "packets that the interface's ring had no room for"),
             ("irq", "interrupts of queues, how often they were taken, and the CPU that took most"),
-            ("queue", "packets/s of each queue, and drops, as far as the driver tells"),
+            ("queue", "packets/s of each queue, and drops, as far as the driver reports them"),
         ];
         let line = |(name, words): (&str, &str), width: usize| wrapped(&format!("  {name:<width$} "), words);
         let mut lines = vec![Line::from("Keys")];

@@ -175,7 +175,7 @@ fn placing(port: &Port) -> Option<String> {
     let (low_latency, direct) = (by_parameter("LLI", "low-latency interrupts"), by_parameter("DCA", "DCA"));
     let said: Vec<String> = [split, hints, direct, low_latency].into_iter().flatten().collect();
     Some(match said.is_empty() {
-        true => "no driver says: header split, TPH, DCA, low-latency interrupts".to_owned(),
+        true => "the driver reports none of header split, TPH, DCA, low-latency interrupts".to_owned(),
         false => said.join(", "),
     })
 }

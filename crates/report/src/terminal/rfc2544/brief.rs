@@ -100,7 +100,7 @@ pub(crate) fn doubt(report: &Rfc2544Report) -> Option<String> {
 
 /// A line a size: the highest load without loss, and the loss at the highest load.
 fn loss_in_brief(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "no loss up to", "of highest", "lost at highest", "void loads"])];
+    let mut rows = vec![words(&["frames", "no loss up to", "of max rate", "lost at max rate", "void loads"])];
     for size in &report.sizes {
         let Some(curve) = &size.loss else { continue };
         let clean = curve.trials.iter().filter(|trial| trial.lost == 0).map(|trial| trial.load_pps).reduce(f64::max);

@@ -99,7 +99,7 @@ fn most(rows: &[RrRecord]) -> String {
     };
     let settings = &best.report.settings;
     let (flows, depth) = (settings.flows, settings.depth);
-    format!("Of {} configurations most with flows {flows}, depth {depth}: {}", rows.len(), verdict(best))
+    format!("Highest of {} configurations, flows {flows}, depth {depth}: {}", rows.len(), verdict(best))
 }
 
 /// Doubts about the verdict, a sentence each.

@@ -68,7 +68,7 @@ fn verdict(report: &StreamReport) -> String {
     };
     let lead = match report.rows.len() {
         1 => "Goodput ".to_owned(),
-        several => format!("Of {several} configurations most with {}: ", name(best)),
+        several => format!("Highest of {several} configurations, {}: ", name(best)),
     };
     let loss = loss(best).map_or(String::new(), |loss| format!(", {} of the datagrams lost", format::loss(loss)));
     let limit = match &best.limited_by {
@@ -130,7 +130,7 @@ fn one(page: &mut Page, row: &StreamRow) {
     page.heading(&name(row));
     if let Some(spread) = row.goodput_bps.filter(|_| row.samples.len() > 1) {
         let [least, middle, most] = [spread.min, spread.median, spread.max].map(|bps| format::quantity(bps, Unit::Bps));
-        page.fact("goodput", &format!("least {least}, median {middle}, greatest {most}"));
+        page.fact("goodput", &format!("min {least}, median {middle}, max {most}"));
     }
     let ends: [(&str, Pick, Pick); 2] = [
         ("sender", |sample| sample.sender_cpu, |sample| sample.sender_us_per_kib),
