@@ -64,14 +64,16 @@ const BLOCKED_SHARE: f64 = 1.5;
 const BLOCKED_SHARE_OF_A_NIC: f64 = 0.3;
 /// Loss above which a trial counts as having kept the socket full.
 pub const FULL_LOSS: f64 = 0.1;
-/// Loss up to which such a trial counts as having lost almost nothing, so that the rough cliff was too low.
+/// Loss up to which a trial counts as having lost almost nothing. If a trial at [`FULL_SHARE`] does, the rough cliff
+/// was too low.
 const NONE_LOST: f64 = 0.01;
-/// Factor by which the rough cliff is then raised: three quarters of it are about the load that the host carried.
+/// Factor by which a rough cliff that was too low is raised: 0.75 of the new one is about the load that the host
+/// carried at [`FULL_SHARE`].
 const RISE: f64 = 2.0;
-/// Share of a trial's packets above which its socket counts as having held all packets.
+/// Share of a trial's packets that must be delivered for the trial to count as one whose socket did not overflow.
 const ALL_DELIVERED: f64 = 0.9;
-/// Share above which no packet counts as having found the socket full: at both ends of a trial a few percent of its
-/// packets wait in the socket.
+/// Share of a trial's packets that must be delivered for the trial to count as one in which no packet met a full
+/// socket. It is below 1 because at both ends of a trial a few percent of the packets wait in the socket.
 const ALL_TAKEN: f64 = 0.95;
 /// Fewest trials with warm packets from which the costs of warm packets alone follow: two rounds of three loads.
 const FEWEST_WARM: usize = 6;
@@ -124,8 +126,8 @@ pub struct Calibrated {
     pub costs: Costs,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
-    /// Coefficient of variation of the times that the engines draw: that of a packet, with a NIC that of a poll. None:
-    /// too few polls.
+    /// Coefficient of variation of the times that the engines draw: of a packet's time, or with a NIC of a poll's time.
+    /// `None`: too few polls.
     pub variation: Option<f64>,
     /// Bootstrap replicates of the host: the fit to resampled trials.
     pub resampled: Vec<Resampled>,
@@ -163,9 +165,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// CPU time of softirqs and application, divided by the time that these costs predict for a trial with this loss;
-    /// None if they predict no time. A trial that lost more than a tenth counts as having kept the socket full, as in
-    /// calibration; other trials count as warm.
+    /// Returns the trial's CPU time in softirqs and application, divided by the time that these costs predict; `None`
+    /// if they predict no time. If `loss` exceeds a tenth, the packets cost what they cost with a full socket, as in
+    /// calibration.
     pub fn slowness(&self, counts: &Counts, loss: f64) -> Option<f64> {
         let (cold_protocol_s, cold_application_s) =
             if loss > FULL_LOSS { (self.cold_protocol_s, self.cold_application_s) } else { (0.0, 0.0) };
@@ -177,19 +179,19 @@ impl Costs {
         (expected_s > 0.0).then(|| (counts.protocol_s + counts.application_s) / expected_s)
     }
 
-    /// Packets that softirqs took, with each dropped one counted at its relative cost.
+    /// Packets that softirqs took; each dropped packet counts as [`Self::socket_drop_cost`] of a packet.
     fn whole(&self, counts: &Counts) -> f64 {
         let dropped = (counts.packets - counts.delivered).max(0.0);
         counts.delivered.min(counts.packets) + self.socket_drop_cost * dropped
     }
 
-    /// Protocol time of a whole packet, if polls and wake-ups took `times` as long as these costs (s).
+    /// Protocol time of a delivered packet (s), if polls and wake-ups took `times` their calibrated time.
     fn protocol_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.poll_s * counts.polls + self.wakeup_s * counts.wakeups;
         (counts.own_protocol_s(times * self.hidden_polling_s) - times * besides_s) / self.whole(counts)
     }
 
-    /// Application time of a packet, if switches and interrupts took `times` as long as these costs (s).
+    /// Application time of a packet (s), if context switches and interrupts took `times` their calibrated time.
     fn application_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.context_switch_s * counts.wakeups + self.hidden_s * counts.busy_interrupts;
         (counts.application_s - times * besides_s) / counts.delivered
@@ -248,10 +250,10 @@ struct Seen {
 }
 
 impl Seen {
-    /// Trials whose application got nearly all packets that softirqs took: those with the configured application below
-    /// the cliff, and those beyond a ring's cliff, in which polls are longest. With a NIC only trials with warm
-    /// packets, if there are enough: in an emulated guest a packet for a filled socket takes softirqs three times as
-    /// long.
+    /// Trials whose application got nearly all packets that softirqs took: trials with the configured application below
+    /// the cliff, and trials in which the ring overflowed but not the socket, whose polls are longest. With a NIC only
+    /// trials with warm packets ([`is_warm`]), if there are enough: in an emulated guest softirqs take three times as
+    /// long for a packet if the socket is filled.
     fn delivering(&self) -> Vec<&Counts> {
         let past = self.full.iter().map(|(_, full)| full);
         let past = past.filter(|full| full.delivered >= ALL_DELIVERED * full.packets);
@@ -259,8 +261,8 @@ impl Seen {
         if warm.len() >= FEWEST_WARM { warm } else { self.plain.iter().chain(past).collect() }
     }
 
-    /// Trials that the costs have to explain: with a backlog all plain ones, with a NIC those that the costs are fitted
-    /// to.
+    /// Trials whose CPU time the costs must explain: with a backlog all of `plain`, with a NIC the trials that the
+    /// costs are fitted to.
     fn explained(&self) -> Vec<&Counts> {
         if self.backlog { self.plain.iter().collect() } else { self.delivering() }
     }
@@ -369,7 +371,8 @@ fn observe(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Seen,
         let share = if plan.backlog { BLOCKED_SHARE } else { BLOCKED_SHARE_OF_A_NIC };
         let blocked = at(share, 20, &|shape| {
             shape.work_s += BLOCKED_WORK_S;
-            // A buffer for a few packets is full from the start, and its packets are not cold.
+            // With a buffer for a few packets the socket is full from the start, and its packets are still in the CPU's
+            // caches.
             shape.receive_buffer_bytes = 4096;
         })?;
         seen.blocked.extend(usable(blocked));
@@ -379,7 +382,8 @@ fn observe(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Seen,
     Ok(seen)
 }
 
-/// The counts of a trial in which packets were taken, delivered and processed, by the clock; None for other trials.
+/// Returns the trial's counts, corrected for interrupts of the timer ([`Counts::by_the_clock`]). `None` if the trial
+/// was not metered, or softirqs took, or the application received, no packet.
 fn usable(observation: Observation) -> Option<Counts> {
     let some = |counts: &Counts| counts.packets > 0.0 && counts.delivered > 0.0 && counts.protocol_s > 0.0;
     observation.counts.filter(some).map(|counts| counts.by_the_clock())

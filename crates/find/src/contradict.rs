@@ -8,13 +8,14 @@ use netcliff_mlrsearch::Goal;
 use netcliff_mlrsearch::trial::Answer;
 use netcliff_trial::bench::Observation;
 
-/// Factor around a load within which trials of the searches show how often it passes.
+/// Factor around a load: trials of the searches within it show how often the load passes.
 const NEIGHBOURS: f64 = 1.1;
 /// If the share of such trials that lose more than the target is between this and 1 minus this, the result is due to
 /// chance.
 const CHANCE: f64 = 0.1;
 
-/// Multiple of the target loss above which a load up to the cliff contradicts it, whatever its interval.
+/// Multiple of the target loss: a load up to the cliff that loses more contradicts the cliff, even inside the cliff's
+/// interval.
 const FAR_MISSED: f64 = 100.0;
 
 /// Trials at a load.
@@ -24,8 +25,9 @@ struct At<'a> {
     trials: Vec<(&'a Observation, Reading, f64)>,
 }
 
-/// Measured loads below the interval of the host's own cliff at which most trials lost more than the target, loads
-/// above it at which most did not, and loads up to the cliff itself that lost far more.
+/// Returns the loads of the sweep that contradict the cliff: loads below the interval of the host's own cliff at which
+/// most trials lost more than the target, loads above it at which most did not, and loads up to the cliff itself that
+/// lost far more.
 pub fn all(
     swept: &[Observation],
     searched: &[(Observation, Reading)],

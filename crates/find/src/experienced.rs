@@ -59,8 +59,8 @@ impl Paused {
 }
 
 /// Quantile over the highest loads of trials. Its interval combines two independent errors: the choice of trials, and
-/// the error of the own cliff, which moves the quantile as it moves the fluid's. `by_fluid` returns the highest loads
-/// for an own cliff (pps), `fluid_pps` those at `own`.
+/// the error of the own cliff, which is assumed to move this quantile as it moves the quantile of the fluid model.
+/// `by_fluid` returns the highest loads for an own cliff (pps), `fluid_pps` those at `own`.
 fn over_trials(
     highest_pps: &[f64],
     fluid_pps: &[f64],
@@ -100,7 +100,7 @@ fn fluid_passes_pps(computed: &Predictor, own_pps: f64, trial: &[Away], trial_s:
     })
 }
 
-/// Highest load that passes, at most a cliff (pps).
+/// Bisects for the highest load for which `passes` is true, at most `cliff_pps` (pps).
 fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
     if passes(cliff_pps) {
         return cliff_pps;
@@ -153,8 +153,8 @@ pub fn disturbed(
     Some(undisturbed)
 }
 
-/// Applies that after-effect to a cliff: moves the value if the result lies within its interval, otherwise lowers the
-/// lower end.
+/// Multiplies a cliff by `share`, the after-effect of disturbances. If the result is below the interval, the lower end
+/// is lowered to it.
 fn moved(cliff: Figure, share: f64) -> Figure {
     let value = share * cliff.value;
     match cliff.interval {

@@ -64,17 +64,17 @@ pub struct SenderEnd {
     pub by_control_link: bool,
     /// Clock of the frames' timestamps.
     pub clock: Option<ClockId>,
-    /// Properties of the sender's host that explain differences to others.
+    /// Properties of the sender's host that explain why results differ between hosts.
     pub fingerprint: Fingerprint,
 }
 
-/// Default of requests from clients that lack the field: one queue.
+/// True for one queue, the default, which requests omit so that agents of older versions accept them.
 fn is_one(queues: &u32) -> bool {
     *queues <= 1
 }
 
 impl FindRequest {
-    /// The request for these options, with a load sent in this way.
+    /// Returns the request for these options; `sending`: how the client sends the load.
     pub fn of(options: &FindOptions, sending: Sending, sender: SenderEnd) -> Self {
         Self {
             settings: options.settings.clone(),
@@ -293,7 +293,7 @@ impl FarFind {
         FindReport { progress, finding, failed }
     }
 
-    /// Ends all waiting for the client.
+    /// Sets the stop flag, and ends every wait for the client.
     fn halt(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.desk.leave();

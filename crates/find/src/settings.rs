@@ -1,4 +1,5 @@
-//! What a `find` measures and how well: one row an option, with its default and its place in a request to another host.
+//! What a `find` measures and how precisely: one row per option, with its default and its field in a request to another
+//! host.
 
 use netcliff_packets::schedule::Arrivals;
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,8 @@ pub struct Settings {
     pub searches: Option<u32>,
     /// Seed of everything random.
     pub seed: u64,
-    /// Loads below the cliff at which a check of the device's settings is measured (pps); empty: three shares of its cliff.
+    /// Loads below the cliff at which a check of the device's settings is measured (pps); empty: three shares of the
+    /// check's cliff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check_loads_pps: Vec<f64>,
     /// Whether the most promising suggestion is measured, too.

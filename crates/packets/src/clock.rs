@@ -113,7 +113,7 @@ pub struct Ticker {
     /// Nanoseconds per tick, once known.
     ns_per_tick: Option<f64>,
     anchor: (u64, u64),
-    /// Number of ticks after which the anchor is too old.
+    /// Number of counter ticks after which the kernel's clock must be read again.
     lifetime: u64,
     last_ns: u64,
 }
@@ -135,7 +135,7 @@ impl Ticker {
         Self { ns_per_tick, anchor: to, lifetime, last_ns: 0 }
     }
 
-    /// Reads the kernel's clock and continues from there.
+    /// Reads the kernel's clock; later times are computed from this reading.
     pub fn anchor(&mut self) {
         self.anchor = read_both();
     }

@@ -27,8 +27,8 @@ impl netcliff_core::Choice for Arrivals {
 
 /// Offsets from the start of the run in nanoseconds, never decreasing, without end.
 ///
-/// The generator accepts any such iterator; this one implements the two common distributions and gaps of a recording. Offsets are computed
-/// from the start, so that rounding to nanoseconds does not change the rate.
+/// The generator accepts any iterator of such offsets; this one implements the two common distributions and gaps of a
+/// recording. Offsets are computed from the start, so that rounding to nanoseconds does not change the rate.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     gaps: Gaps,

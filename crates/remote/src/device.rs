@@ -12,8 +12,8 @@ use netcliff_packets::error::ControlError;
 
 /// Name of the service, and of the feature in an agent's hello.
 pub const DEVICE_SETTINGS: &str = "device-settings";
-/// Feature of an agent whose device's flow control can be changed, too. Earlier clients do not know that part of a
-/// state.
+/// Feature of an agent whose device's flow control can be changed, too. Older clients cannot read flow control in a
+/// [`DeviceState`].
 const FLOW_CONTROL: &str = "device-flow-control";
 
 /// A client's request about the device.
@@ -22,7 +22,7 @@ const FLOW_CONTROL: &str = "device-flow-control";
 enum Request {
     /// Report the current settings.
     Find,
-    /// Report them with flow control, now and later.
+    /// Report the current settings with flow control, in this answer and in all later ones.
     FindAll,
     /// Change the settings that this state names.
     BringTo(DeviceState),

@@ -120,7 +120,7 @@ pub struct Highest {
 }
 
 impl Highest {
-    /// For a sender without a limit, with this ceiling (pps).
+    /// The highest load of a sender without a limit whose ceiling is `ceiling_pps` (pps).
     pub fn of_sender(ceiling_pps: f64) -> Self {
         Self { ceiling_pps, most_pps: None }
     }
@@ -161,22 +161,22 @@ pub trait Bench {
     /// Offers one load and returns the observation.
     ///
     /// # Errors
-    /// It was stopped, or sender, sink or meter failed.
+    /// The measurement was stopped, or sender, sink or meter failed.
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError>;
 
     /// Measures the sender without pacing, whatever the receiver loses.
     ///
     /// # Errors
-    /// It was stopped, or the sender failed.
+    /// The measurement was stopped, or the sender failed.
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError>;
 
     /// Number of packets that the application's socket holds if nothing reads it; `None` if they cannot be counted.
     ///
     /// # Errors
-    /// It was stopped, or sender or sink failed.
+    /// The measurement was stopped, or sender or sink failed.
     fn socket_capacity(&mut self, shape: &TrialShape) -> Result<Option<f64>, TrialError>;
 
-    /// Offers one load and accounts for every packet; `None` if this bench cannot.
+    /// Offers one load and accounts for every packet; `None` if this bench has no such accounting.
     ///
     /// # Errors
     /// See [`Bench::observe`].
@@ -184,10 +184,11 @@ pub trait Bench {
         Ok(None)
     }
 
-    /// Offers one load, some frames of which the application answers; `None` if the sender is on this host.
+    /// Offers one load; the application answers some of its frames. Returns the round trips; `None` if the sender is on
+    /// this host.
     ///
     /// # Errors
-    /// See [`Bench::observe`]; the sender cannot receive answers.
+    /// See [`Bench::observe`]; also if the sender cannot receive answers.
     fn round_trips(&mut self, _spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
         Ok(None)
     }

@@ -1,5 +1,5 @@
-//! One trial: real packets at one load for a set time, turned into an [`Outcome`](netcliff_core::Outcome) and into the counts that
-//! calibration regresses on.
+//! One trial: real packets at one load for a set time, turned into an [`Outcome`](netcliff_core::Outcome) and into the
+//! counts that calibration regresses on.
 
 mod outcome;
 mod watching;
@@ -62,7 +62,7 @@ pub struct TrialShape {
 }
 
 impl TrialSpec {
-    /// The load, as senders are given it.
+    /// The load in the form that senders receive.
     pub(crate) fn paced(&self, timing: Timing) -> Load {
         let TrialShape { arrivals, seed, .. } = self.shape;
         Load::Paced { arrivals, rate_pps: self.rate_pps, seed, timing }
@@ -133,7 +133,7 @@ pub struct Trial {
     /// Packets that the interface received, and those that it dropped for lack of space; `None` in a testbed, where the
     /// sender's calls report drops.
     pub received: Option<Received>,
-    /// Losses counted by its driver.
+    /// Losses counted by the device's driver; empty in a testbed.
     pub losses: Losses,
     /// Interrupts of the device by number.
     pub vectors: BTreeMap<u32, u64>,
@@ -160,19 +160,20 @@ pub struct Outside {
 /// Heartbeats of the threads of a trial, by which pauses of the CPUs are detected.
 #[derive(Debug, Clone, Default)]
 pub struct Heartbeats {
-    /// Of the CPU under test: the sink, and the loop that keeps the CPU awake.
+    /// Heartbeat of the CPU under test, from the sink and from the loop that keeps the CPU awake.
     pub host: Heartbeat,
-    /// Of the sender's CPU.
+    /// Heartbeat of the sender's CPU.
     pub sender: Heartbeat,
 }
 
 impl Heartbeats {
-    /// The meter's heartbeats, or those of the loop alone if the meter does not measure pauses.
+    /// Creates the heartbeats that `meter` watches. If it does not measure pauses, only the loop that keeps the CPU
+    /// awake uses one.
     pub fn new(rig: &Rig, meter: Option<&Meter>) -> Self {
         let of = |cpu: u32| meter.and_then(|meter| meter.heartbeat(cpu as usize));
         let (host, sender) =
             (of(rig.host_cpu).unwrap_or_else(Heartbeat::plain), of(rig.sender_cpu).unwrap_or_default());
-        // The sender spins.
+        // The sender spins, so that its CPU never idles.
         sender.set_kept_awake(true);
         Self { host, sender }
     }
@@ -214,8 +215,8 @@ pub fn trial(
     until_started(|| once(rig, spec, meter.as_deref_mut(), heartbeats, lead_ns.take(), &mut watch))
 }
 
-/// Result of `attempt`. If the sender could not start in time, nothing was measured, and the attempt is repeated a few
-/// times.
+/// Runs `attempt` and returns its result. If the sender could not start in time, nothing was measured, and `attempt`
+/// runs again, up to [`STARTS`] times in all.
 ///
 /// # Errors
 /// The error of the last attempt.

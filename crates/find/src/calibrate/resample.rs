@@ -11,7 +11,8 @@ use netcliff_trial::trial::TrialShape;
 
 /// Number of draws: the 2.5 % at each end are five of them.
 const RESAMPLES: usize = 200;
-/// If fewer draws determine the costs, those that do are a biased sample.
+/// Smallest number of the [`RESAMPLES`] draws that must determine the costs: with fewer, the remaining draws are a
+/// biased sample.
 const ENOUGH: usize = 180;
 /// Correlation above which two costs can hardly be separated.
 const HARDLY_APART: f64 = 0.9;

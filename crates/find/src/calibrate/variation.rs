@@ -12,9 +12,9 @@ use netcliff_trial::bench::{Counts, PollTime};
 
 /// Fewest polls of a size for a usable variance.
 const FEWEST_POLLS: f64 = 30.0;
-/// Fewest sizes of polls: one that contains a pause must not decide.
+/// Smallest number of different poll sizes for an estimate, so that one size with a pause in it does not decide.
 const FEWEST_KINDS: usize = 4;
-/// Polls of more packets are counted together with others.
+/// Largest number of packets of a poll that is used: the meter counts larger polls of different sizes together.
 const LARGEST_POLL: f64 = 64.0;
 /// Times with more Erlang stages are drawn as constants.
 const MOST_STAGES: f64 = 64.0;
@@ -52,10 +52,10 @@ pub fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
     packet * protocol_s * POLL_PACKETS.sqrt() / poll_s.hypot(protocol_s * POLL_PACKETS.sqrt())
 }
 
-/// Number of packets of such a poll: a batch of `gro_normal_batch`.
+/// Number of packets assumed for a poll in [`of_polls`]: a batch of `gro_normal_batch`.
 const POLL_PACKETS: f64 = 8.0;
 
-/// Variance of a packet's time (s^2).
+/// Estimates the variance of a packet's time (s^2) from one trial; `None` if it has polls of too few sizes.
 fn packet_s2(times: &[PollTime]) -> Option<f64> {
     let tells = |cell: &&PollTime| !cell.from_idle && cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL;
     let kinds: Vec<&PollTime> = times.iter().filter(tells).collect();

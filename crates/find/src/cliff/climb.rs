@@ -44,9 +44,9 @@ impl Climb {
         Ok(climb)
     }
 
-    /// The search that follows: from the middle between that load and the one before, and not above it. If a host loses
-    /// in one trial but not in the next, a search that continued from a passed trial would end at a higher cliff.
-    /// Unchanged if no load loses.
+    /// Returns `question` limited to loads up to the lowest losing load, beginning halfway (geometric mean) between
+    /// this load and the load tried before. If a host loses in one trial but not in the next, a search that continued
+    /// from a passed trial would end at a higher cliff. Unchanged if no load loses.
     #[must_use]
     pub fn narrowed(&self, question: Question) -> Question {
         let Some(losing_pps) = self.losing_pps.filter(|pps| *pps > question.range.min_pps) else { return question };

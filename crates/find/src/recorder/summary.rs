@@ -11,8 +11,8 @@ use crate::calibrate::{FEWEST, FULL_LOSS};
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, Visit};
 
-/// Accepted relative difference of the counter's rate in a trial from the run's median: it is read with an error of
-/// 1e-5 in a trial of 0.1 s.
+/// Accepted relative difference between the rate of the CPU's time stamp counter in a trial and its median over the
+/// run. In a trial of 0.1 s the rate is read with an error of 1e-5.
 const STEADY_RATE: f64 = 1e-4;
 /// Shortest time that counts as a suspended machine (s): the clocks are read microseconds apart.
 const LEAST_SUSPEND_S: f64 = 1e-3;
@@ -26,7 +26,7 @@ impl Recorder<'_> {
         if self.seen.is_empty() {
             return None;
         }
-        // The other idle mode makes other pauses visible.
+        // Trials in the other idle mode are excluded: they show other pauses.
         let trials: Vec<&Seen> = self.seen.iter().filter(|seen| seen.stage != Stage::Idle).collect();
         let shortest_s = trials.iter().find_map(|seen| seen.outside.shortest_pause_s).unwrap_or(0.0);
         let host = pauses(&trials, shortest_s, |seen| Some((lengths_s(seen.host.as_ref()?.iter()), seen.steal_share)));
@@ -169,7 +169,7 @@ fn line(points: &[(f64, f64)]) -> Option<(Figure, f64)> {
     let middle = points.iter().map(|(t, _)| t).sum::<f64>() / count;
     let rows: Vec<Vec<f64>> = points.iter().map(|(t, _)| vec![1.0, t - middle]).collect();
     let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
-    // At the mean time the line has the mean value.
+    // A least squares line passes through (mean time, mean value).
     let line = stats::least_squares(&rows, &values)?;
     let (mean, slope) = (line.coefficients[0], line.coefficients[1]);
     let squares: f64 = rows.iter().zip(&values).map(|(row, v)| (v - mean - slope * row[1]).powi(2)).sum();

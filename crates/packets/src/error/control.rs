@@ -19,7 +19,7 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// Nobody answers there.
+    /// No program answers at the address.
     #[error(
         "cannot reach an agent at {peer}: {source}; start `netcliff agent` there and check address, port and firewall"
     )]

@@ -156,7 +156,7 @@ impl RawRing {
         unsafe { slot_data(self.head(slot), length) }
     }
 
-    /// Makes the kernel continue its walk.
+    /// Makes the kernel send the staged frames from its position in the ring on.
     fn send(&self) -> Result<(), std::io::Error> {
         // SAFETY: an empty message: the pointer is not read.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };

@@ -42,7 +42,7 @@ pub trait Service: Send + Sync {
     /// Name of the service on the control channel.
     fn name(&self) -> &'static str;
 
-    /// What it can do besides what it always could, for [`super::message::Hello::features`].
+    /// Features that later versions of the service added, for [`super::message::Hello::features`].
     fn features(&self) -> &'static [&'static str] {
         &[]
     }
