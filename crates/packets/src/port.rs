@@ -127,9 +127,8 @@ pub enum SendBy {
     Packet,
     /// An AF_XDP socket. Fails if it is not available.
     Xdp,
-    /// Programs in the kernel make the frames and count them at the other end; AF_XDP or AF_PACKET where that is not
-    /// possible. Only a tester that opens both ends can use these programs; a single sender uses [`Self::Auto`]
-    /// instead.
+    /// Programs in the kernel make the frames and count them at the other end; AF_XDP or AF_PACKET where that is not possible.
+    /// Only a tester that opens both ends has them; a single sender is then [`Self::Auto`].
     Live,
 }
 

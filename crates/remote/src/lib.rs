@@ -11,13 +11,15 @@
 //! | [`far_meter`] | the exact CPU meter of an agent's host |
 //! | [`pending`] | connections that have not yet proved themselves |
 //! | [`scrape`] | a port that answers requests of a monitoring system, and nothing else |
+//!
 //! # Two hosts
 //!
 //! `remote::control` is a session with an agent: tests by kind (`Kind`), and services for the duration of the session
 //! (`Service`). `remote::device` changes a device by `host::device` and restores it when the session ends.
-//! `remote::fingerprint` reports the facts of the far host and of the device that carries the data; `transfer::hosts` stores
-//! them with this host's for `compare`. Agents advertise capabilities in their hello (`features`), so that the client
-//! requests nothing that an older agent lacks. The exact CPU meter of the far host (`far_meter`) runs during a test.
+//! `remote::fingerprint` reports the facts of the far host and of the device that carries the data; `transfer::hosts`
+//! stores them together with this host's facts for `compare`. Agents advertise capabilities in their hello
+//! (`features`), so that the client requests nothing that an older agent lacks. The exact CPU meter of the far host
+//! (`far_meter`) runs during a test.
 //!
 //! `find` between two hosts: the frames come from a `packets::source`: a generator in this process or, through
 //! `remote::load`, a generator on another host. `load::Carrier` carries the requests to a generator on another host:

@@ -19,8 +19,8 @@ pub fn smallest_share(promise: &Promise) -> f64 {
     promise.quantiles.iter().map(|limit| 1.0 - limit.quantile).fold(promise.loss, f64::min)
 }
 
-/// Compares the counts of a trial with the promise. A request counts against a quantile if it was answered after its
-/// limit, wrongly or not at all.
+/// Compares the counts of a trial with the promise. A request counts against a quantile's limit if it was answered
+/// after this limit, wrongly or not at all.
 pub fn judge(promise: &Promise, report: &Report) -> Judged {
     let requests = report.requests;
     if requests == 0 {

@@ -11,7 +11,7 @@ use crate::bench::{Conductor, Did};
 use crate::error::FindError;
 use crate::promise::smallest_share;
 
-/// First load of a service of which nothing is known (requests/s).
+/// First load of a search if nothing is known about the service (requests/s).
 pub const FIRST_RPS: f64 = 500.0;
 /// Lowest and highest load that is tried (requests/s).
 const LOWEST_RPS: f64 = 1.0;
@@ -63,9 +63,9 @@ pub struct Judging {
 /// The measured cliff.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cliff {
-    /// Its value (requests/s); `None`: no load kept the promise.
+    /// The cliff (requests/s); `None`: no load kept the promise.
     pub figure: Option<Figure>,
-    /// True: no higher load was judged.
+    /// True: `figure` is only a lower limit, because too few searches found a load that broke the promise.
     pub lower_limit: bool,
     /// The searches.
     pub searches: Vec<ServiceSearch>,
@@ -129,7 +129,7 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
     };
     goal.check().map_err(FindError::Invalid)?;
     let middle_rps = scale.middle_rps();
-    // Above the requester's limit there is nothing to find.
+    // Loads above the requester's limit cannot be offered.
     let highest = if scale.failed_rps.is_some() { 3.0 } else { 1.5 };
     let range = Range { min_pps: scale.kept_rps / 8.0, max_pps: highest * middle_rps };
     let mut searched: Vec<Searched> = Vec::new();
@@ -174,7 +174,7 @@ fn summary(searched: &[Searched]) -> Cliff {
             Some(Figure::between(value, low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY), confidence)),
             high.is_none(),
         ),
-        // In at least half of the searches no load failed.
+        // In at least half of the searches no load broke the promise: the lowest kept load is a lower limit.
         _ => (lowest.map(Figure::exact), true),
     };
     Cliff { figure, lower_limit: lower_limit && figure.is_some(), searches }
@@ -192,7 +192,7 @@ mod tests {
         capacity_rps: f64,
         late: bool,
         requester_rps: f64,
-        /// Of this many trials, all but one are made while another program uses half of the service's CPU; 0: none is.
+        /// In all but one of this number of trials another program uses half of the service's CPU; 0: in no trial.
         disturbed_of: u64,
     }
 

@@ -31,10 +31,10 @@ pub struct GuestLink {
 /// Why a guest's link cannot be set as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestLinkError {
-    /// This host's end.
+    /// This host's end of the link cannot be set.
     #[error(transparent)]
     Wire(#[from] VmError),
-    /// The guest's end.
+    /// The guest's end of the link cannot be set.
     #[error(transparent)]
     Device(#[from] ControlError),
 }

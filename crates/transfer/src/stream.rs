@@ -1,4 +1,5 @@
-//! `netcliff stream`: a sweep of bulk transfers, its repeats interleaved, metered at both ends and around them.
+//! `netcliff stream`: a sweep of bulk transfers with interleaved repeats, metered at both ends, at the hosts' CPUs and
+//! at the devices.
 //!
 //! [`run`] makes the transfers ([`crate::bulk`]) and meters CPU and devices over the same windows
 //! (`meters`); `summary` turns the repeats of a configuration into a row.

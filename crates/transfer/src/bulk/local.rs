@@ -24,7 +24,7 @@ pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> R
     let mut sides = played.sides.into_iter();
     let mut made = Vec::new();
     for forward in flows {
-        // The order of the two is that of `pair`.
+        // `pair` returns the receiver first, then the sender.
         if let (Some(receiver), Some(sender)) = (sides.next(), sides.next()) {
             made.push(flow(forward, sender, receiver));
         }

@@ -1,4 +1,4 @@
-//! Combines the repeats of a configuration: a sample of each, and one report of all.
+//! Combines the repeats of a configuration: one sample for each repeat, and one report for all repeats.
 
 use netcliff_core::stream::jain;
 use netcliff_host::cpu::{CpuSplit, Method};
@@ -40,7 +40,7 @@ pub struct RrSample {
 }
 
 impl RrSample {
-    /// The sample of one repeat's report.
+    /// Extracts the sample from the report of one repeat.
     pub fn of(report: &Report) -> Self {
         let threads = |cost: &Option<ThreadCost>| cost.map(|cost| cost.us_per_transaction);
         Self {
@@ -302,7 +302,7 @@ mod tests {
         assert!((latency.summary.p50_s - 30e-6).abs() < 1e-7);
         let cost = merged.cost.client_threads.expect("known");
         assert!((cost.cpus - 0.5).abs() < 1e-12 && (cost.us_per_transaction - 1.5e6 / 7000.0).abs() < 1e-9);
-        // 1000 transactions of 1000 cycles and 6000 of a third.
+        // 1000 transactions take 1000 cycles each, and 6000 take a third of that.
         assert!((cost.cycles_per_transaction.expect("known") - 3_000_000.0 / 7000.0).abs() < 1e-9, "{cost:?}");
         assert_eq!(cost.instructions_per_transaction, None);
         assert_eq!(merged.notes, ["a note"]);

@@ -25,7 +25,8 @@ use super::{Far, Repeat, StreamOptions};
 const POINTS: usize = 60;
 /// Longest time of requests before and after a transfer (s).
 const LONGEST_AROUND_S: f64 = 3600.0;
-/// Smallest growth with which a queue is named (bytes; packets): a full frame, or half a packet on average.
+/// Smallest growth of a queue's mean length for which the queue is named (bytes, or packets): a full frame, or half a
+/// packet.
 const GREW_BYTES: f64 = 1514.0;
 const GREW_PACKETS: f64 = 0.5;
 /// A rise of the median is reported if it exceeds both this ratio to idle and this time (s). The time is larger than

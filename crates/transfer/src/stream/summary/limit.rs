@@ -30,7 +30,7 @@ pub(super) fn limited_by(options: &StreamOptions, row: &StreamRow) -> Option<Str
         .or_else(|| cpus(row))
 }
 
-/// If datagrams with a requested rate are lost, that rate is not the limit, but the place with most losses.
+/// If datagrams are lost at a requested rate, the limit is the place with most losses, not the requested rate.
 fn lost(options: &StreamOptions, row: &StreamRow) -> Option<String> {
     options.template.options.pacing_bps?;
     let counts = row.datagrams.filter(|counts| counts.lost as f64 > LOST * counts.sent as f64)?;

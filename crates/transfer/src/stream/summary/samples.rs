@@ -1,4 +1,4 @@
-//! Each repeat by itself.
+//! The results of each repeat.
 
 use crate::bulk::{End, Flow, TcpSample};
 use netcliff_core::stream::{CpuTimes, StreamSample, kernel_share};

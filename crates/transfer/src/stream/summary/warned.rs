@@ -75,8 +75,8 @@ fn full_cpus(row: &StreamRow) -> Vec<String> {
     found
 }
 
-/// Warnings for a window or a buffer that was the limit. A fully busy receiver has a full window whatever its size, so
-/// it is not named then.
+/// Warnings for a window or a buffer that was the limit. A fully busy receiver has a full window whatever the window's
+/// size, so its window is then not named.
 fn held_back(row: &StreamRow) -> Vec<String> {
     let Some(tcp) = &row.tcp else { return Vec::new() };
     let has_time = row.receiver_cpu.busy.is_none_or(|busy| busy.median < BUSY);
