@@ -15,11 +15,12 @@
 //! With a NIC, interrupts of the timer and of other CPUs, other softirqs and other tasks are assumed to lengthen what
 //! they interrupt ([`Counts::by_the_clock`]).
 //!
-//! The interrupt's latency L follows from the number of packets per poll: a poll that begins L + s + o after the packet
-//! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes n = (1 +
-//! lambda (L + s + o)) / (1 - lambda t) of them, where t is the protocol time of a packet. This does not hold with a
-//! NIC, whose moderation lets packets wait, too: calibration then assumes L = 0, and if the moderation is known, trials
-//! near the cliff give L (find/delivery.rs).
+//! The interrupt's latency L follows from the number of packets per poll: let s be the cost of an interrupt, o that of
+//! a poll, t the protocol time of a packet, and lambda the load. The first packet is served L + s + o after it caused
+//! the interrupt; 1 + lambda (L + s + o) packets wait by then. The poll serves until the queue is empty, so it takes n
+//! = (1 + lambda (L + s + o)) / (1 - lambda t) packets. This does not hold with a NIC, whose moderation lets packets
+//! wait, too: calibration then assumes L = 0, and if the moderation is known, trials near the cliff give L
+//! (find/delivery.rs).
 
 mod describe;
 mod fit;
@@ -236,8 +237,8 @@ struct Seen {
     quiet: Vec<Counts>,
     /// (base frames, large frames) at the same load.
     sizes: Vec<(Counts, Counts)>,
-    /// (highest load, socket kept full), one right after the other, so that they differ by the full socket and not by
-    /// the machine's speed.
+    /// Pairs of (trial at the highest load, trial that kept the socket full), one right after the other, so that the
+    /// two differ by the full socket and not by the machine's speed.
     full: Vec<(Counts, Counts)>,
     /// Trials with a socket that is hardly read, because of the extra work [`BLOCKED_WORK_S`].
     blocked: Vec<Counts>,
@@ -275,7 +276,7 @@ pub(crate) fn is_warm(trial: &Counts) -> bool {
 }
 
 /// Time of an interrupt's handler in each trial, relative to the median: the same code, some thousand times per trial,
-/// whatever the load. None if one of the trials has no interrupts.
+/// whatever the load. `None` if one of the trials has no interrupts.
 fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
     let each: Vec<f64> =
         trials.iter().map(|c| c.handler_s().filter(|handler_s| *handler_s > 0.0)).collect::<Option<_>>()?;
@@ -317,7 +318,7 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result
 }
 
 /// Interrupt latency (s) from the packets per poll. Protocol work takes `service_s` per packet and begins `before_s`
-/// after the interrupt. None without polls.
+/// after the interrupt. `None` without polls.
 fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
     if counts.polls <= 0.0 || counts.elapsed_s <= 0.0 {
         return None;

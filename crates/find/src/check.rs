@@ -143,7 +143,7 @@ fn at(computed: &Predictor, load_pps: f64, stop: &AtomicBool) -> Vec<(EngineKind
     both.into_iter().filter_map(|(engine, outcome)| Some((engine, outcome?.ok()?))).collect()
 }
 
-/// Delivered rate at a load over the plan's repeats; None if the sender never kept up.
+/// Delivered rate at a load over the plan's repeats; `None` if the sender never kept up.
 fn measured(
     bench: &mut dyn Bench,
     shape: &TrialShape,

@@ -54,7 +54,7 @@ pub struct Question {
     pub capacity_pps: f64,
     /// Number of searches.
     pub searches: u32,
-    /// A trial that is made twice before each search and after the last, to measure the machine's speed; None: the
+    /// A trial that is made twice before each search and after the last, to measure the machine's speed; `None`: the
     /// searches' own trials show it.
     pub reference: Option<TrialSpec>,
     /// Number of trials after which no further search begins, except that [`LEAST_SEARCHES`] are made.
@@ -86,7 +86,7 @@ struct Search {
     /// Load at which it began (pps).
     start_pps: f64,
     searched: Searched,
-    /// Median service demand in its trials (s); None: not metered.
+    /// Median service demand in its trials (s); `None`: not metered.
     demand_s: Option<f64>,
     /// Number of trials of this search, and its void trials by reason.
     trials: usize,
@@ -240,7 +240,7 @@ impl Cliffs {
         figure(&self.experienced, self.over_experienced(), (self.ceiling_pps, self.limited))
     }
 
-    /// Median of the middles of the searches for the host's own cliff so far (pps); None until one has both bounds.
+    /// Median of the middles of the searches for the host's own cliff so far (pps); `None` until one has both bounds.
     fn centre_pps(&self) -> Option<f64> {
         let middle = |search: &Search| Some((bracket(&search.searched).0? * bracket(&search.searched).1?).sqrt());
         Some(stats::median(&self.own.iter().filter_map(middle).collect::<Vec<f64>>())?.value)
@@ -252,7 +252,7 @@ impl Cliffs {
         out / self.trials.len().max(1) as f64
     }
 
-    /// Bounds, searches and void trials for the report; None before a search has finished.
+    /// Bounds, searches and void trials for the report; `None` before a search has finished.
     pub fn summary(&self) -> Option<CliffSearches> {
         let void = self.void.iter().map(|(why, trials)| VoidTrials { why: why.to_string(), trials: *trials });
         Some(CliffSearches {

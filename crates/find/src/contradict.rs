@@ -85,8 +85,8 @@ fn contradiction(
     Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
 }
 
-/// (trials that lost more than the target, all trials) of the searches near this load; None unless both results are so
-/// frequent that one trial of the sweep is a matter of chance.
+/// (trials that lost more than the target, all trials) of the searches near this load; `None` unless both results are
+/// so frequent that one trial of the sweep is a matter of chance.
 fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Option<(usize, usize)> {
     let near = |pps: f64| (1.0 / NEIGHBOURS..NEIGHBOURS).contains(&(pps / at.load_pps));
     let neighbours: Vec<f64> = searched
@@ -127,7 +127,7 @@ fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &
     "no pause, stall or change of speed was measured that explains it: the host was in another state than in the searches".to_owned()
 }
 
-/// Protocol time per packet (s); None if not metered.
+/// Protocol time per packet (s); `None` if not metered.
 fn per_packet_s<'a>(observations: impl Iterator<Item = &'a Observation>) -> Option<f64> {
     let (mut time_s, mut packets) = (0.0, 0.0);
     for counts in observations.filter_map(|observation| observation.counts.as_ref()) {

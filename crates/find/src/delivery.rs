@@ -121,7 +121,7 @@ impl Asked {
         }
     }
 
-    /// The latency (s) with which the simulator polls as often as the trial did; None if it polls more often even at
+    /// The latency (s) with which the simulator polls as often as the trial did; `None` if it polls more often even at
     /// `LONGEST_S`.
     fn latency_s(&self) -> Option<f64> {
         sought_s(self.polls_per_s, |latency_s| {
@@ -143,7 +143,7 @@ impl Asked {
     }
 }
 
-/// (load, estimate) of the trials that have one, computed in parallel; None after a stop.
+/// (load, estimate) of the trials that have one, computed in parallel; `None` after a stop.
 fn each(asked: &[Asked], stop: &AtomicBool, answer: fn(&Asked) -> Option<f64>) -> Option<Vec<(f64, f64)>> {
     let begin = |one: &Asked| {
         let own = one.clone();
@@ -173,7 +173,7 @@ fn echoes(scheme: &Scheme) -> bool {
     matches!(scheme, Scheme::Napi(napi) if napi.moderation.quirk.gap == Gap::Echo)
 }
 
-/// Bisects for the time (s) at which the simulated event rate falls to `per_s`. None if it stays above even at
+/// Bisects for the time (s) at which the simulated event rate falls to `per_s`. `None` if it stays above even at
 /// `LONGEST_S`.
 fn sought_s(per_s: f64, simulated: impl Fn(f64) -> Option<f64>) -> Option<f64> {
     if simulated(0.0)? <= per_s {

@@ -39,7 +39,7 @@ pub struct Predictor {
     pub seed: u64,
     /// Arrivals simulated per load.
     pub packets: u64,
-    /// Expected cliff (pps); None: unknown. Saves evaluations of the engines, which take up to a second each.
+    /// Expected cliff (pps); `None`: unknown. Saves evaluations of the engines, which take up to a second each.
     pub near_pps: Option<f64>,
     /// Interrupt latencies by rising load, from trials (`delivery`).
     #[serde(default)]
@@ -102,7 +102,7 @@ impl Predictor {
         Begun { answer, unwanted, thread }
     }
 
-    /// Result of `compute`; None once `stop` is set.
+    /// Result of `compute`; `None` once `stop` is set.
     pub fn unless_stopped<T: Send + 'static>(
         &self,
         stop: &AtomicBool,
@@ -145,7 +145,7 @@ impl Predictor {
         points.par_iter().map(loss).collect()
     }
 
-    /// The simulated cliff (pps); None if `stop` was set.
+    /// The simulated cliff (pps); `None` if `stop` was set.
     ///
     /// # Errors
     /// The simulator does not support the point.
@@ -339,7 +339,7 @@ pub struct Begun<T> {
 }
 
 impl<T> Begun<T> {
-    /// The result; None once `stop` is set. The computation then continues until it checks its flag, or the process
+    /// The result; `None` once `stop` is set. The computation then continues until it checks its flag, or the process
     /// ends.
     pub fn unless(self, stop: &AtomicBool) -> Option<T> {
         while !stop.load(Ordering::Relaxed) {

@@ -151,7 +151,7 @@ pub struct FindKind {
     pub permission: Permission,
     /// Interfaces whose settings checks may change.
     pub settings: Permission,
-    /// Highest load that clients may request (pps); None: no limit.
+    /// Highest load that clients may request (pps); `None`: no limit.
     pub most_pps: Option<f64>,
 }
 

@@ -32,7 +32,7 @@ pub struct NearEnd {
     pub interface: String,
     /// Its address.
     pub address: Ipv4Addr,
-    /// Its network namespace; None: that of this process.
+    /// Its network namespace; `None`: that of this process.
     pub netns: Option<PathBuf>,
     /// True: the control connection may use this link, too.
     pub by_control_link: bool,
@@ -85,7 +85,7 @@ pub fn find_of(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Finding, OfError> {
-    // Between processes of one host, the control connection has no link of its own.
+    // Between processes of one host, no link carries the control connection.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
     let mut hand = OrderHandler::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
     let mut computing = Computing::default();

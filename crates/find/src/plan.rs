@@ -211,7 +211,7 @@ pub fn range(highest: Highest) -> Range {
     Range { min_pps: LEAST_PPS.min(0.5 * max_pps), max_pps }
 }
 
-/// The highest load that can be offered; None until it has been measured.
+/// The highest load that can be offered; `None` until it has been measured.
 pub(super) fn highest(finding: &Finding) -> Option<Highest> {
     let ceiling_pps = finding.generator.ceiling_pps?.value;
     Some(Highest { ceiling_pps, most_pps: finding.generator.max_rate_pps })

@@ -92,8 +92,8 @@ impl Priority {
     }
 }
 
-/// Runs `work` in a network namespace, in a thread of its own that enters the namespace. Without a namespace, or if it
-/// is already that of this process, runs on the calling thread, because entering needs a privilege.
+/// Runs `work` in a network namespace, in a separate thread that enters the namespace. Without a namespace, or if it is
+/// already that of this process, runs on the calling thread, because entering needs a privilege.
 ///
 /// # Errors
 /// The namespace cannot be opened or entered.

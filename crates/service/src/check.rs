@@ -34,7 +34,7 @@ const DEVICE_KEYS: [DeviceKey; 4] = [
 pub enum Change {
     /// Another command starts the service.
     Service(String),
-    /// `net.core.rmem_default` (bytes): the receive buffer of sockets that ask for none.
+    /// `net.core.rmem_default` (bytes): the receive buffer of sockets whose program does not set one.
     SocketBuffer(u32),
     /// `net.core.netdev_max_backlog` (packets).
     Backlog(u32),

@@ -103,7 +103,7 @@ pub struct Altered {
     pub backlog: Option<u64>,
     /// Packets of a softirq round.
     pub budget: Option<u64>,
-    /// True: a thread polls the device, which has a ring of its own.
+    /// True: a kernel thread polls the device, and packets wait in the device's ring instead of the backlog.
     pub threaded: bool,
 }
 

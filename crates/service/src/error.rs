@@ -29,7 +29,7 @@ pub enum FindError {
     /// A value is out of its range.
     #[error(transparent)]
     Invalid(Invalid),
-    /// The command line asks for something impossible.
+    /// The command line requests something impossible.
     #[error("{0}")]
     Usage(String),
     /// There is no cliff: even the lowest load broke the promise.

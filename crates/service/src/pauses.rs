@@ -5,8 +5,8 @@
 //!
 //! In a pause the service does not run, and packets wait in its socket. The receive backlog fills only if the CPU
 //! itself is paused: while another program has the CPU, softirqs go on. The eBPF meter tells these apart, but does not
-//! see the late return of a CPU that halted. Without it, and on another host, each pause counts as one of the service
-//! alone.
+//! see the late return of a CPU that halted. Without this meter, and if the service is on another host, each pause
+//! counts as a pause of the service alone.
 //!
 //! The simulator pauses the whole CPU, whose softirqs then have priority over the service until they have caught up. A
 //! pause of the service alone of length L at load x is therefore simulated as one of the CPU of L (1 - x p) with a

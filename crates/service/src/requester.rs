@@ -108,7 +108,8 @@ pub struct Requester {
 pub struct Load {
     /// Requests per second.
     pub rate_rps: f64,
-    /// Distribution of the times between requests. `None`: those of the workload, Poisson if it has none.
+    /// Distribution of the times between requests. `None`: the times of the workload's capture, or Poisson without a
+    /// capture.
     pub arrivals: Option<Arrivals>,
     /// Time before the window, with the same load (s).
     pub warm_up_s: f64,

@@ -7,7 +7,7 @@
 //! | [`stream`] | bulk transfers: a sweep, metered |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`experiments`] | settings varied by a design, and their effects |
-//! | [`companion`] | the far end on this host as a process of its own |
+//! | [`companion`] | the far end on this host in a separate process |
 //! | [`guest`] | a guest of this host as the far host |
 //! | [`hosts`] | the fingerprints of both ends' hosts |
 //!
@@ -22,15 +22,15 @@
 //! thread that opens and closes the windows reads the cells, and a thread of `cli` writes the lines. The measuring
 //! threads make no system call for them.
 //!
-//! `--live`: `cli::live` queues a bounded number of events, and a thread of its own writes them, so that nothing waits
+//! `--live`: `cli::live` queues a bounded number of events, and a separate thread writes them, so that nothing waits
 //! for a slow reader. Messages (`output::say`) and the progress of each command are events.
 //!
 //! Several agents: `transfer::many` runs one transfer over the flows of all agents. Far ends wait at `start` for a
 //! start time. The near end sends it once all have connected (`Watch::gathered`), in each agent's clock
-//! (`common_clock`). `rr` queries each agent in a thread of its own, from a common start time on (`rr::rendezvous`).
+//! (`common_clock`). `rr` queries each agent in a separate thread, from a common start time on (`rr::rendezvous`).
 //!
-//! Replayed traffic: `packets::replay` holds the times, sizes and flows of a capture. `frame::Templates` gives the frame
-//! of a sequence number, and `forward::order` does so in a forwarding test.
+//! Replayed traffic: `packets::replay` holds the times, sizes and flows of a capture. `frame::Templates` returns the
+//! frame for a sequence number; in a forwarding test, `forward::order` does.
 //!
 //! Latency under load: `rr::probe` sends requests to an answering end of `rr` during a transfer, and reads the queue
 //! lengths. `transfer::stream::probe` sorts the requests by phase and names the queue that grew.

@@ -34,7 +34,7 @@ pub struct Fits {
     /// Cost of an interrupt to the application it interrupts, beyond its handler; included in `interrupt`.
     pub hidden: Option<Figure>,
     /// Work of a poll after its first look at the ring, at most the cost of an interrupt; included in `poll` and, for
-    /// masking, in `interrupt`. None: unknown.
+    /// masking, in `interrupt`. `None`: unknown.
     pub mask: Option<Figure>,
     /// Time from an interrupt's cause to its handler.
     pub latency: Option<Figure>,

@@ -51,7 +51,7 @@ pub struct Resampled {
 
 impl Calibrated {
     /// The calibration scaled to the speed of these trials. `work_s`: part of a packet's application time (s) that was
-    /// configured as a time and does not scale. None if there are too few trials.
+    /// configured as a time and does not scale. `None` if there are too few trials.
     #[must_use]
     pub fn at_present(&self, trials: &Trials, work_s: f64, seed: u64) -> Option<Self> {
         if trials.empty.len() < FEWEST {
@@ -120,9 +120,9 @@ struct Present {
     /// interrupts.
     interrupt_s: Option<f64>,
     interrupt_polling_s: Option<f64>,
-    /// Interrupt latency (s); None if it is not above zero or cannot be determined ([`Costs::backlog`]).
+    /// Interrupt latency (s); `None` if it is not above zero or cannot be determined ([`Costs::backlog`]).
     latency_s: Option<f64>,
-    /// Additional (protocol, application) time of a packet with a full socket (s); None: too few such trials.
+    /// Additional (protocol, application) time of a packet with a full socket (s); `None`: too few such trials.
     cold_s: Option<(f64, f64)>,
 }
 
@@ -151,7 +151,7 @@ impl Present {
         Some(Self { cold_s: present.cold_s(costs, &trials.full, work_s), ..present })
     }
 
-    /// Additional time of packets with a full socket, compared with an empty one at this speed (s); None: too few
+    /// Additional time of packets with a full socket, compared with an empty one at this speed (s); `None`: too few
     /// trials.
     fn cold_s(&self, costs: &Costs, full: &[Counts], work_s: f64) -> Option<(f64, f64)> {
         if full.len() < FEWEST_FULL {
@@ -197,7 +197,7 @@ fn median(trials: &[Counts], of: &dyn Fn(&Counts) -> Option<f64>) -> Option<f64>
     stats::median(&values).map(|figure| figure.value)
 }
 
-/// Measured time / expected time; None unless both are positive.
+/// Measured time / expected time; `None` unless both are positive.
 fn ratio(measured_s: f64, expected_s: f64) -> Option<f64> {
     (measured_s > 0.0 && expected_s > 0.0).then(|| measured_s / expected_s)
 }

@@ -55,8 +55,8 @@ fn mostly_interrupted(counts: &Counts) -> bool {
     counts.busy_interrupts > 0.0 && counts.busy_interrupts >= MOSTLY * counts.polls
 }
 
-/// Cost of an interrupt to the application it interrupts, beyond its handler: median over the trials; None without such
-/// trials.
+/// Cost of an interrupt to the application it interrupts, beyond its handler: median over the trials; `None` without
+/// such trials.
 ///
 /// With a NIC, few interrupts fall into some milliseconds of work. A CPU that is a tenth slower than before the trial,
 /// as emulated ones are, would then make each interrupt seem to cost tens of microseconds. There the work is compared

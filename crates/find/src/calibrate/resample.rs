@@ -69,7 +69,7 @@ pub fn correlated(hosts: &[Resampled]) -> Vec<Correlated> {
     found
 }
 
-/// Correlation of two samples; None if one of them does not vary.
+/// Correlation of two samples; `None` if one of them does not vary.
 fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mean_a, mean_b) = (mean(a), mean(b));

@@ -21,7 +21,7 @@ const MOST_STAGES: f64 = 64.0;
 /// Coefficients of variation up to this count as exponential.
 const LITTLE_ABOVE_ONE: f64 = 1.1;
 
-/// Coefficient of variation of a packet's protocol time, whose mean is `protocol_s` (s); None if there are too few
+/// Coefficient of variation of a packet's protocol time, whose mean is `protocol_s` (s); `None` if there are too few
 /// polls.
 pub fn of(trials: &[Counts], protocol_s: f64) -> Option<Figure> {
     let each: Vec<f64> =

@@ -1,9 +1,9 @@
 //! Loads below the cliff of a device's check: measured, and computed by the engines.
 //!
-//! The speed of a host can change from one minute to the next: a packet took an emulated CPU 19 us at three quarters of
-//! a cliff that was measured with 9.5 us (docs/accuracy.md). So each load is computed at the speed of its own trials:
-//! with times of packets, polls, interrupts and the application relative to calibration's for the same counts. The
-//! numbers of interrupts, and of packets per poll, are predicted by the engines.
+//! The speed of a host can change from one minute to the next: an emulated CPU needed 19 us per packet at three
+//! quarters of a cliff that was measured with 9.5 us per packet (docs/accuracy.md). So each load is computed at the
+//! speed of its own trials: with times of packets, polls, interrupts and the application relative to calibration's for
+//! the same counts. The numbers of interrupts, and of packets per poll, are predicted by the engines.
 
 use netcliff_core::EngineKind;
 use netcliff_core::finding::SweepPoint;
@@ -43,7 +43,7 @@ impl Predicted<'_> {
     }
 }
 
-/// The counts of a trial from which interrupt latency and speed can be estimated; None for other trials.
+/// The counts of a trial from which interrupt latency and speed can be estimated; `None` for other trials.
 fn telling(seen: &Observation) -> Option<Counts> {
     seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TELLING_LOSS)
 }

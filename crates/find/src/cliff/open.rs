@@ -46,7 +46,7 @@ pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, hig
     format!("{bound}{}", each.join("; "))
 }
 
-/// Why a search has no bound on one side; None: it has both.
+/// Why a search has no bound on one side; `None`: it has both.
 fn why_open(search: &Search, (ceiling_pps, limited): (f64, bool)) -> Option<String> {
     if let (Some(_), Some(_)) = bracket(&search.searched) {
         return None;

@@ -21,7 +21,7 @@ const FEWEST_SPEEDS: usize = FEWEST;
 
 impl Recorder<'_> {
     /// Disturbances from outside; `left_out`: share of the searches' time slots that the host's own cliff excludes.
-    /// None before the first trial.
+    /// `None` before the first trial.
     pub fn disturbance(&self, left_out: f64) -> Option<Disturbance> {
         if self.seen.is_empty() {
             return None;
@@ -48,7 +48,7 @@ impl Recorder<'_> {
         })
     }
 
-    /// Speed of the CPU; None if no trial measured it.
+    /// Speed of the CPU; `None` if no trial measured it.
     pub fn speed(&self) -> Option<Speed> {
         let at = |seen: &Seen| SpeedAt {
             at_s: seen.at_s,
@@ -82,7 +82,7 @@ impl Recorder<'_> {
         self.median_of(stage, of).filter(|_| enough).map(|figure| figure.value)
     }
 
-    /// Drift of the speed; None with too few trials that measured it.
+    /// Drift of the speed; `None` with too few trials that measured it.
     pub fn drift(&self) -> Option<Drift> {
         let by_costs = |seen: &Seen| self.slowness_of(seen).map(f64::recip);
         let by_turns = |seen: &Seen| seen.outside.turns_per_s;
@@ -119,7 +119,7 @@ fn demands_s(trials: &[Counts]) -> Vec<f64> {
     trials.iter().filter_map(Counts::demand_s).collect()
 }
 
-/// Pauses over the trials that measured them; None if none did.
+/// Pauses over the trials that measured them; `None` if none did.
 fn pauses<'a>(
     trials: &[&'a Seen],
     shortest_s: f64,

@@ -1,7 +1,7 @@
 //! The AF_PACKET transmit ring.
 //!
-//! Kernel and generator share slots. A status word in each slot says who owns it. The kernel walks the ring with a
-//! position of its own, which stays at a frame that the next hop refused.
+//! Kernel and generator share slots. A status word in each slot says who owns it. The kernel has its own position in
+//! the ring, which stays at a frame that the next hop refused.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};

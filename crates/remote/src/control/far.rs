@@ -23,7 +23,7 @@ pub trait Kind: Send + Sync {
         0
     }
 
-    /// Starts the far end of a test, in threads of its own. Returns once it can accept data connections.
+    /// Starts the far end of a test, in new threads. Returns once it can accept data connections.
     ///
     /// # Errors
     /// The settings cannot be used or the kernel refuses something.

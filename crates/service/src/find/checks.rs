@@ -1,4 +1,4 @@
-//! Runs the checks: each set-up has a testbed and a service of its own, is predicted, and then measured.
+//! Runs the checks: for each set-up, builds a testbed, starts the service, predicts the cliff, and then measures it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

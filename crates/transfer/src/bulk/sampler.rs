@@ -1,4 +1,4 @@
-//! Samples TCP_INFO of all senders' sockets, in a thread of its own.
+//! Samples TCP_INFO of all senders' sockets, in a separate thread.
 //!
 //! The kernel answers only when no call holds the socket's lock. A sender of large blocks that waits for a CPU holds
 //! this lock, so with hundreds of such flows one pass takes seconds. The conductor, which opens and closes the windows,
@@ -200,7 +200,7 @@ mod tests {
         thread::sleep(Duration::from_millis(110));
         sampler.last();
         let samples = sampler.end().expect("it lives");
-        // A sleep may take longer than asked. Expected: one sample at the opening, one per interval, one at the
+        // A sleep may take longer than requested. Expected: one sample at the opening, one per interval, one at the
         // closing.
         let most = (clock::monotonic_ns() - opened_ns) as usize / 20_000_000 + 2;
         for flow in &samples {

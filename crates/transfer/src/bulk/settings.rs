@@ -128,8 +128,8 @@ pub(super) struct Spans {
     pub window: Span,
     pub windows: u32,
     pub acknowledged: bool,
-    /// Whether the sender continues until the receiver has had all its windows and closes. With two clocks and a
-    /// warm-up, only the receiver knows where its windows are.
+    /// Whether the sender continues until the receiver has completed all its windows and closes the connection. With
+    /// two clocks and a warm-up, only the receiver knows where its windows are.
     pub receiver_ends: bool,
     pub interval_ns: Option<u64>,
     pub stall_ns: u64,

@@ -154,8 +154,8 @@ fn directory(temporary: PathBuf, cold: bool) -> PathBuf {
     if cold && in_memory() { PathBuf::from(ON_DISK) } else { temporary }
 }
 
-/// Makes an unnamed file of `bytes` bytes in `directory`, which disappears when it is closed. Returns also the name it
-/// had.
+/// Makes an unnamed file of `bytes` bytes in `directory`, which disappears when it is closed. Also returns the file's
+/// former name, for messages.
 fn own_file(bytes: u64, directory: &Path) -> Result<(File, PathBuf), WireError> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);

@@ -89,7 +89,7 @@ fn wait(tally: &Tally, listener: &TcpListener, pending: &Pending, has_come: bool
     let _ = system::poll_for(&mut fds, at_most);
 }
 
-/// Serves a connection: in this thread if it carries one transaction, otherwise in a thread of its own.
+/// Serves a connection: in this thread if it carries one transaction, otherwise in a new thread.
 fn admit(tally: &Arc<Tally>, stream: TcpStream, flow: usize) {
     if tally.settings.connect_each {
         return once(tally, stream);
