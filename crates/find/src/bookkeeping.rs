@@ -56,7 +56,7 @@ pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     }
 }
 
-/// Converts the CPU shares of trials; those without counts stay unchanged.
+/// Converts the CPU shares of trials to the engines' terms; trials without counts stay unchanged.
 pub fn rewrite(observations: &mut [Observation], seams: Seams) {
     for observation in observations {
         if let Some(counts) = &observation.counts {

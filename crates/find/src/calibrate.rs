@@ -1,7 +1,7 @@
 //! Calibration: the costs of this host's packets, from CPU time at loads well below the cliff.
 //!
 //! Every trial has thousands of polls of 1, 2, 3, ... packets, so that even one trial separates the cost of a packet
-//! from that of a poll. Results are means over the trials, and their intervals include the machine's drift:
+//! from the cost of a poll. Results are means over the trials, and their intervals include the machine's drift:
 //!
 //! poll time = poll + protocol x packets + wakeup if the CPU was idle;
 //! application time - hidden x interrupts that hit it = application x packets + context switch x wake-ups.
@@ -54,8 +54,8 @@ pub const LARGE_FRAME_BYTES: u32 = 1518;
 /// dropped there, and each piece of work is interrupted about a hundred times.
 const BLOCKED_WORK_S: f64 = 1e-3;
 /// Load that keeps the socket full while some packets are read, as a share of the rough cliff. The socket is filled by
-/// load rather than by work: an application that works besides reading is interrupted so often that the time of cold
-/// reads, a tenth of its time, cannot be separated from the cost of interrupts.
+/// load, not by extra work of the application: with extra work, interrupts would take so much of the application's time
+/// that the cost of cold reads, a tenth of this time, could not be separated from the cost of interrupts.
 const FULL_SHARE: f64 = 1.4;
 /// Load of the trials in which all packets are dropped at the socket, as a share of the rough cliff, if packets come
 /// through the backlog: where most are dropped, CPUs contend for the queue between them.
@@ -76,10 +76,11 @@ const ALL_DELIVERED: f64 = 0.9;
 /// Share of a trial's packets that must be delivered for the trial to count as one in which no packet met a full
 /// socket. It is below 1 because at both ends of a trial a few percent of the packets wait in the socket.
 const ALL_TAKEN: f64 = 0.95;
-/// Fewest trials with warm packets from which the costs of warm packets alone follow: two rounds of three loads.
+/// Smallest number of trials with warm packets ([`is_warm`]) for a fit to these trials alone: two rounds of three
+/// loads.
 const FEWEST_WARM: usize = 6;
-/// Shortest trials of the calibration (s). From one trial to the next the machine changes more than longer trials would
-/// average out.
+/// Shortest trials of the calibration (s). Longer trials would not help: the machine's speed changes more from one
+/// trial to the next than a longer trial averages out.
 pub const LEAST_TRIAL_S: f64 = 0.4;
 /// Packets wanted per trial, if the length of the run's other trials allows it.
 const PACKETS: f64 = 10e3;
@@ -154,7 +155,7 @@ pub struct Costs {
     pub hidden_s: f64,
     /// Cost of an interrupt to the poll that it interrupts.
     pub hidden_polling_s: f64,
-    /// Protocol time of a packet dropped at a full socket, relative to that of a delivered one.
+    /// Protocol time of a packet dropped at a full socket, relative to the protocol time of a delivered packet.
     pub socket_drop_cost: f64,
     /// Additional protocol time of a packet if the socket is full.
     pub cold_protocol_s: f64,
@@ -269,8 +270,9 @@ impl Seen {
     }
 }
 
-/// True if no packet waited behind more than a few polls' packets: none was dropped at the socket, and ksoftirqd,
-/// during whose turns the socket fills, did not poll.
+/// True if the trial's packets were still in the CPU's caches when they were read ("warm"), because none waited behind
+/// the packets of more than a few polls: none was dropped at the socket, and ksoftirqd, during whose turns the socket
+/// fills, did not poll.
 pub(crate) fn is_warm(trial: &Counts) -> bool {
     trial.delivered >= ALL_TAKEN * trial.packets && trial.packets <= fit::LARGEST_POLL * trial.polls
 }
@@ -384,7 +386,7 @@ fn observe(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Seen,
 }
 
 /// Returns the trial's counts, corrected for interrupts of the timer ([`Counts::by_the_clock`]). `None` if the trial
-/// was not metered, or softirqs took, or the application received, no packet.
+/// was not metered, softirqs processed no packet, or the application received none.
 fn usable(observation: Observation) -> Option<Counts> {
     let some = |counts: &Counts| counts.packets > 0.0 && counts.delivered > 0.0 && counts.protocol_s > 0.0;
     observation.counts.filter(some).map(|counts| counts.by_the_clock())

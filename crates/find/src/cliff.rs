@@ -1,9 +1,9 @@
 //! The measured cliffs: several searches by MLRsearch (RFC 9971), each for the host's own cliff and for the cliff
 //! including disturbances.
 //!
-//! Searches begin at randomly shifted loads, so that they do not try the same ones, close to where earlier searches
-//! ended. The two cliffs of a search share trials: the second search requests the same loads first, uses their results,
-//! and measures only where pauses made the two differ.
+//! Searches begin close to where earlier searches ended, each at a load with another random shift, so that no two
+//! searches try the same loads. The two cliffs of a search share trials: the second search requests the same loads
+//! first, uses their results, and measures only where pauses made the two differ.
 
 mod climb;
 mod open;
@@ -34,7 +34,8 @@ const GOLDEN: f64 = 0.618_033_988_749_894_9;
 const REFERENCES: u32 = 2;
 /// Least number of searches, whatever the number of trials.
 const LEAST_SEARCHES: u32 = 3;
-/// Number of trials after which a search ends with its present bounds, as a multiple of those that decide on one load.
+/// Number of trials after which a search ends with its present bounds, as a multiple of the number of trials that
+/// decide on one load.
 const MOST_LOADS: f64 = 12.0;
 
 /// Settings of the searches.

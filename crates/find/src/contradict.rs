@@ -10,8 +10,8 @@ use netcliff_trial::bench::Observation;
 
 /// Factor around a load: trials of the searches within it show how often the load passes.
 const NEIGHBOURS: f64 = 1.1;
-/// If the share of such trials that lose more than the target is between this and 1 minus this, the result is due to
-/// chance.
+/// If between this share and 1 minus this share of the trials near a load (within [`NEIGHBOURS`]) lose more than the
+/// target, the result at the load is due to chance.
 const CHANCE: f64 = 0.1;
 
 /// Multiple of the target loss: a load up to the cliff that loses more contradicts the cliff, even inside the cliff's
@@ -85,8 +85,8 @@ fn contradiction(
     Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
 }
 
-/// (trials that lost more than the target, all trials) of the searches near this load; `None` unless both results are
-/// so frequent that one trial of the sweep is a matter of chance.
+/// Counts (trials that lost more than the target, all trials) in the searches near this load. `None` unless both
+/// results are so frequent ([`CHANCE`]) that the result of one trial of the sweep is due to chance.
 fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Option<(usize, usize)> {
     let near = |pps: f64| (1.0 / NEIGHBOURS..NEIGHBOURS).contains(&(pps / at.load_pps));
     let neighbours: Vec<f64> = searched

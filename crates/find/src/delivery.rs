@@ -2,14 +2,15 @@
 //! interrupts, by simulation.
 //!
 //! A poll finds the packets that came while moderation delayed the interrupt, and while it was being delivered. With
-//! known moderation, the latency is the one with which the simulator polls as often as the trial did: the longer it is,
-//! the fewer polls. It is estimated from trials that lost almost nothing; for the cliff the median over trials near it
-//! counts. Its interval is that of the trials, not of the other costs.
+//! known moderation, the estimated latency is the value with which the simulator polls as often as the trial did: the
+//! longer the latency, the fewer polls. It is estimated from trials that lost almost nothing; at the cliff, the median
+//! over trials near the cliff is used. Its interval includes the spread of the trials, not the uncertainty of the other
+//! costs.
 //!
 //! If the delivery has to wait for a CPU, the latency grows with the load: 0 at 7 kpps and 75 us at 40 kpps in a guest
 //! whose devices waited for the sender (docs/accuracy.md). So a load is computed with the latency from trials at
-//! similar loads: those of the calibration, whose costs are used, and those near the cliff. Each trial is evaluated at
-//! its own speed, because polls of a slower host find more packets without any latency.
+//! similar loads, either of the calibration or near the cliff. Each trial is evaluated at its own speed, because polls
+//! of a slower host find more packets without any latency.
 //!
 //! An emulated NIC keeps its gap by a timer of its host, which ends late: by 30 us in the median in QEMU
 //! (docs/accuracy.md), by less if the thread that runs its timers is busy. If polls do not mask ([`Gap::Echo`]), the

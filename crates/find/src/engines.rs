@@ -50,8 +50,8 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// The point at a load, for the model: with the measured times if the model supports them, otherwise exponential
-    /// ones.
+    /// The point at a load, for the model: with the measured distribution of times if the model supports it, otherwise
+    /// with exponential times.
     pub fn point(&self, load_pps: f64) -> Point {
         let measured = self.sim_point(load_pps);
         Point { host: self.model_host(&measured.scheme), ..measured }
@@ -133,7 +133,7 @@ impl Predictor {
     /// Predicted loss of several points, computed together.
     ///
     /// # Errors
-    /// The model does not support one of them.
+    /// The model does not support one of the points.
     pub fn losses(&self, points: &[Point]) -> Result<Vec<f64>, EngineFailure> {
         let answer = self.elsewhere.ask(|| Job::Losses(points.to_vec()));
         answer.unwrap_or_else(|| Self::losses_here(points))

@@ -136,7 +136,7 @@ struct Fluid {
 }
 
 impl Fluid {
-    /// One step: `arrivals` reach the host, which serves `served`. Frames that overflow the buffer are booked as lost
+    /// One step: `arrivals` reach the host, which serves `served`. Frames that overflow the buffer are counted as lost
     /// in `slot`.
     fn step(&mut self, arrivals: f64, served: f64, slot: usize) {
         let queue = self.queue + arrivals;

@@ -58,7 +58,7 @@ pub struct FindRequest {
 pub struct SenderEnd {
     /// Interface of the sender.
     pub interface: String,
-    /// Its address.
+    /// Address of the sender's interface.
     pub address: Ipv4Addr,
     /// True: the control connection may use this link, too.
     pub by_control_link: bool,

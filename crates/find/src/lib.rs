@@ -259,7 +259,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     Ok(finding)
 }
 
-/// Makes all requested later measurements; those not reached are in `missing` with the reason.
+/// Makes all requested later measurements; measurements that were not reached are in `missing` with the reason.
 fn measure_later(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
     let stopped = finding.partial;
     let Some(mut later) = later.filter(|_| !stopped) else {
@@ -443,7 +443,7 @@ mod rough {
     use netcliff_trial::bench::{Bench, Observation};
     use netcliff_trial::trial::{TrialError, TrialShape};
 
-    /// One short trial decides on a load; its loss must far exceed any noise.
+    /// Goal of the rough search: one short trial decides on a load, so its loss must far exceed any noise.
     const GOAL: Goal = Goal {
         final_trial_s: 0.15,
         initial_trial_s: 0.15,

@@ -30,9 +30,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct NearEnd {
     /// Interface to send by.
     pub interface: String,
-    /// Its address.
+    /// Address of the interface.
     pub address: Ipv4Addr,
-    /// Its network namespace; `None`: that of this process.
+    /// Network namespace of the interface; `None`: the namespace of this process.
     pub netns: Option<PathBuf>,
     /// True: the control connection may use this link, too.
     pub by_control_link: bool,
@@ -69,7 +69,7 @@ pub enum OfError {
     Failed {
         /// The agent.
         peer: String,
-        /// Its message.
+        /// The agent's message.
         why: String,
     },
 }

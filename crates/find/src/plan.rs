@@ -47,8 +47,8 @@ pub const BELOW_SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Loads of the sweep as multiples of the cliff.
 pub const MULTIPLES: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.4];
-/// Default length of a trial of the sweep without a capture (s): from one trial to the next the machine changes more
-/// than longer trials would average out.
+/// Default length of a trial of the sweep without a capture (s). Longer trials would not help: the machine's speed
+/// changes more from one trial to the next than a longer trial averages out.
 const SWEEP_S: f64 = 0.5;
 /// Arrivals simulated per load of the sweep; searches for the cliff may use more.
 const SWEEP_PACKETS: u64 = 1_000_000;

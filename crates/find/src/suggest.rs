@@ -32,7 +32,7 @@ pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, sto
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(without) = without else { return Vec::new() };
     let left = finding.cliff_pps.sim.map_or(1.0, |page| page.value / without.value);
-    // By simulation, because the time of the model's chain grows with the queue that a candidate enlarges.
+    // Simulate, because the computing time of the model's Markov chain grows with the queue that a candidate enlarges.
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
         .map(|candidate| (candidate.changed.begin(Predictor::sim_cliff), candidate))

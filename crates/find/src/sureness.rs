@@ -1,4 +1,4 @@
-//! Uncertainty of the predicted cliff: that of the calibrated costs, propagated through the model.
+//! Uncertainty of the predicted cliff: the uncertainty of the calibrated costs, propagated through the model.
 
 use std::sync::atomic::AtomicBool;
 

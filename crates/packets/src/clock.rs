@@ -15,8 +15,8 @@ pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
-/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` in nanoseconds, from the tightest of eight bracketed reads;
-/// its error is at most half the time those reads take (see [`read_cost_s`]).
+/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` in nanoseconds, from the tightest of eight bracketed reads; the error is at
+/// most half the time of such a read (see [`read_cost_s`]).
 pub fn realtime_minus_monotonic_ns() -> i64 {
     realtime_minus_monotonic().0
 }

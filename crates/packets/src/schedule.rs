@@ -150,7 +150,8 @@ mod tests {
         let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
         let (ma, mb) = (mean(&a), mean(&b));
         let covariance = a.iter().zip(&b).map(|(x, y)| (x - ma) * (y - mb)).sum::<f64>() / n as f64;
-        // Both gaps have a standard deviation of 1e-5 s; that of the correlation is 1/sqrt(n).
+        // Both gaps have a standard deviation of 1e-5 s; the correlation of n pairs has a standard deviation of
+        // 1/sqrt(n).
         assert!((covariance / 1e-10).abs() < 4.42 / (n as f64).sqrt());
         let again = gaps_s(Schedule::new(Arrivals::Poisson, 1e5, SEED, 1).expect("legal"), n);
         assert_eq!(b, again, "the same seed and stream repeat");

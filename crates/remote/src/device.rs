@@ -124,7 +124,7 @@ impl Opened for Taken {
 pub struct FarDevice {
     /// Name of the device on that host.
     pub interface: String,
-    /// Its settings when the client took it.
+    /// The device's settings when the client took the device.
     pub found: DeviceState,
     /// Settings that earlier runs on that host left changed and that could not be restored, in sentences.
     pub left_over: Vec<String>,
@@ -157,7 +157,7 @@ impl FarDevice {
         Ok(asked(session, &Request::BringTo(wanted.clone()))?.state)
     }
 
-    /// Makes the agent restore the settings. Returns those that could not be restored, in sentences.
+    /// Makes the agent restore the settings. Returns a sentence for each setting that could not be restored.
     ///
     /// # Errors
     /// The agent is gone: it restores the settings by itself.

@@ -34,9 +34,9 @@
 //! generators and device.
 //!
 //! A data connection proves its test's token by a MAC that is valid for one connection (`control::key`). Connections
-//! that have not yet proved themselves wait in one table for each kind of port (`pending`, `control::connections`):
-//! when there are too many, the source with most of them loses its oldest. The memory that a request makes an agent use
-//! is reserved before the request starts (`Kind::memory_bytes`, `control::memory`).
+//! that have not yet proved themselves wait in one table for each kind of port (`pending`, `control::connections`): if
+//! there are too many, the source address that has the most of them loses its oldest connection. The memory that a
+//! request makes an agent use is reserved before the request starts (`Kind::memory_bytes`, `control::memory`).
 
 pub mod common_clock;
 pub mod control;

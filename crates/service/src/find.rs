@@ -77,7 +77,7 @@ pub struct Options {
     pub quantiles: Vec<QuantileLimit>,
     /// Time after which a request counts as lost (s).
     pub timeout_s: f64,
-    /// Distribution of the times between requests. `None`: those of the capture, else Poisson.
+    /// Distribution of the times between requests. `None`: the times of the capture, or Poisson without a capture.
     pub arrivals: Option<Arrivals>,
     /// True: shorter and fewer measurements.
     pub quick: bool,

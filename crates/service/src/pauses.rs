@@ -1,4 +1,4 @@
-//! [`Pauses`]: times without answers in a run's trials, and the cliff that is left with them.
+//! [`Pauses`]: times without answers in a run's trials, and the cliff with these pauses.
 //!
 //! Each trial has a highest load at which its pauses lose no more than is promised; the cliff is a quantile of these
 //! loads, with the share of failing trials that the search allows.

@@ -36,7 +36,7 @@ const PLAIN: &str = r#"exec sh -c "$1""#;
 const LOOK: Duration = Duration::from_millis(20);
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// Number of the program's last output lines that are stored, and the longest of them (bytes).
+/// Number of the program's last output lines that are stored, and largest length of a stored line (bytes).
 const LINES: usize = 12;
 const LINE_BYTES: u64 = 400;
 
@@ -58,7 +58,7 @@ pub enum ServiceError {
         command: String,
         /// How it ended.
         how: String,
-        /// Its last output.
+        /// The program's last output.
         output: String,
     },
     /// The service does not answer.
@@ -70,7 +70,7 @@ pub enum ServiceError {
         why: String,
         /// Ports on which it listens.
         listens: String,
-        /// Its last output.
+        /// The program's last output.
         output: String,
     },
 }
@@ -139,7 +139,7 @@ impl Service {
     pub fn check(&self) -> Result<(), ServiceError> {
         let how = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(how) = how else { return Ok(()) };
-        // Its last output may still be in the pipe.
+        // The program's last output may still be in the pipe.
         std::thread::sleep(LOOK);
         Err(ServiceError::Ended { command: self.command.clone(), how, output: self.last_words() })
     }

@@ -1,4 +1,5 @@
-//! Whether a trial kept the promise, and the equivalent loss for the search, which knows only losses.
+//! Whether a trial kept the promise (the user's limits of loss and response times), and the equivalent loss for the
+//! search, which knows only losses.
 
 use netcliff_core::service::Promise;
 

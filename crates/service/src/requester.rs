@@ -2,9 +2,10 @@
 //! answer from when its request was due. A request that waits behind a slow one therefore counts as slow, too (no
 //! coordinated omission).
 //!
-//! It is one thread that never sleeps during a trial. `datagrams` is for protocols whose datagrams carry a number: many
-//! requests are outstanding per port, in batches. `connections` is for streams, and for datagrams without a number (one
-//! request outstanding per port). The requester's own delay is measured: a trial whose result it may explain is void.
+//! The requester is one thread that never sleeps during a trial. `datagrams` is for protocols whose datagrams carry a
+//! number: many requests are outstanding per port, in batches. `connections` is for streams, and for datagrams without
+//! a number (one request outstanding per port). The requester's own delay is measured: a trial whose result this delay
+//! may explain is void.
 
 mod connections;
 mod datagrams;
@@ -95,7 +96,7 @@ pub struct Requester {
     pub tls: Option<tls::Client>,
     /// Time after which a request counts as lost (ns).
     pub timeout_ns: u64,
-    /// Network namespace of the requester; `None`: that of the process.
+    /// Network namespace of the requester; `None`: the namespace of this process.
     pub netns: Option<PathBuf>,
     /// CPU of the requester.
     pub cpu: usize,

@@ -22,11 +22,12 @@ const NEAR: f64 = 1.3;
 const LEAST_REQUESTS: f64 = 40.0;
 /// Shortest and longest window of the first trials (s).
 const WINDOW_S: (f64, f64) = (0.2, 4.0);
-/// Fractional part of the golden ratio: searches begin at evenly spread loads, so that they do not try the same ones.
+/// Fractional part of the golden ratio: searches begin at evenly spread loads, so that they do not try the same loads.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// Largest distance of a search's first load from the rough cliff, as a factor.
 const DITHER: f64 = 1.15;
-/// Number of trials after which a search ends with its present bounds, as a multiple of those that decide on one load.
+/// Number of trials after which a search ends with its present bounds, as a multiple of the number of trials that
+/// decide on one load.
 const MOST_LOADS: f64 = 14.0;
 
 /// Order of magnitude of the cliff.

@@ -88,7 +88,7 @@ impl Config {
         report::values(&self.samples, measure, self.carries_bps())
     }
 
-    /// Payload rate that its link can carry (bit/s). `None` if the link's rate is not limited.
+    /// Payload rate that the configuration's link can carry (bit/s). `None` if the link's rate is not limited.
     fn carries_bps(&self) -> Option<f64> {
         report::carries_bps(self)
     }

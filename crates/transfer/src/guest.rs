@@ -57,7 +57,7 @@ impl GuestLink {
         Ok(())
     }
 
-    /// The settings as a state of a device, with the offloads that `found` has.
+    /// Converts the settings to a device state. Offloads that the device (`found`) does not have are omitted.
     fn wanted(self, found: &DeviceState) -> DeviceState {
         let names = OFFLOADS.into_iter().flat_map(Feature::kernel_names);
         let has = names.filter(|name| found.features.contains_key(**name));

@@ -480,7 +480,7 @@ mod testbed {
             }
         };
         if let Channel::Tcp { address, .. } | Channel::Udp { address, .. } = &mut placed.template.channel {
-            // A datagram's address is that of its receiver, at either end.
+            // Datagrams are sent to their receiver's address, at either end.
             let datagrams = direction == Direction::Receive && matches!(options.template.channel, Channel::Udp { .. });
             *address = if datagrams { to } else { far_address };
         }

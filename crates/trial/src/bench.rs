@@ -27,7 +27,7 @@ pub struct Observation {
     pub lateness_p99_s: Option<f64>,
     /// Share of the host's CPU that the hypervisor took.
     pub steal_share: f64,
-    /// External influences in addition to those in [`Slots`].
+    /// External influences in addition to the disturbances in [`Slots`].
     pub outside: Outside,
     /// Counts of the host's CPU; `None` without a meter that separates softirq from application time.
     pub counts: Option<Counts>,
@@ -59,9 +59,9 @@ pub struct Slots {
     pub slots: Vec<Slot>,
     /// Stalls of the sender, from the start of the window (s).
     pub sender_stalls: Vec<Span>,
-    /// Intervals in which the host's CPU was taken away from outside; `None` if not measured.
+    /// Intervals in which the hypervisor or another cause outside the host took its CPU away; `None` if not measured.
     pub host_pauses: Option<Vec<Span>>,
-    /// Intervals in which the sender's CPU was taken away from outside; `None` if not measured.
+    /// Intervals in which the hypervisor or another cause outside the sender took its CPU away; `None` if not measured.
     pub sender_pauses: Option<Vec<Span>>,
     /// Intervals in which other tasks had the host's CPU; `None` if not measured.
     pub visits: Option<Vec<Visit>>,

@@ -127,7 +127,7 @@ impl RigOptions {
     }
 }
 
-/// Settings of the interfaces of a namespace testbed. The default is that of `netcliff find`.
+/// Settings of the interfaces of a namespace testbed. The default is what `netcliff find` uses.
 #[derive(Debug, Clone, Default)]
 pub struct LinkOptions {
     /// MTU of both ends (bytes); None: 9000.
@@ -291,13 +291,15 @@ impl Rig {
         self.settings.as_mut().map(Settings::set_back).unwrap_or_default()
     }
 
-    /// A CPU other than the one under test, if there is one: that of the sender in a testbed.
+    /// CPU for the thread that watches a measurement: in a testbed the sender's CPU, otherwise a CPU other than the one
+    /// under test, if this process may use another.
     pub fn watching_cpu(&self) -> u32 {
         let others = || allowed_cpus().into_iter().map(|cpu| cpu as u32).find(|cpu| *cpu != self.host_cpu);
         if self.between().is_some() { others().unwrap_or(self.host_cpu) } else { self.sender_cpu }
     }
 
-    /// Namespaces to be watched during a measurement: those of the testbed, or this host's with the link or loopback.
+    /// Namespaces to be watched during a measurement: the testbed's two namespaces, or this host's namespace with the
+    /// link or loopback.
     pub fn places(&self) -> Vec<stand::Place> {
         if let Some(between) = self.between() {
             return vec![stand::Place::devices(None, [between.interface().to_owned()])];

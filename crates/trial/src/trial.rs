@@ -124,14 +124,16 @@ pub struct Trial {
     pub metered_delivered: u64,
     /// Share of the host's CPU that the hypervisor took during the trial.
     pub steal_share: f64,
-    /// Intervals of the window in which the host's CPU was taken away from outside; `None` if not measured.
+    /// Intervals of the window in which the hypervisor or another cause outside the host took its CPU away; `None` if
+    /// not measured.
     pub host_pauses: Option<Vec<Pause>>,
-    /// Intervals of the window in which the sender's CPU was taken away from outside; `None` if not measured.
+    /// Intervals of the window in which the hypervisor or another cause outside the sender took its CPU away; `None` if
+    /// not measured.
     pub sender_pauses: Option<Vec<Pause>>,
     /// Intervals of the window in which other tasks had the host's CPU; `None` if not measured.
     pub visits: Option<Vec<Visit>>,
-    /// Packets that the interface received, and those that it dropped for lack of space; `None` in a testbed, where the
-    /// sender's calls report drops.
+    /// Numbers of packets that the interface received, and that it dropped for lack of space; `None` in a testbed,
+    /// where the sender's calls report drops.
     pub received: Option<Received>,
     /// Losses counted by the device's driver; empty in a testbed.
     pub losses: Losses,
@@ -191,7 +193,7 @@ pub fn meter(rig: &Rig, preference: Preference) -> Result<cpu::Choice, MeterErro
     cpu::choose(preference, &spec)
 }
 
-/// Fewest iterations of the loop from which the CPU's speed is estimated: about a millisecond of them.
+/// Smallest number of loop iterations from which the CPU's speed is estimated: about a millisecond of iterations.
 const LEAST_TURNS: u64 = 3000;
 
 /// Largest number of starts of a trial whose sender had no CPU at its start time.

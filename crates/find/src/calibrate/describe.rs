@@ -1,4 +1,4 @@
-//! The fit as costs for the report, and as a host for the engines.
+//! Converts the fit to the costs in the report, and to a host for the engines.
 
 use netcliff_core::finding::{Calibration, Cost};
 use netcliff_core::{Figure, Host};

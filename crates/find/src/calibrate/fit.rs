@@ -49,7 +49,7 @@ pub struct Fits {
     pub cold_protocol: Option<Figure>,
     /// Additional application time of a packet if the socket is full.
     pub cold_application: Option<Figure>,
-    /// Protocol time of a dropped packet, relative to that of a delivered one.
+    /// Protocol time of a dropped packet, relative to the protocol time of a delivered packet.
     pub socket_drop_cost: Option<f64>,
     /// Share of the variance of softirq time over the trials that protocol, poll and wake-up explain.
     pub r_squared: f64,

@@ -45,7 +45,7 @@ fn by_the_clock(trials: &[Counts]) -> Vec<Counts> {
 pub struct Resampled {
     /// The host.
     pub host: Host,
-    /// Its costs.
+    /// Costs of the host, which predict the CPU time of a trial.
     pub costs: Costs,
 }
 
@@ -62,7 +62,7 @@ impl Calibrated {
         let mut present = self.clone();
         present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
         let mut chance = Chance::new(seed);
-        // These trials are a sample, too, and are resampled like those of the calibration.
+        // The trials at present are a sample, too, and are resampled like the trials of the calibration.
         for resampled in &mut present.resampled {
             let mut drawn = |trials: &[Counts]| super::resample::drawn(trials, &mut chance);
             let drawn = Trials { empty: drawn(&trials.empty), full: drawn(&trials.full) };

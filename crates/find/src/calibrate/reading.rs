@@ -58,9 +58,9 @@ fn mostly_interrupted(counts: &Counts) -> bool {
 /// Cost of an interrupt to the application it interrupts, beyond its handler: median over the trials; `None` without
 /// such trials.
 ///
-/// With a NIC, few interrupts fall into some milliseconds of work. A CPU that is a tenth slower than before the trial,
-/// as emulated ones are, would then make each interrupt seem to cost tens of microseconds. There the work is compared
-/// with its time in the same trial while nothing interrupted it, and reading the packet counts.
+/// With a NIC, only a few interrupts fall into the milliseconds of work. If the CPU is a tenth slower than before the
+/// trial, as emulated CPUs can be, each interrupt would seem to cost tens of microseconds. With a NIC, the work is
+/// therefore compared with its uninterrupted time in the same trial, and the time to read the packet is added.
 pub fn hidden(seen: &Seen, base: &TrialShape) -> Result<Option<Figure>, CalibrationError> {
     let configured_s = base.work_s + BLOCKED_WORK_S;
     // Time to read a packet without the configured work, which the trial's `undisturbed_work_s` already includes.

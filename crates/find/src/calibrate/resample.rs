@@ -9,7 +9,7 @@ use super::{Resampled, Seen, describe};
 use netcliff_stats::chance::Chance;
 use netcliff_trial::trial::TrialShape;
 
-/// Number of draws: the 2.5 % at each end are five of them.
+/// Number of draws: 2.5 % at each end are five draws.
 const RESAMPLES: usize = 200;
 /// Smallest number of the [`RESAMPLES`] draws that must determine the costs: with fewer, the remaining draws are a
 /// biased sample.
@@ -69,7 +69,7 @@ pub fn correlated(hosts: &[Resampled]) -> Vec<Correlated> {
     found
 }
 
-/// Correlation of two samples; `None` if one of them does not vary.
+/// Correlation of two samples; `None` if a sample does not vary.
 fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mean_a, mean_b) = (mean(a), mean(b));

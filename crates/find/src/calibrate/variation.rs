@@ -1,9 +1,10 @@
 //! Variation of a packet's protocol time, from polls that took the same number of packets.
 //!
-//! If packets take independent times, the variance of a poll's time rises by that of one packet per packet. A pause
-//! within a poll increases the variance for its size many times. As pauses are modelled separately, the slope is the
-//! median over all pairs of sizes (Theil 1950, Sen 1968), on which a few such sizes have little influence; then the
-//! median over trials.
+//! If packets take independent times, each further packet of a poll adds the variance of one packet's time to the
+//! variance of the poll's time: this variance is a line over the number of packets. A pause within one poll makes the
+//! variance for this number of packets many times larger. As pauses are modelled separately, the slope of the line is
+//! the median over all pairs of sizes (Theil 1950, Sen 1968), which a few such sizes hardly change; the result is the
+//! median over the trials.
 
 use netcliff_core::{Figure, Service};
 
@@ -45,9 +46,9 @@ pub fn times(variation: f64) -> Service {
     }
 }
 
-/// Converts the variation `packet` of packets' times to that of a poll with several packets and its overhead
-/// (`protocol_s` per packet, `poll_s`), which all times are drawn with. If a packet is a small part of a poll, the
-/// packet's own variation would give polls many times their mean.
+/// Converts `packet`, the coefficient of variation of a packet's time, to the coefficient for a poll of several packets
+/// (`protocol_s` each) with its overhead `poll_s`. All times are drawn with the result. If a packet is a small part of
+/// a poll, the packet's own variation would give polls many times their mean.
 pub fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
     packet * protocol_s * POLL_PACKETS.sqrt() / poll_s.hypot(protocol_s * POLL_PACKETS.sqrt())
 }

@@ -99,7 +99,7 @@ pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Opti
 /// calibration, which ran with another moderation.
 pub(super) fn timing(predicted: &Predicted<'_>, trials: &[Observation], asked: &Asked<'_>) -> Timing {
     let Predicted { computed, at_speed_of } = predicted;
-    // Evaluating a trial takes as long as making it, and half of them suffice.
+    // Evaluating a trial takes as long as making it, and half of the trials suffice.
     let trials: Vec<Counts> = trials.iter().filter_map(telling).filter(is_warm).step_by(2).collect();
     let own = delivery::of_trials(computed, &trials, at_speed_of, asked.stop).unwrap_or_default();
     if own.latencies.is_empty() { asked.basis.timing.clone() } else { own }

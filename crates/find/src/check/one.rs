@@ -84,7 +84,7 @@ pub(super) fn one(
     Ok((check, reasons))
 }
 
-/// Expected cliff (pps): the predicted one, otherwise that of the calibrated set-up.
+/// Expected cliff (pps): the predicted cliff, or else the cliff of the calibrated set-up.
 fn expected_pps(asked: &Asked<'_>, finding: &Finding, check: &SetupCheck, is_predicted: bool) -> Result<f64, String> {
     let predicted = check.cliff_pps.sim.or(check.cliff_pps.model);
     let near = predicted.or_else(|| found(finding).filter(|_| !is_predicted)).map(|cliff| cliff.value);
@@ -107,7 +107,7 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Capacity (pps) of this set-up: only its prediction is known.
+    /// Estimated capacity of this set-up (pps): the calibrated set-up's, but at most 5 % above the expected cliff.
     fn capacity_pps(&self) -> f64 {
         self.asked.basis.capacity_pps.min(1.05 * self.expected_pps)
     }
@@ -138,7 +138,7 @@ impl One<'_> {
         self.is_predicted && self.device.is_some_and(|device| !device.backlog)
     }
 
-    /// Interrupt latencies from trials below the cliff, otherwise those of the calibration.
+    /// Interrupt latencies estimated from trials below the cliff, or else the latencies from the calibration.
     fn timing(&self, computed: &Predictor, below: &[Observation]) -> Timing {
         if !self.is_timed() {
             return Timing::default();
@@ -166,7 +166,7 @@ impl One<'_> {
         if !self.is_timed() {
             return (present, timing);
         }
-        // This predictor uses the latencies known before, not those estimated below.
+        // This predictor uses the latencies known before, not the new estimates of `delivery::told`.
         let computed = |own: &Calibrated| Predictor { timing: timing.clone(), ..self.computed_with(own) };
         let at_speed_of = |trials: &[Counts]| self.computed_at_speed(trials);
         let (present, told) = delivery::told(&basis.calibrated, present, &near.empty, stop, computed, &at_speed_of);

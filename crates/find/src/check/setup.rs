@@ -91,8 +91,8 @@ impl CheckSetup {
         &self.settings
     }
 
-    /// True if the device behaves differently: by a setting, or because a word for `rx-usecs` means another value with
-    /// other frames.
+    /// True if the device behaves differently in this set-up: by a setting, or because an adaptive `rx-usecs` reaches
+    /// another value with another frame length.
     pub(super) fn changes_device(&self) -> bool {
         !self.settings.is_empty() || self.frame_bytes.is_some()
     }

@@ -241,7 +241,7 @@ fn what_a_disturbance_leaves_behind_lowers_the_own_cliff() {
 }
 
 /// The after-effects of disturbances may reduce the own cliff below the cliff with pauses, which was computed from the
-/// undisturbed cliff. The latter is then limited to the former.
+/// undisturbed cliff. The cliff with pauses is then limited to the own cliff.
 #[test]
 fn pauses_never_raise_a_cliff() {
     let own = Figure::between(58.9e3, 58.9e3, 65.1e3, 0.95);

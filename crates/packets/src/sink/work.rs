@@ -21,7 +21,7 @@ const UNDISTURBED: f64 = 1.25;
 const INTERRUPTED: f64 = 2.0;
 /// Smallest number of pieces for a quartile.
 const FEWEST_PIECES: u64 = 100;
-/// Longest piece that the histogram resolves \[ns\]; longer ones count as this.
+/// Longest piece that the histogram resolves \[ns\]; longer pieces count as this value.
 const LONGEST_PIECE_NS: u64 = 10_000_000;
 
 /// The application that receives the packets.

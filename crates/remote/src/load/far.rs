@@ -44,7 +44,7 @@ pub enum Permission {
 pub struct LoadKind {
     /// Interfaces through which clients may send.
     pub permission: Permission,
-    /// Network namespace of the generator. `None`: that of the agent.
+    /// Network namespace of the generator. `None`: the agent's namespace.
     pub netns: Option<PathBuf>,
     /// Highest rate of all clients together, at each interface.
     pub limits: RateLimits,

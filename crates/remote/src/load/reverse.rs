@@ -259,7 +259,7 @@ impl std::fmt::Debug for OrderHandler {
 }
 
 impl OrderHandler {
-    /// Prepares a generator in a network namespace (`None`: that of this process) that offers at most `most_pps`
+    /// Prepares a generator in a network namespace (`None`: this process's namespace) that offers at most `most_pps`
     /// \[packets/s\].
     pub fn new(netns: Option<PathBuf>, control: Option<IpAddr>, most_pps: Option<f64>, priority: Priority) -> Self {
         let kind = LoadKind { permission: Permission::Any, netns, limits: RateLimits::of(most_pps), priority };

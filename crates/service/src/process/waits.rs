@@ -8,7 +8,7 @@ use netcliff_host::process::{ProcessId, Scheduled, numbers, scheduled};
 /// Running and waiting times of a service's threads since they started.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Waits {
-    /// By thread: (time running, time runnable without a CPU) (s).
+    /// (time running, time runnable without a CPU) of each thread (s), by thread ID.
     threads: BTreeMap<u32, (f64, f64)>,
     /// CPU time of the kernel's threads that receive packets (s), which is work for the service.
     softirqs_s: f64,

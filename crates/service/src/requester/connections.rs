@@ -187,7 +187,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Adds a connection to the list of those with space, if it has any.
+    /// Adds a connection to the list of connections with space, if it has space for a request.
     fn list(&mut self, place: usize) {
         let depth = self.requester.depth as usize;
         let fresh = self.requester.new_connections;

@@ -228,7 +228,7 @@ fn nobody_there_is_an_error_with_the_address() {
     assert!(error.contains("not as http does") && error.contains("500"), "{error}");
 }
 
-/// One request is answered late, all others in time.
+/// Only one request is answered late: late answers are counted separately from missing ones.
 #[test]
 fn late_answers_are_told_from_missing_ones() {
     let slow = |n: usize| if n == 50 { Does::Takes(Duration::from_millis(250)) } else { Does::Answers };

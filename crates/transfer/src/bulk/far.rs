@@ -41,8 +41,8 @@ pub struct TransferKind {
     pub congestion: Congestion,
 }
 
-/// Congestion controls that an agent permits its clients. A root process may use all that the kernel has, and makes the
-/// kernel load modules for those it does not have.
+/// Congestion controls that an agent permits its clients. A root process may use all congestion controls of the kernel,
+/// and makes the kernel load modules for others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Congestion {
     /// The congestion controls that the host permits to all users (sysctl net.ipv4.tcp_allowed_congestion_control).

@@ -73,7 +73,7 @@ fn pair(
         Channel::Tcp { address, multipath } => (open::tcp(recipe(*address, *multipath)), forward),
         Channel::Unix => (open::unix(recipe([0; 4].into(), false))?, forward),
         Channel::Udp { address, .. } => {
-            // The address of datagrams is that of their receiver.
+            // Datagrams are sent to the receiver's address.
             let near = near.filter(|_| !forward);
             (open::udp(recipe(near.unwrap_or(*address), false)), true)
         }

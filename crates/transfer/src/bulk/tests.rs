@@ -109,7 +109,8 @@ fn a_flow_that_waited_for_a_cpu_moved_no_more_than_it_did() {
     let bytes_per_s = |window: Window| window.goodput_bps().expect("a length") / 8.0;
     // Three calls of 0.3 s each: their own duration is exact; the common second starts and ends between calls.
     assert!((bytes_per_s(window(0.9, 3, 1000, 1000)) - 3000.0 / 0.9).abs() < 1e-9);
-    // All calls end in the last millisecond: the rate of the second is the bytes moved plus those of the first call.
+    // All calls end in the last millisecond: the rate counts the bytes moved in the window plus the bytes of the first
+    // call.
     assert!((bytes_per_s(window(0.001, 50, 1000, 1000)) - 51_000.0).abs() < 1e-9);
     // The call in which the second ended took four seconds longer.
     assert!((bytes_per_s(window(5.0, 50, 1000, 1000)) - 49_000.0).abs() < 1e-9);

@@ -58,7 +58,7 @@ impl RrSample {
 }
 
 /// Combines all repeats into one report: sums of counts and histograms, rates over the sum of the windows, CPU time
-/// over all transactions. The split by CPU is that of the repeat with the median rate. `None` without a repeat.
+/// over all transactions. The split by CPU is taken from the repeat with the median rate. `None` without a repeat.
 pub fn merged(repeats: &[Report]) -> Option<Report> {
     let (first, more) = repeats.split_first()?;
     if more.is_empty() {
@@ -162,7 +162,8 @@ fn cost(repeats: &[Report]) -> Cost {
     }
 }
 
-/// Busy CPUs over the windows of the repeats that know them, and CPU time per transaction (us).
+/// Returns (mean number of busy CPUs, CPU time per transaction (us)) over the repeats for which `cpus` has a value;
+/// `None` if no repeat has.
 fn whole(repeats: &[Report], cpus: impl Fn(&Cost) -> Option<f64>) -> Option<(f64, f64)> {
     let known = || repeats.iter().filter_map(|report| Some((cpus(&report.cost)?, report)));
     let used_s: f64 = known().map(|(cpus, report)| cpus * report.window_s).sum();

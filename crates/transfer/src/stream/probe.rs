@@ -164,8 +164,8 @@ fn held(session: &Mutex<Session>) -> std::sync::MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Placements of the requesting and the answering end: the namespaces of the transfer's ends, on any CPU. The channel's
-/// address is that of the answering end; for datagrams, that is the end that receives.
+/// Placements of the requesting and the answering end: the namespaces of the transfer's ends, on any CPU. The answering
+/// end is the end with the channel's address; for datagrams, the end that receives.
 fn ends(settings: &Settings) -> (Placement, Placement) {
     let of = |place: &Placement| Placement { netns: place.netns.clone(), ..Placement::default() };
     let (near, far) = (of(&settings.near), of(&settings.far));

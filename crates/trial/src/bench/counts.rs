@@ -96,8 +96,9 @@ impl Counts {
         self.idle_s < FULLY_BUSY * self.elapsed_s
     }
 
-    /// Handlers of interrupts caused by packets: those of devices. If devices' interrupts are not distinguished: the
-    /// time of all hard interrupts, including the timer's, and the number of interrupts that announce packets.
+    /// Time and number of the handlers of interrupts caused by packets: the devices' interrupts. If the meter does not
+    /// distinguish them, the time of all hard interrupts, including the timer's, and the number of interrupts that
+    /// announce packets.
     pub fn handlers(&self) -> Handlers {
         self.devices.unwrap_or(Handlers { time_s: self.interrupt_s, count: self.interrupts })
     }
@@ -143,7 +144,7 @@ impl Counts {
         }
     }
 
-    /// Service demand: CPU time of interrupts and softirqs per packet processed, plus that of the application per
+    /// Service demand: CPU time of interrupts and softirqs per packet processed, plus CPU time of the application per
     /// packet read (s); `None` without packets.
     pub fn demand_s(&self) -> Option<f64> {
         let some = self.packets > 0.0 && self.delivered > 0.0;

@@ -215,7 +215,7 @@ impl Between {
         }
     }
 
-    /// Run ids of the second and further generators, given that of the first.
+    /// Run ids of the second and further generators; `run_id`: the id of the first.
     pub fn more_runs(&self, run_id: u32) -> Vec<u32> {
         (1..self.lanes.len()).map(|place| run_of(run_id, place)).collect()
     }
@@ -255,7 +255,7 @@ impl Between {
         &self.nic
     }
 
-    /// Adds the sending hosts' properties to those of this host.
+    /// Adds the sending hosts' properties to `fingerprint`, the properties of this host.
     pub fn add_senders(&self, fingerprint: &mut Fingerprint) {
         for (place, lane) in (1..).zip(&self.lanes) {
             let prefix = if place == 1 { "sender".to_owned() } else { format!("sender{place}") };
@@ -331,7 +331,7 @@ impl Between {
 /// Difference between the seeds of two generators' schedules.
 const LANE_SEED: u64 = 7_919_000_017;
 
-/// Run id of the generator at this position, given that of the first.
+/// Run id of the generator at this position; `run_id`: the id of the first generator.
 fn run_of(run_id: u32, place: usize) -> u32 {
     run_id.wrapping_add(place as u32)
 }

@@ -175,7 +175,7 @@ mod tests {
         };
         assert_eq!(with(&[(AdaptiveRx, 1), (RxUsecs, 50)], &found()), "adaptive-rx=1");
         assert_eq!(with(&[(AdaptiveRx, 0)], &found()), "adaptive-rx=0 rx-frames=5 rx-usecs=20", "as they were found");
-        // This device has no switch for transmission, nor a limit by frames.
+        // For transmission, this device has no adaptive switch and no frame limit.
         assert_eq!(with(&[(TxUsecs, 8)], &found()), "tx-usecs=8");
         assert_eq!(with(&[(TxUsecs, 8), (RxUsecs, 9)], &found()), "adaptive-rx=0 rx-frames=5 rx-usecs=9 tx-usecs=8");
         let all = [("adaptive-rx", 0), ("adaptive-tx", 1), ("rx-usecs", 3), ("tx-usecs", 4), ("tx-frames", 6)];

@@ -108,7 +108,7 @@ mod tests {
         serde_json::from_str(text).expect("a row")
     }
 
-    /// Each limit is named, and the first one if there are several.
+    /// Each limit is named; if several limits are reached, the first in the order of the checks.
     #[test]
     fn what_is_at_its_limit_is_named() {
         let spread = |value| Some(Spread { median: value, min: value, max: value });
