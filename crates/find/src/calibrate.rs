@@ -68,7 +68,7 @@ pub const FULL_LOSS: f64 = 0.1;
 /// Loss up to which a trial counts as having lost almost nothing. If a trial at [`FULL_SHARE`] does, the rough cliff
 /// was too low.
 const NONE_LOST: f64 = 0.01;
-/// Factor by which a rough cliff that was too low is raised: 0.75 of the new one is about the load that the host
+/// Factor by which a rough cliff that was too low is raised: 0.75 of the new value is about the load that the host
 /// carried at [`FULL_SHARE`].
 const RISE: f64 = 2.0;
 /// Share of a trial's packets that must be delivered for the trial to count as one whose socket did not overflow.

@@ -22,7 +22,7 @@ use super::far::{FIND, FindProgress, FindReport, FindRequest, SenderEnd};
 use super::{FindOptions, Observer};
 use netcliff_trial::rig::Sending;
 
-/// Interval between two checks of the local generator, and between two requests to the far end.
+/// Interval between two checks of the local generator, and between two requests to the agent.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// This host's end of the link.

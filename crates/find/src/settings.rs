@@ -31,7 +31,7 @@ pub struct Settings {
     pub width: Option<f64>,
     /// Number of searches for the cliff; `None`: the default of [`super::Plan::new`].
     pub searches: Option<u32>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Loads below the cliff at which a check of the device's settings is measured (pps); empty: three shares of the
     /// check's cliff.

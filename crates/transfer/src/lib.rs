@@ -30,8 +30,8 @@
 //! (`remote::common_clock`). `rr` queries each agent in a separate thread, from a common start time on
 //! (`exchange::rendezvous`).
 //!
-//! Replayed traffic: `packets::replay` holds the times, sizes and flows of a capture. `frame::Templates` returns the
-//! frame for a sequence number; in a forwarding test, `forward::order` does.
+//! Replayed traffic: `packets::replay` holds the times, sizes and flows of a capture. `packets::frame::Templates`
+//! returns the frame for a sequence number; in a forwarding test, `rfc2544::tester::frame::Templates` does.
 //!
 //! Latency under load: `exchange::probe` sends requests to an answering end (`exchange::server`) during a transfer, and
 //! reads the queue lengths. `stream::probe` sorts the requests by phase and names the queue that grew.
