@@ -15,7 +15,7 @@ use crate::calibrate::Costs;
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, Observation};
 
-/// Calibrated costs that the meter cannot separate.
+/// Calibrated costs that the meter counts in another share than the engines do; [`like_engines`] moves them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seams {
     /// Cost of an interrupt to the application that it interrupts, beyond its handler (s).
@@ -27,8 +27,8 @@ pub struct Seams {
 }
 
 impl Seams {
-    /// The costs to move. With a NIC nothing is moved from the application: the engines also count there what an
-    /// application pays when it continues (`interrupt_resume`).
+    /// Selects the costs to move. With a NIC `hidden_s` is 0: the engines, too, charge to the application what it pays
+    /// when it continues after an interrupt (`interrupt_resume`).
     pub fn of(costs: &Costs) -> Self {
         let hidden_s = if costs.backlog { costs.hidden_s } else { 0.0 };
         Self { hidden_s, hidden_polling_s: costs.hidden_polling_s, poll_s: costs.poll_s }
@@ -56,7 +56,7 @@ pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     }
 }
 
-/// Converts the CPU shares of trials; those without counts stay unchanged.
+/// Converts the CPU shares of trials to the engines' terms; trials without counts stay unchanged.
 pub fn rewrite(observations: &mut [Observation], seams: Seams) {
     for observation in observations {
         if let Some(counts) = &observation.counts {
@@ -65,7 +65,8 @@ pub fn rewrite(observations: &mut [Observation], seams: Seams) {
     }
 }
 
-/// CPU shares at a load for which the engines have no term; `None` without a metered trial.
+/// Returns the CPU shares at `load_pps` that the engines do not model (other tasks, other softirqs, the meter itself);
+/// `None` if no trial was metered.
 pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBesides> {
     let counts = || observations.iter().filter_map(|observation| observation.counts.as_ref());
     let shares =
@@ -77,7 +78,8 @@ pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBeside
     })
 }
 
-/// The conversion and the remaining shares for all loads of the sweep, without void trials.
+/// Returns the moved costs, and for each load of the sweep the CPU shares that the engines do not model. Void trials
+/// are excluded. `None` if no valid trial was metered.
 pub fn measured(swept: &[Observation], seams: Seams) -> Option<CpuMeasured> {
     let mut loads: Vec<f64> = swept.iter().map(|observation| observation.spec.rate_pps).collect();
     loads.sort_by(f64::total_cmp);
@@ -129,7 +131,7 @@ mod tests {
         assert!((rows.iter().sum::<f64>() - 0.95).abs() < 1e-12, "all but other work: {rows:?}");
     }
 
-    /// With a NIC nothing is moved from the application, as in the simulator.
+    /// With a NIC no time moves from the application's share to the interrupts' share, as in the simulator.
     #[test]
     fn what_an_application_pays_behind_a_nic_is_its_own() {
         let costs = Costs { hidden_s: 1e-6, hidden_polling_s: 2e-6, poll_s: 5e-7, ..crate::calibrate::tests::COSTS };

@@ -1,7 +1,7 @@
 //! Calibration: the costs of this host's packets, from CPU time at loads well below the cliff.
 //!
 //! Every trial has thousands of polls of 1, 2, 3, ... packets, so that even one trial separates the cost of a packet
-//! from that of a poll. Results are means over the trials, and their intervals include the machine's drift:
+//! from the cost of a poll. Results are means over the trials, and their intervals include the machine's drift:
 //!
 //! poll time = poll + protocol x packets + wakeup if the CPU was idle;
 //! application time - hidden x interrupts that hit it = application x packets + context switch x wake-ups.
@@ -15,11 +15,12 @@
 //! With a NIC, interrupts of the timer and of other CPUs, other softirqs and other tasks are assumed to lengthen what
 //! they interrupt ([`Counts::by_the_clock`]).
 //!
-//! The interrupt's latency L follows from the number of packets per poll: a poll that begins L + s + o after the packet
-//! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes n = (1 +
-//! lambda (L + s + o)) / (1 - lambda t) of them, where t is the protocol time of a packet. This does not hold with a
-//! NIC, whose moderation lets packets wait, too: calibration then assumes L = 0, and if the moderation is known, trials
-//! near the cliff give L (find/delivery.rs).
+//! The interrupt's latency L follows from the number of packets per poll: let s be the cost of an interrupt, o that of
+//! a poll, t the protocol time of a packet, and lambda the load. The first packet is served L + s + o after it caused
+//! the interrupt; 1 + lambda (L + s + o) packets wait by then. The poll serves until the queue is empty, so it takes n
+//! = (1 + lambda (L + s + o)) / (1 - lambda t) packets. This does not hold with a NIC, whose moderation lets packets
+//! wait, too: calibration then assumes L = 0, and if the moderation is known, trials near the cliff give L
+//! (find/delivery.rs).
 
 mod describe;
 mod fit;
@@ -53,8 +54,8 @@ pub const LARGE_FRAME_BYTES: u32 = 1518;
 /// dropped there, and each piece of work is interrupted about a hundred times.
 const BLOCKED_WORK_S: f64 = 1e-3;
 /// Load that keeps the socket full while some packets are read, as a share of the rough cliff. The socket is filled by
-/// load rather than by work: an application that works besides reading is interrupted so often that the time of cold
-/// reads, a tenth of its time, cannot be separated from the cost of interrupts.
+/// load, not by extra work of the application: with extra work, interrupts would take so much of the application's time
+/// that the cost of cold reads, a tenth of this time, could not be separated from the cost of interrupts.
 const FULL_SHARE: f64 = 1.4;
 /// Load of the trials in which all packets are dropped at the socket, as a share of the rough cliff, if packets come
 /// through the backlog: where most are dropped, CPUs contend for the queue between them.
@@ -64,19 +65,22 @@ const BLOCKED_SHARE: f64 = 1.5;
 const BLOCKED_SHARE_OF_A_NIC: f64 = 0.3;
 /// Loss above which a trial counts as having kept the socket full.
 pub const FULL_LOSS: f64 = 0.1;
-/// Loss up to which such a trial counts as having lost almost nothing, so that the rough cliff was too low.
+/// Loss up to which a trial counts as having lost almost nothing. If a trial at [`FULL_SHARE`] does, the rough cliff
+/// was too low.
 const NONE_LOST: f64 = 0.01;
-/// Factor by which the rough cliff is then raised: three quarters of it are about the load that the host carried.
+/// Factor by which a rough cliff that was too low is raised: 0.75 of the new value is about the load that the host
+/// carried at [`FULL_SHARE`].
 const RISE: f64 = 2.0;
-/// Share of a trial's packets above which its socket counts as having held all packets.
+/// Share of a trial's packets that must be delivered for the trial to count as one whose socket did not overflow.
 const ALL_DELIVERED: f64 = 0.9;
-/// Share above which no packet counts as having found the socket full: at both ends of a trial a few percent of its
-/// packets wait in the socket.
+/// Share of a trial's packets that must be delivered for the trial to count as one in which no packet met a full
+/// socket. It is below 1 because at both ends of a trial a few percent of the packets wait in the socket.
 const ALL_TAKEN: f64 = 0.95;
-/// Fewest trials with warm packets from which the costs of warm packets alone follow: two rounds of three loads.
+/// Smallest number of trials with warm packets ([`is_warm`]) for a fit to these trials alone: two rounds of three
+/// loads.
 const FEWEST_WARM: usize = 6;
-/// Shortest trials of the calibration (s). From one trial to the next the machine changes more than longer trials would
-/// average out.
+/// Shortest trials of the calibration (s). Longer trials would not help: the machine's speed changes more from one
+/// trial to the next than a longer trial averages out.
 pub const LEAST_TRIAL_S: f64 = 0.4;
 /// Packets wanted per trial, if the length of the run's other trials allows it.
 const PACKETS: f64 = 10e3;
@@ -124,8 +128,8 @@ pub struct Calibrated {
     pub costs: Costs,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
-    /// Coefficient of variation of the times that the engines draw: that of a packet, with a NIC that of a poll. None:
-    /// too few polls.
+    /// Coefficient of variation of the times that the engines draw: of a packet's time, or with a NIC of a poll's time.
+    /// `None`: too few polls.
     pub variation: Option<f64>,
     /// Bootstrap replicates of the host: the fit to resampled trials.
     pub resampled: Vec<Resampled>,
@@ -151,7 +155,7 @@ pub struct Costs {
     pub hidden_s: f64,
     /// Cost of an interrupt to the poll that it interrupts.
     pub hidden_polling_s: f64,
-    /// Protocol time of a packet dropped at a full socket, relative to that of a delivered one.
+    /// Protocol time of a packet dropped at a full socket, relative to the protocol time of a delivered packet.
     pub socket_drop_cost: f64,
     /// Additional protocol time of a packet if the socket is full.
     pub cold_protocol_s: f64,
@@ -163,9 +167,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// CPU time of softirqs and application, divided by the time that these costs predict for a trial with this loss;
-    /// None if they predict no time. A trial that lost more than a tenth counts as having kept the socket full, as in
-    /// calibration; other trials count as warm.
+    /// Returns the trial's CPU time in softirqs and application, divided by the time that these costs predict; `None`
+    /// if they predict no time. If `loss` exceeds a tenth, the packets cost what they cost with a full socket, as in
+    /// calibration.
     pub fn slowness(&self, counts: &Counts, loss: f64) -> Option<f64> {
         let (cold_protocol_s, cold_application_s) =
             if loss > FULL_LOSS { (self.cold_protocol_s, self.cold_application_s) } else { (0.0, 0.0) };
@@ -177,19 +181,19 @@ impl Costs {
         (expected_s > 0.0).then(|| (counts.protocol_s + counts.application_s) / expected_s)
     }
 
-    /// Packets that softirqs took, with each dropped one counted at its relative cost.
+    /// Packets that softirqs took; each dropped packet counts as [`Self::socket_drop_cost`] of a packet.
     fn whole(&self, counts: &Counts) -> f64 {
         let dropped = (counts.packets - counts.delivered).max(0.0);
         counts.delivered.min(counts.packets) + self.socket_drop_cost * dropped
     }
 
-    /// Protocol time of a whole packet, if polls and wake-ups took `times` as long as these costs (s).
+    /// Protocol time of a delivered packet (s), if polls and wake-ups took `times` their calibrated time.
     fn protocol_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.poll_s * counts.polls + self.wakeup_s * counts.wakeups;
         (counts.own_protocol_s(times * self.hidden_polling_s) - times * besides_s) / self.whole(counts)
     }
 
-    /// Application time of a packet, if switches and interrupts took `times` as long as these costs (s).
+    /// Application time of a packet (s), if context switches and interrupts took `times` their calibrated time.
     fn application_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.context_switch_s * counts.wakeups + self.hidden_s * counts.busy_interrupts;
         (counts.application_s - times * besides_s) / counts.delivered
@@ -234,8 +238,8 @@ struct Seen {
     quiet: Vec<Counts>,
     /// (base frames, large frames) at the same load.
     sizes: Vec<(Counts, Counts)>,
-    /// (highest load, socket kept full), one right after the other, so that they differ by the full socket and not by
-    /// the machine's speed.
+    /// Pairs of (trial at the highest load, trial that kept the socket full), one right after the other, so that the
+    /// two differ by the full socket and not by the machine's speed.
     full: Vec<(Counts, Counts)>,
     /// Trials with a socket that is hardly read, because of the extra work [`BLOCKED_WORK_S`].
     blocked: Vec<Counts>,
@@ -248,10 +252,10 @@ struct Seen {
 }
 
 impl Seen {
-    /// Trials whose application got nearly all packets that softirqs took: those with the configured application below
-    /// the cliff, and those beyond a ring's cliff, in which polls are longest. With a NIC only trials with warm
-    /// packets, if there are enough: in an emulated guest a packet for a filled socket takes softirqs three times as
-    /// long.
+    /// Trials whose application got nearly all packets that softirqs took: trials with the configured application below
+    /// the cliff, and trials in which the ring overflowed but not the socket, whose polls are longest. With a NIC only
+    /// trials with warm packets ([`is_warm`]), if there are enough: in an emulated guest softirqs take three times as
+    /// long for a packet if the socket is filled.
     fn delivering(&self) -> Vec<&Counts> {
         let past = self.full.iter().map(|(_, full)| full);
         let past = past.filter(|full| full.delivered >= ALL_DELIVERED * full.packets);
@@ -259,21 +263,22 @@ impl Seen {
         if warm.len() >= FEWEST_WARM { warm } else { self.plain.iter().chain(past).collect() }
     }
 
-    /// Trials that the costs have to explain: with a backlog all plain ones, with a NIC those that the costs are fitted
-    /// to.
+    /// Trials whose CPU time the costs must explain: with a backlog all of `plain`, with a NIC the trials that the
+    /// costs are fitted to.
     fn explained(&self) -> Vec<&Counts> {
         if self.backlog { self.plain.iter().collect() } else { self.delivering() }
     }
 }
 
-/// True if no packet waited behind more than a few polls' packets: none was dropped at the socket, and ksoftirqd,
-/// during whose turns the socket fills, did not poll.
+/// True if the trial's packets were still in the CPU's caches when they were read ("warm"), because none waited behind
+/// the packets of more than a few polls: none was dropped at the socket, and ksoftirqd, during whose turns the socket
+/// fills, did not poll.
 pub(crate) fn is_warm(trial: &Counts) -> bool {
     trial.delivered >= ALL_TAKEN * trial.packets && trial.packets <= fit::LARGEST_POLL * trial.polls
 }
 
 /// Time of an interrupt's handler in each trial, relative to the median: the same code, some thousand times per trial,
-/// whatever the load. None if one of the trials has no interrupts.
+/// whatever the load. `None` if one of the trials has no interrupts.
 fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
     let each: Vec<f64> =
         trials.iter().map(|c| c.handler_s().filter(|handler_s| *handler_s > 0.0)).collect::<Option<_>>()?;
@@ -315,7 +320,7 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result
 }
 
 /// Interrupt latency (s) from the packets per poll. Protocol work takes `service_s` per packet and begins `before_s`
-/// after the interrupt. None without polls.
+/// after the interrupt. `None` without polls.
 fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
     if counts.polls <= 0.0 || counts.elapsed_s <= 0.0 {
         return None;
@@ -369,7 +374,8 @@ fn observe(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Seen,
         let share = if plan.backlog { BLOCKED_SHARE } else { BLOCKED_SHARE_OF_A_NIC };
         let blocked = at(share, 20, &|shape| {
             shape.work_s += BLOCKED_WORK_S;
-            // A buffer for a few packets is full from the start, and its packets are not cold.
+            // With a buffer for a few packets the socket is full from the start, and its packets are still in the CPU's
+            // caches.
             shape.receive_buffer_bytes = 4096;
         })?;
         seen.blocked.extend(usable(blocked));
@@ -379,7 +385,8 @@ fn observe(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Seen,
     Ok(seen)
 }
 
-/// The counts of a trial in which packets were taken, delivered and processed, by the clock; None for other trials.
+/// Returns the trial's counts, corrected for interrupts of the timer ([`Counts::by_the_clock`]). `None` if the trial
+/// was not metered, softirqs processed no packet, or the application received none.
 fn usable(observation: Observation) -> Option<Counts> {
     let some = |counts: &Counts| counts.packets > 0.0 && counts.delivered > 0.0 && counts.protocol_s > 0.0;
     observation.counts.filter(some).map(|counts| counts.by_the_clock())

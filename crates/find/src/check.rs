@@ -64,7 +64,7 @@ pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
     }
 }
 
-/// `nic`: its state under the frames of the check.
+/// Describes the device under test for the prediction. `nic`: its settings as they apply to the frames of the check.
 fn device_of<'a>(between: &Between, nic: &'a Nic, bench: &dyn Bench) -> Device<'a> {
     Device { nic, backlog: between.is_backlog(), ring: bench.ring_slots() }
 }
@@ -90,7 +90,8 @@ fn reference(options: &FindOptions, plan: &Plan, finding: &Finding) -> Option<Tr
     Some(TrialShape { seed: base.seed + 80_000, ..base }.at(REFERENCE_SHARE * cliff.value))
 }
 
-/// The cliff of the calibrated set-up: its own, otherwise the one including disturbances.
+/// Returns the measured cliff of the calibrated set-up: the host's own cliff, or else the cliff including disturbances;
+/// `None` if neither was measured.
 fn found(finding: &Finding) -> Option<Figure> {
     finding.cliff_pps.wire.or(finding.cliff_experienced_pps.wire)
 }
@@ -142,7 +143,7 @@ fn at(computed: &Predictor, load_pps: f64, stop: &AtomicBool) -> Vec<(EngineKind
     both.into_iter().filter_map(|(engine, outcome)| Some((engine, outcome?.ok()?))).collect()
 }
 
-/// Delivered rate at a load over the plan's repeats; None if the sender never kept up.
+/// Delivered rate at a load over the plan's repeats; `None` if the sender never kept up.
 fn measured(
     bench: &mut dyn Bench,
     shape: &TrialShape,

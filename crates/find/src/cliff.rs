@@ -1,9 +1,9 @@
 //! The measured cliffs: several searches by MLRsearch (RFC 9971), each for the host's own cliff and for the cliff
 //! including disturbances.
 //!
-//! Searches begin at randomly shifted loads, so that they do not try the same ones, close to where earlier searches
-//! ended. The two cliffs of a search share trials: the second search requests the same loads first, uses their results,
-//! and measures only where pauses made the two differ.
+//! Searches begin close to where earlier searches ended, each at a load with another random shift, so that no two
+//! searches try the same loads. The two cliffs of a search share trials: the second search requests the same loads
+//! first, uses their results, and measures only where pauses made the two differ.
 
 mod climb;
 mod open;
@@ -30,11 +30,12 @@ use open::{end, open};
 const DITHER: f64 = 2.0;
 /// Fractional part of the golden ratio: any number of its multiples modulo 1 is spread evenly.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// Reference trials at a time: with the fewest searches there are eight, of which five suffice.
+/// Reference trials before each search and after the last: with the fewest searches there are eight, and five suffice.
 const REFERENCES: u32 = 2;
 /// Least number of searches, whatever the number of trials.
 const LEAST_SEARCHES: u32 = 3;
-/// Number of trials after which a search ends with its present bounds, as a multiple of those that decide on one load.
+/// Number of trials after which a search ends with its present bounds, as a multiple of the number of trials that
+/// decide on one load.
 const MOST_LOADS: f64 = 12.0;
 
 /// Settings of the searches.
@@ -54,7 +55,7 @@ pub struct Question {
     pub capacity_pps: f64,
     /// Number of searches.
     pub searches: u32,
-    /// A trial that is made twice before each search and after the last, to measure the machine's speed; None: the
+    /// A trial that is made twice before each search and after the last, to measure the machine's speed; `None`: the
     /// searches' own trials show it.
     pub reference: Option<TrialSpec>,
     /// Number of trials after which no further search begins, except that [`LEAST_SEARCHES`] are made.
@@ -74,7 +75,7 @@ pub struct Cliffs {
     ceiling_pps: f64,
     /// True: `--max-rate` limits it.
     limited: bool,
-    /// Each trial and its reading.
+    /// Each trial with its two evaluations (see [`Reading`]).
     pub trials: Vec<(Observation, Reading)>,
     /// True: the user stopped it; the results so far are included.
     pub stopped: bool,
@@ -86,9 +87,9 @@ struct Search {
     /// Load at which it began (pps).
     start_pps: f64,
     searched: Searched,
-    /// Median service demand in its trials (s); None: not metered.
+    /// Median service demand in its trials (s); `None`: not metered.
     demand_s: Option<f64>,
-    /// Number of its trials; the next: void ones by reason.
+    /// Number of trials of this search, and its void trials by reason.
     trials: usize,
     void: BTreeMap<VoidReason, u32>,
 }
@@ -124,7 +125,7 @@ pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, Tria
     Ok(cliffs)
 }
 
-/// Makes the reference trials, if there are any.
+/// Makes the reference trials before search `number`; none if `question` has no reference.
 fn refer(bench: &mut dyn Bench, question: &Question, number: u32) -> Result<(), TrialError> {
     let Some(reference) = &question.reference else { return Ok(()) };
     for trial in 0..REFERENCES {
@@ -183,7 +184,7 @@ fn start_pps(question: &Question, number: u32, centre_pps: f64) -> f64 {
     centre_pps * (1.0 - question.goal.width).powf(DITHER * (2.0 * place - 1.0))
 }
 
-/// Key for stored readings: length and load.
+/// Key of a stored reading: the trial's length and load, as bits of the floats.
 fn key(length_s: f64, load_pps: f64) -> (u64, u64) {
     (length_s.to_bits(), load_pps.to_bits())
 }
@@ -196,7 +197,7 @@ struct Trials<'a> {
     made: u64,
     /// Readings by length and load, in the order in which they were made.
     memory: HashMap<(u64, u64), Vec<Reading>>,
-    /// Number of them that the present cliff has used.
+    /// Number of readings in `memory` that the search for the present cliff has used.
     taken: HashMap<(u64, u64), usize>,
     cliffs: &'a mut Cliffs,
 }
@@ -240,7 +241,7 @@ impl Cliffs {
         figure(&self.experienced, self.over_experienced(), (self.ceiling_pps, self.limited))
     }
 
-    /// Median of the middles of the searches for the host's own cliff so far (pps); None until one has both bounds.
+    /// Median of the middles of the searches for the host's own cliff so far (pps); `None` until one has both bounds.
     fn centre_pps(&self) -> Option<f64> {
         let middle = |search: &Search| Some((bracket(&search.searched).0? * bracket(&search.searched).1?).sqrt());
         Some(stats::median(&self.own.iter().filter_map(middle).collect::<Vec<f64>>())?.value)
@@ -252,7 +253,7 @@ impl Cliffs {
         out / self.trials.len().max(1) as f64
     }
 
-    /// Bounds, searches and void trials for the report; None before a search has finished.
+    /// Bounds, searches and void trials for the report; `None` before a search has finished.
     pub fn summary(&self) -> Option<CliffSearches> {
         let void = self.void.iter().map(|(why, trials)| VoidTrials { why: why.to_string(), trials: *trials });
         Some(CliffSearches {
@@ -263,10 +264,11 @@ impl Cliffs {
         })
     }
 
-    /// The interval over the searches. If pauses made them differ from those of the host's own cliff, it is widened to
-    /// the likelihood interval of all trials, and its middle is moved into that: with pauses, passing is a matter of
-    /// chance over a wide range of loads, and searches end close to where they began. Its confidence is unknown (0),
-    /// because the likelihood assumes a logistic curve, which that of pauses is not.
+    /// The interval over the searches for the cliff including disturbances. If they differ from the searches for the
+    /// host's own cliff, the interval is widened to the likelihood interval of all trials, and its middle is moved into
+    /// that interval: with pauses, passing is a matter of chance over a wide range of loads, and searches end close to
+    /// where they began. Its confidence is then unknown (0), because the likelihood assumes a logistic curve, and with
+    /// pauses the share of failing trials does not follow one.
     fn over_experienced(&self) -> Option<Bracketed> {
         let over = over(&self.experienced)?;
         if self.experienced == self.own {
@@ -331,7 +333,8 @@ fn figure(searches: &[Search], over: Option<Bracketed>, highest: (f64, bool)) ->
     let Bracketed { value, low, high, confidence } = over;
     match (value, low, high) {
         (Some(value), Some(low), Some(high)) => Ok(Figure::between(value, low, high, confidence)),
-        // An end without a bounding trial is not a number: `searches` has the other one.
+        // One end of the interval has no trial that bounds it, so no interval is given; the report's `searches` has the
+        // known end.
         (Some(value), ..) => Ok(Figure::exact(value)),
         (None, low, high) => Err(open(searches, low, high, highest)),
     }

@@ -34,7 +34,8 @@ impl Merged {
     }
 }
 
-/// Means over the repeats with their intervals, from repeats that are not void, if there are any. None without repeats.
+/// Merges the repeats of one load to means with intervals, from the valid repeats if there are any, otherwise from the
+/// void ones. `None` without repeats.
 pub fn merge(observations: &[Observation]) -> Option<Merged> {
     let good: Vec<&Observation> = observations.iter().filter(|o| o.void().is_none()).collect();
     let kept_up = !good.is_empty();

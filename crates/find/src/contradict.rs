@@ -8,13 +8,14 @@ use netcliff_mlrsearch::Goal;
 use netcliff_mlrsearch::trial::Answer;
 use netcliff_trial::bench::Observation;
 
-/// Factor around a load within which trials of the searches show how often it passes.
+/// Factor around a load: trials of the searches within it show how often the load passes.
 const NEIGHBOURS: f64 = 1.1;
-/// If the share of such trials that lose more than the target is between this and 1 minus this, the result is due to
-/// chance.
+/// If between this share and 1 minus this share of the trials near a load (within [`NEIGHBOURS`]) lose more than the
+/// target, the result at the load is due to chance.
 const CHANCE: f64 = 0.1;
 
-/// Multiple of the target loss above which a load up to the cliff contradicts it, whatever its interval.
+/// Multiple of the target loss: a load up to the cliff that loses more contradicts the cliff, even inside the cliff's
+/// interval.
 const FAR_MISSED: f64 = 100.0;
 
 /// Trials at a load.
@@ -24,8 +25,9 @@ struct At<'a> {
     trials: Vec<(&'a Observation, Reading, f64)>,
 }
 
-/// Measured loads below the interval of the host's own cliff at which most trials lost more than the target, loads
-/// above it at which most did not, and loads up to the cliff itself that lost far more.
+/// Returns the loads of the sweep that contradict the cliff: loads below the interval of the host's own cliff at which
+/// most trials lost more than the target, loads above it at which most did not, and loads up to the cliff itself that
+/// lost far more.
 pub fn all(
     swept: &[Observation],
     searched: &[(Observation, Reading)],
@@ -83,8 +85,8 @@ fn contradiction(
     Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
 }
 
-/// (trials that lost more than the target, all trials) of the searches near this load; None unless both results are so
-/// frequent that one trial of the sweep is a matter of chance.
+/// Counts (trials that lost more than the target, all trials) in the searches near this load. `None` unless both
+/// results are so frequent ([`CHANCE`]) that the result of one trial of the sweep is due to chance.
 fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Option<(usize, usize)> {
     let near = |pps: f64| (1.0 / NEIGHBOURS..NEIGHBOURS).contains(&(pps / at.load_pps));
     let neighbours: Vec<f64> = searched
@@ -125,7 +127,7 @@ fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &
     "no pause, stall or change of speed was measured that explains it: the host was in another state than in the searches".to_owned()
 }
 
-/// Protocol time per packet (s); None if not metered.
+/// Protocol time per packet (s); `None` if not metered.
 fn per_packet_s<'a>(observations: impl Iterator<Item = &'a Observation>) -> Option<f64> {
     let (mut time_s, mut packets) = (0.0, 0.0);
     for counts in observations.filter_map(|observation| observation.counts.as_ref()) {

@@ -2,14 +2,15 @@
 //! interrupts, by simulation.
 //!
 //! A poll finds the packets that came while moderation delayed the interrupt, and while it was being delivered. With
-//! known moderation, the latency is the one with which the simulator polls as often as the trial did: the longer it is,
-//! the fewer polls. It is estimated from trials that lost almost nothing; for the cliff the median over trials near it
-//! counts. Its interval is that of the trials, not of the other costs.
+//! known moderation, the estimated latency is the value with which the simulator polls as often as the trial did: the
+//! longer the latency, the fewer polls. It is estimated from trials that lost almost nothing; at the cliff, the median
+//! over trials near the cliff is used. Its interval includes the spread of the trials, not the uncertainty of the other
+//! costs.
 //!
 //! If the delivery has to wait for a CPU, the latency grows with the load: 0 at 7 kpps and 75 us at 40 kpps in a guest
 //! whose devices waited for the sender (docs/accuracy.md). So a load is computed with the latency from trials at
-//! similar loads: those of the calibration, whose costs are used, and those near the cliff. Each trial is evaluated at
-//! its own speed, because polls of a slower host find more packets without any latency.
+//! similar loads, either of the calibration or near the cliff. Each trial is evaluated at its own speed, because polls
+//! of a slower host find more packets without any latency.
 //!
 //! An emulated NIC keeps its gap by a timer of its host, which ends late: by 30 us in the median in QEMU
 //! (docs/accuracy.md), by less if the thread that runs its timers is busy. If polls do not mask ([`Gap::Echo`]), the
@@ -28,29 +29,32 @@ use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, value};
 
 /// Longest latency searched for (s): anything longer is not a delivery time but a host in another state, whose
-/// ksoftirqd polls. The next: halvings of the interval, which give it to 2 us.
+/// ksoftirqd polls. [`HALVINGS`] of this interval determine the latency to 2 us.
 const LONGEST_S: f64 = 250e-6;
 const HALVINGS: u32 = 7;
-/// Most trials of a kind that are evaluated, and fewest that determine the latency for the cliff.
+/// Largest number of trials of a kind that are evaluated, and smallest number of estimates from which the latency at
+/// the cliff is taken.
 const MOST_TRIALS: usize = 10;
 const FEWEST_TRIALS: usize = 3;
-/// Packets simulated per evaluation: polls per second to half a percent.
+/// Packets simulated per evaluation, which give the polls per second to half a percent.
 const PACKETS: u64 = 50_000;
 /// Relative difference up to which loads count as equal.
 const ALIKE: f64 = 0.15;
-/// Most trials from which the lateness of a gap's end is estimated: each takes as long as ten others.
+/// Most trials from which the lateness of a gap's end is estimated: each estimate takes as long as ten estimates of the
+/// latency.
 const MOST_FOR_GAP: usize = 4;
 
-/// `timing` with medians over similar loads, by rising load.
+/// Returns `timing` with the estimates of similar loads merged to their median, by rising load.
 pub fn curved(timing: &Timing) -> Timing {
     Timing { latencies: curve(timing.latencies.clone()), gap_lates: curve(timing.gap_lates.clone()) }
 }
 
-/// The predictor at the speed of some trials; None: they give no speed.
+/// Function that returns the predictor scaled to the speed of given trials; `None` if they give no speed.
 pub type AtSpeed<'a> = &'a dyn Fn(&[Counts]) -> Option<Predictor>;
 
-/// Sets the host's interrupt latency to the median estimated from trials with `computed`. Too few estimates: returns
-/// `present` unchanged. The host is `present`, or `calibrated` without one. Also returns all estimates.
+/// Returns `present` (or `calibrated` if `present` is `None`) with the interrupt latency set to the median of the
+/// estimates from `trials`, and all estimates. With fewer than [`FEWEST_TRIALS`] estimates, returns `present`
+/// unchanged. `computed` makes the predictor that evaluates trials which give no speed.
 pub fn told(
     calibrated: &Calibrated,
     present: Option<Calibrated>,
@@ -69,8 +73,8 @@ pub fn told(
     (own.with_latency_of(&each_s, computed.seed).or(present), told)
 }
 
-/// Estimates from each of the trials, up to a maximum number, at its own speed, otherwise with `computed`; None after a
-/// stop.
+/// Estimates interrupt latency and lateness of gaps from each trial, up to a maximum number, at the trial's own speed,
+/// or with `computed` if a trial gives no speed. `None` after a stop.
 pub fn of_trials(
     computed: &Predictor,
     trials: &[Counts],
@@ -97,7 +101,7 @@ pub fn of_trials(
     Some(Timing { latencies, gap_lates })
 }
 
-/// A trial and what it is evaluated with.
+/// A trial, and the predictor that evaluates it.
 #[derive(Debug, Clone)]
 struct Asked {
     /// The predictor at the trial's speed.
@@ -118,7 +122,7 @@ impl Asked {
         }
     }
 
-    /// The latency (s) with which the simulator polls as often as the trial did; None if it polls more often even at
+    /// The latency (s) with which the simulator polls as often as the trial did; `None` if it polls more often even at
     /// `LONGEST_S`.
     fn latency_s(&self) -> Option<f64> {
         sought_s(self.polls_per_s, |latency_s| {
@@ -140,7 +144,7 @@ impl Asked {
     }
 }
 
-/// (load, estimate) of the trials that have one, computed in parallel; None after a stop.
+/// (load, estimate) of the trials that have one, computed in parallel; `None` after a stop.
 fn each(asked: &[Asked], stop: &AtomicBool, answer: fn(&Asked) -> Option<f64>) -> Option<Vec<(f64, f64)>> {
     let begin = |one: &Asked| {
         let own = one.clone();
@@ -154,7 +158,7 @@ fn each(asked: &[Asked], stop: &AtomicBool, answer: fn(&Asked) -> Option<f64>) -
     Some(found)
 }
 
-/// Medians over trials at similar loads, by rising load.
+/// Merges estimates at similar loads to their median; sorted by rising load.
 fn curve(mut found: ByLoad) -> ByLoad {
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
     let alike = |one: &(f64, f64), other: &(f64, f64)| other.0 <= (1.0 + ALIKE) * one.0;
@@ -170,7 +174,7 @@ fn echoes(scheme: &Scheme) -> bool {
     matches!(scheme, Scheme::Napi(napi) if napi.moderation.quirk.gap == Gap::Echo)
 }
 
-/// Bisects for the time (s) at which the simulated event rate falls to `per_s`. None if it stays above even at
+/// Bisects for the time (s) at which the simulated event rate falls to `per_s`. `None` if it stays above even at
 /// `LONGEST_S`.
 fn sought_s(per_s: f64, simulated: impl Fn(f64) -> Option<f64>) -> Option<f64> {
     if simulated(0.0)? <= per_s {
@@ -215,7 +219,8 @@ mod tests {
         Counts { elapsed_s: 1.0, packets: load_pps, polls, raised, ..Counts::default() }
     }
 
-    /// With a gap and without one; the trials are simulated with another seed.
+    /// Estimates a known latency, with a gap between interrupts and without one. The trials are simulated with another
+    /// seed.
     #[test]
     fn the_latency_behind_moderation_is_found() {
         for scheme in ["napi:weight=64,min_gap=128us,gap=direct", "napi:weight=64,rx_usecs=50us", "napi:weight=64"] {
@@ -258,7 +263,7 @@ mod tests {
         assert!(with.sim_at(12e3).expect("an answer").notes.iter().any(|note| matches!(note, Note::AtLatency(..))));
     }
 
-    /// Both are estimated: one by polls, the other by interrupts, of which there are two per gap.
+    /// The latency is estimated from polls, the lateness of a gap's end from interrupts, two per gap.
     #[test]
     fn how_late_a_gap_ends_is_found_beside_the_latency() {
         let asked = Predictor::of(host(0.0), "napi:weight=64,gro_normal_batch=8,min_gap=81.92us,gap=echo");
@@ -276,7 +281,7 @@ mod tests {
             };
             assert!((median_s(&found.gap_lates) - late_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
             assert!((median_s(&found.latencies) - latency_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
-            // Without a list of the NIC's interrupts, nothing shows it.
+            // Without counts of the NIC's interrupts, the lateness is not estimated.
             let unlisted: Vec<Counts> = trials.iter().map(|one| Counts { raised: None, ..one.clone() }).collect();
             let found = of_trials(&asked, &unlisted, &|_| None, &AtomicBool::new(false)).expect("four trials");
             assert_eq!(found.gap_lates, []);
@@ -330,7 +335,7 @@ mod tests {
         let trials = [one.clone(), one.clone()];
         let (present, two) = told(&calibrated, None, &trials, &AtomicBool::new(false), |_| asked.clone(), &|_| None);
         assert!(present.is_none() && two.latencies.len() == 2);
-        // More polls than without any latency.
+        // A trial with more polls than the simulator makes without latency gives a latency of 0.
         let often = Counts { polls: 1e6, ..one };
         let found = of_trials(&asked, &[often.clone(), often.clone(), often], &|_| None, &AtomicBool::new(false));
         assert_eq!(found.map(|told| told.latencies), Some(vec![(1e4, 0.0); 3]));

@@ -29,7 +29,7 @@ enum Job {
 }
 
 impl Job {
-    /// Computes it in this process.
+    /// Computes the job in this process.
     fn done(self) -> Value {
         let never = AtomicBool::new(false);
         match self {
@@ -53,14 +53,14 @@ fn answer<T: Serialize>(found: Result<T, EngineFailure>) -> Value {
     serde_json::to_value(answer).unwrap_or_default()
 }
 
-/// Computations of a client for a run that it requested.
+/// Computations that a client makes for the run it requested from an agent.
 #[derive(Debug, Default)]
 pub(super) struct Computing {
     under_way: Vec<(u64, JoinHandle<Value>)>,
 }
 
 impl Computing {
-    /// Starts a computation if the order is one; returns whether it is.
+    /// Starts the computation if `order` is [`GeneratorCommand::Compute`]; returns false for any other command.
     pub(super) fn obey(&mut self, order: &GeneratorCommand) -> bool {
         let GeneratorCommand::Compute { id, job } = order else { return false };
         let job: Result<Job, String> = match self.under_way.len() {
@@ -75,7 +75,7 @@ impl Computing {
         true
     }
 
-    /// Results that are complete; to be called many times per second.
+    /// Returns the results completed since the last call. To be called many times per second.
     pub(super) fn look(&mut self) -> Vec<Chunk> {
         let (ended, under_way) = std::mem::take(&mut self.under_way).into_iter().partition(|(_, at)| at.is_finished());
         self.under_way = under_way;

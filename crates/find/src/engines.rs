@@ -39,7 +39,7 @@ pub struct Predictor {
     pub seed: u64,
     /// Arrivals simulated per load.
     pub packets: u64,
-    /// Expected cliff (pps); None: unknown. Saves evaluations of the engines, which take up to a second each.
+    /// Expected cliff (pps); `None`: unknown. Saves evaluations of the engines, which take up to a second each.
     pub near_pps: Option<f64>,
     /// Interrupt latencies by rising load, from trials (`delivery`).
     #[serde(default)]
@@ -50,8 +50,8 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// The point at a load, for the model: with the measured times if the model supports them, otherwise exponential
-    /// ones.
+    /// The point at a load, for the model: with the measured distribution of times if the model supports it, otherwise
+    /// with exponential times.
     pub fn point(&self, load_pps: f64) -> Point {
         let measured = self.sim_point(load_pps);
         Point { host: self.model_host(&measured.scheme), ..measured }
@@ -96,13 +96,13 @@ impl Predictor {
         let (told, answer) = channel();
         let told_off = Arc::clone(&unwanted);
         let thread = std::thread::spawn(move || {
-            // After a stop nobody receives it.
+            // After a stop nobody waits for the result, and sending it fails.
             let _ = told.send(compute(&asked, &told_off));
         });
         Begun { answer, unwanted, thread }
     }
 
-    /// Result of `compute`; None once `stop` is set.
+    /// Result of `compute`; `None` once `stop` is set.
     pub fn unless_stopped<T: Send + 'static>(
         &self,
         stop: &AtomicBool,
@@ -133,7 +133,7 @@ impl Predictor {
     /// Predicted loss of several points, computed together.
     ///
     /// # Errors
-    /// The model does not support one of them.
+    /// The model does not support one of the points.
     pub fn losses(&self, points: &[Point]) -> Result<Vec<f64>, EngineFailure> {
         let answer = self.elsewhere.ask(|| Job::Losses(points.to_vec()));
         answer.unwrap_or_else(|| Self::losses_here(points))
@@ -145,7 +145,7 @@ impl Predictor {
         points.par_iter().map(loss).collect()
     }
 
-    /// The simulated cliff (pps); None if `stop` was set.
+    /// The simulated cliff (pps); `None` if `stop` was set.
     ///
     /// # Errors
     /// The simulator does not support the point.
@@ -189,7 +189,8 @@ impl Predictor {
         own
     }
 
-    /// An outcome with that latency, with a note on it.
+    /// Evaluates `answer` with the interrupt latency of this load and adds a note on it; without estimated latencies,
+    /// with the host's own.
     fn with_its_latency(
         &self,
         load_pps: f64,
@@ -204,7 +205,7 @@ impl Predictor {
 
 #[cfg(test)]
 impl Predictor {
-    /// Poisson arrivals at a host with a scheme, which is given as text.
+    /// Returns a predictor of Poisson arrivals at `host`; `scheme` is the scheme's text form.
     pub fn of(host: Host, scheme: &str) -> Self {
         let scheme = Scheme::of_record(scheme).expect("a scheme");
         let traffic = Traffic::default();
@@ -230,7 +231,7 @@ pub type ByLoad = Vec<(f64, f64)>;
 /// Interrupt timing, estimated from trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// Interrupt latencies; empty: that of the host at every load.
+    /// Interrupt latencies by load; empty: the host's latency applies at every load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: ByLoad,
     /// Lateness of the NIC's end of a gap between interrupts; empty: unknown.
@@ -246,7 +247,8 @@ impl Timing {
     }
 }
 
-/// Time (s) at a load, interpolated on the curve, or that of its nearer end; None without a curve.
+/// Returns the time (s) at a load, interpolated on `curve`; outside the curve, the time at its nearer end. `None` if
+/// `curve` is empty.
 pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
     let above = curve.iter().position(|(own_pps, _)| *own_pps >= load_pps);
     Some(match above {
@@ -259,7 +261,7 @@ pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
     })
 }
 
-/// The scheme with the known lateness of its NIC's gaps (s).
+/// Returns `scheme` with `late_s`, how late its NIC ends a gap between interrupts (s).
 pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
     let mut scheme = scheme.clone();
     if let (Scheme::Napi(napi), Some(_)) = (&mut scheme, late_s)
@@ -275,7 +277,7 @@ pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
 pub struct Elsewhere(Option<Arc<OrderQueue>>);
 
 impl Elsewhere {
-    /// At the client behind this queue.
+    /// Computes at the client behind this queue.
     pub fn client_of(desk: Arc<OrderQueue>) -> Self {
         Self(Some(desk))
     }
@@ -322,7 +324,7 @@ pub(super) enum Job {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer<T> {
-    /// What was computed.
+    /// The computed result.
     Found(T),
     /// Why there is no result.
     Failed(String),
@@ -337,7 +339,7 @@ pub struct Begun<T> {
 }
 
 impl<T> Begun<T> {
-    /// The result; None once `stop` is set. The computation then continues until it checks its flag, or the process
+    /// The result; `None` once `stop` is set. The computation then continues until it checks its flag, or the process
     /// ends.
     pub fn unless(self, stop: &AtomicBool) -> Option<T> {
         while !stop.load(Ordering::Relaxed) {

@@ -33,7 +33,7 @@ const BUDGET_SHARES: [f64; 2] = [0.5, 0.9];
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paused {
-    /// Pauses of its CPU, in order (start, length; s); adjacent ones are merged.
+    /// (start, length) of the pauses of the trial's CPU (s), in order; adjacent pauses are merged.
     spans_s: Vec<(f64, f64)>,
     /// Highest load that it can pass without these pauses (pps): the host's own cliff, or less because of other tasks.
     at_most_pps: f64,
@@ -59,8 +59,9 @@ impl Paused {
 }
 
 /// Quantile over the highest loads of trials. Its interval combines two independent errors: the choice of trials, and
-/// the error of the own cliff, which moves the quantile as it moves the fluid's. `by_fluid` returns the highest loads
-/// for an own cliff (pps), `fluid_pps` those at `own`.
+/// the error of the own cliff, which is assumed to move this quantile as it moves the quantile of the fluid model.
+/// `by_fluid` returns the trials' highest loads in the fluid model for a given own cliff (pps); `fluid_pps` are the
+/// highest loads for `own`.
 fn over_trials(
     highest_pps: &[f64],
     fluid_pps: &[f64],
@@ -100,7 +101,7 @@ fn fluid_passes_pps(computed: &Predictor, own_pps: f64, trial: &[Away], trial_s:
     })
 }
 
-/// Highest load that passes, at most a cliff (pps).
+/// Bisects for the highest load for which `passes` is true, at most `cliff_pps` (pps).
 fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
     if passes(cliff_pps) {
         return cliff_pps;
@@ -113,10 +114,10 @@ fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// The host's own cliff relative to that of the host without any disturbance, by the fluid. It expresses after-effects
-/// of disturbances that last longer than the drain excluded from the own evaluation, such as a full socket whose
-/// packets cost more (docs/theory/pauses.md, Two cliffs of one host). The fluid's host has its undisturbed cliff at
-/// `cliff_pps`, and its trials are evaluated as those of the searches. `None` without a usable trial.
+/// Returns the host's own cliff divided by the cliff without any disturbance, by the fluid model. It expresses
+/// after-effects of disturbances that last longer than the drain excluded from the own evaluation, such as a full
+/// socket whose packets cost more (docs/theory/pauses.md, Two cliffs of one host). The fluid's host has its undisturbed
+/// cliff at `cliff_pps`, and its trials are evaluated as those of the searches. `None` without a usable trial.
 fn left_behind(
     computed: &Predictor,
     cliff_pps: f64,
@@ -153,8 +154,8 @@ pub fn disturbed(
     Some(undisturbed)
 }
 
-/// Applies that after-effect to a cliff: moves the value if the result lies within its interval, otherwise lowers the
-/// lower end.
+/// Multiplies a cliff by `share`, the after-effect of disturbances. If the result is below the interval, the lower end
+/// is lowered to it.
 fn moved(cliff: Figure, share: f64) -> Figure {
     let value = share * cliff.value;
     match cliff.interval {
@@ -164,7 +165,8 @@ fn moved(cliff: Figure, share: f64) -> Figure {
 }
 
 /// Limits a cliff including disturbances to the host's own: nothing that takes CPU time raises the cliff. Both are
-/// quantiles over trials, of which the own evaluation excludes some, so the former may exceed the latter by chance.
+/// quantiles over trials, and the own cliff is computed from fewer trials, so that the cliff including disturbances may
+/// exceed it by chance.
 pub(super) fn at_most(experienced: Figure, own: Option<Figure>) -> Figure {
     let Some(own) = own.filter(|own| experienced.value > own.value) else { return experienced };
     let Some(ends) = experienced.interval else { return Figure::exact(own.value) };

@@ -36,7 +36,7 @@ pub struct Fake {
     pub capacity_pps: f64,
     /// Standard deviation of a trial's capacity over the median.
     pub soft: f64,
-    /// Whether it serves capacity^2 / load beyond its capacity.
+    /// Whether the host livelocks: beyond its capacity it serves capacity^2 / load.
     pub livelock: bool,
     /// Size of its buffer (packets).
     pub buffer: f64,
@@ -49,7 +49,7 @@ pub struct Fake {
     pub drift: f64,
     /// (share of the trials, relative amount by which the capacity is lower in them).
     pub low_state: Option<(f64, f64)>,
-    /// Initial costs of its packets, as reported by its meter; `None`: it has no meter.
+    /// Costs of the host's packets before any drift, as its meter reports them; `None`: the host has no meter.
     pub costs: Option<Costs>,
     /// Highest rate of the sender (pps).
     pub ceiling_pps: f64,
@@ -131,12 +131,12 @@ struct Fluid {
     served_pps: f64,
     buffer: f64,
     queue: f64,
-    /// (sent, lost, late) by slots.
+    /// (sent, lost, late) frames of each slot.
     slots: Vec<[f64; 3]>,
 }
 
 impl Fluid {
-    /// One step: `arrivals` reach the host, which serves `served`. Frames that overflow the buffer are booked as lost
+    /// One step: `arrivals` reach the host, which serves `served`. Frames that overflow the buffer are counted as lost
     /// in `slot`.
     fn step(&mut self, arrivals: f64, served: f64, slot: usize) {
         let queue = self.queue + arrivals;

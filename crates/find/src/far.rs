@@ -58,23 +58,23 @@ pub struct FindRequest {
 pub struct SenderEnd {
     /// Interface of the sender.
     pub interface: String,
-    /// Its address.
+    /// Address of the sender's interface.
     pub address: Ipv4Addr,
     /// True: the control connection may use this link, too.
     pub by_control_link: bool,
     /// Clock of the frames' timestamps.
     pub clock: Option<ClockId>,
-    /// Properties of the sender's host that explain differences to others.
+    /// Properties of the sender's host that explain why results differ between hosts.
     pub fingerprint: Fingerprint,
 }
 
-/// Default of requests from clients that lack the field: one queue.
+/// True for one queue, the default, which requests omit so that agents of older versions accept them.
 fn is_one(queues: &u32) -> bool {
     *queues <= 1
 }
 
 impl FindRequest {
-    /// The request for these options, with a load sent in this way.
+    /// Returns the request for these options; `sending`: how the client sends the load.
     pub fn of(options: &FindOptions, sending: Sending, sender: SenderEnd) -> Self {
         Self {
             settings: options.settings.clone(),
@@ -151,7 +151,7 @@ pub struct FindKind {
     pub permission: Permission,
     /// Interfaces whose settings checks may change.
     pub settings: Permission,
-    /// Highest load that clients may request (pps); None: no limit.
+    /// Highest load that clients may request (pps); `None`: no limit.
     pub most_pps: Option<f64>,
 }
 
@@ -293,7 +293,7 @@ impl FarFind {
         FindReport { progress, finding, failed }
     }
 
-    /// Ends all waiting for the client.
+    /// Sets the stop flag, and ends every wait for the client.
     fn halt(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.desk.leave();

@@ -209,16 +209,19 @@ mod tests {
     fn the_fluid_is_counted_by_hand() {
         let bare = fluid();
         assert_eq!(lost(&bare, &[]), 0.0);
-        // 5 ms are 1000 packets; 7 ms lose 400; 1 ms later 200 of the full ring have gone, and 3 ms lose 600 - 200.
+        // In 5 ms 1000 packets arrive, which the ring holds; a pause of 7 ms loses 400. 1 ms later 200 of the ring's
+        // packets have been served, so a second pause of 3 ms loses 600 - 200.
         assert!(lost(&bare, &[pause(0.1, 5e-3)]) < 1e-6);
         assert!((lost(&bare, &[pause(0.1, 7e-3)]) - 400.0).abs() < 1e-6);
         assert!((lost(&bare, &[pause(0.1, 7e-3), pause(0.108, 3e-3)]) - 800.0).abs() < 1e-6);
-        // They are lost when they come: the last 2 of 7 ms, in the slot that begins at 0.1 s.
+        // Packets are lost when they arrive: in the last 2 of the 7 ms, in the slot that begins at 0.1 s.
         assert!((bare.lost(&[pause(0.1, 7e-3)], 1.0)[10] - 400.0).abs() < 1e-6);
-        // With an application that takes as long: after 2 ms the ring's 400 packets leave in 2 ms at 400 kpps, and 800 are in the socket.
+        // The application takes as long per packet as protocol processing. After a pause of 2 ms, the ring's 400
+        // packets leave within 2 ms at 400 kpps, and the socket then holds 800.
         let read = Fluid { application_s: Some(1.25e-6), socket: 700.0, ..fluid() };
         assert!((lost(&read, &[pause(0.1, 2e-3)]) - 100.0).abs() < 1e-6);
-        // Then the application has half of the CPU: it reads 400 kpps, 200 more than come. 3 ms later 100 are left.
+        // Then the application has half of the CPU and reads 400 kpps, 200 kpps more than arrive. 3 ms later 100
+        // packets are left.
         let mut queues = Queues { socket: 700.0, ..Queues::default() };
         let lost: f64 = (0..30).map(|_| read.step(&mut queues, STEP_S, STEP_S)).sum();
         assert!((queues.socket - 100.0).abs() < 1e-6 && lost == 0.0, "{queues:?}");
@@ -231,15 +234,16 @@ mod tests {
         assert!(lost(&fluid, &[visit(0.1, 10e-3)]) < 1e-6);
         assert!((lost(&fluid, &[visit(0.1, 12e-3)]) - 400.0).abs() < 1e-6);
         assert!((lost(&fluid, &[pause(0.1, 12e-3)]) - 2300.0).abs() < 1e-6, "a pause of the CPU");
-        // 4 ms later the application, which has 3/4 of the CPU and reads 600 kpps, has 1600 fewer.
+        // The application has 3/4 of the CPU and reads 600 kpps: 4 ms later the socket holds 1600 packets fewer.
         assert!((lost(&fluid, &[visit(0.1, 10e-3), visit(0.114, 9e-3)]) - 200.0).abs() < 1e-6);
         // Without an application no packet waits in a socket.
         let bare = Fluid { application_s: None, ..fluid };
         assert_eq!(lost(&bare, &[visit(0.1, 0.5)]), 0.0);
     }
 
-    /// 2.5 us a packet with an empty socket, 3 us with a full one. At 370 kpps, between 333 and 400, an empty socket stays so, and one that a visit
-    /// filled stays full to the end; at 320 kpps it empties.
+    /// A packet takes 2.5 us with an empty socket (400 kpps) and 3 us with a full one (333 kpps). At 370 kpps an empty
+    /// socket stays empty, and a socket that another task's visit filled stays full to the end; at 320 kpps it becomes
+    /// empty again.
     #[test]
     fn a_full_socket_whose_packets_cost_more_stays_full() {
         let at = |load_pps: f64| Fluid {
@@ -253,7 +257,7 @@ mod tests {
         assert!(lost(&at(370e3), &[]) < 1e-6);
         let filled = [visit(0.1, 8e-3)];
         let slots = at(370e3).lost(&filled, 1.0);
-        // Softirqs take 0.4625 of the CPU, and 1.75 us a packet of the rest are 307 kpps.
+        // Softirqs take 0.4625 of the CPU; with 1.75 us per packet, the rest of the CPU reads 307 kpps.
         let lost = 0.01 * (370e3 - 0.5375 / 1.75e-6);
         assert!(slots[90..].iter().all(|slot| (slot - lost).abs() < 1e-3), "{lost} and {:?}", &slots[90..]);
         assert!(at(320e3).lost(&filled, 1.0)[12..].iter().all(|lost| *lost < 1e-6));

@@ -11,9 +11,9 @@ use netcliff_trial::trial::{TrialError, TrialSpec};
 /// Idle mode of the host's CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
-    /// It never halts. The default, because a virtual machine may give a halted CPU back milliseconds late: six runs
-    /// then found cliffs from 283 to 417 kpps, while with a loop that keeps the CPU awake three runs lost nothing up to
-    /// 414, 399 and 408 kpps.
+    /// The CPU never halts. This is the default, because a halted virtual CPU may continue milliseconds late: with
+    /// halts, six runs found cliffs from 283 to 417 kpps, while with a loop that keeps the CPU awake three runs lost
+    /// nothing up to 414, 399 and 408 kpps.
     #[default]
     Awake,
     /// As the host is configured.
@@ -32,7 +32,7 @@ impl Choice for Idle {
 }
 
 impl Idle {
-    /// Its name on the command line.
+    /// The mode's name on the command line.
     pub fn name(self) -> &'static str {
         Choice::name(self)
     }
@@ -105,7 +105,7 @@ pub fn both_ways(
     let mut modes = IdleModes { mode: idle.name().to_owned(), this: Some(this), other: None };
     if switch.set(idle.other()).is_ok() {
         let other = bench.observe(spec, true);
-        // This mode was set before.
+        // The mode was set before, so that setting it again cannot fail.
         let _ = switch.set(idle);
         modes.other = Some(told(idle.other(), &other?));
     }

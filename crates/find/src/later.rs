@@ -1,5 +1,5 @@
-//! Measurements after the stages of a run, each on a testbed of its own: other set-ups ([`super::check`]) and
-//! suggestions ([`super::tried`]).
+//! Measurements after the stages of a run, each on a new testbed: other set-ups ([`super::check`]) and suggestions
+//! ([`super::tried`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;

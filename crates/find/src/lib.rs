@@ -1,25 +1,25 @@
 //! `find`: calibrates this host, predicts its cliff by the model, confirms it in simulation, measures it with real
 //! packets, and gathers the three into one [`Finding`].
 //!
-//! The stages are in `stages`; each adds its results to the finding, and to [`Finding::missing`] what it could not measure,
-//! with the reason. A stop keeps what was measured.
+//! The stages are in `stages`; each adds its results to the finding, and to [`Finding::missing`] what it could not
+//! measure, with the reason. After a stop, the finding contains what was measured so far.
 //!
 //! # How `find` answers
 //!
-//! `find` runs the stages: sender alone, rough search, calibration (its trials drawn anew:
-//! `calibrate/resample.rs`, through the model: `sureness.rs`), predicted and simulated cliff, measured cliffs
-//! (searches by MLRsearch, behind a NIC from the lowest load that loses: `cliff/climb.rs`; each trial read
-//! with and without disturbances; `recorder.rs` keeps what disturbed each trial and how fast the machine
-//! was), model and simulation once more for the speed of each part in those trials (`calibrate/present.rs`) and
-//! for what disturbances leave behind (`fluid.rs`), sweep past twice the cliff, the same loads on the other
-//! engines, conclusions, suggestions; then, on testbeds of their own (`later.rs`), other set-ups (`check.rs`)
-//! and the best suggestion (`tried.rs`). What could not be measured goes to `Finding::missing` with the reason.
-//! Where another host is under test, its agent runs the stages, and the client that sends the load computes, too
-//! (`elsewhere.rs`). `lab::costs` gives other commands the costs of a stored finding.
+//! `find` runs these stages: sender alone; rough search; calibration (uncertainty by bootstrap:
+//! `calibrate/resample.rs`, propagated through the model: `sureness.rs`); predicted and simulated cliff; measured
+//! cliffs (searches by MLRsearch, with a NIC from the lowest load that loses: `cliff/climb.rs`; each trial is evaluated
+//! with and without disturbances, and `recorder.rs` records its disturbances and the machine's speed); model and
+//! simulation again at the speed of these trials (`calibrate/present.rs`) and with the after-effects of disturbances
+//! (`fluid.rs`); a sweep past twice the cliff, and the same loads by the other engines; conclusions; suggestions. Then
+//! follow, each on a new testbed (`later.rs`), other set-ups (`check.rs`) and the best suggestion (`tried.rs`). Values
+//! that could not be measured are in `Finding::missing` with the reason. If another host is under test, its agent runs
+//! the stages, and the client that sends the load also computes (`elsewhere.rs`). `lab::costs` gives other commands the
+//! costs of a stored finding.
 //!
-//! `lab::store` keeps each record as it comes (SQLite, one transaction each) and the `Finding` at the end.
-//! `netcliff run` takes points from a file instead: `core::experiment` expands it to tasks, `lab::run` answers
-//! them on all cores, each record goes to the store under its task, so that a run that was killed goes on
+//! `lab::store` stores each record when it is complete (SQLite, one transaction each) and the `Finding` at the end.
+//! `netcliff run` takes points from a file instead: `core::experiment` expands the file to tasks, and `lab::run`
+//! computes them on all cores. Each record is stored under its task, so that a run that was killed can be continued
 //! (`store/experiments.rs`).
 
 mod bookkeeping;
@@ -88,10 +88,10 @@ pub use settings::Settings;
 /// Options of `find`.
 #[derive(Debug, Clone, Default)]
 pub struct FindOptions {
-    /// What is measured, and how well: the part that another host can be asked for.
+    /// What is measured, and how precisely: the part of the options that a client can request from an agent.
     pub settings: Settings,
-    /// A capture whose times, sizes and flows are sent instead of [`Settings::arrivals`] of [`Settings::frame_bytes`], as
-    /// [`netcliff_packets::replay::replayable`] returns it.
+    /// A capture, as [`netcliff_packets::replay::replayable`] returns it, whose times, sizes and flows are sent instead
+    /// of [`Settings::arrivals`] and [`Settings::frame_bytes`].
     pub capture: Option<Arc<Capture>>,
     /// Whether the host's CPU may halt.
     pub idle: Idle,
@@ -259,7 +259,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     Ok(finding)
 }
 
-/// Makes all requested later measurements; those not reached are in `missing` with the reason.
+/// Makes all requested later measurements; measurements that were not reached are in `missing` with the reason.
 fn measure_later(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
     let stopped = finding.partial;
     let Some(mut later) = later.filter(|_| !stopped) else {
@@ -443,7 +443,7 @@ mod rough {
     use netcliff_trial::bench::{Bench, Observation};
     use netcliff_trial::trial::{TrialError, TrialShape};
 
-    /// One short trial decides on a load; its loss must far exceed any noise.
+    /// Goal of the rough search: one short trial decides on a load, so its loss must far exceed any noise.
     const GOAL: Goal = Goal {
         final_trial_s: 0.15,
         initial_trial_s: 0.15,

@@ -22,7 +22,7 @@ use super::far::{FIND, FindProgress, FindReport, FindRequest, SenderEnd};
 use super::{FindOptions, Observer};
 use netcliff_trial::rig::Sending;
 
-/// Interval between two checks of the local generator, and between two requests to the far end.
+/// Interval between two checks of the local generator, and between two requests to the agent.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// This host's end of the link.
@@ -30,9 +30,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct NearEnd {
     /// Interface to send by.
     pub interface: String,
-    /// Its address.
+    /// Address of the interface.
     pub address: Ipv4Addr,
-    /// Its network namespace; None: that of this process.
+    /// Network namespace of the interface; `None`: the namespace of this process.
     pub netns: Option<PathBuf>,
     /// True: the control connection may use this link, too.
     pub by_control_link: bool,
@@ -69,7 +69,7 @@ pub enum OfError {
     Failed {
         /// The agent.
         peer: String,
-        /// Its message.
+        /// The agent's message.
         why: String,
     },
 }
@@ -85,7 +85,7 @@ pub fn find_of(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Finding, OfError> {
-    // Between processes of one host, the control connection has no link of its own.
+    // Between processes of one host, no link carries the control connection.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
     let mut hand = OrderHandler::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
     let mut computing = Computing::default();

@@ -30,25 +30,25 @@ const COMPUTING_S: f64 = 6.0;
 /// Time before calibration: the sender's maximum, the warm-up and the rough search (s).
 const BEFORE_S: f64 = 4.0 + super::rough::WARM_UP_S;
 
-/// Share of the sender's maximum above which it cannot pace.
+/// Share of the sender's maximum above which the sender cannot keep the intended gaps between frames.
 pub const PACED_SHARE: f64 = 0.95;
 /// Lowest load that is tried (pps): a trial of one second then still has a thousand packets.
 const LEAST_PPS: f64 = 1e3;
-/// Number of pairs of searches; a Student interval over them needs several.
+/// Number of pairs of searches with and without a suggestion; a Student interval over the pairs needs several.
 pub const TRIED_ROUNDS: u32 = 5;
 pub const TRIED_ROUNDS_QUICK: u32 = 3;
 /// Loads at which round trips are measured, as shares of the cliff.
 pub const ROUND_TRIP_SHARES: [f64; 3] = [0.1, 0.5, 0.9];
 /// Shortest trial for round trips (s): two hundred answers.
 pub const ROUND_TRIP_S: f64 = 1.0;
-/// Default loads below a check's cliff, as shares of the cliff that was measured with the setting or is expected:
-/// interrupts per packet fall with the load.
+/// Default loads below a check's cliff, as shares of the cliff with the checked setting, measured or else expected.
+/// Several are used because the number of interrupts per packet falls with the load.
 pub const BELOW_SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Loads of the sweep as multiples of the cliff.
 pub const MULTIPLES: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.4];
-/// Default length of a trial of the sweep without a capture (s): from one trial to the next the machine changes more
-/// than longer trials would average out.
+/// Default length of a trial of the sweep without a capture (s). Longer trials would not help: the machine's speed
+/// changes more from one trial to the next than a longer trial averages out.
 const SWEEP_S: f64 = 0.5;
 /// Arrivals simulated per load of the sweep; searches for the cliff may use more.
 const SWEEP_PACKETS: u64 = 1_000_000;
@@ -56,7 +56,7 @@ const SWEEP_PACKETS: u64 = 1_000_000;
 /// Numbers of repeats, and lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Repeats of each load and of the search.
+    /// Repeats of each load of the sweep.
     pub repeats: u32,
     /// Length of one measurement (s).
     pub trial_s: f64,
@@ -211,7 +211,7 @@ pub fn range(highest: Highest) -> Range {
     Range { min_pps: LEAST_PPS.min(0.5 * max_pps), max_pps }
 }
 
-/// The highest load that can be offered; None until it has been measured.
+/// The highest load that can be offered; `None` until it has been measured.
 pub(super) fn highest(finding: &Finding) -> Option<Highest> {
     let ceiling_pps = finding.generator.ceiling_pps?.value;
     Some(Highest { ceiling_pps, most_pps: finding.generator.max_rate_pps })

@@ -12,7 +12,7 @@ use netcliff_core::verdict::VoidReason;
 use netcliff_mlrsearch::trial::{Answer, Trial};
 use netcliff_trial::bench::{Observation, Slots, Span};
 
-/// Largest drain time, in lengths of the pause, for loads close to or above what the host serves.
+/// Largest drain time, as a multiple of the pause's length, for loads close to or above the host's capacity.
 const LONGEST_DRAIN: f64 = 10.0;
 /// Share of a trial's frames that must remain for the host's own evaluation.
 const LEAST_LEFT: f64 = 0.5;
@@ -85,8 +85,8 @@ impl Left {
     }
 }
 
-/// Loss in the remaining slots, each `each_s` long, of a trial at a constant load; `lost`: losses of each slot. None if
-/// too few slots remain.
+/// Returns the loss fraction of a trial at a constant load without its disturbed slots. `lost`: packets lost in each
+/// slot of `each_s` (s); `spans`: pauses and stalls. `None` if too few slots remain.
 pub fn left<'a>(
     lost: &[f64],
     each_s: f64,

@@ -14,8 +14,8 @@ use netcliff_trial::trial::{Outside, TrialError, TrialShape, TrialSpec};
 
 /// Loss up to which a trial's packets count as having undisturbed costs.
 const LITTLE_LOSS: f64 = 0.01;
-/// Share of the highest such load above which costs count as those at the cliff: a packet costs less, the more packets
-/// a poll finds.
+/// Share of the highest load that lost little. Costs at loads above this share count as costs at the cliff, because a
+/// packet costs less the more packets a poll finds.
 const HIGH_LOADS: f64 = 0.7;
 
 /// Purpose of trials.
@@ -95,7 +95,7 @@ impl<'a> Recorder<'a> {
     /// CPU time of a trial relative to its expected costs, see [`Speed::slowness`]; `None` if no costs apply.
     fn slowness_of(&self, seen: &Seen) -> Option<f64> {
         let (costs, base) = self.calibrated.as_ref()?;
-        // Trials with much loss count, too: near the cliff they are the slow ones.
+        // Trials with heavy loss count, too: near the cliff, slow trials are the ones that lose.
         costs.slowness(seen.counts.as_ref().filter(|_| is_like(&seen.spec, base))?, seen.loss)
     }
 
@@ -162,9 +162,9 @@ impl<'a> Recorder<'a> {
         (!trials.is_empty()).then(|| Measured::of(trials, trial_s))
     }
 
-    /// Trials of the searches with the calibrated set-up that show costs near the cliff: those with almost no loss, at
-    /// the higher of their loads or, if those are too few, at all of them, and those that kept the socket full. With a
-    /// NIC, only trials with warm packets are among the former.
+    /// Trials of the searches with the calibrated frames and work, from which costs near the cliff follow: trials with
+    /// almost no loss (with a NIC only those with warm packets) at the higher loads, or at all loads if these are too
+    /// few; and trials with heavy loss, which kept the socket full.
     pub fn at_present(&self) -> Trials {
         self.of_stages(&[Stage::Search])
     }
@@ -220,7 +220,7 @@ fn is_like(spec: &TrialSpec, base: &TrialShape) -> bool {
 }
 
 impl Seen {
-    /// Its counts; `None` if no packet was processed or read.
+    /// The trial's counts; `None` if it was not metered, or no packet was processed or read.
     fn told(&self) -> Option<Counts> {
         self.counts.clone().filter(|c| c.packets > 0.0 && c.delivered > 0.0)
     }

@@ -1,4 +1,5 @@
-//! What a `find` measures and how well: one row an option, with its default and its place in a request to another host.
+//! What a `find` measures and how precisely: one row per option, with its default and its field in a request to another
+//! host.
 
 use netcliff_packets::schedule::Arrivals;
 use serde::{Deserialize, Serialize};
@@ -30,9 +31,10 @@ pub struct Settings {
     pub width: Option<f64>,
     /// Number of searches for the cliff; `None`: the default of [`super::Plan::new`].
     pub searches: Option<u32>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Loads below the cliff at which a check of the device's settings is measured (pps); empty: three shares of its cliff.
+    /// Loads below the cliff at which a check of the device's settings is measured (pps); empty: three shares of the
+    /// check's cliff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check_loads_pps: Vec<f64>,
     /// Whether the most promising suggestion is measured, too.

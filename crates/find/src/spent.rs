@@ -38,7 +38,7 @@ impl Clock {
         outcome
     }
 
-    /// The time so far; None before the first stage.
+    /// The time so far; `None` before the first stage.
     pub fn spent(&self) -> Option<TimeSpent> {
         let stages = self.0.borrow();
         let ends = stages.iter().skip(1).map(|next| next.began).chain([Instant::now()]);

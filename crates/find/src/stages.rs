@@ -369,7 +369,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Returns the first trial that is not void, or the last of a few void ones.
+    /// Repeats a void trial a few times. Returns the first valid trial, or the last void one.
     fn valid(&mut self, spec: &TrialSpec) -> Result<Observation, TrialError> {
         let mut observation = self.bench.observe(spec, true)?;
         for repeat in 1..=verdict::REPEATS {

@@ -24,15 +24,15 @@ struct Candidate {
     change: Option<Change>,
 }
 
-/// The two most promising settings, by the simulated cliff with the setting compared with `without` it, whose interval
-/// is that of the simulator (the uncertainty of the costs is equal in both). Empty if nothing helps. After `stop`, only
-/// settings whose cliff has been simulated. The effect of disturbances on the report's cliff is applied to the cliff
-/// with the setting, too, so that gains refer to the report's cliff.
+/// Returns the two settings with the largest gain of the simulated cliff over `without`, the simulated cliff of the
+/// present settings. Intervals are those of the simulator only, because the uncertainty of the costs is equal in both
+/// cliffs. Empty if nothing helps or `without` is `None`. After `stop`, only settings that were already simulated.
+/// Expected cliffs are reduced by the effect of disturbances as the report's cliff is.
 pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(without) = without else { return Vec::new() };
     let left = finding.cliff_pps.sim.map_or(1.0, |page| page.value / without.value);
-    // By simulation, because the time of the model's chain grows with the queue that a candidate enlarges.
+    // Simulate, because the computing time of the model's Markov chain grows with the queue that a candidate enlarges.
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
         .map(|candidate| (candidate.changed.begin(Predictor::sim_cliff), candidate))
@@ -127,8 +127,8 @@ mod tests {
         assert!(!is_worthwhile(&gain(&unsure, &sim)), "a gain of 4 % whose interval holds no gain");
     }
 
-    /// The report's cliff is reduced by the effects of disturbances. The one with the setting is reduced equally, and
-    /// the gain refers to the report's cliff.
+    /// The report's cliff is reduced by the effects of disturbances. The cliff with the setting is reduced equally, so
+    /// that the gain refers to the report's cliff.
     #[test]
     fn a_gain_is_over_the_cliff_of_the_page() {
         let host = Host {

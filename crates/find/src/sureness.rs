@@ -1,4 +1,4 @@
-//! Uncertainty of the predicted cliff: that of the calibrated costs, propagated through the model.
+//! Uncertainty of the predicted cliff: the uncertainty of the calibrated costs, propagated through the model.
 
 use std::sync::atomic::AtomicBool;
 
@@ -35,7 +35,7 @@ pub enum Assessed {
     NoDraws,
     /// The model does not support the point at the cliff.
     Failed(EngineFailure),
-    /// It was stopped.
+    /// The user stopped the assessment.
     Stopped,
 }
 
@@ -86,16 +86,16 @@ impl Sureness {
         }
     }
 
-    /// Widens the predictions of both engines to these ends.
+    /// Gives the predicted cliffs of both engines this interval.
     pub fn widen(&self, cliff_pps: &mut ByEngine<Figure>) {
         cliff_pps.model = cliff_pps.model.map(|cliff| self.around(cliff));
         cliff_pps.sim = cliff_pps.sim.map(|cliff| self.around(cliff));
     }
 
-    /// The cliff with these ends, combined with its own interval if it has one: independent errors add as squares. The
-    /// lower end is the load at which a socket that was filled becomes empty again: between that and the cliff a
-    /// disturbance decides (docs/theory/pauses.md, Two cliffs of one host), and the engines' own cliffs include no
-    /// disturbances.
+    /// Returns the cliff with this interval, combined with its own interval if it has one: independent errors add as
+    /// squares. The lower end is the load at which a socket that was filled becomes empty again: between this load and
+    /// the cliff a disturbance decides whether packets are lost (docs/theory/pauses.md, Two cliffs of one host), and
+    /// the engines' own cliffs include no disturbances.
     pub fn around(&self, cliff: Figure) -> Figure {
         let (low, high) = cliff.interval.map_or((1.0, 1.0), |own| (own.low / cliff.value, own.high / cliff.value));
         let below = (1.0 - self.ends.0).hypot(1.0 - low);
@@ -152,7 +152,7 @@ struct Part {
 }
 
 impl Part {
-    /// None if one of the hosts lacks the cost.
+    /// The contribution of the cost `key`; `None` if the calibrated host or a replicate lacks this cost.
     fn of((key, slope): (&'static str, f64), hosts: &Hosts<'_>) -> Option<Self> {
         let cost = costs().find(|cost| cost.key() == key)?;
         let own = cost.of(hosts.calibrated)?;

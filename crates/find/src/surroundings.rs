@@ -25,7 +25,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The calibrated host at the speed of the searches' trials; None if there are too few.
+    /// Returns the calibrated host at the speed of the searches' trials; `None` if there are too few trials.
     pub(super) fn at_present(&mut self, calibrated: &Calibrated) -> Option<Calibrated> {
         let trials = self.bench.at_present();
         let present = calibrated.at_present(&trials, self.options.settings.work_s, self.options.settings.seed);

@@ -21,7 +21,7 @@ use netcliff_trial::trial::{TrialShape, TrialSpec};
 
 const LOSS: f64 = 1e-4;
 const RUNS: u64 = 500;
-/// A coverage is refused where the stated one would give so few covered runs with less than this probability.
+/// The test fails if the stated confidence would give so few covered runs with a probability below this.
 const FALSE_ALARM: f64 = 1e-4;
 
 pub(super) fn shape(seconds: f64, seed: u64) -> TrialShape {
@@ -51,12 +51,12 @@ fn full() -> Goal {
     Goal { final_trial_s: 1.0, initial_trial_s: 1.0, duration_sum_s: 3.0, width: 0.02, ..quick() }
 }
 
-/// As `find` does it: the rough search, then the searches.
+/// Measures the cliff as `find` does: the rough search, then the searches.
 pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) -> Cliffs {
     measured_of(fake, goal, searches, seed, 1000)
 }
 
-/// As [`measured`], but begins no search after `most_trials` trials.
+/// Like [`measured`], but begins no search after `most_trials` trials.
 fn measured_of(fake: &mut Fake, goal: Goal, searches: u32, seed: u64, most_trials: u32) -> Cliffs {
     let base = shape(goal.final_trial_s, seed);
     let ceiling_pps = fake.ceiling(64).unwrap().pps[0];
@@ -79,15 +79,15 @@ fn measured_of(fake: &mut Fake, goal: Goal, searches: u32, seed: u64, most_trial
 
 /// Results of many runs on one kind of host.
 struct Coverage {
-    /// Runs that stated a confidence.
+    /// Number of runs that stated a confidence.
     stating: u64,
-    /// Of these, those whose interval covered the truth.
+    /// Number of runs that stated a confidence and whose interval contains the true cliff.
     covered: u64,
     /// The lowest confidence that a run stated.
     stated: f64,
-    /// Median over the runs of the value over the truth.
+    /// Median over the runs of measured cliff / true cliff.
     middle: f64,
-    /// Void trials of all runs.
+    /// Number of void trials in all runs.
     void: u32,
 }
 
@@ -113,7 +113,8 @@ impl Coverage {
         all
     }
 
-    /// So few covered runs would be seen with a probability below [`FALSE_ALARM`] if the stated confidence held: refused.
+    /// Fails if so few covered runs would occur with a probability below [`FALSE_ALARM`], assuming that the stated
+    /// confidence is true.
     fn check(&self, name: &str) {
         let (stating, covered, stated) = (self.stating, self.covered, self.stated);
         let chance = Binomial::new(stated, stating).unwrap().cdf(covered);
@@ -148,8 +149,8 @@ fn the_interval_covers_sharp_and_soft_cliffs_and_livelock() {
     found.check("three trials a load");
 }
 
-/// In 30 % of the trials 6 % lower, the rest of the spread 2 %: where half of the trials lose is the root of
-/// 0.3 Phi((x - 0.94)/0.02) + 0.7 Phi((x - 1)/0.02) = 0.5, x = 0.98870.
+/// The capacity is 6 % lower in 30 % of the trials, and varies by 2 % in each state. Half of the trials lose at the
+/// load x that solves 0.3 Phi((x - 0.94)/0.02) + 0.7 Phi((x - 1)/0.02) = 0.5: x = 0.98870.
 #[test]
 fn the_interval_covers_the_cliff_of_a_host_whose_two_states_overlap() {
     for goal in [quick(), full()] {
@@ -160,8 +161,9 @@ fn the_interval_covers_the_cliff_of_a_host_whose_two_states_overlap() {
     }
 }
 
-/// Pauses fill the buffer again and again, which without them is filled once in a trial: the host's own cliff then lies between the
-/// capacity and where it is without pauses, buffer over trial (0.8 %) higher; both are within the width.
+/// Without pauses the buffer is filled once in a trial, and the cliff is higher than the capacity by buffer / trial
+/// length (0.8 %). Pauses fill the buffer repeatedly, so that the host's own cliff lies between the capacity and the
+/// cliff without pauses. Both are within the width of a search.
 #[test]
 fn the_host_s_own_cliff_is_within_the_width_of_what_it_is_without_pauses() {
     for pauses in [Random { every_s: 0.5, mean_s: 5e-3 }, Random { every_s: 0.1, mean_s: 2e-3 }] {
@@ -172,9 +174,10 @@ fn the_host_s_own_cliff_is_within_the_width_of_what_it_is_without_pauses() {
     }
 }
 
-/// The cliff as experienced, against the load at which half of many trials of the same host lose more. These pauses make passing a matter of
-/// chance over a factor of two of the load: no run states a confidence, and more than three in four cover (431 of 500 did when this was
-/// written; fewer than 375 would be seen with a probability below 1e-7 at that rate).
+/// Compares the cliff including disturbances with the load at which half of many trials of the same host lose more than
+/// the target. With these pauses, passing is a matter of chance over a factor of two of the load: no run states a
+/// confidence, and more than three in four intervals contain the true cliff (431 of 500 when this was written; at that
+/// rate, fewer than 375 would occur with a probability below 1e-7).
 #[test]
 fn the_cliff_as_experienced_is_lower_and_states_no_confidence() {
     let device = |seed| Fake { pauses: Some(Random { every_s: 0.12, mean_s: 4e-3 }), ..host(seed) };
@@ -198,7 +201,7 @@ fn the_cliff_as_experienced_is_lower_and_states_no_confidence() {
     assert!(covered > RUNS * 3 / 4, "{covered} of {RUNS} cover");
 }
 
-/// Void trials are repeated: with a sender that stalls, value and coverage stay what they are with one that does not.
+/// Void trials are repeated: value and coverage are the same for a sender that stalls and a sender that does not.
 #[test]
 fn void_trials_bias_nothing() {
     let stalls = Some(Random { every_s: 1.0, mean_s: 5e-3 });
@@ -216,7 +219,7 @@ fn void_trials_bias_nothing() {
     }
 }
 
-/// A capacity that falls by 25 % over 100 trials: the interval holds capacities that the host had during the searches.
+/// The capacity falls by 25 % over 100 trials: the interval contains capacities that the host had during the searches.
 #[test]
 fn drift_widens_the_interval() {
     let (mut steady, mut drifting, mut held) = (0.0, 0.0, 0);
@@ -292,13 +295,13 @@ fn a_pause_and_its_drain_are_left_out_and_a_collapse_that_outlasts_it_is_not() {
     let good = Slot { sent: 1000, lost: 0, late: 0 };
     let bad = Slot { lost: 500, ..good };
     let pause = Span { from_s: 0.0215, length_s: 4e-3 };
-    // At half the capacity the queue drains in as long as the pause: until 29.5 ms, all in the third slot.
+    // At half the capacity, draining the queue takes as long as the pause: it ends at 29.5 ms, in the third slot.
     let short = observation(&[good, good, bad, good, good, good, good, good, good, good], vec![], vec![pause]);
     let Reading { experienced, own, left_out } = reading::read(&short, 200e3);
     assert_eq!((valid_loss(&experienced), valid_loss(&own), left_out), (Some(500), Some(0), 0.1));
     let long = observation(&[good, good, bad, bad, bad, good, good, good, good, good], vec![], vec![pause]);
     assert_eq!(valid_loss(&reading::read(&long, 200e3).own), Some(1000), "the collapse stays in");
-    // Close to the capacity the drain is longer, but not without end: ten times the pause.
+    // Close to the capacity the drain takes longer, but is limited to ten times the pause.
     assert_eq!(valid_loss(&reading::read(&long, 101e3).own), Some(0));
     let never = vec![bad; 10];
     assert_eq!(valid_loss(&reading::read(&observation(&never, vec![], vec![pause]), 101e3).own), Some(2500));
@@ -356,7 +359,8 @@ mod climb {
     use netcliff_trial::bench::Highest;
     use netcliff_trial::trial::TrialSpec;
 
-    /// Where the search after it begins, of a host that takes half of what comes in some trials: those that `slows` is true of, by load and number.
+    /// Returns the load at which the search after the climb begins (pps). The host serves only half of the packets in
+    /// trials for which `slows(load, number of the trial)` is true.
     fn start_pps(slows: impl Fn(f64, u32) -> bool) -> f64 {
         let mut number = 0;
         let observe = |host: &mut Fake, spec: &TrialSpec, metered: bool| {
@@ -369,7 +373,8 @@ mod climb {
         Climb::of(&mut host, &asked).expect("trials").narrowed(asked).near_pps
     }
 
-    /// A host that loses half from 90 kpps on, in two trials of three, and from 200 kpps on always: the cliff is the lower one.
+    /// A host loses half of the packets from 90 kpps on in two of three trials, and from 200 kpps on always: the lower
+    /// cliff is found.
     #[test]
     fn trials_that_pass_by_chance_lead_to_no_cliff_above() {
         let mut number = 0;
@@ -394,7 +399,7 @@ mod climb {
         assert!(within_a_step(start_pps(|_, number| number == 3), 200e3));
     }
 
-    /// Nothing loses up to what the sender can do: the search begins where the cliff is expected.
+    /// No load up to the sender's maximum loses packets: the search begins at the expected cliff.
     #[test]
     fn without_a_load_that_loses_it_is_the_expected_cliff() {
         let mut host = Fake::new(200e3, 5);

@@ -15,7 +15,8 @@ use netcliff_stats::{CONFIDENCE, median};
 use netcliff_trial::rig::RigOptions;
 use netcliff_trial::trial::TrialShape;
 
-/// Measures it; the result is stored with the suggestion, or the reason for its absence in `missing`.
+/// Measures the first suggestion that can be applied here. The result is stored with the suggestion; if it cannot be
+/// measured, the reason is stored in `missing`.
 pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
     let found = finding.suggestions.iter().enumerate().find_map(|(place, tried)| Some((place, tried.change?)));
     let outcome = match (found, finding.cliff_pps.wire) {
@@ -41,7 +42,7 @@ fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding
     let mut pairs = Vec::new();
     for round in 0..rounds {
         let mut pair = [0.0; 2];
-        // The order of the two changes from round to round.
+        // Alternate the order of the two set-ups from round to round.
         for place in [round % 2, 1 - round % 2].map(|place| place as usize) {
             let SetUp { rig, shape } = SetUp::of(later, (place == 1).then_some(change), u64::from(round));
             pair[place] = later.on(&rig, |later, bench, _| cliff_pps(later, bench, shape, near_pps[place], finding))?;

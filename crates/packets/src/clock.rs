@@ -15,8 +15,8 @@ pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
-/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` in nanoseconds, from the tightest of eight bracketed reads;
-/// its error is at most half the time those reads take (see [`read_cost_s`]).
+/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` in nanoseconds, from the tightest of eight bracketed reads; the error is at
+/// most half the time of such a read (see [`read_cost_s`]).
 pub fn realtime_minus_monotonic_ns() -> i64 {
     realtime_minus_monotonic().0
 }
@@ -113,7 +113,7 @@ pub struct Ticker {
     /// Nanoseconds per tick, once known.
     ns_per_tick: Option<f64>,
     anchor: (u64, u64),
-    /// Number of ticks after which the anchor is too old.
+    /// Number of counter ticks after which the kernel's clock must be read again.
     lifetime: u64,
     last_ns: u64,
 }
@@ -135,7 +135,7 @@ impl Ticker {
         Self { ns_per_tick, anchor: to, lifetime, last_ns: 0 }
     }
 
-    /// Reads the kernel's clock and continues from there.
+    /// Reads the kernel's clock; later times are computed from this reading.
     pub fn anchor(&mut self) {
         self.anchor = read_both();
     }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 pub use control::{ControlError, PROTOCOL};
 
-/// Why another end refuses or fails. In JSON a sentence, or `{what, value, accepted}` for a client that offers [`SETTINGS`].
+/// Why another end refuses or fails. In JSON it is a sentence, or `{what, value, accepted}` for a client that offers
+/// [`SETTINGS`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(untagged)]
 pub enum Refusal {
@@ -23,7 +24,7 @@ pub enum Refusal {
         /// The accepted form.
         accepted: String,
     },
-    /// A sentence on something else, or of an end that sends no settings.
+    /// A sentence: the refusal does not concern a setting, or the other end does not name settings.
     #[error("{0}")]
     Sentence(String),
 }
@@ -32,13 +33,13 @@ pub enum Refusal {
 pub const SETTINGS: &str = "refused-settings";
 
 impl Refusal {
-    /// The refusal for a client that offers [`SETTINGS`], or else as a sentence.
+    /// Returns the refusal unchanged if the client offers [`SETTINGS`] (`settings`), otherwise as a sentence.
     #[must_use]
     pub fn for_client(self, settings: bool) -> Self {
         if settings { self } else { Self::Sentence(self.to_string()) }
     }
 
-    /// The refusal with more at its end.
+    /// Appends `more` to the accepted form or to the sentence.
     #[must_use]
     pub fn and(self, more: &str) -> Self {
         match self {

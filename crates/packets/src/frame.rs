@@ -194,7 +194,7 @@ impl Template {
         Ok(Self { bytes, run_id: spec.run_id, payload_at, flows })
     }
 
-    /// The frame without FCS; its header is zero.
+    /// The frame without FCS; netcliff's header in it is zero.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

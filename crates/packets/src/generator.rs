@@ -1,8 +1,8 @@
 //! The sender: a pinned thread that sends each frame at its scheduled time, whatever the receiver does.
 //!
-//! It spins on `CLOCK_MONOTONIC`. Frames that are due together (because it was late, or because the
-//! schedule says so) leave in one kick of at most `max_burst` frames; burst sizes and lateness are
-//! reported, and [`SenderReport::kept_up`] says whether the offered load was really offered.
+//! It spins on `CLOCK_MONOTONIC`. Frames that are due together (because it was late, or because the schedule says so)
+//! leave in one kick (one handover to the kernel) of at most `max_burst` frames; burst sizes and lateness are reported,
+//! and [`SenderReport::kept_up`] says whether the offered load was really offered.
 //!
 //! A frame that the next hop's queue refuses is a loss of the *receiver*; it counts as offered and
 //! is never sent again.
@@ -46,7 +46,8 @@ pub const KEPT_UP_SHARE: f64 = 0.995;
 /// Length of a slot \[ns\]. At 300 kpps it holds 3000 frames, so that a loss of 1e-3 shows in one slot. A pause of a
 /// millisecond affects a few slots of a trial, not all.
 pub const SLOT_NS: u64 = 10_000_000;
-/// A sender that does not read its clock for this long was interrupted \[ns\]. A kick of 32 frames takes a third of it.
+/// A sender that does not read its clock for this long was interrupted \[ns\]. A kick of 32 frames takes a third of
+/// this time.
 pub const STALL_NS: u64 = netcliff_core::verdict::LATE_NS;
 /// Largest number of slots counted in a run: one hour.
 const MOST_SLOTS: u64 = 360_000;
@@ -73,9 +74,9 @@ pub struct GeneratorConfig {
     /// Highest rate [packets/s], even when the generator catches up. `None`: no limit. In any time T at most the frames
     /// of T + [`BUCKET_NS`] at this rate are sent.
     pub most_pps: Option<f64>,
-    /// The generator's share of a rate that it has together with other generators.
+    /// The generator's share of a rate limit that several generators have in common. `None`: no common limit.
     pub share: Option<Arc<RateShare>>,
-    /// Ends the generator unless somebody extends it.
+    /// Ends the generator when the lease expires, unless the requesting end extends it.
     pub lease: Lease,
     /// Whether to receive the sink's answers; not with [`Method::Socket`].
     pub round_trips: bool,

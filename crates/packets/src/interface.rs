@@ -18,7 +18,7 @@ pub(crate) const PACKET_VERSION: libc::c_int = 10;
 pub(crate) const PACKET_TX_RING: libc::c_int = 13;
 pub(crate) const PACKET_VNET_HDR: libc::c_int = 15;
 pub(crate) const PACKET_QDISC_BYPASS: libc::c_int = 20;
-/// Leaves out frames that this host sends.
+/// Option of AF_PACKET: the socket does not receive frames that this host sends.
 pub const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// Frames of all protocols (linux/if_ether.h).
 pub const ETH_P_ALL: u16 = 3;
@@ -69,8 +69,8 @@ pub fn set_packet_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: 
     system::set_packet_option(fd, option, value).map_err(|e| WireError::system(what, e))
 }
 
-/// Enlarges the send buffer, so that a full buffer never closes the loop. Without CAP_NET_ADMIN the size is limited. A
-/// buffer that is too small shows up as `sender_full`.
+/// Enlarges the send buffer, so that a full buffer never makes the sender wait for the receiver. Without CAP_NET_ADMIN
+/// the size is limited. A buffer that is too small shows up as `sender_full`.
 pub(crate) fn grow_send_buffer(fd: &OwnedFd) {
     let _ = system::set_send_buffer(fd, SEND_BUFFER_BYTES);
 }

@@ -10,7 +10,7 @@ use netcliff_core::units::print_pps;
 const MOST_KINDS: usize = 4096;
 /// Largest number of flows, distinguished by source port: twice the number of entries in any NIC's indirection table.
 const MOST_FLOWS: u32 = 256;
-/// Longest frame of a capture that is sent unchanged (bytes, FCS included): that of Ethernet's MTU of 1500.
+/// Longest frame of a capture that is sent unchanged (bytes, FCS included): a full Ethernet frame with an MTU of 1500.
 const LONGEST_REPLAYED_BYTES: u32 = 1518;
 
 /// A kind of frame in a capture.

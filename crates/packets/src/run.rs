@@ -180,7 +180,8 @@ pub fn run_to(
     }
 }
 
-/// Lets all sinks drain, until no packet came for `quiet_ns`, and adds up their reports. `drain_s` bounds the total time.
+/// Waits until no packet has come to any sink for `quiet_ns`, at most for `drain_s` in total, then adds up the sinks'
+/// reports.
 fn finish(sinks: Vec<Sink>, drain_s: f64, quiet_ns: u64) -> Result<SinkReport, SinkFailure> {
     let began = Instant::now();
     let left_s = || (drain_s - began.elapsed().as_secs_f64()).max(0.0);

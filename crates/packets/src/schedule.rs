@@ -27,8 +27,8 @@ impl netcliff_core::Choice for Arrivals {
 
 /// Offsets from the start of the run in nanoseconds, never decreasing, without end.
 ///
-/// The generator accepts any such iterator; this one implements the two common distributions and gaps of a recording. Offsets are computed
-/// from the start, so that rounding to nanoseconds does not change the rate.
+/// The generator accepts any iterator of such offsets; this one implements the two common distributions and gaps of a
+/// recording. Offsets are computed from the start, so that rounding to nanoseconds does not change the rate.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     gaps: Gaps,
@@ -150,7 +150,8 @@ mod tests {
         let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
         let (ma, mb) = (mean(&a), mean(&b));
         let covariance = a.iter().zip(&b).map(|(x, y)| (x - ma) * (y - mb)).sum::<f64>() / n as f64;
-        // Both gaps have a standard deviation of 1e-5 s; that of the correlation is 1/sqrt(n).
+        // Both gaps have a standard deviation of 1e-5 s; the correlation of n pairs has a standard deviation of
+        // 1/sqrt(n).
         assert!((covariance / 1e-10).abs() < 4.42 / (n as f64).sqrt());
         let again = gaps_s(Schedule::new(Arrivals::Poisson, 1e5, SEED, 1).expect("legal"), n);
         assert_eq!(b, again, "the same seed and stream repeat");

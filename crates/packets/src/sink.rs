@@ -89,11 +89,11 @@ impl SinkConfig {
     }
 }
 
-/// Time without a packet after which none is on the path from another host \[ns\].
+/// Time without a packet after which no packet from another host is still on the path \[ns\].
 pub(crate) const QUIET_NS: u64 = 50_000_000;
-/// Time without a packet after which none is on the path from a sender on this host \[ns\]. Its packets wait only in
-/// the backlog of the sink's own CPU. If that CPU was taken away, the sink did not run either, and reads once more
-/// before it ends.
+/// Time without a packet after which no packet from a sender on this host is still on the path \[ns\]. Such packets
+/// wait only in the backlog of the sink's own CPU. If that CPU was taken away, the sink did not run either, and reads
+/// once more before it ends.
 pub(crate) const QUIET_HERE_NS: u64 = 20_000_000;
 
 /// Counters and controls shared with a running sink.
@@ -103,7 +103,7 @@ pub struct SinkProgress {
     pub delivered: AtomicU64,
     /// Time at which to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 if not set.
     drain_until_ns: AtomicU64,
-    /// Time without a packet after which no more come \[ns\], as whoever ends the run sets it.
+    /// Time without a packet after which the sink ends \[ns\]; set by the caller that ends the run.
     quiet_ns: AtomicU64,
     /// The measured window by each generator's clock; set once.
     windows: OnceLock<Vec<Window>>,
@@ -288,8 +288,8 @@ mod socket {
         u64::try_from(bytes).ok()
     }
 
-    /// Whether the kernel takes its timestamps before the RPS backlog. `None` if the sysctl cannot be read: it is visible
-    /// only in the initial network namespace.
+    /// Whether the kernel takes its timestamps before the RPS backlog. `None` if the sysctl cannot be read: it is
+    /// visible only in the initial network namespace.
     pub(super) fn stamped_before_backlog() -> Option<bool> {
         let text = std::fs::read_to_string("/proc/sys/net/core/netdev_tstamp_prequeue").ok()?;
         Some(text.trim() != "0")

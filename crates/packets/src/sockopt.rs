@@ -12,8 +12,8 @@ use crate::error::WireError;
 /// drops.
 const SK_MEMINFO_VARS: usize = 9;
 const SK_MEMINFO_DROPS: usize = 8;
-/// Indices of the bytes that a socket has received and not handed over, and of those it has to send, with their
-/// overhead.
+/// Indices in `sk_meminfo` of the bytes received and not yet read, of the bytes queued to send, and of the bytes being
+/// sent, all with overhead.
 const SK_MEMINFO_RMEM_ALLOC: usize = 0;
 const SK_MEMINFO_WMEM_ALLOC: usize = 2;
 const SK_MEMINFO_WMEM_QUEUED: usize = 5;

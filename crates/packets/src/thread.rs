@@ -92,8 +92,8 @@ impl Priority {
     }
 }
 
-/// Runs `work` in a network namespace, in a thread of its own that enters the namespace. Without a namespace, or if it
-/// is already that of this process, runs on the calling thread, because entering needs a privilege.
+/// Runs `work` in a network namespace, in a separate thread that enters the namespace. Without a namespace, or if it is
+/// already that of this process, runs on the calling thread, because entering needs a privilege.
 ///
 /// # Errors
 /// The namespace cannot be opened or entered.
@@ -112,7 +112,7 @@ pub fn in_netns<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) 
 /// A CPU does not exist or is not allowed.
 pub fn check_cpus(cpus: impl IntoIterator<Item = usize>) -> Result<(), WireError> {
     let cpus: Vec<usize> = cpus.into_iter().collect();
-    // A thread of its own tries them, since it stays pinned to the last one.
+    // A separate thread tries the CPUs, because it stays pinned to the last one.
     let tried = std::thread::spawn(move || cpus.into_iter().try_for_each(pin)).join();
     tried.map_err(|panic| WireError::died("trying", &*panic))?
 }

@@ -8,9 +8,9 @@ const WORTH_TELLING: u64 = 20;
 /// An interval that has ended: its two ends in seconds since the window opened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
-    /// Its beginning (s).
+    /// Beginning of the interval (s).
     pub from_s: f64,
-    /// Its end (s).
+    /// End of the interval (s).
     pub to_s: f64,
 }
 

@@ -7,14 +7,14 @@
 //! | [`Method::Xdp`] | AF_XDP, zero-copy if the driver can | a NIC's full rate; opening it resets the driver's queue |
 //! | [`Method::Socket`] | `sendmmsg` on a connected UDP socket | loopback, no privileges |
 //!
-//! The ring is the default because it reaches further. Measured side by side (64-byte frames, veth, RPS to the other
-//! CPU, 2-CPU virtual machine, Linux 6.18, other programs running, both threads SCHED_FIFO, two runs, medians of 7
-//! interleaved rounds): unpaced, the batch reaches 0.78 to 0.88 of the ring's rate in bursts of 8 or 32 (1.17 against
+//! The ring is the default because it reaches higher rates. Measured side by side (64-byte frames, veth, RPS to the
+//! other CPU, 2-CPU virtual machine, Linux 6.18, other programs running, both threads SCHED_FIFO, two runs, medians of
+//! 7 interleaved rounds): unpaced, the batch reaches 0.78 to 0.88 of the ring's rate in bursts of 8 or 32 (1.17 against
 //! 1.38 M/s at best) and 0.96 to 1.02 of it one by one; of 900 kpps offered at Poisson times the batch achieved 866,
-//! the ring 900. The price seems to fall on the receiver, which completes each frame in the ring: 3 to 13 % more
-//! softirq time a packet one by one (10 ms ticks; less, not more, in bursts), and past the cliff the sink read 464
-//! against 489 kpps of 500, and 209 against 274 of 700. So compare only measurements made with one method. Repeat with
-//! `cargo test --release -p netcliff-lab --test lab wire::ceilings:: -- --ignored --nocapture --test-threads=1`.
+//! the ring 900. The cost seems to fall on the receiver, which completes each frame in the ring: 3 to 13 % more softirq
+//! time a packet one by one (10 ms ticks; less, not more, in bursts), and past the cliff the sink read 464 against 489
+//! kpps of 500, and 209 against 274 of 700. So compare only measurements made with one method. Repeat with `cargo test
+//! --release -p netcliff-lab --test lab wire::ceilings:: -- --ignored --nocapture --test-threads=1`.
 //!
 //! Two traps, both avoided in `port/ring.rs`:
 //! - On this kernel a veth reports a frame that the peer's backlog refused (ENOBUFS), and a plain ring
@@ -92,7 +92,8 @@ pub trait Transmit: Send {
     /// The interface or socket is unusable (down, removed); staged frames are lost.
     fn kick(&mut self) -> Result<SendOutcome, WireError>;
 
-    /// The method in effect for a requested one. They differ if the kernel decides, as on zero-copy.
+    /// Returns the method in effect for the requested method `asked`. The two differ if the kernel decides a detail,
+    /// such as zero-copy.
     fn method(&self, asked: Method) -> Method {
         asked
     }

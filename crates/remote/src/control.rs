@@ -58,7 +58,7 @@ pub const RX_CPU: &str = "rx-cpu";
 /// Default port of an agent.
 pub const PORT: u16 = 9940;
 
-/// What one end tolerates of the other.
+/// Limits that each end sets for the other: sizes of messages, times, numbers of connections, memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Largest message of a client (bytes): a list of a thousand CPUs is a tenth of it.

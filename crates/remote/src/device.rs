@@ -12,8 +12,8 @@ use netcliff_packets::error::ControlError;
 
 /// Name of the service, and of the feature in an agent's hello.
 pub const DEVICE_SETTINGS: &str = "device-settings";
-/// Feature of an agent whose device's flow control can be changed, too. Earlier clients do not know that part of a
-/// state.
+/// Feature of an agent whose device's flow control can be changed, too. Older clients cannot read flow control in a
+/// [`DeviceState`].
 const FLOW_CONTROL: &str = "device-flow-control";
 
 /// A client's request about the device.
@@ -22,7 +22,7 @@ const FLOW_CONTROL: &str = "device-flow-control";
 enum Request {
     /// Report the current settings.
     Find,
-    /// Report them with flow control, now and later.
+    /// Report the current settings with flow control, in this answer and in all later ones.
     FindAll,
     /// Change the settings that this state names.
     BringTo(DeviceState),
@@ -124,7 +124,7 @@ impl Opened for Taken {
 pub struct FarDevice {
     /// Name of the device on that host.
     pub interface: String,
-    /// Its settings when the client took it.
+    /// The device's settings when the client took the device.
     pub found: DeviceState,
     /// Settings that earlier runs on that host left changed and that could not be restored, in sentences.
     pub left_over: Vec<String>,
@@ -157,7 +157,7 @@ impl FarDevice {
         Ok(asked(session, &Request::BringTo(wanted.clone()))?.state)
     }
 
-    /// Makes the agent restore the settings. Returns those that could not be restored, in sentences.
+    /// Makes the agent restore the settings. Returns a sentence for each setting that could not be restored.
     ///
     /// # Errors
     /// The agent is gone: it restores the settings by itself.

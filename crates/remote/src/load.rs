@@ -1,10 +1,10 @@
 //! A generator in an agent: it sends the frames of a measurement from another host.
 //!
 //! The agent ([`LoadKind`]) finds the host under test on a link of its own by neighbour discovery and sends the
-//! requested load. For the near end ([`FarSource`]) it is a [`Source`](netcliff_packets::source::Source). The measured window is
-//! in the agent's clock, which stamps the frames. The generator ends with its schedule, when its client stops it, and
-//! when the control connection ends. It also ends when nobody has asked for its progress for [`UNHEARD_S`]: a cut cable
-//! does not leave a load running. Several generators ([`Several`]) can share a load.
+//! requested load. The near end ([`FarSource`]) uses it as a [`Source`](netcliff_packets::source::Source). The measured
+//! window is in the agent's clock, which stamps the frames. The generator ends with its schedule, when its client stops
+//! it, and when the control connection ends. It also ends when nobody has asked for its progress for [`UNHEARD_S`]: a
+//! cut cable does not leave a load running. Several generators ([`Several`]) can share a load.
 
 mod far;
 mod near;

@@ -2,7 +2,7 @@
 //!
 //! This is not a web server: one method, one path, no request body, no keep-alive. The resources of clients are
 //! bounded: connections, bytes of a request, time until the request is complete and until the answer is received. If
-//! there are too many connections, the source with most of them loses one. HTTP/1.1: RFC 9112.
+//! there are too many connections, the source that has the most connections loses one. HTTP/1.1: RFC 9112.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,7 +21,7 @@ use crate::pending::{first_of_the_most, source_of};
 const MOST_WAITING: usize = 64;
 /// Largest number of simultaneous answers. A monitoring system needs one.
 const MOST_ANSWERS: usize = 8;
-/// Longest request (bytes): those of Prometheus are below 500.
+/// Longest request (bytes): requests of Prometheus are below 500.
 const LONGEST_REQUEST_BYTES: usize = 8 << 10;
 /// Time limit for a request to be complete, to wait for its turn, and for its answer to be received.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -173,8 +173,8 @@ impl Waiting {
     }
 }
 
-/// Closes a connection of the source that has most of them: the oldest with an incomplete request, otherwise the
-/// newest.
+/// Closes a connection of the source that has the most connections: the oldest one with an incomplete request,
+/// otherwise the newest.
 fn give_way(waiting: &mut VecDeque<Waiting>) {
     let Some(first) = first_of_the_most(waiting.iter().map(|client| client.source)) else { return };
     let source = waiting[first].source;
@@ -206,8 +206,8 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether another answer can start. If not, closes a slow answer of the source with most of them, so that one can
-    /// start soon.
+    /// Whether another answer can start. If not, closes a slow answer of the source that has the most answers, so that
+    /// another can start soon.
     fn have_room(&self, now: Instant) -> bool {
         let mut entries = self.entries();
         if entries.len() < MOST_ANSWERS {

@@ -1,6 +1,6 @@
-//! Trials of the requester at given loads, one line each: `trials ADDRESS:PORT REQUEST CPU SECONDS RATE...`, in the
-//! current network namespace. A rate such as `60000:constant` has equal gaps. For comparisons with other generators at
-//! equal loads (`bench/service`).
+//! Makes trials of the requester at given loads and prints one line for each: `trials ADDRESS:PORT REQUEST CPU SECONDS
+//! RATE...`, in the current network namespace. A rate such as `60000:constant` has equal gaps. Used to compare the
+//! requester with other generators at equal loads (`bench/service`).
 #![cfg(target_os = "linux")]
 
 use std::error::Error;

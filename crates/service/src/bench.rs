@@ -11,11 +11,11 @@ use crate::process::NetworkCounts;
 use crate::promise::{Judged, judge};
 use crate::requester::Report;
 
-/// Number of void trials at a load after which it counts as too high for the requester.
+/// Number of void trials at a load after which the load counts as too high for the requester.
 const VOID_REPEATS: u32 = 3;
-/// Share of the loaded time used by other programs on the service's CPU above which a trial counts as disturbed; number
-/// of times that such a trial is repeated if it broke the promise. If others always use the CPU, this is a property of
-/// the host, and the last trial counts.
+/// A trial counts as disturbed if other programs use more than this share of the loaded time on the service's CPU. A
+/// disturbed trial that broke the promise is repeated [`DISTURBED_REPEATS`] times. If other programs always use the
+/// CPU, this is a property of the host, and the last trial counts.
 const DISTURBED: f64 = 0.03;
 const DISTURBED_REPEATS: u32 = 3;
 
@@ -44,9 +44,10 @@ impl Spec {
 pub struct Metered {
     /// Length of the measured time (s).
     pub elapsed_s: f64,
-    /// Part of it in which requests came (s). After it, the last answers are awaited, and the service has little to do.
+    /// Part of `elapsed_s` in which requests came (s). In the rest, the last answers are awaited, and the service has
+    /// little to do.
     pub loaded_s: f64,
-    /// Number of answers in that time.
+    /// Number of answers in `elapsed_s`.
     pub answers: u64,
     /// CPU time of each CPU.
     pub cpus: Vec<CpuSplit>,
@@ -66,12 +67,12 @@ impl Metered {
         Some((idle_s / self.loaded_s.max(1e-9)).clamp(0.0, 1.0))
     }
 
-    /// Leaves out all other CPUs.
+    /// Removes the counts of all CPUs except `cpus`.
     pub fn keep(&mut self, cpus: &[usize]) {
         self.cpus.retain(|split| cpus.contains(&split.cpu));
     }
 
-    /// Mean of the CPUs' idle shares.
+    /// Mean of the CPUs' idle shares; `None` without CPUs, or if the meter cannot tell idle time.
     pub fn idle(&self) -> Option<f64> {
         let idle: Option<Vec<f64>> = self.cpus.iter().map(|cpu| self.idle_of(cpu)).collect();
         idle.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64)
@@ -95,14 +96,14 @@ pub trait Observer {
     fn trial(&mut self, trial: &ServiceTrial);
 }
 
-/// A trial, and whether it kept the promise.
+/// A trial, and whether it kept the promise (the user's limits of loss and response times).
 #[derive(Debug)]
 pub struct Seen {
-    /// Its counts.
+    /// The trial's counts.
     pub report: Report,
-    /// Whether it kept the promise, and the losses.
+    /// Whether the trial kept the promise, and its losses.
     pub judged: Judged,
-    /// Why it does not count; `None`: it counts.
+    /// Why the trial does not count; `None`: it counts.
     pub void: Option<Void>,
     /// Activity of the CPUs, if it was measured.
     pub metered: Option<Metered>,
@@ -120,9 +121,9 @@ impl Seen {
 pub enum Did {
     /// The promise was kept.
     Kept,
-    /// It was not.
+    /// The promise was broken.
     Failed,
-    /// The requester could not offer it.
+    /// The requester could not offer the load.
     Void,
 }
 
@@ -134,7 +135,7 @@ pub struct Conductor<'a> {
     seed: u64,
     /// Every trial so far.
     pub trials: Vec<ServiceTrial>,
-    /// When the service was silent in each of them.
+    /// When the service was silent in each trial of `trials`.
     pub silences: Vec<Silences>,
 }
 
@@ -149,8 +150,9 @@ impl<'a> Conductor<'a> {
         self.observer.stage(name);
     }
 
-    /// Pauses in the trials of this length (s) at loads up to `most_rps` that count. Overloaded services are silent for
-    /// other reasons. `cpu`: the CPU that does the work; `None`: several do.
+    /// Pauses of the service in the valid trials of length `window_s` (s) at loads up to `most_rps`: at higher loads an
+    /// overloaded service is silent for other reasons. `cpu`: the CPU that does the service's work; `None`: several
+    /// CPUs do.
     pub fn pauses(&self, window_s: f64, most_rps: f64, cpu: Option<usize>) -> Pauses {
         let counts =
             |trial: &ServiceTrial| trial.void.is_none() && trial.window_s == window_s && trial.rate_rps <= most_rps;

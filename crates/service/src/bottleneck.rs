@@ -6,12 +6,12 @@ use crate::bench::Metered;
 
 /// Share of idle time below which a CPU counts as fully busy: pauses and the meter take the rest.
 const NO_IDLE: f64 = 0.05;
-/// Share of a CPU used by other tasks above which they are the bottleneck.
+/// Share of a CPU above which other tasks that use it count as the bottleneck.
 const MOST_OTHERS: f64 = 0.3;
 /// Share of the time above which a thread counts as always running.
 const FULL_THREAD: f64 = 0.93;
 
-/// The part that overloaded. `None` if the trial was not metered.
+/// Returns what overloaded first. `None` if the trial was not metered.
 pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
     let idle = metered.cpus.iter().filter_map(|cpu| Some((metered.idle_of(cpu)?, cpu.cpu)));
     let (least_idle, cpu) = idle.min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -74,7 +74,8 @@ fn shares(metered: &Metered, cpu: usize) -> String {
     let parts =
         [shares.application, shares.protocol, shares.interrupt, shares.softirq_other, shares.transmit, shares.other];
     let busy: f64 = parts.into_iter().flatten().sum();
-    // Relative to the time in which the CPU worked, because after the load it still works off queued requests.
+    // Shares are relative to the time in which the CPU worked: after the load has ended, it still serves queued
+    // requests.
     let of_loaded = |share: f64| share / busy.max(1e-9);
     let named = [
         ("the service", shares.application),

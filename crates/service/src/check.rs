@@ -34,7 +34,7 @@ const DEVICE_KEYS: [DeviceKey; 4] = [
 pub enum Change {
     /// Another command starts the service.
     Service(String),
-    /// `net.core.rmem_default` (bytes): the receive buffer of sockets that ask for none.
+    /// `net.core.rmem_default` (bytes): the receive buffer of sockets whose program does not set one.
     SocketBuffer(u32),
     /// `net.core.netdev_max_backlog` (packets).
     Backlog(u32),
@@ -56,13 +56,13 @@ pub struct Check {
     changes: Vec<Change>,
 }
 
-/// What a testbed is built with for a set-up.
+/// Settings with which the testbed for a set-up is built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SetUp {
     /// Values of the whole host.
     pub sysctls: SysctlOverrides,
-    /// Values of the whole host while the service starts: sockets that it opens keep them, and netcliff's own do not get
-    /// them.
+    /// Values of the whole host while the service starts: they apply to sockets that the service opens, not to
+    /// netcliff's own.
     pub at_start: SysctlOverrides,
     /// How the service's end receives.
     pub reception: Reception,
@@ -73,7 +73,7 @@ pub struct SetUp {
 }
 
 impl SetUp {
-    /// True if the testbed's interface has to be changed, which loopback does not have.
+    /// True if the set-up changes the testbed's interface. Loopback has no such interface.
     pub fn needs_interface(&self) -> bool {
         self.without_rps || self.reception != Reception::default() || !self.settings.is_empty()
     }
@@ -104,7 +104,7 @@ fn is_on(wanted: Wanted, key: DeviceKey) -> bool {
 }
 
 impl Change {
-    /// Reads `key=value`. `whole` is the text that it is part of.
+    /// Parses `key=value`. `whole` is the text of the whole set-up.
     fn parse(key: &str, value: &str, whole: &str) -> Result<Self, ParseError> {
         let named = |error: ParseError| error.within(&format!("--check {key}"));
         let bad = |accepted: &str| ParseError::new(format!("--check {key}"), value, accepted);
@@ -154,7 +154,7 @@ impl Change {
         }
     }
 
-    /// Whether both change the same thing.
+    /// Whether both change the same setting.
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Device(one), Self::Device(other)) => one.key == other.key,
@@ -207,7 +207,7 @@ impl Check {
         self.has(|change| matches!(change, Change::Device(one) if is_on(*one, DeviceKey::Feature(Feature::Gro))))
     }
 
-    /// Why its changes cannot be combined; `None`: they can.
+    /// Why the changes of this set-up cannot be combined; `None`: they can.
     fn conflict(&self) -> Option<&'static str> {
         let polls = self.is_threaded() || self.has_gro();
         let timers = self.has(|change| {
@@ -227,7 +227,7 @@ impl Check {
             .then_some("sockets poll a veth only with gro=on or threaded=on: add one of them")
     }
 
-    /// Refuses what this run cannot change.
+    /// Refuses a set-up whose changes are not possible in this run.
     ///
     /// # Errors
     /// The reason, with what to do.
@@ -249,7 +249,7 @@ impl Check {
         Ok(())
     }
 
-    /// The command that starts the service instead; `None`: the run's own.
+    /// The command that starts the service in this set-up; `None`: the same command as in the run.
     pub fn command(&self) -> Option<&str> {
         self.changes.iter().find_map(|change| match change {
             Change::Service(command) => Some(command.as_str()),
@@ -257,7 +257,7 @@ impl Check {
         })
     }
 
-    /// What its testbed is built with.
+    /// Returns the settings with which the testbed for this set-up is built.
     pub fn set_up(&self) -> SetUp {
         let mut set_up = SetUp::default();
         for change in &self.changes {
@@ -278,13 +278,13 @@ impl Check {
         set_up
     }
 
-    /// The receive buffer that it sets (bytes); `None`: as it was.
+    /// The default receive buffer that this set-up sets (bytes); `None`: unchanged.
     pub fn socket_buffer_bytes(&self) -> Option<u32> {
         self.set_up().at_start.rmem_default
     }
 
-    /// Its differences as the model has them; otherwise the reason why it has not. `socket_packets`: what the service's
-    /// socket holds in this set-up.
+    /// Returns the differences in the form that the model has. `socket_packets`: packets that the service's socket
+    /// holds in this set-up. The error is the difference that the model cannot express.
     pub fn altered(&self, socket_packets: u64) -> Result<Altered, Unpredicted> {
         let mut altered = Altered { socket_packets: Some(socket_packets), ..Altered::default() };
         for change in &self.changes {

@@ -27,7 +27,8 @@ const BACKLOG: u64 = 1000;
 /// Slots of the queue of a veth that polls (VETH_RING_SIZE, drivers/net/veth.c).
 const VETH_RING: u64 = 256;
 
-/// Share of the work of all metered CPUs below which a CPU does none of the service's: timers, and packets of others.
+/// Share of the work of all metered CPUs below which a CPU counts as doing none of the service's work, only timers and
+/// packets of other programs.
 const WORKS: f64 = 0.02;
 
 /// Part of the CPU time.
@@ -62,7 +63,8 @@ pub struct Costs {
     busiest_s: Figure,
     /// Share of the busiest CPU used by other tasks.
     constant: f64,
-    /// Host for the model, without other tasks and pauses; `None`: more than one CPU does the work.
+    /// Host for the model, without other tasks and pauses; `None`: more than one CPU does the work, which the model
+    /// does not have.
     host: Option<Host>,
 }
 
@@ -77,12 +79,12 @@ pub fn working(metered: &[Metered]) -> Vec<usize> {
     seconds.into_iter().filter(|(_, own)| *own >= WORKS * all).map(|(cpu, _)| cpu).collect()
 }
 
-/// What a predicted cliff has to keep, and how trials decide it.
+/// Definition of the cliff to predict: the promise that it keeps, and how trials decide it.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal<'a> {
     /// The promise.
     pub promise: &'a Promise,
-    /// Share of trials that may break it.
+    /// Share of trials that may break the promise.
     pub exceed: f64,
     /// Pauses of the service.
     pub pauses: &'a Pauses,
@@ -92,7 +94,7 @@ pub struct Goal<'a> {
     pub seed: u64,
 }
 
-/// Differences of a set-up from the calibrated one, as far as the model has them.
+/// Differences of a set-up from the calibrated one that the model can express. `None`: no difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Altered {
     /// Datagrams that the service's socket holds.
@@ -101,11 +103,11 @@ pub struct Altered {
     pub backlog: Option<u64>,
     /// Packets of a softirq round.
     pub budget: Option<u64>,
-    /// True: a thread polls the device, which has a ring of its own.
+    /// True: a kernel thread polls the device, and packets wait in the device's ring instead of the backlog.
     pub threaded: bool,
 }
 
-/// Fits the costs; otherwise the reason why they cannot be separated.
+/// Fits the costs of a request to metered trials; the error is the reason why they cannot be separated.
 pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Costs, String> {
     let cpus = metered.first().map_or(0, |first| first.cpus.len());
     if cpus == 0 || metered.len() < 3 {
@@ -162,7 +164,7 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
     Ok(Costs { parts, busiest_s, constant, host })
 }
 
-/// CPU time of a part, without that of the meter (s).
+/// CPU time of a part (s), without the meter's own time.
 fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
     let busy: f64 = Part::ALL.iter().map(|part| part.share(&cpu.shares)).sum();
     let own = cpu.overhead_share.unwrap_or(0.0).min(0.5 * busy);
@@ -170,9 +172,10 @@ fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
     part.share(&cpu.shares) * cpu.elapsed_s * rest
 }
 
-/// The part of the softirq time in polls, without that of the meter (s): reception of requests, which has priority over
-/// the service. The rest belongs to the service's own sends, whose packets pass the softirq of the CPU that sends. All
-/// of it if polls are not known: the method does not measure them, or an older agent does not send them.
+/// Softirq time in polls (s), without the meter's own time: reception of requests, which has priority over the service.
+/// The rest of the softirq time belongs to the service's own sends, whose packets pass the softirq of the sending CPU.
+/// Returns all softirq time if poll times are unknown: the method does not measure them, or an older agent does not
+/// send them.
 fn received_s(cpu: &CpuSplit) -> f64 {
     let softirq_s = seconds_of(cpu, Part::Softirq);
     let all_s = Part::Softirq.share(&cpu.shares) * cpu.elapsed_s;
@@ -182,13 +185,14 @@ fn received_s(cpu: &CpuSplit) -> f64 {
 }
 
 /// (answers, wake-ups of the service) in each trial. Requests close together share a wake-up and an interrupt, so that
-/// their numbers separate the costs of these from those of each request. At the cliff the service does not sleep.
+/// the two numbers separate the cost of a wake-up and its interrupt from the cost of a request. At the cliff the
+/// service does not sleep.
 fn by_wakes(metered: &[Metered], place: usize) -> Vec<Vec<f64>> {
     let wakes = |one: &Metered| one.cpus.get(place).and_then(|cpu| cpu.counters.application_switches).unwrap_or(0);
     metered.iter().map(|one| vec![one.answers as f64, wakes(one) as f64]).collect()
 }
 
-/// (time per answer, time per wake-up); if they cannot be separated only the time per answer.
+/// Fits (time per answer, time per wake-up) (s); the second is 0 if the two cannot be separated.
 fn fitted(rows: &[Vec<f64>], seconds: &[f64]) -> Option<(Figure, f64)> {
     let weights: Vec<f64> = rows.iter().map(|row| 1.0 / row[0].max(1.0)).collect();
     let both = fit_non_negative_robust(rows, seconds, &weights).filter(|fit| fit.coefficients[0].value > 0.0);
@@ -199,7 +203,8 @@ fn fitted(rows: &[Vec<f64>], seconds: &[f64]) -> Option<(Figure, f64)> {
     both.map(|fit| (fit.coefficients[0].not_negative(), fit.coefficients[1].value)).or_else(alone)
 }
 
-/// CPU time of a request on a CPU when the service does not sleep (s), and the share of that CPU used by others.
+/// CPU time of a request on the CPU at `place` when the service does not sleep (s), and the share of this CPU used by
+/// other tasks.
 fn per_cpu(metered: &[Metered], place: usize) -> Option<(Figure, f64)> {
     let of = |part: Part| -> Vec<f64> {
         metered.iter().map(|one| one.cpus.get(place).map_or(0.0, |cpu| seconds_of(cpu, part))).collect()
@@ -212,7 +217,7 @@ fn per_cpu(metered: &[Metered], place: usize) -> Option<(Figure, f64)> {
     (request_s.value > 0.0).then_some((request_s, others.clamp(0.0, 0.9)))
 }
 
-/// A host with one CPU: costs of each request, of each wake-up of the service and of each interrupt.
+/// Host for the model with one CPU: costs of a request, of a wake-up of the service and of an interrupt.
 fn host(metered: &[Metered], socket_buffer: u64) -> Option<Host> {
     let cpus = || metered.iter().filter_map(|one| one.cpus.first());
     let seconds = |part: Part| -> Vec<f64> { cpus().map(|cpu| seconds_of(cpu, part)).collect() };
@@ -270,7 +275,7 @@ impl Costs {
         let ring = if altered.threaded { VETH_RING } else { altered.backlog.unwrap_or(calibrated.ring) };
         let socket_buffer = altered.socket_packets.filter(|_| !goal.streams).unwrap_or(calibrated.socket_buffer);
         let mut host = Host { ring, socket_buffer, ..calibrated.clone() };
-        // Other programs lengthen everything; their long turns are among the pauses.
+        // Other programs lengthen all times; their long turns are already counted as pauses.
         let slower = 1.0 / (1.0 - (self.constant - goal.pauses.share_of_service_alone()).max(0.0));
         host.scale_times(|role| role.part.map(|_| slower));
         let usual = Napi::default();
@@ -291,7 +296,7 @@ impl Costs {
         Ok([time_s(0.5)?, time_s(0.99)?])
     }
 
-    /// The computed cliff; otherwise the reason why it cannot be computed.
+    /// Computes the cliff; the error is the reason why it cannot be computed.
     pub fn predict(&self, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
         self.predict_altered(&Altered::default(), goal)
     }
@@ -339,8 +344,8 @@ impl Costs {
     }
 }
 
-/// The cliff, its interval combined with the relative uncertainty of a request's cost, as if both were independent; the
-/// confidence is the lower of both.
+/// Returns the cliff with its interval widened by the relative uncertainty of a request's cost, as if the two were
+/// independent. The confidence is the lower of the two.
 fn widened(cliff_rps: Figure, capacity_rps: &Figure) -> Figure {
     let Some(cost) = capacity_rps.interval else { return cliff_rps };
     let value = cliff_rps.value;
@@ -358,14 +363,14 @@ fn traffic() -> Traffic {
 /// The part of a promise that a simulated load may break.
 #[derive(Debug, Clone, Copy)]
 enum Broken {
-    /// A larger share is lost.
+    /// A larger share of the requests than this is lost.
     Loss(f64),
     /// A quantile of response times is above its limit.
     Late(QuantileLimit),
 }
 
 impl Broken {
-    /// True if the outcome of this host breaks the part.
+    /// True if a simulated outcome breaks this part of the promise.
     fn is_by(self, host: &Host, outcome: &Outcome) -> Result<bool, String> {
         match self {
             Self::Loss(most) => Ok(outcome.loss_fraction.ok_or("the simulator has no loss")?.value > most),
@@ -384,7 +389,7 @@ fn response_s(host: &Host, outcome: &Outcome, quantile: f64) -> Result<f64, Stri
     Ok(figure.value + host.application_s.unwrap_or(0.0))
 }
 
-/// The highest simulated load that does not break a part of the promise.
+/// Bisects for the highest load (requests/s) at which a simulation does not break `part` of the promise.
 fn highest_kept(host: &Host, scheme: &Scheme, capacity_rps: f64, part: Broken, seed: u64) -> Result<f64, String> {
     let engine = SimEngine::with_packets(seed, PACKETS);
     let broken = |rps: f64| -> Result<bool, String> {
@@ -482,7 +487,7 @@ mod tests {
     #[test]
     fn the_cliff_is_near_the_capacity() {
         let costs = costs();
-        // 8 us per request if wake-ups are shared, of 97 % of the CPU.
+        // A request takes 8 us if wake-ups are shared, and 97 % of the CPU are available.
         let (promise, none) = (Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() }, Pauses::default());
         let predicted = costs.predict(&goal(&promise, &none, false)).unwrap();
         let cliff = predicted.cliff_rps.value;

@@ -29,10 +29,10 @@ pub enum FindError {
     /// A value is out of its range.
     #[error(transparent)]
     Invalid(Invalid),
-    /// The command line asks for something impossible.
+    /// The command line requests something impossible.
     #[error("{0}")]
     Usage(String),
-    /// There is no cliff: no load was low enough.
+    /// There is no cliff: even the lowest load broke the promise.
     #[error("the promise is not kept at any load")]
     NoCliff,
     /// The user stopped the run.
@@ -41,7 +41,7 @@ pub enum FindError {
     /// The agent of the service's host does not meter it.
     #[error("{0}")]
     Agent(String),
-    /// The agent went during the run.
+    /// The connection to the agent was lost during the run.
     #[error("the service is no longer metered: {0}: the run ends here")]
     Lost(Box<ControlError>),
     /// The host changed during the run.
@@ -50,7 +50,7 @@ pub enum FindError {
 }
 
 impl FindError {
-    /// The error that an agent which meters the service has gone.
+    /// Wraps the error of a lost connection to the agent that meters the service.
     pub fn lost(error: ControlError) -> Self {
         Self::Lost(Box::new(error))
     }

@@ -37,10 +37,10 @@ pub struct MeterRequest {
     pid: Option<u32>,
     /// CPUs of the service; empty: all but `without`.
     cpus: Vec<u32>,
-    /// The requester's CPU, if it is one of the agent's host.
+    /// The requester's CPU, if the requester runs on the agent's host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     without: Option<u32>,
-    /// How CPU time is measured; absent: the best way.
+    /// How CPU time is measured; absent: by the best method available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     method: Option<Method>,
 }
@@ -61,19 +61,19 @@ impl MeterRequest {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FarService {
-    /// Its programs, such as `nsd (pid 12)`.
+    /// The service's programs, such as `nsd (pid 12)`.
     pub programs: Vec<String>,
-    /// Number of its processes.
+    /// Number of the service's processes.
     pub processes: u32,
-    /// Number of their threads.
+    /// Number of the threads of all these processes.
     pub threads: u32,
-    /// Size of a socket by default (bytes).
+    /// Default receive buffer of a socket on the service's host (bytes).
     pub receive_buffer_bytes: u64,
-    /// How CPU time is measured, or why not, a sentence.
+    /// One sentence: how CPU time is measured, or why it is not.
     pub note: Option<String>,
 }
 
-/// What the run sends during the test.
+/// Information that the run sends to the agent during the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 enum Begin {
@@ -81,7 +81,8 @@ enum Begin {
     Trial { exact: bool },
 }
 
-/// Metering as a service of an agent. It reads only, and only of programs that take requests.
+/// Kind of test: an agent meters a service. It changes nothing, and reads only the counters of programs that listen for
+/// requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MeterKind;
 
@@ -136,7 +137,8 @@ pub fn is_own(to: SocketAddr) -> bool {
     UdpSocket::bind((to.ip(), 0)).is_ok()
 }
 
-/// A process that the client names. It has to take requests, so that others of the host stay unknown to clients.
+/// Looks up a process that the client names. The process must listen for requests, so that clients learn nothing about
+/// other processes of the host.
 fn named(pid: u32, to: SocketAddr) -> Result<Program, String> {
     let program =
         Program::of(pid).ok_or_else(|| format!("--pid {pid}: there is no such process on the agent's host"))?;
@@ -146,7 +148,7 @@ fn named(pid: u32, to: SocketAddr) -> Result<Program, String> {
         )
     })?;
     let end = format!(":{}", to.port());
-    // In a network namespace of its own, as in a container, it may have another port.
+    // In another network namespace, as in a container, the process may listen on another port.
     let port_is_known = serving::shares_network(pid);
     match &open[..] {
         [] => Err(format!("--pid {pid}: that process of the agent's host takes no requests: it has no open socket")),
@@ -218,9 +220,9 @@ impl FarEnd for Metering {
 #[derive(Debug)]
 pub struct FarMeter<'a> {
     session: &'a mut Session,
-    /// The service, as its host knows it.
+    /// Description of the service by the agent's host.
     pub service: FarService,
-    /// Facts of its host; or why they are not known, a sentence.
+    /// Facts of the service's host; the error says in one sentence why they are not known.
     pub facts: Result<Fingerprint, String>,
 }
 
@@ -228,7 +230,8 @@ impl<'a> FarMeter<'a> {
     /// Starts metering at the agent's host.
     ///
     /// # Errors
-    /// The agent is older, or refuses: no program is there, or it may not look into it.
+    /// The agent is too old to meter a service, or refuses: it finds no such program, or has no permission to read its
+    /// counters.
     pub fn start(session: &'a mut Session, request: &MeterRequest) -> Result<Self, FindError> {
         if !session.hello.can.iter().any(|can| can == SERVICE_METER) {
             return Err(FindError::Agent(session.lacks("metering of a service")));
@@ -242,7 +245,7 @@ impl<'a> FarMeter<'a> {
 
 impl Drop for FarMeter<'_> {
     fn drop(&mut self) {
-        // An agent that is gone has ended it.
+        // An agent that is gone has ended the meter already.
         if !self.session.gone().load(Ordering::Relaxed) {
             let _ = self.session.stop();
         }
@@ -252,7 +255,7 @@ impl Drop for FarMeter<'_> {
 impl Meter for FarMeter<'_> {
     fn mark(&mut self, exact: bool) -> Result<(), FindError> {
         self.session.tell(&Begin::Trial { exact }).map_err(FindError::lost)?;
-        // The answer comes after the mark.
+        // The agent answers after it has set the mark.
         self.session.report().map(drop).map_err(FindError::lost)
     }
 
@@ -274,7 +277,7 @@ mod tests {
     use netcliff_remote::control::agent::{Agent, Settings};
     use netcliff_remote::fingerprint::FingerprintService;
 
-    /// An agent of this process, and how it is ended.
+    /// An agent in this process, and the flag that ends it.
     struct Here {
         address: String,
         stop: Arc<AtomicBool>,
@@ -376,7 +379,7 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // One of before this kind of test.
+        // An agent of a version before this kind of test.
         here.end();
         let older = Here::with(Vec::new());
         let request = MeterRequest::of(to, Transport::Udp, None, &by_ticks());
@@ -384,7 +387,7 @@ mod tests {
         assert!(error.contains("0.0.1") && error.contains("install the same version"), "{error}");
     }
 
-    /// Further fields are of a newer run, whose question this agent would answer wrongly.
+    /// A request with unknown fields comes from a newer version; this agent would answer it wrongly.
     #[test]
     fn an_unknown_question_is_refused() {
         let request = MeterRequest::of("127.0.0.1:53".parse().unwrap(), Transport::Udp, None, &by_ticks());

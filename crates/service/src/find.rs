@@ -33,19 +33,20 @@ use crate::{bottleneck, costs};
 
 use real::Real;
 
-/// Least length of a trial, in units of the wait that breaks the promise, and the longest trial (s). With 20, a load 5
-/// % above the capacity breaks the promise within the trial.
+/// Smallest length of a trial, as a multiple of the queueing time that breaks the promise, and largest length (s). With
+/// 20, a load 5 % above the capacity breaks the promise within the trial.
 const WAITS: f64 = 20.0;
 const LONGEST_TRIAL_S: f64 = 5.0;
-/// Share of the service's CPU used by other programs above which they are named.
+/// Share of the service's CPU above which other programs that use it are named in the report.
 const MUCH: f64 = 0.05;
-/// Load of the bottleneck's trial, relative to the cliff: high enough to be overloaded all the time.
+/// Load of the trial that shows the bottleneck, relative to the cliff: high enough to overload the service all the
+/// time.
 const PAST: f64 = 1.2;
 
 /// The service to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A command that starts it.
+    /// A command that starts the service.
     Start(String),
     /// A running service: its address, and its process if known.
     Running(SocketAddr, Option<u32>),
@@ -60,7 +61,7 @@ pub struct Options {
     pub request: RequestSpec,
     /// Transport of the requests; `None`: the protocol's default.
     pub transport: Option<Transport>,
-    /// Position of the number in datagrams; `None`: they have none.
+    /// Position of a request's number in datagrams; `None`: datagrams have no number.
     pub by: Option<Match>,
     /// Port of the service; `None`: the protocol's default.
     pub port: Option<u16>,
@@ -74,11 +75,11 @@ pub struct Options {
     pub tls: Wanted,
     /// Largest share of lost requests.
     pub loss: f64,
-    /// Limits of response times; empty: for streams the usual one.
+    /// Limits of response times; empty: for connections the default limit, for datagrams none.
     pub quantiles: Vec<QuantileLimit>,
     /// Time after which a request counts as lost (s).
     pub timeout_s: f64,
-    /// Distribution of the times between requests. `None`: those of the capture, else Poisson.
+    /// Distribution of the times between requests. `None`: the times of the capture, or Poisson without a capture.
     pub arrivals: Option<Arrivals>,
     /// True: shorter and fewer measurements.
     pub quick: bool,
@@ -114,8 +115,8 @@ pub struct Options {
     pub started_unix_s: f64,
 }
 
-/// Default limit if nothing can be lost, as with connections: a promise then needs a limit of response times, without
-/// which there is no cliff.
+/// Default limit of response times for connections. Over connections no request is lost, so that without such a limit
+/// there is no cliff.
 const USUAL: QuantileLimit = QuantileLimit { quantile: 0.99, within_s: 0.01 };
 
 impl Options {
@@ -152,8 +153,8 @@ impl Options {
         }
     }
 
-    /// How loads close to `rate_rps` are judged. A load just above the cliff makes a queue grow slowly, so that trials
-    /// must last many times the wait that breaks the promise.
+    /// Returns how a search decides on loads close to `rate_rps`. A load just above the cliff makes a queue grow
+    /// slowly, so that trials must last many times the queueing time that breaks the promise.
     fn judging_at(&self, rate_rps: f64, socket_packets: u64) -> Judging {
         let judging = self.judging();
         if self.trial_s.is_some() {
@@ -298,7 +299,7 @@ pub fn find(
     finding.requester = finding.cliff_rps.and_then(|cliff| requester(&finding.trials, cliff.value));
     finding.notes.extend(real.failure());
     finding.limits.extend(real.end());
-    // They have testbeds of their own, and there is one at a time.
+    // Each check builds its own testbed, and only one testbed may exist at a time.
     checks::all(options, &basis, &mut finding, ended.as_ref(), &stop, observer);
     if let Some(error) = ended {
         finding.partial = Some(error.to_string());
@@ -319,7 +320,7 @@ struct Basis {
     socket_packets: u64,
     /// Costs of a request; `None`: not measured.
     costs: Option<Costs>,
-    /// The CPU that does the work; `None`: not known, or several do.
+    /// The CPU that does the service's work; `None`: unknown, or several CPUs do the work.
     cpu: Option<usize>,
     /// Pauses of the service at loads that it carries.
     pauses: Pauses,
@@ -370,7 +371,7 @@ fn stages(
     Ok(())
 }
 
-/// What overloads first, from a trial past the cliff; `None`: CPU time was not metered.
+/// Determines what overloads first, by a trial past the cliff; `None`: CPU time was not metered.
 fn overloaded(
     conductor: &mut Conductor<'_>,
     cliff_rps: f64,
@@ -384,7 +385,7 @@ fn overloaded(
     Ok(past.metered.as_ref().and_then(bottleneck::of))
 }
 
-/// The bottleneck if the requester cannot offer more.
+/// The bottleneck to report if the requester cannot offer more requests.
 fn requester_limits() -> ServiceBottleneck {
     let seen = "the requester cannot ask faster: the service carries at least that".to_owned();
     ServiceBottleneck { gives: Gives::Requester, seen }
@@ -481,7 +482,7 @@ fn response_times(
     by_load.into_iter().map(row).collect()
 }
 
-/// Result of the lowest load, as a reason why there is no order of magnitude.
+/// Explains, by the result of the lowest load, why the cliff's order of magnitude is unknown.
 fn no_scale(conductor: &Conductor<'_>) -> String {
     let Some(last) = conductor.trials.last() else { return "the cliff: nothing was asked".to_owned() };
     let rate = last.rate_rps;
@@ -501,7 +502,7 @@ fn round_3(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// Load of the requester in the valid trials of searches close to the cliff.
+/// How busy the requester itself was in valid search trials close to the cliff. `None` without such a trial.
 fn requester(trials: &[ServiceTrial], cliff_rps: f64) -> Option<RequesterSummary> {
     let counted = trials.iter().filter(|trial| trial.purpose == TrialPurpose::Search && trial.void.is_none());
     let off = |trial: &&ServiceTrial| (trial.rate_rps / cliff_rps).ln().abs();

@@ -9,11 +9,11 @@
 //! | [`process`] | starts, observes and ends the service |
 //! | [`meter`] | what the service's host does during a trial |
 //! | [`far`] | metering of a service on another host, by an agent there |
-//! | [`promise`] | whether a trial kept the promise |
+//! | [`promise`] | whether a trial kept the promise: the user's limits of loss and response times |
 //! | [`mod@bench`] | makes, judges and stores trials, with a real service or a fake |
 //! | [`search`] | order of magnitude, then MLRsearch |
 //! | [`costs`] | costs of a request, and the cliff computed from them |
-//! | [`pauses`] | times without answers, and the cliff that is left with them |
+//! | [`pauses`] | times without answers, and the cliff with these pauses |
 //! | [`bottleneck`] | what overloads first |
 //! | [`check`] | other set-ups, to predict and to measure |
 //! | [`mod@find`] | the run |

@@ -19,9 +19,9 @@ use crate::process::{NetworkCounts, Times, Waits, softirq_threads};
 /// What is metered, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MeterOptions {
-    /// CPUs of the service; empty: all of its host but `without`.
+    /// CPUs of the service; empty: all CPUs of its host except `without`.
     pub cpus: Vec<u32>,
-    /// The requester's CPU, if it is one of the service's host.
+    /// The requester's CPU, if the requester runs on the service's host.
     pub without: Option<u32>,
     /// How CPU time is measured.
     pub cpu: Preference,
@@ -42,19 +42,19 @@ pub struct HostCounts {
     pub network: NetworkCounts,
     /// Time in which a thread of the service waited for a CPU that other programs used (s).
     pub others_s: f64,
-    /// Time in use of the least used of the CPUs, as the kernel counts it (s).
+    /// Busy time of the least used of the service's CPUs, as the kernel counts it (s).
     pub least_used_s: f64,
 }
 
 /// Meters a service's host in one trial after another.
 pub trait Meter {
-    /// Begins a trial; `exact`: CPU time is measured, which itself costs some.
+    /// Begins a trial. `exact`: CPU time is measured, which itself costs CPU time.
     ///
     /// # Errors
     /// The meter's host is gone.
     fn mark(&mut self, exact: bool) -> Result<(), FindError>;
 
-    /// What was done since [`Meter::mark`].
+    /// Returns the activity since [`Meter::mark`].
     ///
     /// # Errors
     /// The meter's host or the service is gone.
@@ -68,9 +68,9 @@ pub struct HostMeter {
     /// Threads ksoftirqd of the service's CPUs; `None`: not visible, so that disturbed trials cannot be recognised.
     softirqs: Option<Vec<u32>>,
     meter: Option<Box<dyn CpuMeter>>,
-    /// Heartbeats of the CPUs; empty without the programs.
+    /// Heartbeats of the CPUs, which show their pauses; empty without the eBPF programs.
     heartbeats: BTreeMap<usize, Heartbeat>,
-    /// True: the service was started by somebody else, so that nobody else notices its end.
+    /// True: netcliff did not start the service, so that only this meter notices its end.
     runs_already: bool,
     /// True: CPU time is measured in the present trial.
     exact: bool,
@@ -133,8 +133,8 @@ impl HostMeter {
         self.watched.iter().filter_map(|one| Program::of(one.pid)).collect()
     }
 
-    /// Pauses of each CPU that the programs saw in `window_ns` (ns of `CLOCK_MONOTONIC`): (start after it began, length)
-    /// (s). Empty without the programs.
+    /// Pauses of each CPU in `window_ns` (ns of `CLOCK_MONOTONIC`), as measured by the eBPF programs: (start since the
+    /// beginning of the window, length) (s). Empty without the eBPF programs.
     pub fn pauses_s(&self, window_ns: Range<u64>) -> BTreeMap<usize, Vec<(f64, f64)>> {
         let part = |pause: Pause| {
             let (from_ns, to_ns) = (pause.from_ns.max(window_ns.start), pause.to_ns.min(window_ns.end));
@@ -145,7 +145,7 @@ impl HostMeter {
         self.heartbeats.iter().map(|(cpu, heartbeat)| (*cpu, within(heartbeat))).collect()
     }
 
-    /// Number of processes and of their threads.
+    /// Number of metered processes, and number of their threads.
     pub fn size(&self) -> (u32, u32) {
         (self.watched.len() as u32, Times::of(&self.watched).threads() as u32)
     }
@@ -163,7 +163,7 @@ impl Mark {
     }
 }
 
-/// Counters of the network namespace that the processes are in.
+/// Loss counters of the network namespace of the first process; zeros without processes.
 fn network(watched: &[ProcessId]) -> NetworkCounts {
     watched.first().map(|process| NetworkCounts::of(process.pid)).unwrap_or_default()
 }
@@ -202,7 +202,7 @@ impl Meter for HostMeter {
     }
 }
 
-/// The processes of a service: these programs with what they started.
+/// The processes of a service: these programs and all processes that they started.
 pub fn processes(programs: &[Program]) -> Vec<ProcessId> {
     let mut all: Vec<ProcessId> = programs.iter().flat_map(|program| tree(program.pid)).collect();
     all.sort_unstable_by_key(|process| process.pid);
@@ -211,12 +211,12 @@ pub fn processes(programs: &[Program]) -> Vec<ProcessId> {
 }
 
 /// Receive buffer (bytes) of the UDP socket of these programs at a port of the calling thread's network namespace; the
-/// smallest if there are several. `None` if they have none, or none is visible.
+/// smallest if there are several. `None` if the programs have no such socket, or none is visible.
 pub fn smallest_buffer_bytes(programs: &[Program], port: u16) -> Option<u32> {
     Sockets::of(programs, Some(port)).look().into_iter().map(|socket| socket.room_bytes).min()
 }
 
-/// Size of this host's sockets by default (bytes).
+/// Default receive buffer of this host's sockets (bytes).
 pub fn receive_buffer_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/net/core/rmem_default").unwrap_or_default();
     text.trim().parse().unwrap_or(DEFAULT_RECEIVE_BUFFER_BYTES)

@@ -1,11 +1,12 @@
-//! [`Pauses`]: times without answers in a run's trials, and the cliff that is left with them.
+//! [`Pauses`]: times without answers in a run's trials, and the cliff with these pauses.
 //!
 //! Each trial has a highest load at which its pauses lose no more than is promised; the cliff is a quantile of these
 //! loads, with the share of failing trials that the search allows.
 //!
-//! In a pause the service is away, and packets wait in its socket. The receive backlog fills only if the CPU is away, too:
-//! while another program has the CPU, softirqs go on. The eBPF meter tells these apart, but does not see the late return
-//! of a CPU that halted. Without it, and on another host, each pause counts as one of the service alone.
+//! In a pause the service does not run, and packets wait in its socket. The receive backlog fills only if the CPU
+//! itself is paused: while another program has the CPU, softirqs go on. The eBPF meter tells these apart, but does not
+//! see the late return of a CPU that halted. Without this meter, and if the service is on another host, each pause
+//! counts as a pause of the service alone.
 //!
 //! The simulator pauses the whole CPU, whose softirqs then have priority over the service until they have caught up. A
 //! pause of the service alone of length L at load x is therefore simulated as one of the CPU of L (1 - x p) with a
@@ -41,7 +42,8 @@ pub struct Silences {
 }
 
 impl Silences {
-    /// (silences of the service, pauses of this CPU).
+    /// Returns (silences of the service, pauses of `cpu`); the second is empty if `cpu` is `None` or its pauses are
+    /// unknown.
     pub fn of_cpu(&self, cpu: Option<usize>) -> (Spans, Spans) {
         (self.service.clone(), cpu.and_then(|cpu| self.cpus.get(&cpu)).cloned().unwrap_or_default())
     }
@@ -50,9 +52,9 @@ impl Silences {
 /// Pauses in a trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Trial {
-    /// Those of the service.
+    /// Pauses of the service.
     service: Spans,
-    /// Those of its CPU during them.
+    /// Pauses of the service's CPU during the service's pauses.
     cpu: Spans,
 }
 
@@ -61,8 +63,8 @@ impl Trial {
         self.cpu.iter().any(|pause| overlap(pause, span))
     }
 
-    /// The pauses of the service at a load, for a simulated CPU: shorter by the `softirqs` (share of the CPU) that go on
-    /// in those of the service alone.
+    /// Returns the service's pauses as pauses of a simulated CPU. A pause of the service alone is shortened by
+    /// `softirqs`, the share of the CPU that softirqs use during it.
     fn for_socket(&self, softirqs: f64) -> Spans {
         let of =
             |span: &(f64, f64)| (span.0, span.1 * if self.is_of_cpu(span) { 1.0 } else { (1.0 - softirqs).max(0.0) });
@@ -81,8 +83,8 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// (silences of the service, pauses of its CPU) of each trial, which lasted `trial_s` (s). A pause of the CPU counts if
-    /// the service was silent then.
+    /// Collects (silences of the service, pauses of its CPU) of trials that lasted `trial_s` (s) each. A pause of the
+    /// CPU counts only if the service was silent during it.
     pub fn of(trials: impl IntoIterator<Item = (Spans, Spans)>, trial_s: f64) -> Self {
         let trial = |(service, mut cpu): (Spans, Spans)| {
             cpu.retain(|pause| service.iter().any(|silence| overlap(pause, silence)));
@@ -91,7 +93,7 @@ impl Pauses {
         Self { trials: trials.into_iter().map(trial).collect(), trial_s, least_s: LEAST_SILENCE_S }
     }
 
-    /// Leaves out what single requests of `request_s` (s) explain.
+    /// Removes pauses so short that a single long request explains them; `request_s`: mean time of a request (s).
     #[must_use]
     pub fn beyond(mut self, request_s: f64) -> Self {
         self.least_s = self.least_s.max(REQUESTS * request_s);
@@ -117,13 +119,14 @@ impl Pauses {
         finding::Pauses::of(&self.lengths_s(), self.measured_s(), self.least_s)
     }
 
-    /// Share of the time in which the service was away and its CPU was not: other programs had it, or it was idle.
+    /// Share of the time in which the service paused and its CPU did not: the CPU ran other programs, or was idle.
     pub fn share_of_service_alone(&self) -> f64 {
         let alone = self.trials.iter().flat_map(|trial| trial.service.iter().filter(|span| !trial.is_of_cpu(span)));
         alone.map(|(_, length_s)| length_s).sum::<f64>() / self.measured_s().max(1e-9)
     }
 
-    /// The host with pauses of these lengths, as often as they were, each of the whole CPU; unchanged if there were none.
+    /// Returns the host with pauses of the whole CPU of the measured lengths and rate; unchanged if there were no
+    /// pauses.
     pub fn on(&self, host: &Host) -> Host {
         let lengths_s = self.lengths_s();
         let times = MeasuredTimes::new(lengths_s.iter().map(|length_s| (*length_s, 1.0)).collect());
@@ -134,8 +137,8 @@ impl Pauses {
         Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }
     }
 
-    /// The cliff with the pauses (requests/s), at most `own_rps`, that without them. `point_at`: the point of a host at
-    /// a load; `exceed`: share of trials that may lose more than `loss`. `None` if there were no trials.
+    /// Returns the cliff with pauses (requests/s), at most `own_rps`, the cliff without pauses. `point_at`: the point
+    /// of a host at a load; `exceed`: share of trials that may lose more than `loss`. `None` if there were no trials.
     ///
     /// # Errors
     /// The simulator does not support the host.
@@ -181,7 +184,7 @@ mod tests {
     use super::*;
     use netcliff_core::{Napi, Scheme};
 
-    /// 10 us a request, 100 of which a socket holds.
+    /// A host whose requests take 10 us each, and whose socket holds 100 of them.
     fn host() -> Host {
         Host { protocol_s: 1e-6, application_s: Some(9e-6), ring: 1000, socket_buffer: 100, ..Host::default() }
     }
@@ -202,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_pause_fills_the_socket_at_the_load_that_a_fluid_has() {
-        // In 4 ms at 25 k/s 100 requests come; at 30 k/s 20 more, of 15000.
+        // In a pause of 4 ms, 100 requests arrive at 25 k/s, which fill the socket; at 30 k/s 20 more arrive and are
+        // lost, of 15000 in the trial.
         let pauses = silent(vec![vec![(0.2, 4e-3)]; 9]);
         let strict = cliff(&pauses, 1e-4, 0.5);
         assert!((20e3..26.5e3).contains(&strict), "{strict}");

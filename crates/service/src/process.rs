@@ -27,16 +27,16 @@ use nix::unistd::Pid;
 pub use waits::{Waits, softirq_threads};
 pub use watched::{NetworkCounts, Times, listening};
 
-/// Shell script of the namespace's first process: waits for the program, and then for the processes that it left
-/// running.
+/// Shell script of the namespace's first process: waits for the program, and then for the processes that the program
+/// left running.
 const INIT: &str = r#"sh -c "$1"; s=$?; while kill -0 -1 2>/dev/null; do sleep 0.2; done; exit $s"#;
 /// Shell script without a namespace.
 const PLAIN: &str = r#"exec sh -c "$1""#;
-/// Interval at which the keeper checks whether the program still runs.
+/// Interval at which the [`Keeper`] thread checks whether the program still runs.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// Number of the program's last output lines that are stored, and the longest of them (bytes).
+/// Number of the program's last output lines that are stored, and largest length of a stored line (bytes).
 const LINES: usize = 12;
 const LINE_BYTES: u64 = 400;
 
@@ -58,7 +58,7 @@ pub enum ServiceError {
         command: String,
         /// How it ended.
         how: String,
-        /// Its last output.
+        /// The program's last output.
         output: String,
     },
     /// The service does not answer.
@@ -70,7 +70,7 @@ pub enum ServiceError {
         why: String,
         /// Ports on which it listens.
         listens: String,
-        /// Its last output.
+        /// The program's last output.
         output: String,
     },
 }
@@ -88,14 +88,15 @@ pub struct Service {
     output: Arc<Mutex<VecDeque<String>>>,
 }
 
-/// What the keeper reports of the start: (process ID, whether it is isolated), or an error.
+/// Report of the [`Keeper`] thread on the start: (process ID, whether the process is in its own PID namespace), or an
+/// error.
 type Started = Result<(u32, bool), String>;
 
 impl Service {
     /// Starts a shell command in a network namespace, on these CPUs (empty: any).
     ///
     /// # Errors
-    /// It could not be started, or not moved to its namespace or CPUs.
+    /// The command could not be started, or not moved to its namespace or CPUs.
     pub fn start(command: &str, netns: Option<PathBuf>, cpus: &[u32]) -> Result<Self, ServiceError> {
         let failed = |why: String| ServiceError::Start { command: command.to_owned(), why };
         let (end, ends) = channel();
@@ -126,24 +127,24 @@ impl Service {
         all.into_iter().skip(first).collect()
     }
 
-    /// True if all processes that it starts are ended with it.
+    /// True if all processes that the program starts end together with the program.
     pub fn is_isolated(&self) -> bool {
         self.isolated
     }
 
-    /// Checks that it still runs.
+    /// Checks that the program still runs.
     ///
     /// # Errors
-    /// It has ended.
+    /// The program has ended.
     pub fn check(&self) -> Result<(), ServiceError> {
         let how = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(how) = how else { return Ok(()) };
-        // Its last output may still be in the pipe.
+        // The program's last output may still be in the pipe.
         std::thread::sleep(LOOK);
         Err(ServiceError::Ended { command: self.command.clone(), how, output: self.last_words() })
     }
 
-    /// The error that it runs but does not answer.
+    /// Returns the error for a service that runs but does not answer.
     pub fn not_ready(&self, why: String) -> ServiceError {
         let ports = listening(self.root);
         let listens = match &ports[..] {
@@ -164,7 +165,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // If the keeper has gone, it has ended the program.
+        // If the keeper thread has ended, it has ended the program already.
         let _ = self.end.send(());
         for thread in [self.keeper.take(), self.reader.take()].into_iter().flatten() {
             let _ = thread.join();
@@ -304,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_it_forks_ends_with_it() {
-        // One that has become a daemon (setsid and another parent), and one that ignores SIGTERM.
+        // One process becomes a daemon (setsid and another parent), and one ignores SIGTERM.
         let command = "(setsid sleep 987651 &); trap '' TERM; sleep 987652";
         let service = Service::start(command, None, &[]).unwrap();
         if !service.is_isolated() {

@@ -1,4 +1,5 @@
-//! Whether a trial kept the promise, and the equivalent loss for the search, which knows only losses.
+//! Whether a trial kept the promise (the user's limits of loss and response times), and the equivalent loss for the
+//! search, which knows only losses.
 
 use netcliff_core::service::Promise;
 
@@ -19,8 +20,8 @@ pub fn smallest_share(promise: &Promise) -> f64 {
     promise.quantiles.iter().map(|limit| 1.0 - limit.quantile).fold(promise.loss, f64::min)
 }
 
-/// Compares the counts of a trial with the promise. A request counts against a quantile if it was answered after its
-/// limit, wrongly or not at all.
+/// Compares the counts of a trial with the promise. A request counts against a quantile's limit if it was answered
+/// after this limit, wrongly or not at all.
 pub fn judge(promise: &Promise, report: &Report) -> Judged {
     let requests = report.requests;
     if requests == 0 {

@@ -47,11 +47,11 @@ pub enum Protocol {
 /// A request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its bytes.
+    /// The bytes to send.
     pub bytes: Vec<u8>,
-    /// Position of its number: (offset, length) in bytes. `None` if the protocol has no numbers.
+    /// Position of the request's number: (offset, length) in bytes. `None` if the protocol has no numbers.
     pub number: Option<(usize, usize)>,
-    /// Form of its answer, if that depends on the request.
+    /// Form of the expected answer, if it depends on the request.
     pub expects: Expects,
 }
 
@@ -82,13 +82,13 @@ pub enum Parsed {
 /// A complete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// Its length (bytes).
+    /// Length of the answer (bytes).
     pub used: usize,
-    /// Number of the request that it belongs to. `None`: a connection's requests are answered in order.
+    /// Number of the answered request. `None`: a connection's requests are answered in order.
     pub number: Option<u64>,
     /// False: the service reports an error, or the answer has an unexpected form.
     pub right: bool,
-    /// True: the service closes the connection after it.
+    /// True: the service closes the connection after this answer.
     pub closes: bool,
 }
 
@@ -99,7 +99,7 @@ impl Answer {
 }
 
 impl Protocol {
-    /// Its name.
+    /// The protocol's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dns => "dns",
@@ -110,12 +110,12 @@ impl Protocol {
         }
     }
 
-    /// True if it can use TLS.
+    /// True if the protocol can use TLS.
     pub fn has_tls(self) -> bool {
         matches!(self, Self::Dns | Self::Http)
     }
 
-    /// Its default port. `None` if it has none.
+    /// The protocol's default port. `None` if the protocol has no default port.
     pub fn port(self, tls: bool) -> Option<u16> {
         match self {
             // RFC 7858.
@@ -129,7 +129,7 @@ impl Protocol {
         }
     }
 
-    /// Its default transport.
+    /// The protocol's default transport.
     pub fn transport(self) -> Transport {
         match self {
             Self::Dns | Self::Datagram(_) => Transport::Udp,
@@ -137,7 +137,7 @@ impl Protocol {
         }
     }
 
-    /// True if it can use `transport`.
+    /// True if the protocol can use `transport`.
     pub fn travels_by(self, transport: Transport) -> bool {
         match self {
             Self::Dns | Self::Memcached => true,
@@ -146,7 +146,7 @@ impl Protocol {
         }
     }
 
-    /// The protocol of datagrams to a port: that of the port, else the user's own.
+    /// The protocol of datagrams to a port: DNS or memcached on their default ports, otherwise user-defined datagrams.
     pub(crate) fn of_datagrams_to(port: u16) -> Self {
         [Self::Dns, Self::Memcached]
             .into_iter()
@@ -181,7 +181,8 @@ impl Protocol {
         }
     }
 
-    /// Parses a datagram. `None`: it is not of this protocol, or not the last part of an answer.
+    /// Parses an answer in a datagram. `None`: the datagram is not an answer of this protocol, or not the last part of
+    /// an answer.
     pub fn of_datagram(self, bytes: &[u8]) -> Option<Answer> {
         match self {
             Self::Dns => dns::of_datagram(bytes),

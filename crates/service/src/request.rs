@@ -71,7 +71,7 @@ pub enum RequestError {
         /// The option as the user wrote it.
         spec: String,
     },
-    /// The file is not a capture, or has no such datagrams.
+    /// The file is not a capture, or has no datagrams to the service's port.
     #[error("--request {spec}: {why}")]
     Capture {
         /// What the user wrote.
@@ -139,7 +139,7 @@ pub struct Workload {
     pub setup: Vec<Message>,
     /// The requests, sent repeatedly in this order.
     pub messages: Vec<Message>,
-    /// Gap before each request of a capture, in units of their mean. `None`: requests have no times of their own.
+    /// Gap before each request of a capture, in units of the mean gap. `None`: the requests are not from a capture.
     pub gaps: Option<Arc<[f64]>>,
     /// Parts of a capture that are not sent, one sentence each.
     pub notes: Vec<String>,
@@ -148,7 +148,7 @@ pub struct Workload {
 /// Distribution of the times between requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Gaps {
-    /// One of the generator's.
+    /// Random or constant gaps, as the packet generator draws them.
     Drawn(Arrivals),
     /// The gaps of a capture, in units of their mean.
     Captured(Arc<[f64]>),
@@ -165,8 +165,8 @@ impl Gaps {
 }
 
 impl Workload {
-    /// Gaps of requests if the user wants this distribution. `None`: the gaps of the capture, or Poisson if the
-    /// requests are not from a capture.
+    /// Returns the gaps between requests. `wanted`: the distribution that the user chose; `None`: the gaps of the
+    /// capture, or Poisson if the requests are not from a capture.
     pub fn gaps(&self, wanted: Option<Arrivals>) -> Gaps {
         match (&self.gaps, wanted) {
             (Some(gaps), None) => Gaps::Captured(Arc::clone(gaps)),
@@ -242,14 +242,14 @@ impl Workload {
 /// Requests of a capture.
 struct Captured {
     messages: Vec<Message>,
-    /// Gap before each, in units of their mean; the first has the mean.
+    /// Gap before each request, in units of the mean gap; before the first, the mean gap.
     gaps: Arc<[f64]>,
     /// Parts of the capture that are not sent, one sentence each.
     notes: Vec<String>,
 }
 
 impl Captured {
-    /// Reads the datagrams to a port. Errors: in words.
+    /// Reads the datagrams to a port. Errors are sentences.
     fn read(path: &Path, port: u16, protocol: Protocol) -> Result<Self, String> {
         let file = files::open(path).map_err(|cause| format!("cannot read it: {cause}"))?;
         let CapturedDatagrams { datagrams, left_out, mut notes } =
@@ -363,7 +363,7 @@ mod tests {
         assert!(tcp.contains("--transport tcp"), "{tcp}");
         let error = read(80, None).unwrap_err().to_string();
         assert!(error.contains("port 80") && error.contains("found 0"), "{error}");
-        // A header that claims more than was captured, and a file that ends in the middle of a packet.
+        // A record whose header claims more bytes than were captured, and a file that ends in the middle of a packet.
         let mut cut = pcap(&[(53, 0, &question), (53, 100, &question), (53, 200, &question), (53, 300, &question)]);
         let packet = (cut.len() - 24) / 4;
         cut[24 + packet + 16 + 25] += 1;

@@ -2,9 +2,10 @@
 //! answer from when its request was due. A request that waits behind a slow one therefore counts as slow, too (no
 //! coordinated omission).
 //!
-//! It is one thread that never sleeps during a trial. `datagrams` is for protocols whose datagrams carry a number: many
-//! requests are outstanding per port, in batches. `connections` is for streams, and for datagrams without a number (one
-//! request outstanding per port). The requester's own delay is measured: a trial whose result it may explain is void.
+//! The requester is one thread that never sleeps during a trial. `datagrams` is for protocols whose datagrams carry a
+//! number: many requests are outstanding per port, in batches. `connections` is for streams, and for datagrams without
+//! a number (one request outstanding per port). The requester's own delay is measured: a trial whose result this delay
+//! may explain is void.
 
 mod connections;
 mod datagrams;
@@ -72,10 +73,10 @@ impl RequesterError {
 }
 
 /// Delay (ns) up to which a request counts as offered in time. Trials are much longer, so that a requester that falls
-/// behind soon exceeds it; shorter pauses of its CPU are judged by the requests that may be lost by them.
+/// behind soon exceeds it; shorter pauses of its CPU matter only through the requests that they may cause to be lost.
 const IN_TIME_NS: u64 = 10_000_000;
 
-/// Time after the window (ns) when requests that the requester has not handled yet are no longer sent.
+/// Time after the end of the window (ns) from which the requester no longer sends requests that are still due.
 const GIVEN_UP_NS: u64 = 50_000_000;
 
 /// Settings of the requester.
@@ -95,11 +96,11 @@ pub struct Requester {
     pub tls: Option<tls::Client>,
     /// Time after which a request counts as lost (ns).
     pub timeout_ns: u64,
-    /// Network namespace of the requester; `None`: that of the process.
+    /// Network namespace of the requester; `None`: the namespace of this process.
     pub netns: Option<PathBuf>,
     /// CPU of the requester.
     pub cpu: usize,
-    /// Setting it ends the trial early.
+    /// Flag whose setting ends the trial early.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -108,7 +109,8 @@ pub struct Requester {
 pub struct Load {
     /// Requests per second.
     pub rate_rps: f64,
-    /// Distribution of the times between requests. `None`: those of the workload, Poisson if it has none.
+    /// Distribution of the times between requests. `None`: the times of the workload's capture, or Poisson without a
+    /// capture.
     pub arrivals: Option<Arrivals>,
     /// Time before the window, with the same load (s).
     pub warm_up_s: f64,
@@ -139,7 +141,7 @@ pub struct Report {
     pub in_time: u64,
     /// Answers of any kind, including those before the window.
     pub all_answers: u64,
-    /// Requests handled before the end of the window, or soon after.
+    /// Requests handled before the end of the window, or within 10 ms (`IN_TIME_NS`) after it.
     pub offered: u64,
     /// True: the service's CPUs were always busy, so that it would have lost the same requests if they had come evenly.
     pub saturated: bool,
@@ -155,7 +157,8 @@ pub struct Report {
     pub missed: u64,
     /// Connections opened.
     pub opened: u64,
-    /// When the service was silent. The requester does not see its CPUs' pauses.
+    /// When the service was silent. Pauses of the service's CPUs are added by the meter; the requester does not see
+    /// them.
     pub silences: Silences,
     /// The first failure of a connection or a socket, in words.
     pub failure: Option<String>,
@@ -176,7 +179,8 @@ impl Report {
     /// Why the trial does not count; `lost`: the losses counted against the load. `None`: it counts.
     pub fn void(&self, lost: u64, kept: bool) -> Option<Void> {
         let requests = self.requests.max(1) as f64;
-        // A service that is always busy counts as loaded if its requests come within the window.
+        // If the service's CPUs were always busy, requests that came within the window or soon after count as offered,
+        // even if late.
         let offered = if self.saturated { self.offered } else { self.in_time };
         let counts = TesterCounts {
             offered_share: if self.requests == 0 { 0.0 } else { offered as f64 / requests },
@@ -236,7 +240,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// The next request if it is due: (due time, index of its message).
+    /// Takes the next request: (due time (ns), index of its message). `None` if no request is due.
     fn take(&mut self, now_ns: u64) -> Option<(u64, usize)> {
         if now_ns > self.window.closes_ns + GIVEN_UP_NS {
             self.give_up_rest(now_ns);
@@ -305,7 +309,8 @@ impl<'a> Trial<'a> {
         self.busy_ns += to_ns.saturating_sub(from_ns.max(self.window.begins_ns));
     }
 
-    /// True once nothing more is awaited; `under_way`: requests of the trial are still outstanding.
+    /// True once the trial has ended: no more requests are due, and no more answers are awaited. `under_way`: requests
+    /// of the trial are still outstanding.
     fn is_over(&self, now_ns: u64, under_way: bool) -> bool {
         let closed = now_ns >= self.window.closes_ns && self.next_due_ns >= self.window.closes_ns;
         let drained = !under_way || now_ns >= self.window.closes_ns + self.requester.timeout_ns;
@@ -322,7 +327,8 @@ impl<'a> Trial<'a> {
 }
 
 impl Load {
-    /// The times of the requests, and the place of the first one. Trials of other seeds see other parts of a capture.
+    /// Returns the times of the requests, and the index of the first message. With a capture, the seed decides where in
+    /// the capture the trial begins.
     fn schedule(&self, workload: &Workload) -> Result<(Schedule, usize), WireError> {
         match workload.gaps(self.arrivals) {
             Gaps::Drawn(arrivals) => Ok((Schedule::new(arrivals, self.rate_rps, self.seed, 0)?, 0)),

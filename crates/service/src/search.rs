@@ -11,7 +11,7 @@ use crate::bench::{Conductor, Did};
 use crate::error::FindError;
 use crate::promise::smallest_share;
 
-/// First load of a service of which nothing is known (requests/s).
+/// First load of a search if nothing is known about the service (requests/s).
 pub const FIRST_RPS: f64 = 500.0;
 /// Lowest and highest load that is tried (requests/s).
 const LOWEST_RPS: f64 = 1.0;
@@ -22,11 +22,12 @@ const NEAR: f64 = 1.3;
 const LEAST_REQUESTS: f64 = 40.0;
 /// Shortest and longest window of the first trials (s).
 const WINDOW_S: (f64, f64) = (0.2, 4.0);
-/// Fractional part of the golden ratio: searches begin at evenly spread loads, so that they do not try the same ones.
+/// Fractional part of the golden ratio: searches begin at evenly spread loads, so that they do not try the same loads.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// Largest distance of a search's first load from the rough cliff, as a factor.
 const DITHER: f64 = 1.15;
-/// Number of trials after which a search ends with its present bounds, as a multiple of those that decide on one load.
+/// Number of trials after which a search ends with its present bounds, as a multiple of the number of trials that
+/// decide on one load.
 const MOST_LOADS: f64 = 14.0;
 
 /// Order of magnitude of the cliff.
@@ -63,9 +64,9 @@ pub struct Judging {
 /// The measured cliff.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cliff {
-    /// Its value (requests/s); `None`: no load kept the promise.
+    /// The cliff (requests/s); `None`: no load kept the promise.
     pub figure: Option<Figure>,
-    /// True: no higher load was judged.
+    /// True: `figure` is only a lower limit, because too few searches found a load that broke the promise.
     pub lower_limit: bool,
     /// The searches.
     pub searches: Vec<ServiceSearch>,
@@ -129,7 +130,7 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
     };
     goal.check().map_err(FindError::Invalid)?;
     let middle_rps = scale.middle_rps();
-    // Above the requester's limit there is nothing to find.
+    // Loads above the requester's limit cannot be offered.
     let highest = if scale.failed_rps.is_some() { 3.0 } else { 1.5 };
     let range = Range { min_pps: scale.kept_rps / 8.0, max_pps: highest * middle_rps };
     let mut searched: Vec<Searched> = Vec::new();
@@ -174,7 +175,7 @@ fn summary(searched: &[Searched]) -> Cliff {
             Some(Figure::between(value, low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY), confidence)),
             high.is_none(),
         ),
-        // In at least half of the searches no load failed.
+        // In at least half of the searches no load broke the promise: the lowest kept load is a lower limit.
         _ => (lowest.map(Figure::exact), true),
     };
     Cliff { figure, lower_limit: lower_limit && figure.is_some(), searches }
@@ -192,7 +193,7 @@ mod tests {
         capacity_rps: f64,
         late: bool,
         requester_rps: f64,
-        /// Of this many trials, all but one are made while another program uses half of the service's CPU; 0: none is.
+        /// In all but one of this number of trials another program uses half of the service's CPU; 0: in no trial.
         disturbed_of: u64,
     }
 

@@ -45,7 +45,7 @@ impl Companion {
         Ok(Self { session, process })
     }
 
-    /// Its process id.
+    /// The process id of the far end's process.
     pub fn pid(&self) -> u32 {
         self.process.0.id()
     }

@@ -46,11 +46,11 @@ pub enum TransfersError {
     /// An unknown name of a setting's value.
     #[error("{key} = \"{value}\": {accepted}")]
     Name {
-        /// Which setting.
+        /// The setting.
         key: &'static str,
-        /// Its value.
+        /// The value given.
         value: String,
-        /// What is accepted.
+        /// The accepted values.
         accepted: String,
     },
     /// The testbed cannot be made or used.
@@ -88,13 +88,13 @@ impl Config {
         report::values(&self.samples, measure, self.carries_bps())
     }
 
-    /// Payload rate that its link can carry (bit/s). `None` if the link's rate is not limited.
+    /// Payload rate that the configuration's link can carry (bit/s). `None` if the link's rate is not limited.
     fn carries_bps(&self) -> Option<f64> {
         report::carries_bps(self)
     }
 
-    /// Whether the configuration is measured in a round (counted from 0). A configuration with more repeats than rounds
-    /// so far (from the run that is continued) is not.
+    /// Whether the configuration is measured in a round (counted from 0). A configuration that already has more repeats
+    /// than rounds so far (from the run that is continued) is not measured.
     fn wants(&self, times: &Times, round: u32) -> bool {
         let made = self.samples.len() as u32;
         made <= round && self.ended.is_none() && times.repeats.wants(made, repeats::half_width(&self.values(times.y)))

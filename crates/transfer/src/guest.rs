@@ -31,10 +31,10 @@ pub struct GuestLink {
 /// Why a guest's link cannot be set as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestLinkError {
-    /// This host's end.
+    /// This host's end of the link cannot be set.
     #[error(transparent)]
     Wire(#[from] VmError),
-    /// The guest's end.
+    /// The guest's end of the link cannot be set.
     #[error(transparent)]
     Device(#[from] ControlError),
 }
@@ -57,7 +57,7 @@ impl GuestLink {
         Ok(())
     }
 
-    /// The settings as a state of a device, with the offloads that `found` has.
+    /// Converts the settings to a device state. Offloads that the device (`found`) does not have are omitted.
     fn wanted(self, found: &DeviceState) -> DeviceState {
         let names = OFFLOADS.into_iter().flat_map(Feature::kernel_names);
         let has = names.filter(|name| found.features.contains_key(**name));

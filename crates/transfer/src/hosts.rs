@@ -29,12 +29,13 @@ pub struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// Both ends are on one host.
+    /// Returns the fingerprints of two ends on one host, whose fingerprint is `near`.
     pub fn here(near: Fingerprint) -> Self {
         Self { near, ..Self::default() }
     }
 
-    /// Fingerprint with both ends in a testbed. If its interfaces cannot be read, only the facts of the host.
+    /// Fingerprint with both ends in a testbed. If the testbed's interfaces cannot be read, it has only the facts of
+    /// the host.
     pub fn of_rig(rig: &Rig) -> Self {
         let host = Inventory::of_this_host();
         Self::here(rig.fingerprint(&host).unwrap_or_else(|_| fingerprint::of_host(&host, &[])))
@@ -56,7 +57,8 @@ impl Fingerprints {
         }
     }
 
-    /// Fingerprint of this host, with the device towards the first of several agents. The agents' own are not stored.
+    /// Fingerprint of this host, with the device towards the first of several agents. The agents' fingerprints are not
+    /// stored.
     pub fn with_agents(agents: &[Agent]) -> Self {
         let inventory = Inventory::of_this_host();
         let near = match agents.first() {

@@ -7,33 +7,34 @@
 //! | [`stream`] | bulk transfers: a sweep, metered |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`experiments`] | settings varied by a design, and their effects |
-//! | [`companion`] | the far end on this host as a process of its own |
+//! | [`companion`] | the far end on this host in a separate process |
 //! | [`guest`] | a guest of this host as the far host |
 //! | [`hosts`] | the fingerprints of both ends' hosts |
 //!
 //! # Transfers
 //!
-//! `transfer::bulk`: an end of a flow has its own thread with blocking calls (`end`), or several ends share a thread
-//! (`together`, `turns`): non-blocking sockets, epoll, turns of bounded length, and a due time for each paced flow.
-//! Both variants move bytes by the same `DataPath`s and count by the same `Meter`. The `Ledger` of the meter divides
-//! the CPU time of a shared thread.
+//! `bulk`: an end of a flow has its own thread with blocking calls (`bulk::end`), or several ends share a thread
+//! (`bulk::turns`): non-blocking sockets, epoll, turns of bounded length, and a due time for each paced flow. Both
+//! variants move bytes by the same `DataPath`s and count by the same `Meter`. The `Ledger` of the meter divides the CPU
+//! time of a shared thread.
 //!
-//! Interim reports (`-i`): each end or flow stores its counts in a cell of its own (`transfer::live`, `rr::live`). The
+//! Interim reports (`-i`): each end or flow stores its counts in its own cell (`bulk::live`, `exchange::live`). The
 //! thread that opens and closes the windows reads the cells, and a thread of `cli` writes the lines. The measuring
 //! threads make no system call for them.
 //!
-//! `--live`: `cli::live` queues a bounded number of events, and a thread of its own writes them, so that nothing waits
+//! `--live`: `cli::live` queues a bounded number of events, and a separate thread writes them, so that nothing waits
 //! for a slow reader. Messages (`output::say`) and the progress of each command are events.
 //!
-//! Several agents: `transfer::many` runs one transfer over the flows of all agents. Far ends wait at `start` for a
-//! start time. The near end sends it once all have connected (`Watch::gathered`), in each agent's clock
-//! (`common_clock`). `rr` queries each agent in a thread of its own, from a common start time on (`rr::rendezvous`).
+//! Several agents: `bulk::many` runs one transfer over the flows of all agents. Far ends wait for a start time
+//! (`bulk::start`). The near end sends it once all have connected (`Watch::gathered`), in each agent's clock
+//! (`remote::common_clock`). `rr` queries each agent in a separate thread, from a common start time on
+//! (`exchange::rendezvous`).
 //!
-//! Replayed traffic: `packets::replay` holds the times, sizes and flows of a capture. `frame::Templates` gives the frame
-//! of a sequence number, and `forward::order` does so in a forwarding test.
+//! Replayed traffic: `packets::replay` holds the times, sizes and flows of a capture. `packets::frame::Templates`
+//! returns the frame for a sequence number; in a forwarding test, `rfc2544::tester::frame::Templates` does.
 //!
-//! Latency under load: `rr::probe` sends requests to an answering end of `rr` during a transfer, and reads the queue
-//! lengths. `transfer::stream::probe` sorts the requests by phase and names the queue that grew.
+//! Latency under load: `exchange::probe` sends requests to an answering end (`exchange::server`) during a transfer, and
+//! reads the queue lengths. `stream::probe` sorts the requests by phase and names the queue that grew.
 //!
 
 pub mod bulk;

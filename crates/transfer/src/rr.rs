@@ -137,7 +137,7 @@ pub fn here(
         None => by_threads(&settings, (rig, intervals), meter),
     })?;
     report.notes.extend(rig.link().map(|link| format!("link: {link}")));
-    // What limits the network, only if there is one. What limits the host, always.
+    // The limits of the host are always reported; limits of the network only if requests pass a network.
     let limits = if settings.transport == Transport::Unix { &rig.host_limits } else { &rig.limits };
     report.notes.extend(limits.iter().cloned());
     Ok(report)

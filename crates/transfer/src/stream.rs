@@ -1,4 +1,5 @@
-//! `netcliff stream`: a sweep of bulk transfers, its repeats interleaved, metered at both ends and around them.
+//! `netcliff stream`: a sweep of bulk transfers with interleaved repeats, metered at both ends, at the hosts' CPUs and
+//! at the devices.
 //!
 //! [`run`] makes the transfers ([`crate::bulk`]) and meters CPU and devices over the same windows
 //! (`meters`); `summary` turns the repeats of a configuration into a row.
@@ -479,7 +480,7 @@ mod testbed {
             }
         };
         if let Channel::Tcp { address, .. } | Channel::Udp { address, .. } = &mut placed.template.channel {
-            // A datagram's address is that of its receiver, at either end.
+            // Datagrams are sent to their receiver's address, at either end.
             let datagrams = direction == Direction::Receive && matches!(options.template.channel, Channel::Udp { .. });
             *address = if datagrams { to } else { far_address };
         }

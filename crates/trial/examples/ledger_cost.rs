@@ -1,9 +1,10 @@
-//! What it costs to trace drops for the ledger: trials in pairs, with and without the tracer, the order turned about from pair to pair.
+//! Measures the cost of tracing drops for the ledger: pairs of trials with and without the tracer, in alternating
+//! order.
 //!
-//! `cargo run --release -p netcliff-trial --example ledger_cost -- PAIRS SECONDS LOAD_PPS...` prints a line of CSV a trial, then a line a load: the mean
-//! relative difference of throughput and of CPU time a packet (interrupt, protocol, application) with its 95 % interval. The host's CPU is kept from
-//! halting, as in `find`: a virtual machine gives a halted CPU back late, and then neither loss nor time is the host's.
-//! For `bench/drops/run.sh`.
+//! `cargo run --release -p netcliff-trial --example ledger_cost -- PAIRS SECONDS LOAD_PPS...` prints one CSV line per
+//! trial, then one line per load: the mean relative difference of throughput and of CPU time per packet (interrupt,
+//! protocol, application) with its 95 % interval. The host's CPU never halts, as in `find`: a halted virtual CPU may
+//! continue late, and loss and time would then not be the host's. Used by `bench/drops/run.sh`.
 
 use std::io::{Write, stdout};
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub struct Observation {
     pub lateness_p99_s: Option<f64>,
     /// Share of the host's CPU that the hypervisor took.
     pub steal_share: f64,
-    /// External influences in addition to those in [`Slots`].
+    /// External influences in addition to the disturbances in [`Slots`].
     pub outside: Outside,
     /// Counts of the host's CPU; `None` without a meter that separates softirq from application time.
     pub counts: Option<Counts>,
@@ -59,9 +59,9 @@ pub struct Slots {
     pub slots: Vec<Slot>,
     /// Stalls of the sender, from the start of the window (s).
     pub sender_stalls: Vec<Span>,
-    /// Intervals in which the host's CPU was taken away from outside; `None` if not measured.
+    /// Intervals in which the hypervisor or another cause outside the host took its CPU away; `None` if not measured.
     pub host_pauses: Option<Vec<Span>>,
-    /// Intervals in which the sender's CPU was taken away from outside; `None` if not measured.
+    /// Intervals in which the hypervisor or another cause outside the sender took its CPU away; `None` if not measured.
     pub sender_pauses: Option<Vec<Span>>,
     /// Intervals in which other tasks had the host's CPU; `None` if not measured.
     pub visits: Option<Vec<Visit>>,
@@ -120,7 +120,7 @@ pub struct Highest {
 }
 
 impl Highest {
-    /// For a sender without a limit, with this ceiling (pps).
+    /// The highest load of a sender without a limit whose ceiling is `ceiling_pps` (pps).
     pub fn of_sender(ceiling_pps: f64) -> Self {
         Self { ceiling_pps, most_pps: None }
     }
@@ -161,22 +161,22 @@ pub trait Bench {
     /// Offers one load and returns the observation.
     ///
     /// # Errors
-    /// It was stopped, or sender, sink or meter failed.
+    /// The measurement was stopped, or sender, sink or meter failed.
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError>;
 
     /// Measures the sender without pacing, whatever the receiver loses.
     ///
     /// # Errors
-    /// It was stopped, or the sender failed.
+    /// The measurement was stopped, or the sender failed.
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError>;
 
     /// Number of packets that the application's socket holds if nothing reads it; `None` if they cannot be counted.
     ///
     /// # Errors
-    /// It was stopped, or sender or sink failed.
+    /// The measurement was stopped, or sender or sink failed.
     fn socket_capacity(&mut self, shape: &TrialShape) -> Result<Option<f64>, TrialError>;
 
-    /// Offers one load and accounts for every packet; `None` if this bench cannot.
+    /// Offers one load and accounts for every packet; `None` if this bench has no such accounting.
     ///
     /// # Errors
     /// See [`Bench::observe`].
@@ -184,10 +184,11 @@ pub trait Bench {
         Ok(None)
     }
 
-    /// Offers one load, some frames of which the application answers; `None` if the sender is on this host.
+    /// Offers one load; the application answers some of its frames. Returns the round trips; `None` if the sender is on
+    /// this host.
     ///
     /// # Errors
-    /// See [`Bench::observe`]; the sender cannot receive answers.
+    /// See [`Bench::observe`]; also if the sender cannot receive answers.
     fn round_trips(&mut self, _spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
         Ok(None)
     }

@@ -1,4 +1,4 @@
-//! The ledger of a trial with real packets, for all commands that show one: [`of_trial`].
+//! The ledger of a trial with real packets, which says what happened to each packet: [`of_trial`].
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,8 +21,8 @@ pub struct Way {
     pub groups: Vec<Spaces>,
 }
 
-/// Makes a trial and accounts for all its packets, warm-up included. `trial` is called with whether drops are traced,
-/// and returns the counts of sender and receiver; its sockets are closed by then.
+/// Makes a trial and accounts for all its packets, warm-up included. `trial` makes the trial, closes its sockets, and
+/// returns the counts of sender and receiver. Its argument says whether drops are traced.
 ///
 /// # Errors
 /// The error of the trial.

@@ -1,4 +1,5 @@
-//! The rig: a testbed with its meters, ready for trials one after another.
+//! The rig: a testbed (namespaces, loopback or a link to other hosts) with the CPUs it uses, ready for a series of
+//! trials.
 
 mod between;
 
@@ -105,10 +106,10 @@ pub struct RigOptions {
     /// Link by which the load comes from another host, whatever `place` is; the sender's CPU is then one of that host.
     /// `None`: the load comes from this host.
     pub between: Option<BetweenOptions>,
-    /// Settings of that link's interface for the time of the run; in a namespace testbed those of the interface of the
-    /// host under test, which is removed with it.
+    /// Settings of that link's interface for the time of the run; in a namespace testbed, settings of the host under
+    /// test's interface, which is removed with the testbed.
     pub settings: Vec<Wanted>,
-    /// Longest wait until that link passes packets, as its settings may just have been changed.
+    /// Longest wait until the link to the other host passes packets: its settings may just have been changed.
     pub link_time: Duration,
 }
 
@@ -126,7 +127,7 @@ impl RigOptions {
     }
 }
 
-/// Settings of the interfaces of a namespace testbed. The default is that of `netcliff find`.
+/// Settings of the interfaces of a namespace testbed. The default is what `netcliff find` uses.
 #[derive(Debug, Clone, Default)]
 pub struct LinkOptions {
     /// MTU of both ends (bytes); None: 9000.
@@ -160,7 +161,7 @@ pub struct Rig {
     pub sender_cpu: u32,
     /// CPU of the host under test.
     pub host_cpu: u32,
-    /// Whether the option named that CPU.
+    /// Whether the user chose `host_cpu` by an option.
     pub host_cpu_named: bool,
     /// CPU of a sender on another host; `None`: its agent chooses.
     pub far_sender_cpu: Option<u32>,
@@ -176,9 +177,9 @@ pub struct Rig {
     stand: Option<Mutex<Stand>>,
     /// Settings of the link's interface. Restored before the lock is released.
     settings: Option<Settings>,
-    /// Settings of a testbed's own interface, which is removed with it.
+    /// Settings of a testbed's own interface; the interface is removed with the testbed, so they are not restored.
     made: Vec<Made>,
-    /// Sysctls of this host if no testbed holds them. Restored before the lock is released.
+    /// Changed sysctls of this host, if the testbed does not change them itself. Restored before the lock is released.
     _sysctls: Option<Held>,
     lock: HostLock,
 }
@@ -272,7 +273,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Results of the settings of the link's interface, or of the testbed's.
+    /// The settings made on the link's interface, or on the testbed's own interface, with their results.
     pub fn settings(&self) -> &[Made] {
         self.settings.as_ref().map_or(&self.made, Settings::settings)
     }
@@ -290,13 +291,15 @@ impl Rig {
         self.settings.as_mut().map(Settings::set_back).unwrap_or_default()
     }
 
-    /// A CPU other than the one under test, if there is one: that of the sender in a testbed.
+    /// CPU for the thread that watches a measurement: in a testbed the sender's CPU, otherwise a CPU other than the one
+    /// under test, if this process may use another.
     pub fn watching_cpu(&self) -> u32 {
         let others = || allowed_cpus().into_iter().map(|cpu| cpu as u32).find(|cpu| *cpu != self.host_cpu);
         if self.between().is_some() { others().unwrap_or(self.host_cpu) } else { self.sender_cpu }
     }
 
-    /// Namespaces to be watched during a measurement: those of the testbed, or this host's with the link or loopback.
+    /// Namespaces to be watched during a measurement: the testbed's two namespaces, or this host's namespace with the
+    /// link or loopback.
     pub fn places(&self) -> Vec<stand::Place> {
         if let Some(between) = self.between() {
             return vec![stand::Place::devices(None, [between.interface().to_owned()])];

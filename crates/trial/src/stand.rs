@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-/// Watches from its creation on.
+/// Watches devices, addresses and CPUs for changes, from its creation on.
 #[derive(Debug)]
 pub struct Stand {
     places: Vec<Ground>,

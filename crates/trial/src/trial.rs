@@ -1,5 +1,5 @@
-//! One trial: real packets at one load for a set time, turned into an [`Outcome`](netcliff_core::Outcome) and into the counts that
-//! calibration regresses on.
+//! One trial: real packets at one load for a set time, turned into an [`Outcome`](netcliff_core::Outcome) and into the
+//! counts that calibration regresses on.
 
 mod outcome;
 mod watching;
@@ -62,7 +62,7 @@ pub struct TrialShape {
 }
 
 impl TrialSpec {
-    /// The load, as senders are given it.
+    /// The load in the form that senders receive.
     pub(crate) fn paced(&self, timing: Timing) -> Load {
         let TrialShape { arrivals, seed, .. } = self.shape;
         Load::Paced { arrivals, rate_pps: self.rate_pps, seed, timing }
@@ -124,16 +124,18 @@ pub struct Trial {
     pub metered_delivered: u64,
     /// Share of the host's CPU that the hypervisor took during the trial.
     pub steal_share: f64,
-    /// Intervals of the window in which the host's CPU was taken away from outside; `None` if not measured.
+    /// Intervals of the window in which the hypervisor or another cause outside the host took its CPU away; `None` if
+    /// not measured.
     pub host_pauses: Option<Vec<Pause>>,
-    /// Intervals of the window in which the sender's CPU was taken away from outside; `None` if not measured.
+    /// Intervals of the window in which the hypervisor or another cause outside the sender took its CPU away; `None` if
+    /// not measured.
     pub sender_pauses: Option<Vec<Pause>>,
     /// Intervals of the window in which other tasks had the host's CPU; `None` if not measured.
     pub visits: Option<Vec<Visit>>,
-    /// Packets that the interface received, and those that it dropped for lack of space; `None` in a testbed, where the
-    /// sender's calls report drops.
+    /// Numbers of packets that the interface received, and that it dropped for lack of space; `None` in a testbed,
+    /// where the sender's calls report drops.
     pub received: Option<Received>,
-    /// Losses counted by its driver.
+    /// Losses counted by the device's driver; empty in a testbed.
     pub losses: Losses,
     /// Interrupts of the device by number.
     pub vectors: BTreeMap<u32, u64>,
@@ -160,19 +162,20 @@ pub struct Outside {
 /// Heartbeats of the threads of a trial, by which pauses of the CPUs are detected.
 #[derive(Debug, Clone, Default)]
 pub struct Heartbeats {
-    /// Of the CPU under test: the sink, and the loop that keeps the CPU awake.
+    /// Heartbeat of the CPU under test, from the sink and from the loop that keeps the CPU awake.
     pub host: Heartbeat,
-    /// Of the sender's CPU.
+    /// Heartbeat of the sender's CPU.
     pub sender: Heartbeat,
 }
 
 impl Heartbeats {
-    /// The meter's heartbeats, or those of the loop alone if the meter does not measure pauses.
+    /// Creates the heartbeats that `meter` watches. If it does not measure pauses, only the loop that keeps the CPU
+    /// awake uses one.
     pub fn new(rig: &Rig, meter: Option<&Meter>) -> Self {
         let of = |cpu: u32| meter.and_then(|meter| meter.heartbeat(cpu as usize));
         let (host, sender) =
             (of(rig.host_cpu).unwrap_or_else(Heartbeat::plain), of(rig.sender_cpu).unwrap_or_default());
-        // The sender spins.
+        // The sender spins, so that its CPU never idles.
         sender.set_kept_awake(true);
         Self { host, sender }
     }
@@ -190,7 +193,7 @@ pub fn meter(rig: &Rig, preference: Preference) -> Result<cpu::Choice, MeterErro
     cpu::choose(preference, &spec)
 }
 
-/// Fewest iterations of the loop from which the CPU's speed is estimated: about a millisecond of them.
+/// Smallest number of loop iterations from which the CPU's speed is estimated: about a millisecond of iterations.
 const LEAST_TURNS: u64 = 3000;
 
 /// Largest number of starts of a trial whose sender had no CPU at its start time.
@@ -214,8 +217,8 @@ pub fn trial(
     until_started(|| once(rig, spec, meter.as_deref_mut(), heartbeats, lead_ns.take(), &mut watch))
 }
 
-/// Result of `attempt`. If the sender could not start in time, nothing was measured, and the attempt is repeated a few
-/// times.
+/// Runs `attempt` and returns its result. If the sender could not start in time, nothing was measured, and `attempt`
+/// runs again, up to [`STARTS`] times in all.
 ///
 /// # Errors
 /// The error of the last attempt.

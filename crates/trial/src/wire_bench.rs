@@ -21,17 +21,17 @@ use crate::trial::{self, Heartbeats, Meter, Sending, TrialError, TrialShape, Tri
 /// Called every few milliseconds of a trial: load (pps), packets offered, packets delivered.
 pub type Watch<'a> = Box<dyn FnMut(f64, u64, u64) + 'a>;
 
-/// Number of measurements of the sender's highest rate; the next: their length (s).
+/// Number of measurements of the sender's highest rate, and the length of each (s).
 const CEILING_REPEATS: u32 = 3;
 const CEILING_S: f64 = 0.4;
-/// Load of the measurement of a socket's capacity; the next: its length. Together they send more packets than any
-/// default socket holds.
+/// Load (pps) and length (s) of the measurement of a socket's capacity. They send more packets than any default socket
+/// holds.
 const CAPACITY_PPS: f64 = 100e3;
 const CAPACITY_S: f64 = 0.5;
 /// Work per packet that keeps the application from reading (s).
 const NOT_READING_S: f64 = 0.05;
 
-/// A rig with its meter.
+/// Makes trials with real packets on a [`Rig`] (a testbed with its CPUs), with a CPU meter if one works.
 pub struct WireBench<'a> {
     rig: &'a Rig,
     meter: Option<Meter>,

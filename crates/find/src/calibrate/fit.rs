@@ -9,7 +9,8 @@ use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, taken_from_polls_s};
 use netcliff_trial::trial::TrialShape;
 
-/// Fewest polls of a size that count; the next: largest size, as longer polls are mostly delayed ones.
+/// Smallest number of polls with the same number of packets that enters the fit, and largest number of packets: polls
+/// with more packets are mostly delayed ones.
 const FEWEST_POLLS: f64 = 20.0;
 pub(super) const LARGEST_POLL: f64 = 32.0;
 
@@ -17,23 +18,23 @@ pub(super) const LARGEST_POLL: f64 = 32.0;
 pub struct Fits {
     /// Protocol processing of a packet.
     pub protocol: Figure,
-    /// Coefficient of variation of that time; None: too few polls.
+    /// Coefficient of variation of a packet's protocol time; `None`: too few polls.
     pub variation: Option<Figure>,
     /// A poll, including what follows it in the softirq.
     pub poll: Figure,
     /// Waking the application.
     pub wakeup: Figure,
-    /// An interrupt with its hidden part; None: none were counted.
+    /// An interrupt including its hidden part; `None`: the trials had no interrupts.
     pub interrupt: Option<Figure>,
-    /// The handler alone; None: none were counted.
+    /// An interrupt's handler, without the hidden part; `None`: the trials had no interrupts.
     pub handled: Option<Figure>,
-    /// Cost of an interrupt to the poll it interrupts, beyond its handler (s): measured by such polls, otherwise
-    /// assumed equal to `hidden`.
+    /// Cost of an interrupt to the poll it interrupts, beyond its handler (s): measured from interrupted polls, or
+    /// assumed equal to `hidden` if there were none.
     pub hidden_polling_s: f64,
     /// Cost of an interrupt to the application it interrupts, beyond its handler; included in `interrupt`.
     pub hidden: Option<Figure>,
     /// Work of a poll after its first look at the ring, at most the cost of an interrupt; included in `poll` and, for
-    /// masking, in `interrupt`. None: unknown.
+    /// masking, in `interrupt`. `None`: unknown.
     pub mask: Option<Figure>,
     /// Time from an interrupt's cause to its handler.
     pub latency: Option<Figure>,
@@ -48,11 +49,12 @@ pub struct Fits {
     pub cold_protocol: Option<Figure>,
     /// Additional application time of a packet if the socket is full.
     pub cold_application: Option<Figure>,
-    /// Protocol time of a dropped packet, relative to that of a delivered one.
+    /// Protocol time of a dropped packet, relative to the protocol time of a delivered packet.
     pub socket_drop_cost: Option<f64>,
     /// Share of the variance of softirq time over the trials that protocol, poll and wake-up explain.
     pub r_squared: f64,
-    /// True: these three are from the trials' softirq time, not from polls by packets.
+    /// True: `protocol`, `poll` and `wakeup` are fitted to the trials' total softirq time; false: to poll durations by
+    /// packets per poll.
     pub by_totals: bool,
     /// See [`Costs::backlog`].
     backlog: bool,
@@ -139,8 +141,8 @@ impl Fits {
             - hidden_s * c.busy_interrupts
     }
 
-    /// Time of a poll after it has found its first packet: completing, and unmasking the NIC. Packets that come during
-    /// it interrupt. Masking is assumed to take at most as long.
+    /// Time of a poll after its first look at the ring (s): completing the poll and unmasking the NIC; at most an
+    /// interrupt's cost. Masking is assumed to take as long. `None` if it was not measured or is not above zero.
     fn masking(&self, all: &[Counts]) -> Option<Figure> {
         let each: Vec<f64> = all.iter().filter_map(Counts::own_look_s).collect();
         let look = stats::median(&each)?;
@@ -149,7 +151,8 @@ impl Fits {
         (mask.value > 0.0).then_some(mask)
     }
 
-    /// L from the packets per poll, median over the trials (s); None if it is not above zero or cannot be determined.
+    /// Interrupt latency L from the packets per poll, median over the trials (s); `None` if it is not above zero, or
+    /// with a NIC, where moderation also lets packets wait.
     fn delivery_latency(&self, all: &[Counts]) -> Option<Figure> {
         if !self.backlog {
             return None;
@@ -171,8 +174,9 @@ impl Fits {
         stats::median(&shares).map(|figure| figure.value.clamp(0.0, MOST_DROP_COST))
     }
 
-    /// Additional cost of a packet with a full socket, median over the pairs. With a NIC relative to a packet of the
-    /// fit, because packets at the highest load are often cold, too.
+    /// Additional (protocol, application) time of a packet with a full socket, median over `pairs` of trials. With a
+    /// NIC the comparison is with the fitted costs, because at the highest load packets are often cold even without a
+    /// full socket.
     fn cold(&self, pairs: &[(Counts, Counts)]) -> (Option<Figure>, Option<Figure>) {
         let costs = self.costs();
         let figure = |of: &dyn Fn(&Counts) -> f64, warm_s: f64| {
@@ -187,8 +191,8 @@ impl Fits {
     }
 }
 
-/// Additional cost of large frames per byte, median over the pairs (s/B); at least zero. `left_s` subtracts what polls,
-/// wake-ups and interrupts explain, whose numbers may differ within a pair.
+/// Additional cost of large frames per byte, median over the pairs (s/B); at least zero. `left_s` returns a trial's
+/// time that polls, wake-ups and interrupts do not explain, since their numbers may differ within a pair.
 fn slope(pairs: &[(Counts, Counts)], base: &TrialShape, left_s: &dyn Fn(&Counts) -> f64) -> Option<Figure> {
     let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
     let slopes: Vec<f64> = pairs.iter().map(|(plain, large)| (left_s(large) - left_s(plain)) / more_bytes).collect();
@@ -213,7 +217,8 @@ impl Softirq {
             || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
         let asked = seen.explained();
         let unexplained = |of: &Self| of.unexplained(&asked, taken_s);
-        // With a NIC, interrupts hit polls, long ones more often.
+        // With a NIC, interrupts lengthen polls, and hit long polls more often: the fit to polls must not explain less
+        // than the total-time fit.
         let least = if seen.backlog { 1.0 } else { 0.0 };
         match (Self::by_polls(trials), Self::by_totals(seen, taken_s)) {
             (Some(polls), Some(totals)) if unexplained(&polls) > unexplained(&totals).max(least) => Ok(totals),
@@ -242,7 +247,7 @@ impl Softirq {
         Some(Self { protocol, poll, wakeup, by_totals: true })
     }
 
-    /// Means of the fits of the single trials.
+    /// Fits each trial by its polls; returns the means over the trials.
     fn by_polls(trials: &[Counts]) -> Option<Self> {
         let fits: Vec<[f64; 3]> = trials.iter().filter_map(poll_fit).collect();
         let mean = |which: usize| {
@@ -265,14 +270,14 @@ impl Softirq {
     }
 }
 
-/// [packet, poll, wake-up] of one trial (s): a fit to the mean times of polls by packets, weighted by their certainty.
-/// Softirq time after its polls is added to the poll.
+/// [packet, poll, wake-up] of one trial (s): a fit to the mean times of polls by packets, weighted by the inverse of
+/// their variance. The time in softirqs after the last poll is added to the cost of a poll.
 fn poll_fit(trial: &Counts) -> Option<[f64; 3]> {
     poll_line(&trial.poll_times, trial.polls, trial.tail_s)
 }
 
 /// [packet, poll, wake-up] (s) from the times of `polls` polls, and from the time (s) in softirqs after their last
-/// poll. None if polls are too few or too similar.
+/// poll. `None` if there are too few polls, or their numbers of packets differ too little.
 pub fn poll_line(times: &[netcliff_trial::bench::PollTime], polls: f64, tail_s: f64) -> Option<[f64; 3]> {
     let cells: Vec<_> =
         times.iter().filter(|cell| cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL).collect();

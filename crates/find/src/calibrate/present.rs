@@ -16,7 +16,8 @@ use netcliff_stats as stats;
 use netcliff_stats::chance::Chance;
 use netcliff_trial::bench::{Counts, taken_from_polls_s};
 
-/// Fewest trials for an estimate, also of those with a full socket.
+/// Smallest number of trials for an estimate of the speed, and smallest number of trials with a full socket for an
+/// estimate of its cost.
 pub const FEWEST: usize = 5;
 const FEWEST_FULL: usize = 3;
 
@@ -44,13 +45,13 @@ fn by_the_clock(trials: &[Counts]) -> Vec<Counts> {
 pub struct Resampled {
     /// The host.
     pub host: Host,
-    /// Its costs.
+    /// Costs of the host, which predict the CPU time of a trial.
     pub costs: Costs,
 }
 
 impl Calibrated {
     /// The calibration scaled to the speed of these trials. `work_s`: part of a packet's application time (s) that was
-    /// configured as a time and does not scale. None if there are too few trials.
+    /// configured as a time and does not scale. `None` if there are too few trials.
     #[must_use]
     pub fn at_present(&self, trials: &Trials, work_s: f64, seed: u64) -> Option<Self> {
         if trials.empty.len() < FEWEST {
@@ -61,7 +62,7 @@ impl Calibrated {
         let mut present = self.clone();
         present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
         let mut chance = Chance::new(seed);
-        // These trials are a sample, too, and are resampled like those of the calibration.
+        // The trials at present are a sample, too, and are resampled like the trials of the calibration.
         for resampled in &mut present.resampled {
             let mut drawn = |trials: &[Counts]| super::resample::drawn(trials, &mut chance);
             let drawn = Trials { empty: drawn(&trials.empty), full: drawn(&trials.full) };
@@ -70,8 +71,9 @@ impl Calibrated {
         Some(present)
     }
 
-    /// The host of the calibration scaled to the speed of these trials, which lost almost nothing; without the
-    /// uncertainty of so small a sample. None if they give no estimate. `work_s` as in [`Calibrated::at_present`].
+    /// Returns the calibration with its host scaled to the speed of `trials`, all of which lost almost nothing. The
+    /// bootstrap replicates stay unscaled, because the sample is small. `None` if the trials give no estimate. `work_s`
+    /// as in [`Calibrated::at_present`].
     pub fn at_speed_of(&self, trials: &[Counts], work_s: f64) -> Option<Self> {
         let trials = Trials { empty: by_the_clock(trials), full: Vec::new() };
         let mut at_speed = self.clone();
@@ -79,8 +81,8 @@ impl Calibrated {
         Some(at_speed)
     }
 
-    /// The same calibration with the median of these latencies (s), one per trial, as interrupt latency; None without
-    /// latencies.
+    /// Returns the calibration with the median of `latencies_s` (one per trial, s) as interrupt latency; `None` if
+    /// `latencies_s` is empty.
     pub fn with_latency_of(&self, latencies_s: &[f64], seed: u64) -> Option<Self> {
         let median_s = |of: &[f64]| stats::median(of).map(|figure| figure.value);
         let mut host = self.clone();
@@ -92,7 +94,8 @@ impl Calibrated {
         Some(host)
     }
 
-    /// The same calibration with the costs of a full socket from `other`, which has more such trials.
+    /// Returns the calibration with the costs of a full socket taken from `other`, which has more trials with a full
+    /// socket.
     #[must_use]
     pub fn with_full_socket_of(mut self, other: &Self) -> Self {
         let take = |host: &mut Host, of: &Host| {
@@ -107,18 +110,19 @@ impl Calibrated {
     }
 }
 
-/// Speed of a host's parts, measured by trials, by the clock.
+/// Speed of a host's parts, measured in trials.
 struct Present {
     /// Softirq time relative to calibration.
     softirq: f64,
     /// Application time relative to calibration, without the configured work.
     application: f64,
-    /// Cost of an interrupt including its hidden parts, of the application and of a poll (s); None: there were none.
+    /// Cost of an interrupt to the application, and to a poll, including its hidden part (s); `None`: the trials had no
+    /// interrupts.
     interrupt_s: Option<f64>,
     interrupt_polling_s: Option<f64>,
-    /// Interrupt latency (s); None if it is not above zero or cannot be determined ([`Costs::backlog`]).
+    /// Interrupt latency (s); `None` if it is not above zero or cannot be determined ([`Costs::backlog`]).
     latency_s: Option<f64>,
-    /// Additional (protocol, application) time of a packet with a full socket (s); None: too few such trials.
+    /// Additional (protocol, application) time of a packet with a full socket (s); `None`: too few such trials.
     cold_s: Option<(f64, f64)>,
 }
 
@@ -131,7 +135,8 @@ impl Present {
             let work_s = work_s * c.delivered;
             ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)
         })?;
-        // By sums, because a trial with few interrupts, as beyond the cliff, says little about handlers.
+        // Divide the sums over all trials: a trial with few interrupts, for example beyond the cliff, says little about
+        // handlers.
         let sum = |of: &dyn Fn(&Counts) -> f64| trials.empty.iter().map(of).sum::<f64>();
         let (handled_s, interrupts) = (sum(&|c| c.handlers().time_s), sum(&|c| c.handlers().count));
         let handled_s = (interrupts > 0.0).then(|| handled_s / interrupts);
@@ -146,7 +151,7 @@ impl Present {
         Some(Self { cold_s: present.cold_s(costs, &trials.full, work_s), ..present })
     }
 
-    /// Additional time of packets with a full socket, compared with an empty one at this speed (s); None: too few
+    /// Additional time of packets with a full socket, compared with an empty one at this speed (s); `None`: too few
     /// trials.
     fn cold_s(&self, costs: &Costs, full: &[Counts], work_s: f64) -> Option<(f64, f64)> {
         if full.len() < FEWEST_FULL {
@@ -159,8 +164,8 @@ impl Present {
         Some(((protocol_s - softirq * costs.protocol_s).max(0.0), (reading_s - empty_s).max(0.0)))
     }
 
-    /// The calibrated host at this speed: each time follows its part, except those that trials measure or that are known
-    /// in parts.
+    /// Returns the calibrated host at this speed: each time is scaled by the factor of its part (softirq or
+    /// application), except the times that these trials measure directly, and times of which only a share scales.
     fn host(&self, calibrated: &Host, work_s: f64) -> Host {
         let (softirq, application) = (self.softirq, self.application);
         let mut host = calibrated.clone();
@@ -192,7 +197,7 @@ fn median(trials: &[Counts], of: &dyn Fn(&Counts) -> Option<f64>) -> Option<f64>
     stats::median(&values).map(|figure| figure.value)
 }
 
-/// Measured time / expected time; None unless both are positive.
+/// Measured time / expected time; `None` unless both are positive.
 fn ratio(measured_s: f64, expected_s: f64) -> Option<f64> {
     (measured_s > 0.0 && expected_s > 0.0).then(|| measured_s / expected_s)
 }
@@ -273,7 +278,8 @@ mod tests {
         assert!((application_s / (1.5 * COSTS.application_s + 1e-6) - 1.0).abs() < 1e-6, "{application_s:e}");
     }
 
-    /// A calibration without a full socket takes its cost from trials that kept it full, at their speed.
+    /// A calibration that lacks the cost of a full socket takes it from later trials with a full socket, at their
+    /// speed.
     #[test]
     fn what_a_full_socket_costs_is_told_by_trials_that_lost_much() {
         let mut blind = calibrated();

@@ -8,7 +8,7 @@ use netcliff_stats::{self as stats, Fit};
 use netcliff_trial::bench::Counts;
 use netcliff_trial::trial::TrialShape;
 
-/// Share of a trial's polls begun by an interrupt, above which the cost of interrupts can be determined.
+/// Smallest ratio of interrupts to polls in a trial from which the cost of interrupts can be determined.
 const MOSTLY: f64 = 0.5;
 
 /// Costs of the application (s).
@@ -20,8 +20,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The costs from trials in which an interrupt took `hidden_s` (s) from the application. If the softirqs' costs are
-    /// from whole trials (`by_totals`), these are, too.
+    /// Fits the costs. `hidden_s`: what an interrupt takes from the application beyond its handler (s). `by_totals`:
+    /// fits whole trials first, as was done for the softirqs' costs.
     pub fn of(seen: &Seen, hidden_s: f64, by_totals: bool) -> Result<Self, CalibrationError> {
         let by_totals = by_totals.then(|| totals(seen, hidden_s)).flatten();
         let fit = by_totals.map_or_else(|| application(seen, hidden_s), Ok)?;
@@ -55,15 +55,15 @@ fn mostly_interrupted(counts: &Counts) -> bool {
     counts.busy_interrupts > 0.0 && counts.busy_interrupts >= MOSTLY * counts.polls
 }
 
-/// Cost of an interrupt to the application it interrupts, beyond its handler: median over the trials; None without such
-/// trials.
+/// Cost of an interrupt to the application it interrupts, beyond its handler: median over the trials; `None` without
+/// such trials.
 ///
-/// With a NIC, few interrupts fall into some milliseconds of work. A CPU that is a tenth slower than before the trial,
-/// as emulated ones are, would then make each interrupt seem to cost tens of microseconds. There the work is compared
-/// with its time in the same trial while nothing interrupted it, and reading the packet counts.
+/// With a NIC, only a few interrupts fall into the milliseconds of work. If the CPU is a tenth slower than before the
+/// trial, as emulated CPUs can be, each interrupt would seem to cost tens of microseconds. With a NIC, the work is
+/// therefore compared with its uninterrupted time in the same trial, and the time to read the packet is added.
 pub fn hidden(seen: &Seen, base: &TrialShape) -> Result<Option<Figure>, CalibrationError> {
     let configured_s = base.work_s + BLOCKED_WORK_S;
-    // This includes the base's work, as does the trial's own measurement.
+    // Time to read a packet without the configured work, which the trial's `undisturbed_work_s` already includes.
     let reading_s = match seen.backlog {
         true => None,
         false => Some(application(seen, 0.0)?.coefficients[0].value - base.work_s),

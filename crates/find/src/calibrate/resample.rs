@@ -9,9 +9,10 @@ use super::{Resampled, Seen, describe};
 use netcliff_stats::chance::Chance;
 use netcliff_trial::trial::TrialShape;
 
-/// Number of draws: the 2.5 % at each end are five of them.
+/// Number of draws: 2.5 % at each end are five draws.
 const RESAMPLES: usize = 200;
-/// If fewer draws determine the costs, those that do are a biased sample.
+/// Smallest number of the [`RESAMPLES`] draws that must determine the costs: with fewer, the remaining draws are a
+/// biased sample.
 const ENOUGH: usize = 180;
 /// Correlation above which two costs can hardly be separated.
 const HARDLY_APART: f64 = 0.9;
@@ -68,7 +69,7 @@ pub fn correlated(hosts: &[Resampled]) -> Vec<Correlated> {
     found
 }
 
-/// Correlation of two samples; None if one of them does not vary.
+/// Correlation of two samples; `None` if a sample does not vary.
 fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mean_a, mean_b) = (mean(a), mean(b));

@@ -13,8 +13,8 @@ pub struct Exact {
     pub handler: f64,
     pub latency: f64,
     pub application: f64,
-    /// Increase of a poll's time per packet, as a multiple of a packet's time: polls of many packets are the delayed
-    /// ones.
+    /// Increase of a poll's time per packet, as a multiple of a packet's time: models a host whose polls of many
+    /// packets are the delayed ones.
     pub held_up: f64,
     /// Time from the start of a poll to its first packet (s), if the meter reports it.
     pub look_s: Option<f64>,
@@ -245,7 +245,7 @@ fn known_costs_are_found_again() {
 }
 
 /// If a delayed poll takes the packets that arrive during the delay, its time rises by far more than a packet takes;
-/// then the trials' total softirq time is used. Interrupts that find NAPI polling take their part of it.
+/// then the trials' total softirq time is used. Interrupts during polls take their time from it, too.
 #[test]
 fn polls_that_were_held_up_do_not_decide() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
@@ -284,9 +284,9 @@ fn unsteady(host: Exact) -> impl Bench {
     Through { host, observe }
 }
 
-/// An interrupt's handler shows the speed of each trial, and all costs are scaled to one speed. The exception is the
-/// cost of an interrupt beyond its handler: it follows from trials of long work, in whose caches a handler takes
-/// another time.
+/// The time of interrupt handlers shows the speed of each trial, and all costs are scaled to one speed. The exception
+/// is the cost of an interrupt beyond its handler: it follows from trials with long work per packet, in which a handler
+/// takes another time because of the caches.
 #[test]
 fn behind_a_nic_costs_are_at_one_speed() {
     let plan = Plan { rounds: 4, rough_pps: 400e3, backlog: false };
@@ -304,7 +304,7 @@ fn behind_a_nic_costs_are_at_one_speed() {
 #[test]
 fn a_packet_that_is_little_of_a_poll_does_not_decide_how_polls_vary() {
     let varies = |packet, protocol_s, poll_s| variation::of_polls(packet, protocol_s, poll_s);
-    // Eight packets with a deviation of 10 us each in a poll with an overhead of 40 us.
+    // A poll of eight packets with a standard deviation of 10 us each, and an overhead of 40 us.
     assert!((varies(5.0, 2e-6, 40e-6) - 8.0_f64.sqrt() * 10.0 / 40.4).abs() < 0.01);
     assert!((varies(0.7, 2e-6, 0.0) - 0.7).abs() < 1e-12, "of packets alone it is theirs");
 }
@@ -322,7 +322,8 @@ fn behind_a_nic_the_costs_are_those_of_warm_packets() {
     assert!(is_warm(&counts(280e3)) && !is_warm(&counts(290e3)) && !is_warm(&counts(560e3)));
 }
 
-/// Interrupts of the timer are not handlers of the device; their time lengthens everything else. Also at a lower speed.
+/// Interrupts of the timer do not count as the device's handlers; their time lengthens everything else, also on a
+/// slower host.
 #[test]
 fn the_timer_lengthens_what_it_interrupts() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
@@ -343,8 +344,8 @@ fn the_timer_lengthens_what_it_interrupts() {
     near(&calibrated.at_speed_of(&[by_one], 0.0).unwrap().calibration.host, 1.5 / (1.0 - 0.08));
 }
 
-/// The sums do not change: the time of a poll after its first packet is the NIC's masking, and an equal part of an
-/// interrupt is, too, whatever the speed of each.
+/// The time of a poll after its first packet is attributed to the NIC's masking, and an equal part of an interrupt,
+/// too, at any speed of the parts. The sums of costs do not change.
 #[test]
 fn what_follows_the_first_packet_of_a_poll_is_masking() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };

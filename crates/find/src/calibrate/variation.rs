@@ -1,9 +1,10 @@
 //! Variation of a packet's protocol time, from polls that took the same number of packets.
 //!
-//! If packets take independent times, the variance of a poll's time rises by that of one packet per packet. A pause
-//! within a poll increases the variance for its size many times. As pauses are modelled separately, the slope is the
-//! median over all pairs of sizes (Theil 1950, Sen 1968), on which a few such sizes have little influence; then the
-//! median over trials.
+//! If packets take independent times, each further packet of a poll adds the variance of one packet's time to the
+//! variance of the poll's time: this variance is a line over the number of packets. A pause within one poll makes the
+//! variance for this number of packets many times larger. As pauses are modelled separately, the slope of the line is
+//! the median over all pairs of sizes (Theil 1950, Sen 1968), which a few such sizes hardly change; the result is the
+//! median over the trials.
 
 use netcliff_core::{Figure, Service};
 
@@ -12,16 +13,16 @@ use netcliff_trial::bench::{Counts, PollTime};
 
 /// Fewest polls of a size for a usable variance.
 const FEWEST_POLLS: f64 = 30.0;
-/// Fewest sizes of polls: one that contains a pause must not decide.
+/// Smallest number of different poll sizes for an estimate, so that one size with a pause in it does not decide.
 const FEWEST_KINDS: usize = 4;
-/// Polls of more packets are counted together with others.
+/// Largest number of packets of a poll that is used: the meter counts larger polls of different sizes together.
 const LARGEST_POLL: f64 = 64.0;
 /// Times with more Erlang stages are drawn as constants.
 const MOST_STAGES: f64 = 64.0;
 /// Coefficients of variation up to this count as exponential.
 const LITTLE_ABOVE_ONE: f64 = 1.1;
 
-/// Coefficient of variation of a packet's protocol time, whose mean is `protocol_s` (s); None if there are too few
+/// Coefficient of variation of a packet's protocol time, whose mean is `protocol_s` (s); `None` if there are too few
 /// polls.
 pub fn of(trials: &[Counts], protocol_s: f64) -> Option<Figure> {
     let each: Vec<f64> =
@@ -45,17 +46,17 @@ pub fn times(variation: f64) -> Service {
     }
 }
 
-/// Converts the variation `packet` of packets' times to that of a poll with several packets and its overhead
-/// (`protocol_s` per packet, `poll_s`), which all times are drawn with. If a packet is a small part of a poll, the
-/// packet's own variation would give polls many times their mean.
+/// Converts `packet`, the coefficient of variation of a packet's time, to the coefficient for a poll of several packets
+/// (`protocol_s` each) with its overhead `poll_s`. All times are drawn with the result. If a packet is a small part of
+/// a poll, the packet's own variation would give polls many times their mean.
 pub fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
     packet * protocol_s * POLL_PACKETS.sqrt() / poll_s.hypot(protocol_s * POLL_PACKETS.sqrt())
 }
 
-/// Number of packets of such a poll: a batch of `gro_normal_batch`.
+/// Number of packets assumed for a poll in [`of_polls`]: a batch of `gro_normal_batch`.
 const POLL_PACKETS: f64 = 8.0;
 
-/// Variance of a packet's time (s^2).
+/// Estimates the variance of a packet's time (s^2) from one trial; `None` if it has polls of too few sizes.
 fn packet_s2(times: &[PollTime]) -> Option<f64> {
     let tells = |cell: &&PollTime| !cell.from_idle && cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL;
     let kinds: Vec<&PollTime> = times.iter().filter(tells).collect();

@@ -1,9 +1,9 @@
 //! Loads below the cliff of a device's check: measured, and computed by the engines.
 //!
-//! The speed of a host can change from one minute to the next: a packet took an emulated CPU 19 us at three quarters of
-//! a cliff that was measured with 9.5 us (docs/accuracy.md). So each load is computed at the speed of its own trials:
-//! with times of packets, polls, interrupts and the application relative to calibration's for the same counts. The
-//! numbers of interrupts, and of packets per poll, are predicted by the engines.
+//! The speed of a host can change from one minute to the next: an emulated CPU needed 19 us per packet at three
+//! quarters of a cliff that was measured with 9.5 us per packet (docs/accuracy.md). So each load is computed at the
+//! speed of its own trials: with times of packets, polls, interrupts and the application relative to calibration's for
+//! the same counts. The numbers of interrupts, and of packets per poll, are predicted by the engines.
 
 use netcliff_core::EngineKind;
 use netcliff_core::finding::SweepPoint;
@@ -22,15 +22,14 @@ use netcliff_trial::trial::{TrialError, TrialShape};
 /// whenever they begin.
 const TELLING_LOSS: f64 = 0.01;
 
-/// Reason why the latency with a NIC is not compared with computed ones.
-/// The predictor, and the same at the speed of some trials, if they give one.
+/// The predictor for a check, and a function that returns it scaled to the speed of given trials.
 pub(super) struct Predicted<'a> {
     pub(super) computed: &'a Predictor,
     pub(super) at_speed_of: AtSpeed<'a>,
 }
 
 impl Predicted<'_> {
-    /// Outcomes of the engines that support a load, at the speed of its own trials.
+    /// Computes `load_pps` by the engines that support it, at the speed of the trials `seen` at this load.
     fn points(&self, load_pps: f64, seen: &[Observation], asked: &Asked<'_>) -> Vec<SweepPoint> {
         let trials: Vec<Counts> = seen.iter().filter_map(telling).collect();
         let own = (self.at_speed_of)(&trials);
@@ -44,12 +43,12 @@ impl Predicted<'_> {
     }
 }
 
-/// The counts of a trial from which interrupt latency and speed can be estimated; None for other trials.
+/// The counts of a trial from which interrupt latency and speed can be estimated; `None` for other trials.
 fn telling(seen: &Observation) -> Option<Counts> {
     seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TELLING_LOSS)
 }
 
-/// A load, and its trials.
+/// A load (pps) and the trials at this load.
 pub(super) type Observed = (f64, Vec<Observation>);
 
 /// Measures the device at the requested loads, otherwise at shares of its cliff.
@@ -68,7 +67,8 @@ pub(super) fn observed(
     loads_pps.into_iter().map(observe).collect()
 }
 
-/// Points of device and engines at these loads, without measured ones that the sender did not keep up with.
+/// Returns the measured and the computed points at these loads. Measured points at which the sender did not keep up are
+/// omitted.
 pub(super) fn points(observed: &[Observed], predicted: Option<&Predicted<'_>>, asked: &Asked<'_>) -> Vec<SweepPoint> {
     let mut points = Vec::new();
     for (load_pps, seen) in observed {
@@ -95,10 +95,11 @@ pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Opti
     ))
 }
 
-/// Interrupt latencies from trials of this set-up; if they give none, those of the calibration, with other moderation.
+/// Returns interrupt latencies estimated from `trials` of this set-up; if these give none, the latencies from the
+/// calibration, which ran with another moderation.
 pub(super) fn timing(predicted: &Predicted<'_>, trials: &[Observation], asked: &Asked<'_>) -> Timing {
     let Predicted { computed, at_speed_of } = predicted;
-    // Evaluating a trial takes as long as making it, and half of them suffice.
+    // Evaluating a trial takes as long as making it, and half of the trials suffice.
     let trials: Vec<Counts> = trials.iter().filter_map(telling).filter(is_warm).step_by(2).collect();
     let own = delivery::of_trials(computed, &trials, at_speed_of, asked.stop).unwrap_or_default();
     if own.latencies.is_empty() { asked.basis.timing.clone() } else { own }

@@ -13,11 +13,12 @@ pub(super) struct Device<'a> {
     pub nic: &'a Nic,
     /// True: packets go through the per-CPU backlog.
     pub backlog: bool,
-    /// Slots of the queue before the softirq; None: unknown.
+    /// Slots of the queue before the softirq (ring or backlog); `None`: unknown.
     pub ring: Option<u64>,
 }
 
-/// Why coalescing values cannot be combined with the switch that lets the driver choose them; None: they are not.
+/// Returns why `rx-usecs` or `rx-frames` cannot be set together with adaptive coalescing, with which the driver chooses
+/// them; `None` if `settings` do not combine the two.
 pub(super) fn figures_of_an_adaptive_driver(settings: &[Wanted]) -> Option<String> {
     let is_on = |key: Coalesce| settings.iter().any(|one| one.key == DeviceKey::Coalesce(key) && one.value > 0);
     let given = |key: &Coalesce| settings.iter().any(|one| one.key == DeviceKey::Coalesce(*key));
@@ -59,7 +60,7 @@ impl Device<'_> {
                     Ok(moderation) => napi.moderation = moderation,
                     Err(why) => outcome = Err(why),
                 },
-                // It is part of the host, as its ring.
+                // The ring size belongs to the host, not to the scheme.
                 DeviceKey::RxRing => {}
                 DeviceKey::Napi(NapiKey::Threaded) => napi.threaded = one.value > 0,
                 DeviceKey::Napi(_) => {

@@ -21,7 +21,7 @@ use netcliff_trial::trial::TrialShape;
 /// Engines without a prediction, and why.
 type Reasons = Vec<(EngineKind, String)>;
 
-/// The check, and the reasons of engines that predicted nothing.
+/// Makes one check. Also returns, for each engine without a prediction, the reason.
 pub(super) fn one(
     setup: &CheckSetup,
     asked: &Asked<'_>,
@@ -71,7 +71,7 @@ pub(super) fn one(
         reasons = predict(&computed, stop, &mut check);
     }
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
-    // The run's own prediction gives the reason if there is no interval; here it is left out.
+    // Without an interval, no reason is reported here: the run's own prediction reports it.
     if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {
         sure.widen(&mut check.cliff_pps);
     }
@@ -84,7 +84,7 @@ pub(super) fn one(
     Ok((check, reasons))
 }
 
-/// Expected cliff (pps): the predicted one, otherwise that of the calibrated set-up.
+/// Expected cliff (pps): the predicted cliff, or else the cliff of the calibrated set-up.
 fn expected_pps(asked: &Asked<'_>, finding: &Finding, check: &SetupCheck, is_predicted: bool) -> Result<f64, String> {
     let predicted = check.cliff_pps.sim.or(check.cliff_pps.model);
     let near = predicted.or_else(|| found(finding).filter(|_| !is_predicted)).map(|cliff| cliff.value);
@@ -107,7 +107,7 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Capacity (pps) of this set-up: only its prediction is known.
+    /// Estimated capacity of this set-up (pps): the calibrated set-up's, but at most 5 % above the expected cliff.
     fn capacity_pps(&self) -> f64 {
         self.asked.basis.capacity_pps.min(1.05 * self.expected_pps)
     }
@@ -120,7 +120,8 @@ impl One<'_> {
         computed
     }
 
-    /// The costs at the speed of these trials; known only for the calibrated frame and work.
+    /// Returns the costs at the speed of `trials`; `None` for another frame size or work than calibrated, or if the
+    /// trials give no estimate.
     fn at_speed(&self, trials: &[Counts]) -> Option<Calibrated> {
         let options = self.asked.options;
         let tells =
@@ -137,7 +138,7 @@ impl One<'_> {
         self.is_predicted && self.device.is_some_and(|device| !device.backlog)
     }
 
-    /// Interrupt latencies from trials below the cliff, otherwise those of the calibration.
+    /// Interrupt latencies estimated from trials below the cliff, or else the latencies from the calibration.
     fn timing(&self, computed: &Predictor, below: &[Observation]) -> Timing {
         if !self.is_timed() {
             return Timing::default();
@@ -155,7 +156,8 @@ impl One<'_> {
         Question { reference: reference(options, plan, self.finding), ..question }
     }
 
-    /// The costs at the speed of the search, if it differs, and all known interrupt latencies.
+    /// Returns the costs at the speed of the search (`None` if it has too few trials), and all known interrupt
+    /// latencies.
     fn present(&self, bench: &Recorder<'_>, mut timing: Timing) -> (Option<Calibrated>, Timing) {
         let Asked { options, basis, stop, .. } = *self.asked;
         let near = bench.at_present();
@@ -164,7 +166,7 @@ impl One<'_> {
         if !self.is_timed() {
             return (present, timing);
         }
-        // Latencies from trials below the cliff are not used to predict these trials.
+        // This predictor uses the latencies known before, not the new estimates of `delivery::told`.
         let computed = |own: &Calibrated| Predictor { timing: timing.clone(), ..self.computed_with(own) };
         let at_speed_of = |trials: &[Counts]| self.computed_at_speed(trials);
         let (present, told) = delivery::told(&basis.calibrated, present, &near.empty, stop, computed, &at_speed_of);
@@ -172,11 +174,12 @@ impl One<'_> {
         (present, timing)
     }
 
-    /// The host's own cliff, otherwise the one including disturbances, which is what a host has whose CPU is often
-    /// taken away, such as a guest under TCG (pps).
+    /// The host's own cliff, or else the cliff including disturbances (pps). Only the latter can be measured if the
+    /// host's CPU is often taken away, as in a guest under TCG. `None`: neither was measured, but the check is of a
+    /// NIC, whose loads below the cliff are useful without a cliff.
     ///
     /// # Errors
-    /// There is neither, and no device whose loads below the cliff would be useful without it.
+    /// Neither cliff was measured, and the check is not of a NIC.
     fn cliff_pps(&self, cliffs: &Cliffs) -> Result<Option<f64>, String> {
         match cliffs.own().or_else(|why| cliffs.experienced().map_err(|_| why)) {
             Ok(cliff) => Ok(Some(cliff.value)),

@@ -76,12 +76,12 @@ pub(super) struct Predicted {
     pub computed: Predictor,
     /// Parts of the set-up that the prediction lacks, one sentence each.
     pub notes: Vec<String>,
-    /// Why no engine can predict it; None: they can.
+    /// Why no engine can predict the set-up; `None`: an engine can.
     pub unpredicted: Option<String>,
 }
 
 impl CheckSetup {
-    /// Its text as given.
+    /// Returns the set-up as the user wrote it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -91,13 +91,13 @@ impl CheckSetup {
         &self.settings
     }
 
-    /// True if the device behaves differently: by a setting, or because a word for `rx-usecs` means another value with
-    /// other frames.
+    /// True if the device behaves differently in this set-up: by a setting, or because an adaptive `rx-usecs` reaches
+    /// another value with another frame length.
     pub(super) fn changes_device(&self) -> bool {
         !self.settings.is_empty() || self.frame_bytes.is_some()
     }
 
-    /// Length of all frames, FCS included (bytes); None: those of a capture are sent.
+    /// Length of all frames, FCS included (bytes); `None`: the frames of a capture are sent.
     pub(super) fn frame_bytes(&self, options: &FindOptions) -> Option<u32> {
         self.frame_bytes.or(options.one_length())
     }

@@ -32,7 +32,7 @@ fn basis() -> Basis {
     Basis { calibrated, capacity_pps: 600e3, timing: Default::default() }
 }
 
-/// A finding of a device's own NAPI, or of the backlog.
+/// A finding of a host behind a device's own NAPI, or (`backlog`) behind the per-CPU backlog.
 fn finding(backlog: bool) -> Finding {
     let mut finding = whole::finding();
     finding.setup.scheme = Scheme::Napi(Napi { backlog, ..Napi::default() });
@@ -47,7 +47,7 @@ fn beside_the_usual(scheme: &Scheme) -> String {
         .replace(":weight=64,budget=300,budget_time=2ms", "")
 }
 
-/// Inputs of the prediction: scheme and ring; notes; reason if nothing is predicted.
+/// Returns the inputs of the prediction (scheme and ring), its notes, and the reason if nothing is predicted.
 fn predicted(text: &str, nic: &Nic, backlog: bool) -> (String, Vec<String>, Option<String>) {
     let (options, basis) = (whole::options(), basis());
     let device = Device { nic, backlog, ring: Some(if backlog { 1000 } else { 512 }) };
@@ -60,7 +60,7 @@ fn predicted(text: &str, nic: &Nic, backlog: bool) -> (String, Vec<String>, Opti
     )
 }
 
-/// A check of this device on a fake host, and the reasons why engines have no cliff.
+/// Makes a check of this device on a fake host; also returns the reasons why engines have no cliff.
 fn checked(
     text: &str,
     (options, searches): (&FindOptions, u32),
@@ -240,7 +240,8 @@ fn a_loss_below_the_cliff_is_told() {
     assert_eq!(below::losing(&points[3..], 45e3, 1e-3), None, "above the cliff, or of an engine");
 }
 
-/// A host that delivers at most half in a band of loads, and everything above the band up to its capacity.
+/// A host that delivers at most half of the packets in the band of loads `band_pps`, and all packets at loads above the
+/// band up to its capacity.
 fn passes_over(host: Fake, band_pps: std::ops::Range<f64>) -> impl Bench {
     let observe = move |host: &mut Fake, spec: &TrialSpec, metered| {
         let capacity_pps = host.capacity_pps;
@@ -254,7 +255,7 @@ fn passes_over(host: Fake, band_pps: std::ops::Range<f64>) -> impl Bench {
     Through { host, observe }
 }
 
-/// The cliff is the lowest load with loss: a search that started near the higher one would not find the band.
+/// The cliff is the lowest load with loss: a search that started near the higher cliff would not find the band.
 #[test]
 fn of_a_device_with_two_cliffs_the_lower_one_counts() {
     let gap = nic("ice", &[("rx-usecs", 100)]);
@@ -273,8 +274,8 @@ fn of_a_device_with_two_cliffs_the_lower_one_counts() {
     assert!(usual.notes.is_empty() && lower.notes.is_empty(), "{:?} {:?}", usual.notes, lower.notes);
 }
 
-/// A CPU that is paused in most slots: there is only a cliff including disturbances, and a reason for the missing own
-/// cliff.
+/// A CPU that is paused in most slots has only a cliff including disturbances; the report has the reason why the own
+/// cliff is missing.
 #[test]
 fn a_check_without_a_cliff_of_its_own_has_the_one_as_experienced() {
     let gap = nic("ice", &[("rx-usecs", 100)]);

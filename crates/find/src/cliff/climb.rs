@@ -1,6 +1,7 @@
 //! Where a search for the lowest load with losses begins. Loss need not rise with the load: with a NIC an application
 //! can starve behind softirqs that run on interrupts, but lose nothing at a higher load, where ksoftirqd polls. A
-//! search that begins there would miss the lower loads with losses, which RFC 9971 asks for.
+//! search that begins at the higher load would miss the lower loads with losses, but RFC 9971 asks for the lowest load
+//! with losses (the relevant upper bound).
 
 use super::Question;
 use crate::reading;
@@ -20,7 +21,7 @@ const VOID_REPEATS: u32 = 2;
 /// Trials at rising loads.
 #[derive(Debug)]
 pub struct Climb {
-    /// The lowest load that loses more than the target (pps); None: no load does.
+    /// The lowest load that loses more than the target (pps); `None`: no load does.
     pub losing_pps: Option<f64>,
     pub trials: Vec<Observation>,
 }
@@ -44,9 +45,9 @@ impl Climb {
         Ok(climb)
     }
 
-    /// The search that follows: from the middle between that load and the one before, and not above it. If a host loses
-    /// in one trial but not in the next, a search that continued from a passed trial would end at a higher cliff.
-    /// Unchanged if no load loses.
+    /// Returns `question` limited to loads up to the lowest losing load, beginning halfway (geometric mean) between
+    /// this load and the load tried before. If a host loses in one trial but not in the next, a search that continued
+    /// from a passed trial would end at a higher cliff. Unchanged if no load loses.
     #[must_use]
     pub fn narrowed(&self, question: Question) -> Question {
         let Some(losing_pps) = self.losing_pps.filter(|pps| *pps > question.range.min_pps) else { return question };

@@ -5,9 +5,9 @@ use netcliff_core::units;
 use super::{Search, bracket, of};
 use netcliff_mlrsearch::End;
 
-/// Share of the highest load above which a sender counts as being at its maximum: that was measured without a host, and
-/// with a working host it reaches slightly less. A sender that is delayed by other programs or a hypervisor may stop
-/// anywhere.
+/// Share of the highest load above which a sender counts as being at its maximum. The highest load was measured without
+/// work for the host; with a working host the sender reaches slightly less. A sender that is delayed by other programs
+/// or a hypervisor may stop anywhere.
 const AT_CEILING: f64 = 0.8;
 
 /// How a search ended. If the sender fell behind far below its maximum, the sender was not the limit: the trials above
@@ -46,7 +46,7 @@ pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, hig
     format!("{bound}{}", each.join("; "))
 }
 
-/// Why a search has no bound on one side; None: it has both.
+/// Why a search has no bound on one side; `None`: it has both.
 fn why_open(search: &Search, (ceiling_pps, limited): (f64, bool)) -> Option<String> {
     if let (Some(_), Some(_)) = bracket(&search.searched) {
         return None;

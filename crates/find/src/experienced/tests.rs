@@ -71,14 +71,14 @@ fn the_share_of_the_trials_decides() {
     // 1000 packets + 1e-4 of the load's packets in 0.4 s arrive in 5 ms.
     let expected = 1000.0 / (5e-3 - 1e-4 * 0.4);
     assert!((all.value / expected - 1.0).abs() < 1e-6, "{} and {expected}", all.value);
-    // With about half of them it may be either.
+    // With about half of the trials paused, the cliff may be either of the two.
     let half = of(20).interval.expect("of 40");
     assert!(half.low < 0.6 * CAPACITY_PPS && half.high > CAPACITY_PPS);
 }
 
-/// Equal trials leave no uncertainty about the pauses. What remains is the interval of the own cliff, and an own cliff
-/// that is a tenth higher bridges the same pause with a shorter queue. The interval of a figure with pauses is at least
-/// as wide as its share of that.
+/// Equal trials leave no uncertainty about the pauses. What remains is the interval of the own cliff. The interval of
+/// the cliff with pauses is at least as wide as the part of it that the own cliff causes: with an own cliff a tenth
+/// higher, the same pause leaves a shorter queue.
 #[test]
 fn the_own_cliff_s_interval_is_in_that_with_pauses() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -99,8 +99,8 @@ fn the_own_cliff_s_interval_is_in_that_with_pauses() {
     assert!(reach.0 > reach.1 - 1e-6 && reach.0 < 1.1, "{reach:?}");
 }
 
-/// Without pauses, simulation returns its input; with pauses it agrees with the model, except for the queue that exists
-/// before a pause.
+/// Without pauses, the simulation returns the own cliff unchanged; with pauses it agrees with the model, except for the
+/// queue that exists before a pause.
 #[test]
 fn simulation_and_paper_agree() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -214,8 +214,8 @@ fn the_budget_counts_the_pauses_that_were_longer() {
 }
 
 /// With a full socket a packet costs a quarter more. If each trial has a visit that fills the socket, the own cliff is
-/// the load at which it becomes empty again; without visits it is the undisturbed one. A host without that cost is not
-/// affected.
+/// the load at which it becomes empty again; without visits it is the undisturbed cliff. A host whose packets cost the
+/// same with a full socket is not affected.
 #[test]
 fn what_a_disturbance_leaves_behind_lowers_the_own_cliff() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -240,8 +240,8 @@ fn what_a_disturbance_leaves_behind_lowers_the_own_cliff() {
     assert_eq!((cliff.value, cliff.interval.map(|ends| (ends.low, ends.high))), (90.0, Some((90.0, 110.0))));
 }
 
-/// The effects of disturbances may reduce the own cliff below that with pauses, which was computed from the undisturbed
-/// one.
+/// The after-effects of disturbances may reduce the own cliff below the cliff with pauses, which was computed from the
+/// undisturbed cliff. The cliff with pauses is then limited to the own cliff.
 #[test]
 fn pauses_never_raise_a_cliff() {
     let own = Figure::between(58.9e3, 58.9e3, 65.1e3, 0.95);

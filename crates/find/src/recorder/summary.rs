@@ -11,8 +11,8 @@ use crate::calibrate::{FEWEST, FULL_LOSS};
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, Visit};
 
-/// Accepted relative difference of the counter's rate in a trial from the run's median: it is read with an error of
-/// 1e-5 in a trial of 0.1 s.
+/// Accepted relative difference between the rate of the CPU's time stamp counter in a trial and its median over the
+/// run. In a trial of 0.1 s the rate is read with an error of 1e-5.
 const STEADY_RATE: f64 = 1e-4;
 /// Shortest time that counts as a suspended machine (s): the clocks are read microseconds apart.
 const LEAST_SUSPEND_S: f64 = 1e-3;
@@ -21,12 +21,12 @@ const FEWEST_SPEEDS: usize = FEWEST;
 
 impl Recorder<'_> {
     /// Disturbances from outside; `left_out`: share of the searches' time slots that the host's own cliff excludes.
-    /// None before the first trial.
+    /// `None` before the first trial.
     pub fn disturbance(&self, left_out: f64) -> Option<Disturbance> {
         if self.seen.is_empty() {
             return None;
         }
-        // The other idle mode makes other pauses visible.
+        // Trials in the other idle mode are excluded: they show other pauses.
         let trials: Vec<&Seen> = self.seen.iter().filter(|seen| seen.stage != Stage::Idle).collect();
         let shortest_s = trials.iter().find_map(|seen| seen.outside.shortest_pause_s).unwrap_or(0.0);
         let host = pauses(&trials, shortest_s, |seen| Some((lengths_s(seen.host.as_ref()?.iter()), seen.steal_share)));
@@ -48,7 +48,7 @@ impl Recorder<'_> {
         })
     }
 
-    /// Speed of the CPU; None if no trial measured it.
+    /// Speed of the CPU; `None` if no trial measured it.
     pub fn speed(&self) -> Option<Speed> {
         let at = |seen: &Seen| SpeedAt {
             at_s: seen.at_s,
@@ -82,7 +82,7 @@ impl Recorder<'_> {
         self.median_of(stage, of).filter(|_| enough).map(|figure| figure.value)
     }
 
-    /// Drift of the speed; None with too few trials that measured it.
+    /// Drift of the speed; `None` with too few trials that measured it.
     pub fn drift(&self) -> Option<Drift> {
         let by_costs = |seen: &Seen| self.slowness_of(seen).map(f64::recip);
         let by_turns = |seen: &Seen| seen.outside.turns_per_s;
@@ -119,7 +119,7 @@ fn demands_s(trials: &[Counts]) -> Vec<f64> {
     trials.iter().filter_map(Counts::demand_s).collect()
 }
 
-/// Pauses over the trials that measured them; None if none did.
+/// Pauses over the trials that measured them; `None` if none did.
 fn pauses<'a>(
     trials: &[&'a Seen],
     shortest_s: f64,
@@ -169,7 +169,7 @@ fn line(points: &[(f64, f64)]) -> Option<(Figure, f64)> {
     let middle = points.iter().map(|(t, _)| t).sum::<f64>() / count;
     let rows: Vec<Vec<f64>> = points.iter().map(|(t, _)| vec![1.0, t - middle]).collect();
     let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
-    // At the mean time the line has the mean value.
+    // A least squares line passes through (mean time, mean value).
     let line = stats::least_squares(&rows, &values)?;
     let (mean, slope) = (line.coefficients[0], line.coefficients[1]);
     let squares: f64 = rows.iter().zip(&values).map(|(row, v)| (v - mean - slope * row[1]).powi(2)).sum();

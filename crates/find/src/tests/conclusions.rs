@@ -32,7 +32,7 @@ fn searched(fake: &mut Fake) -> (Cliffs, Finding) {
     (cliffs, finding)
 }
 
-/// Few repeats that differ much: Student's interval would begin below 0, which no time, rate or share can be.
+/// With few repeats that differ much, Student's interval would begin below 0, but no time, rate or share is negative.
 #[test]
 fn no_interval_of_an_amount_begins_below_0() {
     let good = at(100e3, &mut host(1));

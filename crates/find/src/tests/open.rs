@@ -1,11 +1,12 @@
-//! Searches without a bound on one side, and the reason that is given.
+//! Searches without a bound on one side, and the reason that is reported.
 
 use super::*;
 use crate::fake::Through;
 use netcliff_trial::bench::Highest;
 
-/// A host whose sender is held up by something else above a load, far below its ceiling: it then sends this share of the frames in time, and those that were late
-/// may have been lost by it.
+/// A host whose sender is delayed by another program above the load `above_pps`, far below the sender's ceiling. It
+/// then sends only `offered_share` of the frames. `late`: some frames leave late, and their lateness may have caused
+/// losses.
 fn held_up(host: Fake, above_pps: f64, offered_share: f64, late: bool) -> impl Bench {
     let observe = move |host: &mut Fake, spec: &TrialSpec, metered| {
         let mut observation = host.observe(spec, metered)?;
@@ -30,7 +31,7 @@ fn searched_to(bench: &mut dyn Bench, highest: Highest) -> Cliffs {
     cliff::search(bench, &question(highest)).unwrap()
 }
 
-/// The same as a question.
+/// The settings of three searches near 110 kpps.
 pub(super) fn question(highest: Highest) -> Question {
     Question {
         reference: None,
@@ -46,7 +47,7 @@ pub(super) fn question(highest: Highest) -> Question {
     }
 }
 
-/// Trials that are void far below the sender's ceiling are the reason, not the sender.
+/// If trials are void far below the sender's ceiling, the void trials are the reason, not the sender.
 #[test]
 fn void_trials_are_no_ceiling_of_the_sender() {
     for (offered_share, late, why) in
@@ -60,13 +61,13 @@ fn void_trials_are_no_ceiling_of_the_sender() {
         let bounds = cliffs.summary().unwrap().own;
         assert!(bounds.lower_pps.is_some_and(|pps| pps < 118e3) && bounds.upper_pps.is_none(), "{bounds:?}");
         let ends: Vec<&str> = bounds.searches.iter().map(|search| search.end.as_str()).collect();
-        // One that spent its time on void trials does not come to an end.
+        // A search that spent its time on void trials does not end by itself.
         assert!(ends.contains(&"above-void"), "{ends:?}");
         assert!(ends.iter().all(|end| ["above-void", "out-of-time"].contains(end)), "{ends:?}");
     }
 }
 
-/// A sender that offers less than the host takes is the reason, with its highest load.
+/// If the sender cannot offer more than the host serves, the reason is the sender, with its highest load.
 #[test]
 fn a_sender_at_its_ceiling_is_said_to_be() {
     let mut slow = Fake { ceiling_pps: 150e3, ..host(1) };
@@ -76,13 +77,14 @@ fn a_sender_at_its_ceiling_is_said_to_be() {
         said.ends_with(": in 3 of 3 searches the highest load that the sender paces, 142kpps, was upheld"),
         "{said}"
     );
-    // Beside the host it reaches a little less than alone.
+    // Together with a working host the sender reaches slightly less than alone.
     let cliffs = searched(&mut slow, 165e3);
     assert!(cliffs.own().unwrap_err().contains("that the sender paces"), "{:?}", cliffs.own());
     assert!(cliffs.summary().unwrap().own.searches.iter().all(|search| search.end == "above-sender"));
 }
 
-/// A limit that is below what the host takes is the reason, and no load is above it; one that the sender does not reach is none.
+/// If `--max-rate` is below the host's capacity, the reason is this limit, and no load exceeds it. If the sender does
+/// not reach the limit, the reason is the sender.
 #[test]
 fn a_limit_of_the_load_is_said_to_be() {
     let highest = Highest { ceiling_pps: 60e3, most_pps: Some(60e3) };

@@ -1,11 +1,11 @@
-//! The speed of the host, and what is made of it.
+//! The speed of the host, as measured from the costs of trials.
 
 use super::super::recorder::{Recorder, Stage};
 use super::*;
 use crate::calibrate::Costs;
 use crate::fake::Through;
 
-/// A host that is a tenth slower in the searches than in calibration, by a drift between the two.
+/// A host that is a tenth slower in the searches than in calibration, because its speed drifts in between.
 #[test]
 fn the_costs_of_each_trial_tell_a_slower_host() {
     let costs = Costs {
@@ -40,11 +40,12 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
     recorder.enter(Stage::Search);
     for _ in 0..5 {
         recorder.observe(&spec, true).unwrap();
-        // Other frames do not count, a trial that lost much does.
+        // A trial with other frames does not count; a trial with heavy loss does.
         recorder.observe(&TrialShape { frame_bytes: 1518, ..shape.clone() }.at(150e3), true).unwrap();
         recorder.observe(&shape.clone().at(900e3), true).unwrap();
     }
-    // Trials 0 to 4, median 2; 100, 103, 106, 109, 112 and the second after each, median 107.
+    // Numbers of the trials that count: 0 to 4 (median 2); 100, 103, 106, 109, 112 and the second trial after each of
+    // these (median 107).
     let [first, then] = [2.0, 107.0].map(|number| 1.0 / (1.0 - 0.1 * number / 100.0));
     let told = |stage: &str| {
         let trials = recorder.speed().unwrap().trials;
@@ -53,7 +54,7 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
     };
     assert!((told("calibration") / first - 1.0).abs() < 1e-9, "{}", told("calibration"));
     assert!((told("search") / then - 1.0).abs() < 1e-5, "{}", told("search"));
-    // Of those that lost nothing, at one load: all five.
+    // All five trials without loss are at one load, so all are used.
     assert_eq!(recorder.at_present().empty.len(), 5);
     let change = recorder.drift().unwrap().search_over_calibration.unwrap();
     assert!((change - (first / then - 1.0)).abs() < 1e-4, "{change}");

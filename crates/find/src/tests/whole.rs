@@ -127,7 +127,7 @@ fn a_loss_below_a_packet_of_a_trial_is_refused_before_it_is_searched() {
 }
 
 /// Pauses of 2 ms on average every 0.1 s, that is 1 / 0.102 per second and 1.96 % of the time. Count and total are sums
-/// of independent terms, of which ten standard deviations are accepted (false alarm below 1e-20).
+/// of independent terms; deviations up to ten standard deviations are accepted (false alarm below 1e-20).
 #[test]
 fn a_run_tells_the_pauses_it_had() {
     let (every_s, mean_s) = (0.1, 2e-3);
@@ -159,8 +159,8 @@ fn a_run_without_pauses_says_that_there_were_none() {
     assert!(blind.missing.iter().any(|missing| missing.figure == FigurePath::Whole(WholeFigure::HostPauses)));
 }
 
-/// The fake loses 10 % of its speed over 100 trials that take almost no time. The line is over their order only as far
-/// as they are evenly spaced, so that only its sign and magnitude are asserted.
+/// The fake loses 10 % of its speed over 100 trials that take almost no time. The fitted line is over time, and the
+/// trials are not evenly spaced in time, so that only its sign and order of magnitude are asserted.
 #[test]
 fn a_run_tells_its_drift() {
     let mut drifting = Fake { drift: -0.1, ..host(3) };
@@ -180,7 +180,7 @@ struct Metered(Fake);
 impl Bench for Metered {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
         let observed = self.0.observe(spec, metered)?;
-        // At the rate at which the other fake's socket is full.
+        // 490 kpps fills the socket of the other fake host ([`Exact`]).
         let rate_pps = if observed.loss() > 0.05 { 490e3 } else { spec.rate_pps.min(470e3) };
         let counts = Exact::default().observe(&spec.shape.clone().at(rate_pps), metered)?.counts;
         Ok(Observation { counts, ..observed })
@@ -244,7 +244,7 @@ fn a_device_that_adapts_is_found_without_its_moderation_which_is_said() {
     let (scheme, left_out) = scheme::of_device(&Inventory::default(), &nic, false, Some(64));
     assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms");
     assert!(left_out.len() == 1 && left_out[0].contains("eth0: rx-usecs 3 is e1000e's word"), "{left_out:?}");
-    // A word that depends only on the frame length is a value if that length is known.
+    // An adaptive `rx-usecs` that depends only on the frame length has a fixed value if that length is known.
     let nic = Nic { driver: Some("igb".to_owned()), speed_mbps: Some(1000), ..nic };
     let (scheme, told) = scheme::of_device(&Inventory::default(), &nic, false, Some(64));
     assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms,min_gap=49us");

@@ -19,7 +19,7 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// Nobody answers there.
+    /// No program answers at the address.
     #[error(
         "cannot reach an agent at {peer}: {source}; start `netcliff agent` there and check address, port and firewall"
     )]
@@ -35,7 +35,7 @@ pub enum ControlError {
     NotAnAgent {
         /// The other end.
         peer: String,
-        /// Its first bytes.
+        /// The first bytes of the answer.
         answer: String,
     },
     /// The other end speaks another version.
@@ -108,7 +108,7 @@ pub enum ControlError {
     Refused {
         /// The other end.
         peer: String,
-        /// Its reason.
+        /// The agent's reason.
         message: Refusal,
     },
     /// A message above the limit.

@@ -1,4 +1,4 @@
-//! Limits of a generator: its highest rate, and how long it may send without a word from the end that requested it.
+//! Limits of a generator: its highest rate, and how long it may send without a message from the end that requested it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
 
-/// Time for which late frames may be caught up with at any speed, under [`super::GeneratorConfig::most_pps`] \[ns\].
-/// Random arrivals are sometimes this far ahead of their mean rate.
+/// With a highest rate ([`super::GeneratorConfig::most_pps`]), frames that are late by up to this time may still be
+/// sent at any speed \[ns\]. Random arrivals are sometimes this far ahead of their mean rate.
 pub const BUCKET_NS: u64 = 100_000_000;
 
 /// Relative amount by which a reserved share may exceed the rate that is left (rounding).
 const ROUNDING: f64 = 1e-9;
 
-/// The time until which a generator may send without a word from the end that requested it. Clones share it.
+/// The time until which a generator may send without a message from the end that requested it. Clones share this time.
 #[derive(Debug, Clone, Default)]
 pub struct Lease(Option<Arc<AtomicU64>>);
 
@@ -107,7 +107,7 @@ impl RateLimits {
     /// Less than `wanted_pps` is left; the error is the rate that is left [packets/s].
     pub fn share(&self, interface: &str, wanted_pps: f64) -> Result<Option<Arc<RateShare>>, f64> {
         let Some(most_pps) = self.most_pps else { return Ok(None) };
-        // For a rate that no schedule accepts, nothing is reserved.
+        // For a negative rate, which no schedule accepts, nothing is reserved.
         let wanted_pps = wanted_pps.max(0.0);
         let mut interfaces = self.interfaces.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = interfaces

@@ -15,8 +15,8 @@ use netcliff_core::verdict::LATE_NS;
 
 /// Time after the end of the span during which overdue frames may still leave \[ns\].
 const GRACE_NS: u64 = 10_000_000;
-/// The thread spins if the next frame is due within this time \[ns\], and otherwise sleeps most of it. Only the wait
-/// for the start is that long.
+/// The thread spins if the next frame is due within this time \[ns\], and otherwise sleeps for most of the wait. Only
+/// the wait for the start is longer than this.
 const SPIN_NS: u64 = 2_000_000;
 
 /// The state of a run.

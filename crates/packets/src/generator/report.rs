@@ -41,7 +41,7 @@ pub struct SenderReport {
     pub window_frames: SendOutcome,
     /// One more than the highest sequence number used. All sequence numbers below it were offered.
     pub next_sequence: u64,
-    /// Return of the call that transmitted a frame, minus its intended send time.
+    /// Lateness of each frame: time at which the call that transmitted it returned, minus its intended send time.
     pub lateness: Latency,
     /// Frames of the window by slots of `SLOT_NS`.
     pub slots: Vec<SentSlot>,

@@ -247,7 +247,8 @@ fn generators_that_share_a_limit_keep_it_together() {
 #[test]
 fn a_generator_whose_lease_is_over_stops() {
     let mut fake = Fake::default();
-    // A lease whose end is known to two frames: this thread did not lose its CPU in between.
+    // Repeat until the end of the lease is known to within two frames: then this thread did not lose its CPU in
+    // between.
     let begun = || (crate::clock::monotonic_ns(), Lease::of(0), crate::clock::monotonic_ns());
     let known = |(before, _, after): &(u64, Lease, u64)| after - before < 20_000;
     let (_, lease, until) = std::iter::repeat_with(begun).find(known).expect("an endless sequence");

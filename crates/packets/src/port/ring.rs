@@ -1,7 +1,7 @@
 //! The AF_PACKET transmit ring.
 //!
-//! Kernel and generator share slots. A status word in each slot says who owns it. The kernel walks the ring with a
-//! position of its own, which stays at a frame that the next hop refused.
+//! Kernel and generator share slots. A status word in each slot says who owns it. The kernel has its own position in
+//! the ring, which stays at a frame that the next hop refused.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -156,7 +156,7 @@ impl RawRing {
         unsafe { slot_data(self.head(slot), length) }
     }
 
-    /// Makes the kernel continue its walk.
+    /// Makes the kernel send the staged frames from its position in the ring on.
     fn send(&self) -> Result<(), std::io::Error> {
         // SAFETY: an empty message: the pointer is not read.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };

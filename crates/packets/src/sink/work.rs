@@ -13,15 +13,15 @@ const LONGEST_S: f64 = 0.1;
 /// Time between two heartbeats during long work \[s\]: a fifth of the shortest pause that is reported. Reading the
 /// clock takes a thousandth of it.
 const BEAT_S: f64 = 50e-6;
-/// A piece of work counts as undisturbed up to this multiple of the lower quartile. An interrupt and the softirq that
-/// follows take longer.
+/// A piece of work (the rounds between two heartbeats) counts as undisturbed up to this multiple of the lower quartile
+/// of all pieces. An interrupt and the softirq that follows take longer.
 const UNDISTURBED: f64 = 1.25;
-/// The quartile itself counts as that of interrupted pieces if it exceeds the calibration before the run by this
-/// factor.
+/// If the time of undisturbed pieces exceeds the calibration before the run by this factor, they were interrupted, too,
+/// and no time is reported.
 const INTERRUPTED: f64 = 2.0;
 /// Smallest number of pieces for a quartile.
 const FEWEST_PIECES: u64 = 100;
-/// Longest piece that the histogram resolves \[ns\]; longer ones count as this.
+/// Longest piece that the histogram resolves \[ns\]; longer pieces count as this value.
 const LONGEST_PIECE_NS: u64 = 10_000_000;
 
 /// The application that receives the packets.
@@ -137,7 +137,7 @@ impl Application for Loop {
         turn(left, payload.len() as u64);
     }
 
-    /// Taken from pieces of the run itself: an emulated CPU is rarely as fast during the run as in the calibration
+    /// Estimated from pieces of the run itself: an emulated CPU is rarely as fast during the run as in the calibration
     /// before it.
     fn undisturbed_s(&self) -> Option<f64> {
         let piece_ns = undisturbed_ns(&self.pieces)?;

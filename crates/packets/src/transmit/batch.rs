@@ -20,7 +20,7 @@ pub struct Batch {
     skip: usize,
     /// `max_burst` frames, one after the other; boxed: `vectors` point into it.
     frames: Box<[u8]>,
-    /// One for each frame; boxed: `messages` point into it.
+    /// One vector for each frame; boxed: `messages` point into them.
     vectors: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
     staged: usize,

@@ -13,7 +13,7 @@ const FIRST: RawFd = 3;
 /// Takes the sockets that systemd passed to this process. Empty if there are none. Only the first call returns them.
 ///
 /// # Errors
-/// A passed descriptor is not a listening stream socket; a sentence.
+/// A sentence: a passed descriptor is not a listening stream socket.
 pub fn listeners() -> Result<Vec<TcpListener>, String> {
     let variable = |name: &str| std::env::var(name).ok();
     let count = count(variable("LISTEN_PID").as_deref(), variable("LISTEN_FDS").as_deref(), std::process::id());

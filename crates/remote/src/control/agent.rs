@@ -1,4 +1,4 @@
-//! The far end of all tests: listens for clients, admits them, and serves each in a thread of its own.
+//! The far end of all tests: listens for clients, admits them, and serves each in a separate thread.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

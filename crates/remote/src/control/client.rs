@@ -17,7 +17,7 @@ use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;
 use super::{ControlError, Limits, PORT, handshake};
 
-/// A connection to an agent. A thread of its own sends heartbeats and notices when the agent is gone.
+/// A connection to an agent. A separate thread sends heartbeats and notices when the agent is gone.
 #[derive(Debug)]
 pub struct Session {
     /// The agent's hello.

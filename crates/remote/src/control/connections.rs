@@ -1,7 +1,7 @@
 //! Connections to an agent: authenticated clients, and pending ones that have not proved their key yet.
 //!
-//! If too many connections are pending, the source address with most of them loses its oldest one. So a source that
-//! fills the table only loses its own connections, however fast it reconnects.
+//! If too many connections are pending, the source address that has the most of them loses its oldest connection. So a
+//! source that fills the table only loses its own connections, however fast it reconnects.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Shutdown, TcpStream};

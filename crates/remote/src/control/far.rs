@@ -23,7 +23,7 @@ pub trait Kind: Send + Sync {
         0
     }
 
-    /// Starts the far end of a test, in threads of its own. Returns once it can accept data connections.
+    /// Starts the far end of a test, in new threads. Returns once it can accept data connections.
     ///
     /// # Errors
     /// The settings cannot be used or the kernel refuses something.
@@ -42,7 +42,7 @@ pub trait Service: Send + Sync {
     /// Name of the service on the control channel.
     fn name(&self) -> &'static str;
 
-    /// What it can do besides what it always could, for [`super::message::Hello::features`].
+    /// Features that later versions of the service added, for [`super::message::Hello::features`].
     fn features(&self) -> &'static [&'static str] {
         &[]
     }

@@ -153,7 +153,7 @@ impl Handshake {
         self.write(&[&(record.len() as u16).to_be_bytes(), record].concat())
     }
 
-    /// Reads exactly `bytes` bytes, and none of those after them.
+    /// Reads exactly `bytes` bytes; later bytes stay unread.
     fn read(&mut self, bytes: usize) -> Result<Vec<u8>, ControlError> {
         let mut buffer = vec![0; bytes];
         let mut filled = 0;

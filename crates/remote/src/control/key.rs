@@ -149,8 +149,8 @@ pub struct Proven {
 impl Token {
     /// Length of a token (bytes).
     pub const BYTES: usize = 16;
-    /// Length of a proof (bytes): a mark (2), flow (4, big-endian), number (8), and a MAC of them (16; BLAKE2s with the
-    /// token as its key).
+    /// Length of a proof (bytes): a mark (2), flow (4, big-endian), number (8), and a MAC of these fields (16; BLAKE2s
+    /// with the token as its key).
     pub const PROOF_BYTES: usize = 30;
     /// First bytes of a proof: no datagram of a test has a sequence number that begins like this.
     const MARK: [u8; 2] = [0xfe; 2];

@@ -30,8 +30,8 @@ pub fn give_back_to_the_kernel() {
     }
 }
 
-/// Makes the C library hold freed memory for the next computation: to map and clear it anew takes up to a third of what
-/// a chain's matrices do. Call it before the first thread starts.
+/// Makes the C library retain freed memory for the next computation. Mapping and clearing new memory would take up to a
+/// third of the time that a Markov chain's matrices take. Call it before the first thread starts.
 pub fn hold_freed() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the calls take only numbers.

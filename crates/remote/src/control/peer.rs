@@ -93,7 +93,7 @@ mod diag {
                 Ok((answer[STATE_AT] == ESTABLISHED).then_some(uid))
             }
             // The answer is a negative error number. A missing socket and a missing kernel module for TCP give the same
-            // one.
+            // number.
             _ => Err(Error::from_raw_os_error((word(HEADER_BYTES)? as i32).wrapping_neg())),
         }
     }

@@ -143,7 +143,7 @@ struct Client<'a> {
     sender: Sender<FromAgent>,
     peer: String,
     local: Option<IpAddr>,
-    /// Whether the client takes refusals of settings.
+    /// Whether the client understands refusals that name the refused setting.
     settings: bool,
     agent: AgentContext<'a>,
     test: Option<Running>,

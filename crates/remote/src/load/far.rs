@@ -33,7 +33,7 @@ const MEMORY_BYTES: u64 = 32 << 20;
 /// The interfaces through which clients may send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
-    /// Any interface: whoever asks could start programs as this user anyway.
+    /// Any interface, for clients who could start programs as this user anyway.
     Any,
     /// Only the interfaces of this list.
     Interfaces(Vec<String>),
@@ -44,7 +44,7 @@ pub enum Permission {
 pub struct LoadKind {
     /// Interfaces through which clients may send.
     pub permission: Permission,
-    /// Network namespace of the generator. `None`: that of the agent.
+    /// Network namespace of the generator. `None`: the agent's namespace.
     pub netns: Option<PathBuf>,
     /// Highest rate of all clients together, at each interface.
     pub limits: RateLimits,

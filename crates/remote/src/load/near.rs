@@ -142,7 +142,7 @@ pub struct FarSource<'a> {
 }
 
 impl<'a> FarSource<'a> {
-    /// Prepares a request; its timing is replaced by that of the measurement.
+    /// Prepares a request; the timing in it is replaced by the timing of the measurement.
     pub fn new(carrier: &'a mut dyn Carrier, request: LoadRequest) -> Self {
         let now = Instant::now();
         Self {

@@ -41,7 +41,7 @@ pub enum GeneratorCommand {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ClientReport {
-    /// The generator sends soon.
+    /// The generator accepted the load and is about to send.
     Ready(LoadReady),
     /// The generator cannot send, with the reason.
     Refused(String),
@@ -78,7 +78,7 @@ const SILENCE: Duration = Duration::from_secs(4);
 /// Interval between progress reports of the client.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The commands of a test and the answers of its client.
+/// The queue of a test's commands to its client, and the client's answers.
 #[derive(Debug, Default)]
 pub struct OrderQueue {
     state: Mutex<State>,
@@ -259,7 +259,7 @@ impl std::fmt::Debug for OrderHandler {
 }
 
 impl OrderHandler {
-    /// Prepares a generator in a network namespace (`None`: that of this process) that offers at most `most_pps`
+    /// Prepares a generator in a network namespace (`None`: this process's namespace) that offers at most `most_pps`
     /// \[packets/s\].
     pub fn new(netns: Option<PathBuf>, control: Option<IpAddr>, most_pps: Option<f64>, priority: Priority) -> Self {
         let kind = LoadKind { permission: Permission::Any, netns, limits: RateLimits::of(most_pps), priority };

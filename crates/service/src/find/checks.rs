@@ -1,4 +1,4 @@
-//! Runs the checks: each set-up has a testbed and a service of its own, is predicted, and then measured.
+//! Runs the checks: for each set-up, builds a testbed, starts the service, predicts the cliff, and then measures it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ pub(super) fn all(
     }
 }
 
-/// A whole check.
+/// Makes one check: builds its testbed, starts the service, predicts and measures.
 fn one(
     check: &Check,
     options: &Options,
@@ -105,7 +105,7 @@ fn predicted(
     predicted.map_err(Unpredicted::Engine)
 }
 
-/// What is known before a check is measured.
+/// Values known before a check is measured.
 struct Near {
     /// The calibrated cliff (requests/s); `None`: not measured.
     calibrated_rps: Option<f64>,

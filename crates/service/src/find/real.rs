@@ -35,16 +35,18 @@ use crate::protocol::Transport;
 use crate::request::Gaps;
 use crate::requester::{Load, OnceError, Report, Requester};
 
-/// Time allowed for a service to answer its first request, and to answer it correctly.
+/// Time from the service's start within which it must answer a request, and answer it correctly.
 const START: Duration = Duration::from_secs(10);
 const RIGHT: Duration = Duration::from_secs(2);
 /// Interval between two attempts.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Default numbers: source ports of datagrams with numbers, ports of datagrams without, connections.
+/// Default numbers of: source ports for datagrams that carry a request number, source ports for datagrams without one,
+/// connections.
 const CONNECTIONS: (u32, u32, u32) = (16, 64, 32);
 /// Warm-up of a trial (s).
 const WARM_UP_S: f64 = 0.1;
-/// Share of the loaded time above which a CPU counts as fully busy: the kernel counts it in ticks.
+/// Share of the loaded time above which a CPU counts as fully busy. It is below 1 because the kernel counts busy time
+/// in ticks.
 const SATURATED: f64 = 0.97;
 /// Longest note of an agent (characters).
 const LONGEST_NOTE: usize = 400;
@@ -74,8 +76,8 @@ pub(super) struct Real<'a> {
 }
 
 impl<'a> Real<'a> {
-    /// Starts the service in a testbed with this set-up, or connects to a running one. `agent`: a session with an agent
-    /// on its host.
+    /// Starts the service in a testbed with this set-up, or connects to a running service. `agent`: a session with an
+    /// agent on the service's host.
     pub(super) fn start(
         options: &Options,
         set_up: &SetUp,
@@ -217,7 +219,8 @@ impl<'a> Real<'a> {
         Ok(())
     }
 
-    /// Processes of a service that runs on this host; none, with a note, if they are unknown.
+    /// Finds the processes of a service that runs on this host. Returns an empty list, and adds a note, if they are
+    /// unknown.
     fn found(&mut self, to: SocketAddr, pid: Option<u32>) -> Result<Vec<ProcessId>, FindError> {
         if let Some(pid) = pid {
             let watched = tree(pid);
@@ -249,7 +252,7 @@ impl<'a> Real<'a> {
         self.meter = Some(Metering::Here(meter));
     }
 
-    /// Has the agent meter its host.
+    /// Makes the agent meter its host.
     fn meter_there(
         &mut self,
         agent: &'a mut Session,
@@ -315,8 +318,8 @@ impl<'a> Real<'a> {
         self.requester.workload.transport == Transport::Tcp
     }
 
-    /// Number of small datagrams that the service's socket holds; if that is unknown, that a socket with the default size
-    /// holds.
+    /// Number of small datagrams that the service's socket holds; if its size is unknown, the number for a socket of
+    /// the default size.
     pub(super) fn socket_packets(&self) -> u64 {
         let bytes = match &self.meter {
             Some(Metering::There(far)) => far.service.receive_buffer_bytes,
@@ -325,8 +328,8 @@ impl<'a> Real<'a> {
         bytes / SMALL_DATAGRAM_BYTES
     }
 
-    /// Receive buffer of the service's UDP socket on this host (bytes), the smallest if there are several. `None` if it
-    /// has none, or none is visible.
+    /// Receive buffer of the service's UDP socket on this host (bytes), the smallest if there are several. `None` if
+    /// the service has no UDP socket, or none is visible.
     pub(super) fn socket_bytes(&self) -> Option<u32> {
         let Some(Metering::Here(meter)) = &self.meter else { return None };
         let (programs, port) = (meter.programs(), self.requester.to.port());
@@ -364,7 +367,7 @@ impl<'a> Real<'a> {
         self.failure.as_ref().map(|why| format!("the first request that failed: {why}"))
     }
 
-    /// Facts of the service's host; if that is another one, with those of the requester's.
+    /// Facts of the service's host; if it is another host, facts of the requester's host are added.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         if !self.running {
             return Fingerprints::of_rig(&self.rig).near;
@@ -443,7 +446,7 @@ impl Bench for Real<'_> {
             window_s: spec.window_s,
             seed: spec.seed,
         };
-        // Includes the workers that it has forked since.
+        // The metered processes include workers that the service has forked since the last trial.
         if let (Some(service), Some(Metering::Here(meter)), true) = (&self.service, &mut self.meter, spec.is_metered())
         {
             meter.watch(service.processes());
@@ -452,7 +455,7 @@ impl Bench for Real<'_> {
     }
 }
 
-/// `far`: the service's CPUs are those of another host.
+/// Options of the testbed for a run. `far`: the service runs on another host, so its CPUs do not belong to this host.
 fn rig_options(options: &Options, set_up: &SetUp, far: bool) -> RigOptions {
     let running = matches!(options.target, Target::Running(..));
     let place = match options.place {

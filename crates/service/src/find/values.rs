@@ -4,7 +4,7 @@ use netcliff_core::finding::CheckedSetting;
 use netcliff_host::setting::Setting;
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 
-/// The value of each override before it was set; those that cannot be read are left out.
+/// The value of each override before it was set. Values that cannot be read are omitted.
 pub(super) struct Found(Vec<(&'static str, u32, String)>);
 
 impl Found {
@@ -13,7 +13,7 @@ impl Found {
         Self(overrides.entries().into_iter().filter_map(read).collect())
     }
 
-    /// Each with the present value.
+    /// Returns each value with its requested value and the present value read back from the kernel.
     pub(super) fn changed(self) -> Vec<CheckedSetting> {
         let changed = |(name, requested, found): (&str, u32, String)| {
             let effective = Setting::sysctl(name).read().ok()?;

@@ -8,9 +8,9 @@ use netcliff_host::process::{ProcessId, Scheduled, numbers, scheduled};
 /// Running and waiting times of a service's threads since they started.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Waits {
-    /// By thread: (time running, time runnable without a CPU) (s).
+    /// (time running, time runnable without a CPU) of each thread (s), by thread ID.
     threads: BTreeMap<u32, (f64, f64)>,
-    /// Time of the kernel's threads that receive (s), which is work for the service.
+    /// CPU time of the kernel's threads that receive packets (s), which is work for the service.
     softirqs_s: f64,
 }
 
@@ -28,9 +28,9 @@ impl Waits {
         Self { threads: processes.iter().flat_map(of).collect(), softirqs_s: ran.sum() }
     }
 
-    /// Time (s) until a later reading in which other programs used the CPU while a thread waited, for the thread with
-    /// the largest. Time in which softirqs or other threads of the service ran is subtracted, so that the value is
-    /// never too high.
+    /// Time (s) between this reading and `later` in which a thread waited for a CPU that other programs used; the
+    /// largest over the threads. Time in which softirqs or other threads of the service ran is subtracted, so that the
+    /// value is never too high.
     pub fn others_until(&self, later: &Self) -> f64 {
         let grown = |tid: &u32, (ran_s, waited_s): &(f64, f64)| {
             let (ran_before_s, waited_before_s) = self.threads.get(tid).copied().unwrap_or_default();
@@ -44,9 +44,9 @@ impl Waits {
     }
 }
 
-/// Thread IDs of the kernel's threads that receive: ksoftirqd/N of these CPUs, and threads that poll a device or a backlog.
-/// `None` if a ksoftirqd is not visible, as in a container: waiting for it cannot then be distinguished from waiting for
-/// other programs.
+/// Thread IDs of the kernel's threads that receive packets: ksoftirqd/N of these CPUs, and threads that poll a device
+/// or a backlog. `None` if a ksoftirqd is not visible, as in a container: waiting for it cannot then be distinguished
+/// from waiting for other programs.
 pub fn softirq_threads(cpus: &[u32]) -> Option<Vec<u32>> {
     let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
     let named: Vec<(u32, String)> = numbers("/proc").into_iter().filter_map(|pid| Some((pid, name(pid)?))).collect();

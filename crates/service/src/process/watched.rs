@@ -44,12 +44,12 @@ impl Times {
         self.threads.len()
     }
 
-    /// CPU time of all threads until a later reading (s).
+    /// CPU time of all threads between this reading and `later` (s).
     pub fn used_until(&self, later: &Self) -> f64 {
         later.since(self).map(|(used_s, _)| used_s).sum()
     }
 
-    /// (CPU time (s), name) of the thread that ran most until a later reading.
+    /// (CPU time (s), name) of the thread that ran most between this reading and `later`.
     pub fn busiest_until(&self, later: &Self) -> Option<(f64, String)> {
         later.since(self).max_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -85,7 +85,7 @@ impl NetworkCounts {
         }
     }
 
-    /// Increase until a later reading.
+    /// Increase of the counters between this reading and `later`.
     pub fn until(&self, later: &Self) -> Self {
         Self {
             full_sockets: later.full_sockets.saturating_sub(self.full_sockets),

@@ -42,7 +42,7 @@ pub(crate) fn request(line: &str, by: Option<Match>) -> Result<Message, String> 
     message(digits.chunks(2).map(|two| (two[0] * 16 + two[1]) as u8).collect(), by)
 }
 
-/// The request of these bytes. Errors: the number does not fit, in words.
+/// Makes a request of these bytes. The error says that the number's position lies outside the bytes.
 pub(super) fn message(bytes: Vec<u8>, by: Option<Match>) -> Result<Message, String> {
     if let Some(by) = by.filter(|by| by.offset + by.length > bytes.len()) {
         let (from, to) = (by.offset, by.offset + by.length);

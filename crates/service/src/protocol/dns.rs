@@ -28,7 +28,7 @@ const HEAD: usize = 12;
 /// implemented, refused.
 const FAILURES: [u8; 4] = [1, 2, 4, 5];
 
-/// The question of a line `NAME [TYPE]`, as in dnsperf's files. Errors are sentences.
+/// Makes the question from a line `NAME [TYPE]`, as in dnsperf's files. Errors are sentences.
 pub(crate) fn question(line: &str, transport: Transport) -> Result<Message, String> {
     let mut words = line.split_whitespace();
     let (Some(name), kind, None) = (words.next(), words.next().unwrap_or("A"), words.next()) else {
@@ -50,7 +50,7 @@ pub(crate) fn question(line: &str, transport: Transport) -> Result<Message, Stri
     Ok(Message { bytes, number: Some((if stream { 2 } else { 0 }, 2)), expects: Expects::Usual })
 }
 
-/// A question as it was captured in a datagram; its number is set to 0. Errors: in words.
+/// Makes a question from a captured datagram, with its number set to 0. Errors are sentences.
 pub(super) fn captured(mut bytes: Vec<u8>) -> Result<Message, String> {
     if bytes.len() < HEAD || bytes[2] & 0x80 != 0 {
         return Err("it is no question of DNS".to_owned());

@@ -6,7 +6,7 @@ use super::{Answer, Expects, Message, Parsed};
 const MOST_FIELDS: usize = 96;
 const BROKEN: Parsed = Parsed::Broken("no answer of HTTP/1.1");
 
-/// The request of a line: `PATH` or `METHOD PATH`. Errors are sentences.
+/// Makes the request from a line `PATH` or `METHOD PATH`. Errors are sentences.
 pub(crate) fn request(line: &str, host: &str) -> Result<Message, String> {
     let mut words = line.split_whitespace();
     let (method, path) = match (words.next(), words.next(), words.next()) {
@@ -25,7 +25,7 @@ pub(crate) fn request(line: &str, host: &str) -> Result<Message, String> {
     Ok(Message { bytes: bytes.into_bytes(), number: None, expects })
 }
 
-/// Reads the first answer of a stream; `no_body`: its request was HEAD.
+/// Reads the first answer of a stream. `no_body`: the request was HEAD, so that the answer has no body.
 pub(super) fn of_stream(no_body: bool, bytes: &[u8]) -> Parsed {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut head = httparse::Response::new(&mut fields);

@@ -6,7 +6,7 @@ use super::{Answer, Expects, Message, Parsed, Transport, read_number};
 const FRAME: [u8; 8] = [0, 0, 0, 0, 0, 1, 0, 0];
 const MOST_KEY: usize = 250;
 
-/// The command of a line: `get KEY` or `set KEY VALUE`. Errors are sentences.
+/// Makes the command from a line `get KEY` or `set KEY VALUE`. Errors are sentences.
 pub(crate) fn command(line: &str, transport: Transport) -> Result<Message, String> {
     let form = || "expected `get KEY` or `set KEY VALUE`".to_owned();
     let (verb, rest) = line.trim().split_once(' ').ok_or_else(form)?;
@@ -24,7 +24,7 @@ pub(crate) fn command(line: &str, transport: Transport) -> Result<Message, Strin
     Ok(Message { bytes: [head, text.as_bytes()].concat(), number: datagram.then_some((0, 2)), expects })
 }
 
-/// A command as it was captured in a datagram; its number is set to 0. Errors: in words.
+/// Makes a command from a captured datagram, with its number set to 0. Errors are sentences.
 pub(super) fn captured(mut bytes: Vec<u8>) -> Result<Message, String> {
     if bytes.len() <= FRAME.len() || !bytes.ends_with(b"\r\n") {
         return Err("it is no command of memcached".to_owned());
@@ -55,7 +55,7 @@ pub(super) fn of_stream(expects: Expects, bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Reads the answer in a datagram, if it is the last part.
+/// Reads the answer in a datagram; `None` if it is too short, or not the last part of the answer.
 pub(super) fn of_datagram(bytes: &[u8]) -> Option<Answer> {
     let (head, text) = bytes.split_at_checked(FRAME.len())?;
     let (part, parts) = (read_number(&head[2..4]), read_number(&head[4..6]));

@@ -5,7 +5,7 @@ use super::{Answer, Expects, Message, Parsed};
 /// Deepest nesting of arrays; deeper replies count as malformed.
 const DEEPEST: u32 = 8;
 
-/// The command of a line, with words separated by blanks. Errors are sentences.
+/// Makes the command from a line of words separated by blanks. Errors are sentences.
 pub(crate) fn command(line: &str) -> Result<Message, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     if words.is_empty() {

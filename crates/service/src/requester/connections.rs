@@ -40,7 +40,7 @@ enum State {
 
 struct Connection {
     fd: Option<OwnedFd>,
-    /// State of TLS, until the connection is closed.
+    /// State of TLS until the connection is closed; `None` without TLS.
     session: Option<Session>,
     state: State,
     /// Outstanding requests of the connection, the oldest first.
@@ -49,9 +49,9 @@ struct Connection {
     out: Vec<u8>,
     /// Beginning of an answer that is not complete yet.
     part: Vec<u8>,
-    /// True: it is in the list of connections with space.
+    /// True: the connection is in the list of connections with space.
     listed: bool,
-    /// True: the service closes it after its answer.
+    /// True: the service closes the connection after its answer.
     closes: bool,
 }
 
@@ -187,7 +187,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Adds a connection to the list of those with space, if it has any.
+    /// Adds a connection to the list of connections with space, if it has space for a request.
     fn list(&mut self, place: usize) {
         let depth = self.requester.depth as usize;
         let fresh = self.requester.new_connections;
@@ -199,7 +199,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives waiting requests to connections with space; true if there were some.
+    /// Assigns waiting requests to connections with space. Returns true if it assigned any.
     fn assign(&mut self, trial: &mut Trial<'_>) -> bool {
         let mut worked = false;
         while let (Some(_), Some(place)) = (self.queue.front(), self.room.front().copied()) {
@@ -265,7 +265,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Handles that a connection is open; false if opening failed.
+    /// Handles the result of opening a connection. Returns true if the connection is open.
     fn connected(&mut self, place: usize, events: EpollFlags) -> bool {
         let connection = &mut self.connections[place];
         if connection.state != State::Connecting {
@@ -454,8 +454,8 @@ impl Engine<'_> {
         trial.answered(asked.due_ns, now_ns, right);
     }
 
-    /// Handles that the service closed a connection: permitted without outstanding requests, as after a maximum number
-    /// of requests.
+    /// Handles a connection that the service closed. Without outstanding requests the service may do so, for example
+    /// after its maximum number of requests.
     fn end_of_stream(&mut self, trial: &mut Trial<'_>, place: usize) {
         if self.connections[place].asked.is_empty() {
             return self.renew(trial, place);
@@ -488,7 +488,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives up a connection with its requests, and reopens it later.
+    /// Gives up a connection and its outstanding requests, and schedules its reopening.
     fn fail(&mut self, trial: &mut Trial<'_>, place: usize, why: &str) {
         self.failure.get_or_insert_with(|| why.to_owned());
         for asked in std::mem::take(&mut self.connections[place].asked) {

@@ -8,13 +8,13 @@ use super::net::{BATCH, Batch, Poll, dropped, open, tokens};
 use super::{Load, Report, Requester, RequesterError, Trial};
 use crate::protocol::{Transport, number_in, write_number};
 
-/// Fewest and most slots per port: with 2 bytes for its number, a request has the number of the one 65536 before it.
+/// Smallest and largest number of slots per port. With a number of 2 bytes, every 65536th request has the same number.
 const SLOTS: (usize, usize) = (1 << 6, 1 << 16);
 /// Delay from creating the sockets to the beginning of the trial (ns).
 const DELAY_NS: u64 = 2_000_000;
 
-/// Requests that one port sends before the next one does: their answers come close together and are received in one
-/// call.
+/// Number of requests that one port sends before the next port sends: their answers come close together and are
+/// received in one call.
 const TURN: u64 = 32;
 
 /// An outstanding request; `due_ns` is 0 in a free slot.
@@ -81,7 +81,7 @@ struct Engine {
 }
 
 impl Engine {
-    /// Sends the due requests from the next port; true if there were some.
+    /// Sends the due requests from the next port. Returns true if any were due.
     fn send(&mut self, trial: &mut Trial<'_>, now_ns: u64) -> bool {
         // Requests that a full socket did not take are sent first.
         while self.due.len() < BATCH {
@@ -105,7 +105,7 @@ impl Engine {
             let place = message.number.unwrap_or((0, 0));
             write_number(bytes, place, port.next);
             let mask = port.slots.len() as u64 - 1;
-            // If the number is shorter than a slot's, the answer returns only this part.
+            // If the request's number field is short, the answer returns only the low bytes of the number.
             let short = number_in(port.next, place.1);
             let slot = &mut port.slots[(short & mask) as usize];
             *slot = Slot { number: short, due_ns: *due_ns };

@@ -11,7 +11,7 @@ use nix::sys::socket::{
 
 use crate::protocol::Transport;
 
-/// Buffer size of the requester's own sockets (bytes): they should not be the ones to drop.
+/// Buffer size of the requester's own sockets (bytes), large enough that they drop no answers.
 const BUFFER_BYTES: usize = 4 << 20;
 /// Most datagrams per call.
 pub(super) const BATCH: usize = 64;

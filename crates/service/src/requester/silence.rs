@@ -1,5 +1,5 @@
-//! [`Silence`]: times in which requests were due and no answer came. The service was then away: its CPU was taken by the
-//! hypervisor or by other programs, or the service itself waited.
+//! [`Silence`]: times in which requests were due and no answer came. In such a time the service did not run: the
+//! hypervisor or other programs took its CPU, or the service itself waited.
 
 use netcliff_core::verdict::LATE_NS;
 
@@ -11,22 +11,23 @@ const LEAST_NS: u64 = (LEAST_SILENCE_S * 1e9) as u64;
 /// Most silences recorded in a trial; a service that is silent more often is overloaded.
 const MOST: usize = 10_000;
 
-/// Silences of a trial. A silence begins with the first request after an answer, so that one that was lost before does
+/// Silences of a trial. A silence begins with the first request after an answer, so that an earlier lost request does
 /// not begin one.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// Time of the first request since the last answer (ns); `None`: none since then.
+    /// Time of the first request since the last answer (ns); `None`: no request since the last answer.
     first_ns: Option<u64>,
-    /// Delays of the requester itself since then (ns).
+    /// Delays of the requester itself since `first_ns` (ns).
     own_ns: u64,
     /// Start of the last turn of the requester's loop (ns).
     turn_ns: Option<u64>,
-    /// (start, length) (ns).
+    /// (start, length) of each silence (ns).
     all: Vec<(u64, u64)>,
 }
 
 impl Silence {
-    /// The requester's loop begins another turn. A turn that takes long is the requester's delay, not the service's.
+    /// Records that the requester's loop begins a turn. A long previous turn is the requester's delay, not the
+    /// service's.
     pub(super) fn turn(&mut self, now_ns: u64) {
         let took_ns = self.turn_ns.map_or(0, |turn_ns| now_ns.saturating_sub(turn_ns));
         if took_ns > LATE_NS {
@@ -35,17 +36,17 @@ impl Silence {
         self.turn_ns = Some(now_ns);
     }
 
-    /// A request is sent.
+    /// Records that a request is sent.
     pub(super) fn asked(&mut self, now_ns: u64) {
         if self.first_ns.is_none() {
             (self.first_ns, self.own_ns) = (Some(now_ns), 0);
         }
     }
 
-    /// An answer arrived.
+    /// Records that an answer arrived.
     pub(super) fn answered(&mut self, now_ns: u64) {
         let Some(first_ns) = self.first_ns.take() else { return };
-        // The turn that reads the answer is the requester's, too.
+        // Time in the turn that reads the answer is also the requester's own.
         let turn_ns = now_ns.saturating_sub(self.turn_ns.unwrap_or(now_ns).max(first_ns));
         let own_ns = self.own_ns + if turn_ns > LATE_NS { turn_ns } else { 0 };
         let length_ns = now_ns.saturating_sub(first_ns).saturating_sub(own_ns);
@@ -81,7 +82,8 @@ mod tests {
     #[test]
     fn requests_without_an_answer_make_a_silence() {
         let mut silence = Silence::default();
-        // Answered at once; then one after 3 ms, which others waited for, too; then one after less than the least.
+        // A request answered at once; two requests answered 3 ms after the first; and one answered after less than the
+        // shortest recorded silence.
         for (asked, answered) in
             [(&[110 * MS][..], 110 * MS + 10), (&[120 * MS, 121 * MS], 123 * MS), (&[130 * MS], 130 * MS + LEAST_NS)]
         {
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(within(&silence), [(0.0, 0.002), (0.099, 0.001)]);
     }
 
-    /// Of 6 ms without an answer the requester itself was away for 4.
+    /// In 6 ms without an answer, the requester itself was delayed for 4 ms.
     #[test]
     fn the_requester_s_own_delay_is_no_silence_of_the_service() {
         let mut silence = Silence::default();
@@ -114,14 +116,14 @@ mod tests {
         silence.turn(124 * MS + 1);
         silence.turn(126 * MS);
         silence.answered(126 * MS);
-        // And the turn that reads the answer takes all of 3 ms.
+        // The turn that reads the answer takes all of the 3 ms.
         silence.turn(130 * MS);
         silence.asked(130 * MS);
         silence.answered(133 * MS);
         assert_eq!(within(&silence), []);
     }
 
-    /// Of a service 1 ms away each answer takes 1 ms, which is no silence.
+    /// If the path to the service takes 1 ms, each answer takes 1 ms, which is no silence.
     #[test]
     fn the_usual_time_of_an_answer_is_no_silence() {
         let mut silence = Silence::default();

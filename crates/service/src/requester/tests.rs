@@ -15,7 +15,7 @@ enum Does {
     /// Answers with an error of the protocol.
     Errs,
     Nothing,
-    /// Answers after this time, during which it is busy.
+    /// Answers after this time, and is busy until then.
     Takes(Duration),
 }
 
@@ -137,8 +137,8 @@ fn what_is_not_answered_is_lost() {
     assert!(report.opened >= 120, "{}", report.opened);
 }
 
-/// A service that stops for 100 ms every half second. As times are measured from when requests were due, all requests
-/// of that time are slow, although only one of them is outstanding per connection.
+/// A service that stops for 100 ms every half second. Because response times are measured from when requests were due,
+/// all requests due during a stop are slow, although only one is outstanding per connection.
 #[test]
 fn requests_that_wait_for_a_slow_one_count_as_slow() {
     let stands = Arc::new(std::sync::Mutex::new(()));
@@ -152,10 +152,10 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
     });
     let requester = Requester { timeout_ns: 2_000_000_000, ..requester(to, "http:/", None) };
     let report = requester.trial(&load(1000.0)).unwrap();
-    // Of 400 requests, the 60 during 60 ms waited for the lock, from 60 ms down to nothing.
+    // Of 400 requests, the 60 that were due within 60 ms waited for the lock, for times from 60 ms down to 0.
     let slow = report.slower_than(0.02);
     assert_eq!((report.requests, report.answers), (400, 400));
-    // At least half of them are certain; a busy machine adds more.
+    // At least half of these 60 are certainly slow; a busy machine adds more.
     assert!(slow >= 30, "{slow}");
 }
 
@@ -228,7 +228,7 @@ fn nobody_there_is_an_error_with_the_address() {
     assert!(error.contains("not as http does") && error.contains("500"), "{error}");
 }
 
-/// The n-th request takes long, but the answers of the others do not.
+/// Only one request is answered late: late answers are counted separately from missing ones.
 #[test]
 fn late_answers_are_told_from_missing_ones() {
     let slow = |n: usize| if n == 50 { Does::Takes(Duration::from_millis(250)) } else { Does::Answers };
@@ -295,7 +295,7 @@ fn encrypted_connections_are_asked_as_others_are() {
     assert_eq!((report.requests, report.answers, report.opened), (80, 80, 4), "{}", shown(&report));
     let closed = with(https(10), &insecure).trial(&load(200.0)).unwrap();
     assert!(closed.answers == 80 && closed.opened >= 8, "{} opened {}", shown(&closed), closed.opened);
-    // Its handshake takes two round trips.
+    // The handshake of TLS 1.2 takes two round trips.
     let older = with(https_by(usize::MAX, &[&rustls::version::TLS12]), &insecure);
     older.ask_once(false).unwrap();
     assert_eq!(older.trial(&load(200.0)).unwrap().answers, 80);

@@ -121,7 +121,7 @@ impl Session {
 
     /// Encrypts bytes to be sent.
     pub fn put(&mut self, plain: &[u8]) {
-        // Its buffer is unlimited, so that it takes all bytes.
+        // The session's buffer is unlimited, so that it takes all bytes.
         let _ = self.0.writer().write_all(plain);
     }
 
@@ -185,9 +185,9 @@ fn explained(error: &Error) -> String {
     text
 }
 
-/// Accepts a certificate that is trusted itself (which no chain contains, as it signs itself), or one signed by a
-/// trusted one; without `trusted` any certificate (--insecure). Signatures are always checked, because the client's
-/// work is part of a connection.
+/// Accepts a certificate that is in the trusted list itself (self-signed), or that is signed by a trusted one; without
+/// `trusted`, any certificate (--insecure). Signatures are always checked, because a client's work on them is part of a
+/// connection.
 #[derive(Debug)]
 struct Check {
     trusted: Option<Trusted>,

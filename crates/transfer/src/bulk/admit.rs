@@ -15,8 +15,8 @@ use netcliff_remote::pending::Pending;
 /// Time allowed for a connection to prove the token.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
-/// Number of connections without proof that may wait, in addition to the expected ones. If there are more, one of the
-/// source with most of them is closed.
+/// Number of connections without proof that may wait, in addition to the expected ones. If there are more, a connection
+/// of the source address that has the most of them is closed.
 const MOST_PENDING: usize = 32;
 
 /// Interval between checks whether to stop (ms).

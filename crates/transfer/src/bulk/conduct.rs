@@ -115,7 +115,7 @@ pub(super) fn run_flows(
     let tcp = matches!(settings.channel, Channel::Tcp { .. });
     let sampler = (tcp && ends.iter().any(|(_, sender)| *sender)).then(Sampler::start).transpose()?;
     let (brought, mut samples, stopped) = thread::scope(|scope| {
-        // Behind hundreds of busy flows, this thread would pass the gate, and end the windows, seconds late.
+        // If hundreds of flows are busy, this thread would otherwise pass the gate and end the windows seconds late.
         let punctual = RealtimeGuard::begin();
         let (events, heard) = mpsc::channel();
         let mut threads = Vec::new();
@@ -259,7 +259,7 @@ fn several_at_work(
 ) -> ThreadResult {
     let mut arrival = Arrival(Some(&shared.gate));
     if let Some(part) = parts.first() {
-        // A thread has one placement, which is that of all its flows.
+        // All flows of a thread have the same placement.
         part.placement.enter()?;
     }
     let (ends, openers): (Vec<_>, Vec<_>) =

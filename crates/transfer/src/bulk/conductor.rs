@@ -98,7 +98,7 @@ impl<'a> Conductor<'a> {
     /// Runs all phases from the first byte to the last window. Returns a reason if the transfer was stopped early.
     pub(super) fn run(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
         let spans = self.shared.spans;
-        // All ends have arrived, and each that has a socket has sent it.
+        // All ends have passed the gate, and have sent their sockets before.
         while let Ok(event) = self.heard.try_recv() {
             self.note(event);
         }

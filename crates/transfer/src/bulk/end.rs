@@ -131,8 +131,8 @@ pub(super) trait DataPath {
     /// Moves some bytes. Returns their number and the number of calls. Zero bytes means the end of the data.
     fn step(&mut self) -> io::Result<(usize, u64)>;
 
-    /// The first step of a transfer whose senders start together. It is a small one if the path supports that, because
-    /// few CPUs run the senders one after the other.
+    /// The first step of a transfer whose senders start together. It moves few bytes if the path supports this: if few
+    /// CPUs run the senders one after the other, the last sender would otherwise start late.
     fn first(&mut self) -> io::Result<(usize, u64)> {
         self.step()
     }

@@ -41,16 +41,16 @@ pub struct TransferKind {
     pub congestion: Congestion,
 }
 
-/// Congestion controls that an agent permits its clients. A root process may use all that the kernel has, and makes the
-/// kernel load modules for those it does not have.
+/// Congestion controls that an agent permits its clients. A root process may use all congestion controls of the kernel,
+/// and makes the kernel load modules for others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Congestion {
-    /// Those that the host permits all users (sysctl net.ipv4.tcp_allowed_congestion_control).
+    /// The congestion controls that the host permits to all users (sysctl net.ipv4.tcp_allowed_congestion_control).
     #[default]
     OfTheHost,
-    /// Those that the host permits all users, and those in this list.
+    /// The congestion controls that the host permits to all users, and those in this list.
     Also(Vec<String>),
-    /// All. For clients who could start programs as this user anyway.
+    /// All congestion controls of the kernel, for clients who could start programs as this user anyway.
     Any,
 }
 
@@ -115,21 +115,21 @@ impl Kind for TransferKind {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FarReport {
-    /// Results of its ends, in the order of the flows. `None` while the transfer runs, or if it failed.
+    /// Results of the far host's ends, in the order of the flows. `None` while the transfer runs, or if it failed.
     pub played: Option<Played>,
-    /// Why there are no results. `None` if there are.
+    /// Why there are no results. `None` if there are results, or the transfer still runs.
     pub failed: Option<Refusal>,
-    /// CPU use of its host over its windows, by the kernel's ticks.
+    /// CPU use of the far host over the far end's windows, by the kernel's ticks.
     pub ticks: Vec<SystemShares>,
-    /// CPU use of its host by the exact meter. `None` if not requested.
+    /// CPU use of the far host by the exact meter (eBPF). `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<FarCpu>,
-    /// Counters of its devices over the same windows. `None` if not requested.
+    /// Counters of the far host's devices over the far end's windows. `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceCounts>,
     /// Number of connections and datagrams refused because they did not prove the token.
     pub refused: u64,
-    /// Facts of its host that explain differences to another host.
+    /// Facts of the far host that explain why results differ between hosts.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
 }
@@ -149,7 +149,7 @@ struct FarTransfer {
     /// The common start time. `None` if the ends start at once.
     start: Option<Arc<StartTime>>,
     work: Option<JoinHandle<FarReport>>,
-    /// Whether the client takes refusals of settings.
+    /// Whether the client understands refusals that name the refused setting.
     settings: bool,
 }
 
@@ -269,7 +269,7 @@ fn work(
                 let pairs = settings.flow_directions().iter().map(|_| mpsc::channel()).unzip();
                 let (takers, admitted): (Vec<_>, Vec<_>) = pairs;
                 let takers = takers.into_iter().map(Some).collect();
-                // A flow whose connection does not arrive notices that its sender is dropped.
+                // If a flow's connection does not arrive, `admit` drops the flow's sender, and the flow ends.
                 scope.spawn(move || admit(&listener, token, takers, deadline, stop, refused));
                 let opener =
                     |(flow, admitted)| -> Opener<'_> { Box::new(move || join::accepted(recipe, flow, &admitted)) };

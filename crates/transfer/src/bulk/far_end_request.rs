@@ -91,8 +91,8 @@ pub(super) struct FarEndRequest {
     /// [`DEVICE_COUNTS`](netcliff_remote::control::DEVICE_COUNTS).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub devices: bool,
-    /// Distance of its threads from the CPU of their flow's packets. Only for an agent with
-    /// [`RX_CPU`](netcliff_remote::control::RX_CPU).
+    /// Distance (in CPUs) of the far end's threads from the CPU that handles their flow's packets. Only for an agent
+    /// with [`RX_CPU`](netcliff_remote::control::RX_CPU).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rx: Option<u32>,
     /// Whether all ends start at a time that is sent later. Only for an agent with
@@ -149,7 +149,8 @@ impl FarEndRequest {
         Ok(order)
     }
 
-    /// Refuses what an agent does for no client: invalid values, files of its host, and requests beyond its limits.
+    /// Refuses what an agent does for no client: invalid values, sending files of the agent's host, and requests beyond
+    /// the agent's limits.
     pub fn check(&self) -> Result<(), WireError> {
         for (what, bytes) in [("block_bytes", self.block_bytes), ("read_bytes", self.read_bytes)] {
             if !(1..=LARGEST_BLOCK_BYTES).contains(&bytes) {
@@ -241,8 +242,8 @@ impl FarEndRequest {
         within.saturating_add(2).saturating_mul(u64::from(self.flows)).min(most.saturating_add(u64::from(self.flows)))
     }
 
-    /// Size of its files (bytes). They occupy the page cache, or memory if the directory for temporary files is in
-    /// memory.
+    /// Size of the temporary files that the far end makes for sendfile (bytes). They occupy the page cache, or memory
+    /// if the directory for temporary files is in memory.
     fn file_bytes(&self) -> u64 {
         let SendPath::SendOwnFile { bytes, .. } = self.path else { return 0 };
         bytes.saturating_mul(u64::from(self.flows))
@@ -250,7 +251,8 @@ impl FarEndRequest {
 
     fn buffer_bytes(&self) -> u64 {
         let datagrams = if matches!(self.carrier, Carrier::Udp(_)) { DATAGRAM_BUFFER_BYTES } else { 0 };
-        // Twice: bytes that are mapped, and bytes that are copied because they cannot be mapped.
+        // Memory is needed twice: for bytes that are mapped, and for bytes that are copied because they cannot be
+        // mapped.
         let received = match self.receive {
             ReceivePath::Read | ReceivePath::Truncate | ReceivePath::Ktls => self.read_bytes,
             ReceivePath::Mapped => self.read_bytes.saturating_mul(2),

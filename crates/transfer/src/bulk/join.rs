@@ -77,7 +77,8 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, de
     let mut answer = [0; ANY_DATAGRAM];
     let mut refused = None;
     while Instant::now() < deadline {
-        // A full queue, or a firewall here, may refuse one and take the next; the wait for an answer is the pause.
+        // A full queue or a firewall on this host may refuse one datagram and accept the next. The wait for an answer
+        // below is the pause between two attempts.
         if let Err(error) = socket.send(&greeting(token, flow)) {
             refused = Some(error);
         }

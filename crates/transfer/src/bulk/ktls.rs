@@ -40,7 +40,7 @@ const CRYPTO: CryptoInfo = CryptoInfo {
     sequence: [0; 8],
 };
 
-/// Checks on a connection of its own whether kTLS works.
+/// Checks on a separate connection whether kTLS works.
 ///
 /// # Errors
 /// The kernel has no kTLS, or not this cipher; the error says what to do.

@@ -74,7 +74,7 @@ impl Events {
         self.epoll.add(channel, event).map_err(|e| WireError::system("wait for a flow by epoll", e))
     }
 
-    /// Waits for at most `ms` milliseconds. Calls `can_move` with the place of each channel that can.
+    /// Waits for at most `ms` milliseconds. Calls `can_move` with the place of each channel that can move data.
     pub(super) fn wait(&mut self, ms: u16, mut can_move: impl FnMut(usize)) -> Result<(), WireError> {
         let reported = match self.epoll.wait(&mut self.events, ms) {
             Err(Errno::EINTR) => 0,

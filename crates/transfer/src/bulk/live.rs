@@ -1,7 +1,7 @@
 //! Interim reports of a running transfer: the bytes of each [`Interval`].
 //!
-//! Each end writes the bytes it has moved into a cell of its own: a store into its own cache line and no system call.
-//! The conductor, in its own thread, reads the cells at the end of each interval. Without a [`super::Watch`] that
+//! Each end writes the number of bytes it has moved into its own cell: a store into its own cache line and no system
+//! call. The conductor, in its own thread, reads the cells at the end of each interval. Without a [`super::Watch`] that
 //! requests interim reports there are no cells.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,8 @@ impl Interval {
     }
 }
 
-/// A count on a cache line of its own, aligned so that the adjacent-line prefetcher shares no line with another one.
+/// A count on a cache line of its own, aligned so that the adjacent-line prefetcher does not fetch another count with
+/// it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Cell(AtomicU64);

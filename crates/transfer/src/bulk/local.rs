@@ -24,7 +24,7 @@ pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> R
     let mut sides = played.sides.into_iter();
     let mut made = Vec::new();
     for forward in flows {
-        // The order of the two is that of `pair`.
+        // `pair` returns the receiver first, then the sender.
         if let (Some(receiver), Some(sender)) = (sides.next(), sides.next()) {
             made.push(flow(forward, sender, receiver));
         }
@@ -73,7 +73,7 @@ fn pair(
         Channel::Tcp { address, multipath } => (open::tcp(recipe(*address, *multipath)), forward),
         Channel::Unix => (open::unix(recipe([0; 4].into(), false))?, forward),
         Channel::Udp { address, .. } => {
-            // The address of datagrams is that of their receiver.
+            // Datagrams are sent to the receiver's address.
             let near = near.filter(|_| !forward);
             (open::udp(recipe(near.unwrap_or(*address), false)), true)
         }

@@ -65,12 +65,12 @@ pub struct Many {
 pub struct AgentPart {
     /// Name of the agent, as the user gave it.
     pub name: String,
-    /// Numbers of its flows among those of the transfer.
+    /// Numbers of the agent's flows among all flows of the transfer.
     pub flows: Range<usize>,
-    /// Time at which the first of its senders started (ns of this host's monotonic clock). `None` if it does not report
-    /// it.
+    /// Time at which the first of the agent's senders started (ns of this host's monotonic clock). `None` if the agent
+    /// does not report this time.
     pub began_ns: Option<u64>,
-    /// Error bound of the offset to its clock (ns); 0 if both ends share a clock.
+    /// Error bound of the offset between this host's and the agent's clock (ns); 0 if both ends share a clock.
     pub clock_error_ns: u64,
 }
 

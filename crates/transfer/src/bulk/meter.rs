@@ -58,11 +58,11 @@ impl Window {
         self.rate(self.calls, 1, 1)
     }
 
-    /// The rate of `count` items: whole calls over their own time, which is exact for an end that calls steadily,
-    /// however few calls there are. But an end that waited for a CPU through most of the common window may have made
-    /// all its calls in a short time at its end; then their own time says nothing about the flow's rate. The amount
-    /// moved in the common window is known except for the calls during which it started and ended. The rate is clamped
-    /// to these bounds, so that the sum over flows respects them too.
+    /// The rate of `count` items (1/s). First, the items of whole calls are divided by the time of these calls: this is
+    /// exact for an end that calls steadily, even with few calls. But an end that waited for a CPU during most of the
+    /// common window may have made all its calls within a short time, which says nothing about the flow's rate. The
+    /// number of items in the common window is known except for the calls (`first`, `last`) during which the window
+    /// started and ended. The rate is clamped to these bounds, so that the sum over flows respects them too.
     fn rate(&self, count: u64, first: u64, last: u64) -> Option<f64> {
         let own = (self.cpu.wall_s > 0.0).then(|| count as f64 / self.cpu.wall_s);
         let Some(length_s) = self.common.map(|common| common.length_s).filter(|length_s| *length_s > 0.0) else {
@@ -72,7 +72,7 @@ impl Window {
         Some(own.unwrap_or(0.0).clamp(low, high))
     }
 
-    /// Length of the window (s): that of the common window or, without one, of this end's own.
+    /// Length of the window (s): the length of the common window or, without one, of this end's own window.
     pub fn length_s(&self) -> f64 {
         self.common.map_or(self.cpu.wall_s, |common| common.length_s)
     }
@@ -178,8 +178,9 @@ impl Phase {
         self.get() == Self::OVER
     }
 
-    /// Length of a window of index `window` (s). If an end started its window before the common one, this counts from
-    /// the end's start. A window that is not over ends when bytes last moved.
+    /// Length of the window with the index `window` (s). If this end's own window (`own_s` long until now) started
+    /// before the common window, the length counts from the own start. A window that is not over counts until bytes
+    /// last moved.
     fn length_s(&self, window: usize, own_s: f64) -> Option<f64> {
         let turns_ns = self.turns_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = clock::monotonic_ns();

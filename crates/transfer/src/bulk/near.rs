@@ -32,17 +32,17 @@ const GRACE_S: f64 = 2.0;
 /// What the far end reports about its host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FarHost {
-    /// CPU use of its CPUs over its own windows, by /proc/stat.
+    /// CPU use of the far host's CPUs over the far end's windows, by /proc/stat.
     pub ticks: Vec<SystemShares>,
-    /// CPU use by the exact meter. `None` if not requested.
+    /// CPU use of the far host by the exact meter (eBPF). `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<FarCpu>,
-    /// Counters of its devices over the same windows. `None` if not requested.
+    /// Counters of the far host's devices over the far end's windows. `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceCounts>,
     /// Number of connections and datagrams refused because they did not prove the token.
     pub refused: u64,
-    /// Facts of its host that explain differences to another host.
+    /// Facts of the far host that explain why results differ between hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
 }

@@ -90,7 +90,7 @@ impl Pacer {
     }
 
     pub(super) fn report(&self) -> Pacing {
-        // The rate counts the time of the last datagram, up to the due time of the next one.
+        // The rate includes the last datagram's own time: it counts up to the due time of the next datagram.
         let span_s = (self.due_ns * 1e-9).max((self.last_ns - self.began_ns.unwrap_or(self.last_ns)) as f64 * 1e-9);
         let seconds = |ns: u64| ns as f64 * 1e-9;
         Pacing {

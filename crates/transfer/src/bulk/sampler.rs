@@ -1,10 +1,10 @@
-//! Samples TCP_INFO of all senders' sockets, in a thread of its own.
+//! Samples TCP_INFO of all senders' sockets, in a separate thread.
 //!
 //! The kernel answers only when no call holds the socket's lock. A sender of large blocks that waits for a CPU holds
-//! it, so with hundreds of such flows one pass takes seconds. The conductor, which opens and closes the windows, does
-//! not wait for the samples. The cost is bounded: the thread rests so that it uses at most a hundredth of a CPU,
-//! whatever interval was requested. At most [`MOST_SAMPLES`] samples of all flows together are stored. When that is
-//! reached, every second one is dropped, and the interval is doubled.
+//! this lock, so with hundreds of such flows one pass takes seconds. The conductor, which opens and closes the windows,
+//! does not wait for the samples. The cost is bounded: the thread rests so that it uses at most a hundredth of a CPU,
+//! whatever interval was requested. At most [`MOST_SAMPLES`] samples of all flows together are stored. At this limit
+//! every second sample is dropped, and the interval is doubled.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -200,7 +200,7 @@ mod tests {
         thread::sleep(Duration::from_millis(110));
         sampler.last();
         let samples = sampler.end().expect("it lives");
-        // A sleep may take longer than asked. Expected: one sample at the opening, one per interval, one at the
+        // A sleep may take longer than requested. Expected: one sample at the opening, one per interval, one at the
         // closing.
         let most = (clock::monotonic_ns() - opened_ns) as usize / 20_000_000 + 2;
         for flow in &samples {

@@ -29,8 +29,8 @@ pub struct Settings {
     pub direction: Direction,
     /// Number of flows in each direction (1 to [`MOST_FLOWS`]).
     pub flows: u32,
-    /// Number of threads at each end, at least 1. Thread number i modulo this serves flow i. `None`, or at least the
-    /// number of flows of the end: one thread per flow.
+    /// Number of threads at each end, at least 1. Flow i is served by the thread with the number i modulo this value.
+    /// `None`, or at least the number of flows of the end: one thread per flow.
     pub threads: Option<u32>,
     /// Bytes of one write or datagram (1 to [`LARGEST_BLOCK_BYTES`], or [`DATAGRAM_BYTES`]).
     pub block_bytes: usize,
@@ -63,11 +63,11 @@ pub struct Settings {
     pub near_cpus: Vec<usize>,
     /// CPUs of the far end's threads, used round robin. Empty: all use the placement `far`.
     pub far_cpus: Vec<usize>,
-    /// Distance of the near end's threads from the CPU that handles their flow's packets. `None`: the threads stay
-    /// where they are placed.
+    /// Distance (in CPUs) of the near end's threads from the CPU that handles their flow's packets. `None`: the threads
+    /// stay where they are placed.
     pub near_rx: Option<u32>,
-    /// Distance of the far end's threads from the CPU that handles their flow's packets. `None`: the threads stay where
-    /// they are placed.
+    /// Distance (in CPUs) of the far end's threads from the CPU that handles their flow's packets. `None`: the threads
+    /// stay where they are placed.
     pub far_rx: Option<u32>,
     /// Whether to use the exact CPU meter of the agent's host.
     pub far_meter: bool,
@@ -128,8 +128,8 @@ pub(super) struct Spans {
     pub window: Span,
     pub windows: u32,
     pub acknowledged: bool,
-    /// Whether the sender continues until the receiver has had all its windows and closes. With two clocks and a
-    /// warm-up, only the receiver knows where its windows are.
+    /// Whether the sender continues until the receiver has completed all its windows and closes the connection. With
+    /// two clocks and a warm-up, only the receiver knows where its windows are.
     pub receiver_ends: bool,
     pub interval_ns: Option<u64>,
     pub stall_ns: u64,

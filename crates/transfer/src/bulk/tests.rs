@@ -109,7 +109,8 @@ fn a_flow_that_waited_for_a_cpu_moved_no_more_than_it_did() {
     let bytes_per_s = |window: Window| window.goodput_bps().expect("a length") / 8.0;
     // Three calls of 0.3 s each: their own duration is exact; the common second starts and ends between calls.
     assert!((bytes_per_s(window(0.9, 3, 1000, 1000)) - 3000.0 / 0.9).abs() < 1e-9);
-    // All calls end in the last millisecond: the rate of the second is the bytes moved plus those of the first call.
+    // All calls end in the last millisecond: the rate counts the bytes moved in the window plus the bytes of the first
+    // call.
     assert!((bytes_per_s(window(0.001, 50, 1000, 1000)) - 51_000.0).abs() < 1e-9);
     // The call in which the second ended took four seconds longer.
     assert!((bytes_per_s(window(5.0, 50, 1000, 1000)) - 49_000.0).abs() < 1e-9);
@@ -303,7 +304,7 @@ fn datagrams_are_counted_on_every_path() {
     }
 }
 
-/// Loopback itself drops nothing: what was sent was received, or found no room in the socket.
+/// Loopback itself drops nothing: each datagram was received, or dropped because the socket was full.
 #[test]
 fn what_the_receiver_s_socket_had_no_room_for_is_counted() {
     for path in [DatagramPath::Single, DatagramPath::Batch] {
@@ -314,7 +315,7 @@ fn what_the_receiver_s_socket_had_no_room_for_is_counted() {
         let (sent, received) = (flow.sender.datagrams.expect("counted"), flow.receiver.datagrams.expect("counted"));
         let dropped = received.dropped.expect("the kernel counts a socket's drops (SO_MEMINFO, Linux 4.12)");
         assert!(dropped > 0, "{received:?}");
-        // The end mark is sent more than once, and may also find no room.
+        // The end mark is sent more than once, and may be dropped at the full socket, too.
         let lost = sent.moved - received.moved;
         assert!((lost..lost + 1000).contains(&dropped), "{sent:?} {received:?}");
     }
@@ -342,7 +343,7 @@ fn a_ring_that_is_let_go_takes_its_receive_back() {
         return;
     }
     let mut ring = linux::Multishot::new(far.as_fd(), 100, 10_000_000).expect("a ring");
-    // The first wait may return at once because it hands something over; the second waits in vain.
+    // The first wait may return at once because it also submits a request; the second finds no data.
     let outcome = ring.wait(|_| ()).and_then(|()| ring.wait(|_| ()));
     assert_eq!(outcome.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     near.send(b"one").expect("there is room");

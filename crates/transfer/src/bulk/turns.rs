@@ -38,7 +38,7 @@ pub(super) struct Ready<'a> {
     pub shown: Option<&'a AtomicU64>,
 }
 
-/// What a flow needs after its turn.
+/// What a flow needs after its turn in the shared thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// Another turn at once.

@@ -48,7 +48,8 @@ impl Readiness {
         self.0.add(channel, sender, place)
     }
 
-    /// Waits until a channel can move or `wake` is reached. Calls `can_move` with the index of each channel that can.
+    /// Waits until a channel can move or `wake` is reached. Calls `can_move` with the index of each channel that can
+    /// move data.
     pub(super) fn wait(&mut self, wake: Wake, can_move: impl FnMut(usize)) -> Result<(), WireError> {
         let ms = match wake {
             Wake::Now => 0,

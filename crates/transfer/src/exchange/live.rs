@@ -1,7 +1,7 @@
 //! Interim reports of a running test: the transactions of each [`Interval`].
 //!
-//! Each flow writes its counts into a cell of its own: a few stores into its own cache lines and no system call. The
-//! thread that opens and closes the window reads the cells. Without interim reports there are no cells.
+//! Each flow writes its counts into its own cell: a few stores into its own cache lines and no system call. The thread
+//! that opens and closes the window reads the cells. Without interim reports there are no cells.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -27,8 +27,8 @@ use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::key::{Proven, Purpose, Token};
 use netcliff_remote::far_meter::FarMeter;
 
-/// Number of connections without proof that may wait, in addition to the expected ones. If there are more, one of the
-/// source with most of them is closed.
+/// Number of connections without proof that may wait, in addition to the expected ones. If there are more, a connection
+/// of the source address that has the most of them is closed.
 const MOST_PENDING: usize = 32;
 
 /// A running answering end. Dropping it ends its threads.
@@ -59,7 +59,7 @@ struct Tally {
     threads: Mutex<Threads>,
 }
 
-/// CPU use of the threads: those that run, and the sum of those that have ended.
+/// CPU use of the threads: of each running thread, and the sum over threads that have ended.
 #[derive(Debug, Default)]
 struct Threads {
     running: Vec<Thread>,

@@ -131,7 +131,7 @@ fn an_open_loop_keeps_its_rate() {
     }
 }
 
-/// The answering end pauses for a while: an open loop must see this, a closed loop hides it.
+/// The answering end pauses: an open loop must show the pause in the latencies, a closed loop hides it.
 #[test]
 fn a_pause_is_seen_by_every_request_that_was_due_in_it() {
     const PAUSE: Duration = Duration::from_millis(200);

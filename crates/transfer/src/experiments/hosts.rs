@@ -27,8 +27,8 @@ enum Near<'a> {
     Wire(&'a Wire, Model),
 }
 
-/// Both devices, reserved until they are restored: the near one when its hold is dropped, the far one (by the agent)
-/// when the session ends.
+/// Both devices, reserved until they are restored: the near device when this value is dropped, the far device (by the
+/// agent) when the session ends.
 pub struct Hosts<'a> {
     near: Near<'a>,
     far: FarDevice,

@@ -23,7 +23,7 @@ pub enum Place<'a> {
     Testbed(&'a Rig),
     /// The near end in this process, the far end in an agent.
     Agent {
-        /// The connection to it.
+        /// The session with the agent.
         session: &'a mut Session,
         /// Address that the data go to.
         address: IpAddr,

@@ -133,7 +133,7 @@ fn is_whole(sample: &StreamSample) -> bool {
 }
 
 /// Combines the windows of one connection into one repeat, as lmbench3 does: means over the windows, and the
-/// connection's own value for those that windows do not have (the host's CPUs, TCP's counts). `None` if no window
+/// connection's value where windows have no value of their own (the host's CPUs, TCP's counts). `None` if no window
 /// counted anything.
 fn as_one(row: &StreamRow) -> Option<StreamSample> {
     let mean = |figure: fn(&StreamSample) -> Option<f64>| {

@@ -137,6 +137,6 @@ fn a_link_carries_datagrams_of_their_size() {
     let udp = Setting::Channel("udp".into());
     assert!((carries(vec![udp.clone()]) - 100e6 * 1472.0 / 1538.0).abs() < 1.0);
     assert!((carries(vec![udp.clone(), Setting::Block(18)]) - 100e6 * 18.0 / 84.0).abs() < 1.0);
-    // A fragment more for a byte.
+    // One more byte needs a second fragment.
     assert!((carries(vec![udp, Setting::Block(1473)]) - 100e6 * 1473.0 / (1538.0 + 84.0)).abs() < 1.0);
 }

@@ -1,4 +1,4 @@
-//! Combines the repeats of a configuration: a sample of each, and one report of all.
+//! Combines the repeats of a configuration: one sample for each repeat, and one report for all repeats.
 
 use netcliff_core::stream::jain;
 use netcliff_host::cpu::{CpuSplit, Method};
@@ -40,7 +40,7 @@ pub struct RrSample {
 }
 
 impl RrSample {
-    /// The sample of one repeat's report.
+    /// Extracts the sample from the report of one repeat.
     pub fn of(report: &Report) -> Self {
         let threads = |cost: &Option<ThreadCost>| cost.map(|cost| cost.us_per_transaction);
         Self {
@@ -58,7 +58,7 @@ impl RrSample {
 }
 
 /// Combines all repeats into one report: sums of counts and histograms, rates over the sum of the windows, CPU time
-/// over all transactions. The split by CPU is that of the repeat with the median rate. `None` without a repeat.
+/// over all transactions. The split by CPU is taken from the repeat with the median rate. `None` without a repeat.
 pub fn merged(repeats: &[Report]) -> Option<Report> {
     let (first, more) = repeats.split_first()?;
     if more.is_empty() {
@@ -162,7 +162,8 @@ fn cost(repeats: &[Report]) -> Cost {
     }
 }
 
-/// Busy CPUs over the windows of the repeats that know them, and CPU time per transaction (us).
+/// Returns (mean number of busy CPUs, CPU time per transaction (us)) over the repeats for which `cpus` has a value;
+/// `None` if no repeat has.
 fn whole(repeats: &[Report], cpus: impl Fn(&Cost) -> Option<f64>) -> Option<(f64, f64)> {
     let known = || repeats.iter().filter_map(|report| Some((cpus(&report.cost)?, report)));
     let used_s: f64 = known().map(|(cpus, report)| cpus * report.window_s).sum();
@@ -302,7 +303,7 @@ mod tests {
         assert!((latency.summary.p50_s - 30e-6).abs() < 1e-7);
         let cost = merged.cost.client_threads.expect("known");
         assert!((cost.cpus - 0.5).abs() < 1e-12 && (cost.us_per_transaction - 1.5e6 / 7000.0).abs() < 1e-9);
-        // 1000 transactions of 1000 cycles and 6000 of a third.
+        // 1000 transactions take 1000 cycles each, and 6000 take a third of that.
         assert!((cost.cycles_per_transaction.expect("known") - 3_000_000.0 / 7000.0).abs() < 1e-9, "{cost:?}");
         assert_eq!(cost.instructions_per_transaction, None);
         assert_eq!(merged.notes, ["a note"]);

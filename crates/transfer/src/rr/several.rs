@@ -24,7 +24,7 @@ pub fn several(
     stop: &AtomicBool,
 ) -> Result<Report, RrError> {
     let place = Rendezvous::new(agents.len());
-    // The first meter sees this whole host; more of them would count the same CPU time again.
+    // The first meter sees this whole host; further meters would count the same CPU time again.
     let ticks = Preference::Only(Method::Procfs);
     let made: Vec<(String, Result<Report, RrError>)> = thread::scope(|scope| {
         let place = &place;
@@ -50,7 +50,7 @@ pub fn several(
     for (name, made) in made {
         match made {
             Ok(report) => reports.push((name, report)),
-            // Prefer the error of an agent that failed itself to that of one that only waited for it.
+            // Prefer the error of an agent that failed itself to the error of an agent that only waited for it.
             Err(error) if failed.is_none() || !waited(&error) => {
                 let first = failed.get_or_insert_with(|| (name.clone(), waited(&error), error.to_string()));
                 if first.1 {
@@ -66,7 +66,7 @@ pub fn several(
     combined(&reports).ok_or_else(|| WireError::Far("there is no agent".into()).into())
 }
 
-/// Whether the error is that of an end that waited for another one which gave up.
+/// Whether the error only says that this end waited for another end, which gave up.
 fn waited(error: &RrError) -> bool {
     error.to_string().contains(OTHER_GAVE_UP)
 }

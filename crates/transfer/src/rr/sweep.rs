@@ -142,8 +142,8 @@ impl Config {
         measure: &mut dyn FnMut(&Settings) -> Result<Report, RrError>,
         first_error: &mut Option<RrError>,
     ) {
-        // Each repeat of an open loop draws other gaps, so that the spread of the repeats includes that of the
-        // arrivals.
+        // Each repeat of an open loop draws other gaps, so that the spread over the repeats includes the randomness of
+        // the arrivals.
         let seed = self.settings.seed.wrapping_add(u64::from(round));
         match measure(&Settings { seed, ..self.settings.clone() }) {
             // The test was stopped during the warm-up, so nothing was counted.

@@ -1,4 +1,5 @@
-//! Which devices are counted: those of both ends on this host, and those that a far end counts itself.
+//! Selects the devices whose packets are counted: the devices of both ends on this host, and the devices that a far end
+//! counts itself.
 
 use std::path::{Path, PathBuf};
 
@@ -78,7 +79,7 @@ impl Sides {
         Self { sending: of(self.sending, earlier.sending), receiving: of(self.receiving, earlier.receiving) }
     }
 
-    /// Adds the far end's counts as those of the side that was not read here.
+    /// Adds the far end's counts for the side (sending or receiving) that was not read here.
     pub(super) fn with_far(self, far: Option<DeviceCounts>) -> Self {
         match (self.sending, self.receiving) {
             (Some(_), None) => Self { receiving: far, ..self },

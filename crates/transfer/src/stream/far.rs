@@ -20,7 +20,7 @@ pub enum Far<'a> {
     Here,
     /// In an agent, which applies the placement of the template's far end, except for its namespace.
     Agent {
-        /// The connection to it.
+        /// The session with the agent.
         session: &'a mut Session,
         /// Address that the data go to.
         address: IpAddr,

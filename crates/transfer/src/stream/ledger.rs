@@ -161,8 +161,8 @@ fn ends(transfer: &Transfer, is_this_host: bool, traced: bool) -> Ends {
     }
 }
 
-/// Number of unexplained drops that are taken for end marks. A sender tells an agent's receiver by several datagrams
-/// that no more follow, and the receiver's socket is closed when the last of them arrive.
+/// Number of unexplained drops that are counted as end marks. A sender marks the end of its data by several datagrams,
+/// and an agent's receiver has closed its socket when the last of these arrive.
 fn end_marks(far: &Far<'_>, settings: &Settings, unexplained: i64) -> u64 {
     let most = match far {
         Far::Here => 0,

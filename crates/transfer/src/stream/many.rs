@@ -78,7 +78,7 @@ fn agent(made: &[(&Many, &[Flow])], number: usize, end: &impl Fn(&Flow) -> End) 
     }
 }
 
-/// Times of the bursts: from the common start of a burst until the last flow's receiver had all of it.
+/// Times of the bursts: from the common start of a burst until the last flow's receiver has all bytes of the burst.
 fn incast(options: &StreamOptions, made: &[(&Many, &[Flow])]) -> Option<IncastRow> {
     let burst = options.template.burst?;
     let warm_up_ns = clock::ns_from_s(warm_up_s(options)).unwrap_or(0);

@@ -25,7 +25,8 @@ use super::{Far, Repeat, StreamOptions};
 const POINTS: usize = 60;
 /// Longest time of requests before and after a transfer (s).
 const LONGEST_AROUND_S: f64 = 3600.0;
-/// Smallest growth with which a queue is named (bytes; packets): a full frame, or half a packet on average.
+/// Smallest growth of a queue's mean length for which the queue is named (bytes, or packets): a full frame, or half a
+/// packet.
 const GREW_BYTES: f64 = 1514.0;
 const GREW_PACKETS: f64 = 0.5;
 /// A rise of the median is reported if it exceeds both this ratio to idle and this time (s). The time is larger than
@@ -163,8 +164,8 @@ fn held(session: &Mutex<Session>) -> std::sync::MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Placements of the requesting and the answering end: the namespaces of the transfer's ends, on any CPU. The channel's
-/// address is that of the answering end; for datagrams, that is the end that receives.
+/// Placements of the requesting and the answering end: the namespaces of the transfer's ends, on any CPU. The answering
+/// end is the end with the channel's address; for datagrams, the end that receives.
 fn ends(settings: &Settings) -> (Placement, Placement) {
     let of = |place: &Placement| Placement { netns: place.netns.clone(), ..Placement::default() };
     let (near, far) = (of(&settings.near), of(&settings.far));

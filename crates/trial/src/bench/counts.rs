@@ -58,9 +58,9 @@ pub struct Counts {
 /// Handlers of hard interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Handlers {
-    /// Time in them (s).
+    /// Time in handlers (s).
     pub time_s: f64,
-    /// Number of them.
+    /// Number of handler calls.
     pub count: f64,
 }
 
@@ -86,7 +86,7 @@ impl Counts {
         (own > 0.0).then(|| (self.look_s - self.hit_look_s) / own)
     }
 
-    /// Time in protocol processing without the `taken_s` (s) that each interrupt during it took from it (s).
+    /// Time in protocol processing (s) without `taken_s` (s) for each NIC interrupt during it.
     pub fn own_protocol_s(&self, taken_s: f64) -> f64 {
         (self.protocol_s - taken_s * self.softirq_interrupts).max(0.0)
     }
@@ -96,13 +96,14 @@ impl Counts {
         self.idle_s < FULLY_BUSY * self.elapsed_s
     }
 
-    /// Handlers of interrupts caused by packets: those of devices. If devices' interrupts are not distinguished: the
-    /// time of all hard interrupts, including the timer's, and the number of interrupts that announce packets.
+    /// Time and number of the handlers of interrupts caused by packets: the devices' interrupts. If the meter does not
+    /// distinguish them, the time of all hard interrupts, including the timer's, and the number of interrupts that
+    /// announce packets.
     pub fn handlers(&self) -> Handlers {
         self.devices.unwrap_or(Handlers { time_s: self.interrupt_s, count: self.interrupts })
     }
 
-    /// Mean time of such a handler (s); `None` without interrupts.
+    /// Mean time of one call of [`Self::handlers`] (s); `None` without interrupts.
     pub fn handler_s(&self) -> Option<f64> {
         let Handlers { time_s, count } = self.handlers();
         (count > 0.0).then(|| time_s / count)
@@ -143,7 +144,7 @@ impl Counts {
         }
     }
 
-    /// Service demand: CPU time of interrupts and softirqs per packet processed, plus that of the application per
+    /// Service demand: CPU time of interrupts and softirqs per packet processed, plus CPU time of the application per
     /// packet read (s); `None` without packets.
     pub fn demand_s(&self) -> Option<f64> {
         let some = self.packets > 0.0 && self.delivered > 0.0;
@@ -170,7 +171,7 @@ pub struct PollTime {
 mod tests {
     use super::*;
 
-    /// Half a second in which the timer took 20 ms of the 30 in hard interrupts, and other tasks 30.
+    /// Counts of half a second: hard interrupts took 30 ms, 20 ms of which were the timer's; other tasks took 30 ms.
     fn counts() -> Counts {
         Counts {
             elapsed_s: 0.5,

@@ -33,7 +33,7 @@ pub struct BetweenOptions {
     pub interface: String,
     /// The generators, each of which sends a share of the load.
     pub carriers: Vec<SharedCarrier>,
-    /// Interface of the sending host; `None`: by its routes.
+    /// Interface of the sending host; `None`: the one that its routes choose.
     pub their_interface: Option<String>,
     /// Whether the interface may carry the control connection, too.
     pub by_control_link: bool,
@@ -44,7 +44,7 @@ pub struct BetweenOptions {
 /// How a load is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sending {
-    /// Highest rate of all generators together (pps); each agent may have a lower one of its own.
+    /// Highest rate of all generators together (pps); each agent may have a lower limit of its own.
     pub most_pps: Option<f64>,
     /// Number of receive queues that the flows reach; 0 and 1: one flow.
     pub queues: u32,
@@ -84,13 +84,13 @@ pub enum BetweenError {
         arrived: u64,
         /// Packets sent.
         sent: u64,
-        /// Phrase on where they were counted last.
+        /// Phrase on where the lost packets were last counted.
         why: String,
     },
     /// Flows cannot be directed to queues.
     #[error("{0}")]
     Queues(String),
-    /// The user stopped it.
+    /// The user stopped the run.
     #[error("stopped")]
     Stopped,
 }
@@ -111,7 +111,7 @@ pub struct Reached {
     pub place: Option<Place>,
     /// CPU of its protocol work; `None` if it could not be determined.
     pub cpu: Option<u32>,
-    /// UDP port of its flows, on which an application of its own reads.
+    /// UDP port of the queue's flows; a separate application reads on it.
     pub port: u16,
 }
 
@@ -202,7 +202,8 @@ impl Between {
             more_flows: flows.get(1..).unwrap_or_default().to_vec(),
             vlan: sending.vlan,
             method: sending.method,
-            // Learned when the link was opened: if one agent allows less than its share, all generators send that much.
+            // Learned when the link was opened: if one agent allows less than its share, every generator is limited to
+            // what this agent allows.
             most_pps: self.most_pps.map(|most_pps| most_pps / self.lanes.len() as f64),
             frame_bytes,
             run_id,
@@ -214,7 +215,7 @@ impl Between {
         }
     }
 
-    /// Run ids of the second and further generators, given that of the first.
+    /// Run ids of the second and further generators; `run_id`: the id of the first.
     pub fn more_runs(&self, run_id: u32) -> Vec<u32> {
         (1..self.lanes.len()).map(|place| run_of(run_id, place)).collect()
     }
@@ -238,7 +239,7 @@ impl Between {
     /// Checks that the interface accepts frames of this length.
     ///
     /// # Errors
-    /// They are longer than its MTU allows.
+    /// The frames are longer than the interface's MTU allows.
     pub fn fits(&self, frame_bytes: u32) -> Result<(), BetweenError> {
         Ok(neighbour::fits(frame_bytes, self.own.mtu_bytes, &self.options.interface)?)
     }
@@ -254,7 +255,7 @@ impl Between {
         &self.nic
     }
 
-    /// Adds the sending hosts' properties to those of this host.
+    /// Adds the sending hosts' properties to `fingerprint`, the properties of this host.
     pub fn add_senders(&self, fingerprint: &mut Fingerprint) {
         for (place, lane) in (1..).zip(&self.lanes) {
             let prefix = if place == 1 { "sender".to_owned() } else { format!("sender{place}") };
@@ -268,7 +269,7 @@ impl Between {
         neighbour::received(&self.nic.name)
     }
 
-    /// Losses that its driver has counted so far; empty if the driver has no counters of its own.
+    /// Losses that the device's driver has counted so far; empty if the driver has no counters of its own.
     pub fn losses(&self) -> Losses {
         Losses::read(&self.nic.name).unwrap_or_default()
     }
@@ -330,7 +331,7 @@ impl Between {
 /// Difference between the seeds of two generators' schedules.
 const LANE_SEED: u64 = 7_919_000_017;
 
-/// Run id of the generator at this position, given that of the first.
+/// Run id of the generator at this position; `run_id`: the id of the first generator.
 fn run_of(run_id: u32, place: usize) -> u32 {
     run_id.wrapping_add(place as u32)
 }
@@ -354,7 +355,8 @@ fn lock(carrier: &SharedCarrier) -> MutexGuard<'_, Box<dyn Carrier>> {
     carrier.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether RPS steers some of its queues, or it is a veth whose peer puts packets into the backlog.
+/// Whether packets of this device go through a CPU's backlog: RPS steers some of its queues, or it is a veth without
+/// GRO, whose peer puts packets into the backlog.
 fn through_backlog(nic: &Nic) -> bool {
     let steered = nic.rps_cpus.iter().any(|mask| mask.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
     let veth = nic.kind.as_deref() == Some("veth") && nic.feature("rx-gro") != Some(true);

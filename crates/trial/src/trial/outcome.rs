@@ -229,9 +229,9 @@ pub fn poll_time(cell: &PollCell) -> Option<PollTime> {
     })
 }
 
-/// Time from the kernel's receive timestamp to the application's read. With the backlog, the timestamp is taken before
-/// it, so that this is the latency of model and simulation; a device's poll takes it when the packet has left the ring.
-/// `None` if it was not measured.
+/// Time from the kernel's receive timestamp to the application's read. With a backlog the timestamp is taken before the
+/// backlog, as in model and simulation; with a NIC it is taken in the poll, when the packet has left the ring. `None`
+/// if no time was measured.
 fn latency(wire: &WireRun) -> Option<Latency> {
     let summary = wire.sink.kernel_to_read.summary().or_else(|| wire.sink.end_to_end.summary())?;
     Some(Latency {

@@ -23,7 +23,7 @@ const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 const ON_DISK: &str = "/var/tmp";
 /// Share of a file that may be in the page cache after it was dropped, e.g. by readahead for another reader.
 const MOST_CACHED: f64 = 0.1;
-/// Longest time for which a file is read by itself.
+/// Longest time for which [`storage_bps`] reads a file without sending it.
 const ALONE: Duration = Duration::from_secs(1);
 
 /// A file to be sent.
@@ -37,7 +37,8 @@ struct Source {
 impl Source {
     /// Opens a file, or a block device with all its bytes.
     fn named(path: &Path, cold: bool) -> Result<Self, WireError> {
-        // Without the number, for which the hint would be a right to networks.
+        // The error is made anew without its number: for this number, a hint about network privileges would be added,
+        // which does not apply to a file.
         let failed = |e: io::Error| {
             WireError::system(format!("read {}", path.display()), io::Error::new(e.kind(), e.to_string()))
         };
@@ -98,7 +99,7 @@ pub(super) struct SendFile<'a> {
 }
 
 impl<'a> SendFile<'a> {
-    /// Sends the file of a path. `None` if the path sends none.
+    /// Makes the sender of the file that `path` names. `None` if `path` sends no file.
     pub(super) fn of(channel: BorrowedFd<'a>, path: &SendPath, block_bytes: usize) -> Option<Result<Self, WireError>> {
         Some(source(path)?.map(|source| Self { channel, source, at: 0, block_bytes }))
     }
@@ -136,8 +137,8 @@ pub(crate) fn storage_bps(path: &SendPath) -> Option<Result<f64, WireError>> {
     }))
 }
 
-/// Whether the file system has no disk: dropping the page cache would lose the data, so the kernel does not drop it.
-/// A block device's node is in such a file system, its data are not.
+/// Whether the file system has no disk: dropping the page cache would lose the data, so the kernel does not drop it. A
+/// block device's node lies in such a file system, but its data do not.
 fn lies_in_memory(file: &File) -> io::Result<bool> {
     Ok(!file.metadata()?.file_type().is_block_device() && is_memory(fstatfs(file)?.filesystem_type()))
 }
@@ -153,8 +154,8 @@ fn directory(temporary: PathBuf, cold: bool) -> PathBuf {
     if cold && in_memory() { PathBuf::from(ON_DISK) } else { temporary }
 }
 
-/// Makes an unnamed file of `bytes` bytes in `directory`, which disappears when it is closed. Returns also the name it
-/// had.
+/// Makes an unnamed file of `bytes` bytes in `directory`, which disappears when it is closed. Also returns the file's
+/// former name, for messages.
 fn own_file(bytes: u64, directory: &Path) -> Result<(File, PathBuf), WireError> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);

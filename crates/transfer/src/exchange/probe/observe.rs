@@ -1,4 +1,4 @@
-//! Queue lengths during a probe: those of the observed sockets, and those that all flows share.
+//! Queue lengths during a probe: of the observed sockets, and of the queues that all flows share.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -20,8 +20,8 @@ use netcliff_remote::pending::Pending;
 
 /// Time allowed for a new connection to prove its token.
 const TOKEN_TIME: Duration = Duration::from_secs(2);
-/// If each transaction has its own connection: time that an acceptor waits for the first bytes alone. A connecting
-/// client has them on the way.
+/// If each transaction has its own connection: time that an acceptor waits for the first bytes of the connection it has
+/// just accepted, and for nothing else. A connecting client has sent these bytes already.
 const FIRST_BYTES_TIME: Duration = Duration::from_micros(200);
 /// Smallest number of connections that may wait at an acceptor when there are many acceptors.
 const LEAST_PENDING: usize = 4;
@@ -89,7 +89,7 @@ fn wait(tally: &Tally, listener: &TcpListener, pending: &Pending, has_come: bool
     let _ = system::poll_for(&mut fds, at_most);
 }
 
-/// Serves a connection: in this thread if it carries one transaction, otherwise in a thread of its own.
+/// Serves a connection: in this thread if it carries one transaction, otherwise in a new thread.
 fn admit(tally: &Arc<Tally>, stream: TcpStream, flow: usize) {
     if tally.settings.connect_each {
         return once(tally, stream);

@@ -11,7 +11,8 @@ pub(super) fn names(feature: Feature, found: &DeviceState) -> Vec<&'static str> 
     feature.kernel_names().iter().copied().filter(|name| found.features.contains_key(*name)).collect()
 }
 
-/// The link mode of a configuration. What it does not name is as in `found`.
+/// The link mode of a configuration; values that the configuration does not name are as in `found`. `None` if the
+/// device has no link mode.
 pub(super) fn link(settings: &[Setting], found: &DeviceState) -> Option<LinkMode> {
     let mut link = found.link?;
     for setting in settings {
@@ -52,8 +53,9 @@ fn features(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool>
     wanted
 }
 
-/// If a direction is requested, autonegotiation of flow control is off unless it is requested too, because the
-/// negotiation would decide the directions. What the configuration does not name is as in `found`.
+/// Flow control for a configuration. If a direction is requested, autonegotiation of flow control is off unless it is
+/// requested too, because the negotiation would decide the directions. Values that the configuration does not name are
+/// as in `found`.
 fn pause(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool> {
     let asked: BTreeMap<Pause, bool> = settings
         .iter()
@@ -68,9 +70,9 @@ fn pause(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool> {
     Pause::ALL.into_iter().filter_map(value).collect()
 }
 
-/// If a time or frame limit of a direction is requested, that direction's adaptive switch is off unless it is requested
-/// too. While a switch is on, the driver chooses the limits, so none is set. If only one direction is named, the other
-/// is left alone, because some drivers couple the two.
+/// Interrupt coalescing for a configuration. If a time or frame limit of a direction is requested, this direction's
+/// adaptive switch is off unless it is requested too. While a switch is on, the driver chooses the limits, so no limit
+/// is set. If only one direction is named, the other direction is not changed, because some drivers couple the two.
 fn coalesce(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, u32> {
     let asked: BTreeMap<Coalesce, u32> = settings
         .iter()
@@ -173,7 +175,7 @@ mod tests {
         };
         assert_eq!(with(&[(AdaptiveRx, 1), (RxUsecs, 50)], &found()), "adaptive-rx=1");
         assert_eq!(with(&[(AdaptiveRx, 0)], &found()), "adaptive-rx=0 rx-frames=5 rx-usecs=20", "as they were found");
-        // This device has no switch for transmission, nor a limit by frames.
+        // For transmission, this device has no adaptive switch and no frame limit.
         assert_eq!(with(&[(TxUsecs, 8)], &found()), "tx-usecs=8");
         assert_eq!(with(&[(TxUsecs, 8), (RxUsecs, 9)], &found()), "adaptive-rx=0 rx-frames=5 rx-usecs=9 tx-usecs=8");
         let all = [("adaptive-rx", 0), ("adaptive-tx", 1), ("rx-usecs", 3), ("tx-usecs", 4), ("tx-frames", 6)];

@@ -30,7 +30,7 @@ fn the_queue_that_grew_is_named() {
     assert!(grew(&idle, &ProbePhase::default(), &[], None).starts_with("not known"));
 }
 
-/// A request belongs to the phase in which it was sent. Those of the warm-up belong to no phase, but are on the plot
+/// A request belongs to the phase in which it was sent. Requests of the warm-up belong to no phase, but are in the plot
 /// over time.
 #[test]
 fn requests_belong_to_the_phase_in_which_they_were_sent() {

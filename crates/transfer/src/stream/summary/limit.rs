@@ -30,7 +30,7 @@ pub(super) fn limited_by(options: &StreamOptions, row: &StreamRow) -> Option<Str
         .or_else(|| cpus(row))
 }
 
-/// If datagrams with a requested rate are lost, that rate is not the limit, but the place with most losses.
+/// If datagrams are lost at a requested rate, the limit is the place with most losses, not the requested rate.
 fn lost(options: &StreamOptions, row: &StreamRow) -> Option<String> {
     options.template.options.pacing_bps?;
     let counts = row.datagrams.filter(|counts| counts.lost as f64 > LOST * counts.sent as f64)?;
@@ -108,7 +108,7 @@ mod tests {
         serde_json::from_str(text).expect("a row")
     }
 
-    /// Each limit is named, and the first one if there are several.
+    /// Each limit is named; if several limits are reached, the first in the order of the checks.
     #[test]
     fn what_is_at_its_limit_is_named() {
         let spread = |value| Some(Spread { median: value, min: value, max: value });

@@ -1,4 +1,4 @@
-//! Each repeat by itself.
+//! The results of each repeat.
 
 use crate::bulk::{End, Flow, TcpSample};
 use netcliff_core::stream::{CpuTimes, StreamSample, kernel_share};
@@ -8,8 +8,8 @@ use super::cpu::{Ticks, far_ticks, near_ticks, us_per_kib_of};
 use super::wire::wire_bps_of;
 use crate::stream::{Repeat, StreamOptions};
 
-/// One sample for each measured window, in order. Host-wide values belong to a whole transfer, so the samples of a
-/// transfer with several windows have none.
+/// One sample for each measured window, in order. Host-wide values belong to a whole transfer, so they are `None` in
+/// the samples of a transfer with several windows.
 pub(in crate::stream) fn samples(options: &StreamOptions, block_bytes: usize, repeats: &[Repeat]) -> Vec<StreamSample> {
     repeats.iter().flat_map(|repeat| of_repeat(options, block_bytes, repeat)).collect()
 }

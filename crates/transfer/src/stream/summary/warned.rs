@@ -27,8 +27,8 @@ pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[C
 /// not read from the storage.
 const STORAGE: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
-/// Warnings for rows whose goodput is that of the storage. `storage_bps` is the rate at which one thread reads it
-/// without a network (bit/s).
+/// Warnings for rows whose goodput equals the rate of the storage. `storage_bps` is the rate at which one thread reads
+/// the storage without a network (bit/s).
 pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<String> {
     let of_row = |row: &StreamRow| {
         let share = row.goodput_bps.as_ref()?.median / storage_bps;
@@ -75,8 +75,8 @@ fn full_cpus(row: &StreamRow) -> Vec<String> {
     found
 }
 
-/// Warnings for a window or a buffer that was the limit. A fully busy receiver has a full window whatever its size, so
-/// it is not named then.
+/// Warnings for a window or a buffer that was the limit. A fully busy receiver has a full window whatever the window's
+/// size, so its window is then not named.
 fn held_back(row: &StreamRow) -> Vec<String> {
     let Some(tcp) = &row.tcp else { return Vec::new() };
     let has_time = row.receiver_cpu.busy.is_none_or(|busy| busy.median < BUSY);
@@ -130,8 +130,8 @@ fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
     smaller.collect()
 }
 
-/// Number of threads that only send, and of those that only receive. `None` if there are both roles in one thread, or
-/// more threads than can be expected to have a CPU each.
+/// Number of threads that only send, which is also the number of threads that only receive. `None` if there are both
+/// roles in one thread, or more threads than can be expected to have a CPU each.
 pub(super) fn threads_of_a_role(options: &StreamOptions) -> Option<u32> {
     let settings = &options.template;
     match settings.shared_threads() {

@@ -11,7 +11,7 @@ use crate::stream::StreamOptions;
 /// A rate for each direction (bit/s): from the near end to the far end, and back.
 type Ways = [f64; 2];
 
-/// Sum of the flows' rates by direction. `None` if one is not known, because the others are only a part.
+/// Sum of the flows' rates by direction. `None` if the rate of a flow is unknown, because the sum would be incomplete.
 fn ways(repeat: &Repeat, bps: impl Fn(&Flow) -> Option<f64>) -> Option<Ways> {
     repeat.transfer.flows.iter().try_fold([0.0; 2], |mut ways, flow| {
         ways[usize::from(!flow.forward)] += bps(flow)?;

@@ -29,7 +29,7 @@ impl Before {
         }
     }
 
-    /// Phrase on where most of the packets were lost that were sent since and did not arrive.
+    /// Describes where most of the packets that were sent since then, and did not arrive, were last counted.
     pub(super) fn where_lost(&self, link: &Between, (sent, arrived): (u64, u64), ports: Ports) -> String {
         let interface = link.interface();
         let now = Self::now(link);

@@ -16,14 +16,15 @@ use netcliff_remote::load::{Load, Several};
 use super::lost::Before;
 use super::{Between, BetweenError, MOST_QUEUES, PORT, Reached, SOURCE_PORT, SharedCarrier};
 
-/// Load of such a trial (pps): the lowest load that a limit may have.
+/// Load of a probe trial (pps): the lowest value that a limit of the load may have.
 pub const PROBE_PPS: f64 = 2000.0;
-/// Length of the first trial, which checks that packets arrive; the next: length of trials that search for queues (s).
+/// Length of the first probe trial, which checks that packets arrive, and length of the trials that search for queues
+/// (s).
 const FIRST_S: f64 = 0.3;
 const NEXT_S: f64 = 0.06;
-/// Run id of its frames.
+/// Run id of the frames of probe trials.
 const PROBE_RUN: u32 = 0x7072_6f62;
-/// Smallest share of its packets that must arrive.
+/// Smallest share of a probe trial's packets that must arrive.
 const ARRIVED_SHARE: f64 = 0.5;
 /// Smallest frame (bytes).
 const SMALLEST_BYTES: usize = 64;
@@ -158,7 +159,7 @@ impl Between {
     ) -> Result<Landing, BetweenError> {
         let (landing, own_most_pps) = self.probed(lane, ports, seconds, cpu, stop)?;
         let (lanes, share_pps) = (self.lanes.len() as f64, self.share_pps());
-        // A limit below the requested share is the agent's own, for all generators in it.
+        // A limit below the requested share was set at the agent, and applies to all its generators together.
         if let Some(own_pps) = own_most_pps.filter(|own_pps| *own_pps < share_pps) {
             let peer = &self.lanes[lane].peer;
             let in_agent = self.lanes.iter().filter(|lane| lane.peer == *peer).count().max(1) as f64;
@@ -172,8 +173,8 @@ impl Between {
         self.most_pps.map_or(f64::INFINITY, |most_pps| most_pps / self.lanes.len() as f64)
     }
 
-    /// Why flows that arrived when the link was opened no longer do; `None` if they do, as on a host that was just
-    /// overloaded.
+    /// Why flows that arrived when the link was opened no longer arrive; `None` if they arrive again, as on a host that
+    /// was only overloaded for a while.
     pub fn lost(&self, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Option<String> {
         let flows = self.lanes.iter().enumerate().filter_map(|(lane, own)| Some((lane, *own.flows.first()?)));
         let lost = |(lane, ports)| match self.probed(lane, ports, NEXT_S, cpu, stop) {
