@@ -62,45 +62,45 @@ pub enum RrError {
 pub struct RrRecord {
     /// `rr`.
     pub kind: String,
-    /// What was measured, all repeats as one.
+    /// Results over all repeats together.
     #[serde(flatten)]
     pub report: Report,
-    /// Each CPU of both ends' hosts, medians of the repeats.
+    /// Use of each CPU of both ends' hosts: medians over the repeats.
     #[serde(flatten)]
     pub cpus: HostCpus,
-    /// Each repeat by itself, in the order they were made.
+    /// The repeats one by one, in the order of measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<RrSample>,
-    /// How well the mean of the rate, in an open loop of the median latency, is known.
+    /// Uncertainty of the mean rate; in an open loop, of the mean of the median latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
-    /// What explains a difference to another run.
+    /// Facts of this host that explain a difference to another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
-    /// The same of the far end's host, where it is another.
+    /// Facts of the far end's host; absent: the far end runs on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_fingerprint: Option<Fingerprint>,
     /// How it was produced.
     pub provenance: Provenance,
 }
 
-/// Each CPU of both ends' hosts, as a row of `netcliff stream` has them.
+/// Use of each CPU of both ends' hosts, in the form of `netcliff stream`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HostCpus {
-    /// Of this host, by the kernel's ticks.
+    /// CPUs of this host, by the kernel's tick counters.
     pub system: Vec<CpuRow>,
-    /// Of the far end's host, if it is another and reports it.
+    /// CPUs of the far end's host, by tick counters; absent: it is this host, or does not report them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub far_system: Vec<CpuRow>,
-    /// Of this host, exactly; absent where eBPF is not available.
+    /// CPUs of this host, by eBPF; absent: eBPF is not available.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exact: Vec<ExactRow>,
-    /// Of the far end's host, likewise.
+    /// CPUs of the far end's host, by eBPF; absent: eBPF is not available there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub far_exact: Vec<ExactRow>,
-    /// How each of these was measured.
+    /// How each CPU figure was measured: (name of the figure, method).
     pub cpu_methods: Vec<(String, String)>,
 }
 

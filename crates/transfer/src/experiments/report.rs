@@ -41,22 +41,22 @@ pub struct FactorLevels {
 pub struct TransferRow {
     /// The level of each factor, in their order.
     pub levels: Vec<String>,
-    /// Its place on the x axis.
+    /// Its place on the x axis; absent: no setting varies along x.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// Payload that its link can carry (bit/s): full frames without a gap, headers left out; absent where its rate is
-    /// not limited.
+    /// Payload that its link can carry (bit/s): full frames without a gap, without headers; absent: the link's rate is not
+    /// limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carries_bps: Option<f64>,
-    /// Each repeat, in the order they were made.
+    /// The repeats, in the order of measurement.
     pub samples: Vec<StreamSample>,
-    /// Standard deviation of the drawn figure over the repeats.
+    /// Standard deviation of the drawn figure over the repeats; absent with fewer than two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standard_deviation: Option<f64>,
-    /// How well the mean of the drawn figure is known.
+    /// Uncertainty of the mean of the drawn figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
-    /// Why repeats are missing.
+    /// Why repeats are missing; absent: none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
 }
@@ -99,16 +99,16 @@ pub struct Effect {
     pub from: String,
     /// The level.
     pub to: String,
-    /// The figure.
+    /// The affected figure.
     pub figure: TransferMeasure,
-    /// Fitted mean at `from`, the other factors being as often at each of their levels as in the design; in
-    /// one-at-a-time at their first.
+    /// Fitted mean at `from`, with the other factors at each of their levels as often as in the design; with the design
+    /// one-at-a-time, at their first level.
     pub from_mean: f64,
-    /// The same at `to`.
+    /// Fitted mean at `to`, with the other factors as for `from_mean`.
     pub to_mean: f64,
-    /// Ratio less 1, by the logarithms, with its interval.
+    /// `to_mean / from_mean - 1`, estimated by the logarithms, with its interval.
     pub change: Figure,
-    /// Two-sided p of "no effect", corrected by Holm over the effects on this figure.
+    /// Two-sided p-value of "no effect", corrected by Holm over all effects on this figure.
     pub p_corrected: f64,
 }
 
@@ -124,29 +124,29 @@ pub struct TransferReport {
     pub design: netcliff_core::experiment::Design,
     /// Repeats requested.
     pub repeats: u32,
-    /// The configuration beside the factors, by name.
+    /// The settings that do not vary, by name.
     pub asked: Vec<(String, String)>,
-    /// What varied.
+    /// The settings that vary, with their levels.
     pub factors: Vec<FactorLevels>,
     /// The figure that is drawn.
     pub y: TransferMeasure,
-    /// Figures that are drawn with it.
+    /// Figures that are drawn together with `y`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<TransferMeasure>,
-    /// The setting along the x axis, where one varies.
+    /// The setting along the x axis; absent: none varies along it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<Key>,
-    /// A row a configuration.
+    /// One row for each configuration.
     pub rows: Vec<TransferRow>,
-    /// What each level does.
+    /// Effect of each level on the main figures, relative to the factor's first level.
     pub effects: Vec<Effect>,
-    /// What was requested and is missing, with the reason.
+    /// Requested figures that are missing, with the reason.
     pub not_had: Vec<String>,
-    /// Warnings: what limits the figures.
+    /// Warnings: conditions that make the figures less certain.
     pub warnings: Vec<String>,
-    /// What explains a difference to another run.
+    /// Facts of this host that explain a difference to another run.
     pub fingerprint: Fingerprint,
-    /// The same of the far end's host, where it is another.
+    /// Facts of the far end's host; absent: the far end runs on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_fingerprint: Option<Fingerprint>,
     /// How it was produced.

@@ -14,27 +14,27 @@ use netcliff_trial::repeats;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RrSample {
-    /// Length of its window (s).
+    /// Length of the measured window (s).
     pub window_s: f64,
-    /// Transactions that count.
+    /// Number of transactions in the window.
     pub transactions: u64,
-    /// Of these a second (1/s).
+    /// Transactions per second (1/s).
     pub rate_per_s: f64,
-    /// Requests without an answer.
+    /// Number of requests without an answer.
     pub timeouts: u64,
-    /// Requests that never left.
+    /// Number of requests that were due and never sent.
     #[serde(default)]
     pub unsent: u64,
-    /// Latency; absent without a transaction.
+    /// Latency of the transactions; absent without a transaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
-    /// CPU time of the client's threads a transaction (us).
+    /// CPU time of the client's threads per transaction (us).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_us_per_transaction: Option<f64>,
-    /// CPU time of the server's threads a transaction (us).
+    /// CPU time of the server's threads per transaction (us).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_us_per_transaction: Option<f64>,
-    /// CPU time of the near end's whole host a transaction (us).
+    /// CPU time of all CPUs of the near end's host per transaction (us).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_us_per_transaction: Option<f64>,
 }

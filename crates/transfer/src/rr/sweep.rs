@@ -33,9 +33,9 @@ pub struct Sweep {
 pub struct RrRun {
     /// `rr`.
     pub kind: String,
-    /// A record a configuration; one that was never measured is in `not_had`.
+    /// One record for each measured configuration; `not_had` lists the others.
     pub rows: Vec<RrRecord>,
-    /// Configurations without a repeat, with the reason.
+    /// Configurations without a measured repeat, with the reason.
     pub not_had: Vec<String>,
     /// True if a configuration has fewer repeats than requested, or one of them was cut short.
     pub partial: bool,
