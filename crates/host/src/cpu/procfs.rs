@@ -111,7 +111,7 @@ impl ProcfsMeter {
         }
     }
 
-    /// The loops are threads of this process.
+    /// Whether this process is watched: the loops that keep CPUs awake are its threads.
     fn watches_loop(&self) -> bool {
         self.spec.watch.contains(&Watch::Process(std::process::id()))
     }

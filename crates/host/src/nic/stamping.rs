@@ -53,13 +53,13 @@ pub struct Stamping {
 }
 
 impl Stamping {
-    /// Every received frame, and each transmitted frame whose socket requests it.
+    /// Stamps every received frame, and each transmitted frame whose socket requests a stamp.
     pub const ALL: Self = Self { transmit: 1, receive: 1, flags: 0 };
 
     /// Present setting of an interface of the thread's network namespace.
     ///
     /// # Errors
-    /// There is no such interface, or its driver does not stamp or does not report.
+    /// There is no such interface, or its driver does not stamp frames or does not report the setting.
     pub fn of(interface: &str) -> io::Result<Self> {
         let mut config = Config { flags: 0, tx_type: 0, rx_filter: 0 };
         ioctl::request(interface, SIOCGHWTSTAMP, &mut config)?;
@@ -70,7 +70,7 @@ impl Stamping {
     /// stamp more frames than requested.
     ///
     /// # Errors
-    /// The driver cannot, or the right is missing (CAP_NET_ADMIN).
+    /// The driver does not support the setting, or the right to change it is missing (CAP_NET_ADMIN).
     pub fn set(self, interface: &str) -> io::Result<()> {
         let mut config = Config { flags: self.flags, tx_type: self.transmit, rx_filter: self.receive };
         ioctl::request(interface, SIOCSHWTSTAMP, &mut config)

@@ -75,7 +75,7 @@ fn qemus_devices_keep_a_gap_of_their_own() {
     }
 }
 
-/// Timers that the drivers do not report, as QEMU keeps them.
+/// Timers that the drivers do not report, as QEMU implements them.
 #[test]
 fn timers_that_the_module_was_given() {
     for (driver, given, means) in [
