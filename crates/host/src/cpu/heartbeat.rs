@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 /// bpf/cpu.bpf.c has the same value.
 pub const PAUSE_NS: u64 = 250_000;
 
-/// Shortest pause reported without eBPF programs (ns). It exceeds the longest softirq, which ends at the first check
-/// after 2 ms or 300 packets.
+/// Shortest pause reported without eBPF programs (ns). It exceeds the longest softirq: the kernel starts no further
+/// action after 2 ms, and the last action ends after 300 packets.
 pub const PLAIN_PAUSE_NS: u64 = 3_000_000;
 
 /// Most pauses recorded by threads; older ones are dropped.
