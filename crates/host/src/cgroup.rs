@@ -21,7 +21,7 @@ pub(crate) struct Group {
     /// Path below the mount point, beginning with a slash.
     name: String,
     folder: PathBuf,
-    /// File with its CPU time in version 1 (ns); `None`: version 2, which has it in `cpu.stat`.
+    /// File with the group's CPU time in version 1 (ns); `None` in version 2, where `cpu.stat` has the time.
     account: Option<PathBuf>,
 }
 
@@ -65,7 +65,8 @@ pub(crate) fn groups(root: &Path, process: &str) -> Vec<Group> {
     table.lines().filter_map(of).flatten().collect()
 }
 
-/// Number of times that the CPU quota of a process's own cgroups was exhausted.
+/// Number of times that the CPU quota of a process's cgroups, or of a group above them, was exhausted; `None` if none
+/// of the groups can be read.
 pub(crate) fn throttled(root: &Path, process: &str) -> Option<u64> {
     let counts = groups(root, process).into_iter().filter_map(|group| field(&group.stat()?, "nr_throttled"));
     counts.reduce(|a, b| a + b)

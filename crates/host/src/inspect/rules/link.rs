@@ -79,7 +79,7 @@ pub(in crate::inspect) struct Lane {
     pub need_bps: f64,
 }
 
-/// The port's slot and link; `None` if either is not reported, or a hypervisor made it up.
+/// The port's slot and link; `None` if one of them is not reported, or if a hypervisor invented them.
 pub(in crate::inspect) fn lane(port: &Port) -> Option<Lane> {
     if is_made_up(port) {
         return None;
