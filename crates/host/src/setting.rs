@@ -192,7 +192,7 @@ impl Setting {
         Setting::File { path: path.into() }
     }
 
-    /// Name of the interface that it belongs to; `None` for other settings.
+    /// Name of the interface that the setting belongs to; `None` for other settings.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Setting::File { path } => path.strip_prefix(DEVICES).ok()?.iter().next()?.to_str(),
@@ -234,7 +234,8 @@ impl Setting {
         other
     }
 
-    /// Name of the interface whose queues are recreated when it is written; `None` if it recreates no queues.
+    /// Name of the interface whose queues the driver recreates when the setting is written; `None` if it recreates no
+    /// queues.
     pub(crate) fn renews_queues_of(&self) -> Option<&str> {
         match self {
             Setting::Ethtool { interface, group: Group::Channels | Group::Rings, .. } => Some(interface),
@@ -242,7 +243,7 @@ impl Setting {
         }
     }
 
-    /// Whether it belongs to a network namespace and not to the whole host.
+    /// Whether the setting belongs to a network namespace and not to the whole host.
     pub fn is_of_namespace(&self) -> bool {
         self.interface().is_some() || matches!(self, Setting::File { path } if path.starts_with("/proc/sys/net"))
     }
@@ -495,8 +496,8 @@ mod same {
         plain(a) == plain(b)
     }
 
-    /// Removes what precedes the first significant digit. The commas of a mask separate groups of eight digits; those
-    /// of a list separate CPUs or queues, of which 0 is one.
+    /// Removes zeros and commas before the first significant digit of a CPU mask, whose commas separate groups of eight
+    /// digits. A list of CPUs or queues, in which 0 is a number, is returned unchanged.
     fn without_zeros(word: &str) -> String {
         let is_list = word.split(',').skip(1).any(|group| group.len() != 8);
         let bare = if is_list { word } else { word.trim_start_matches(['0', ',']) };

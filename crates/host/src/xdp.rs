@@ -94,7 +94,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads them for an interface in the thread's network namespace.
+    /// Reads the properties of an interface in the thread's network namespace.
     ///
     /// # Errors
     /// There is no such interface, or the kernel does not report them.

@@ -11,8 +11,8 @@ use std::{
 
 const ADDRESS: &str = "192.0.2.1";
 
-/// Runs a test in a network namespace of its own, in a thread that ends with it; skips the test without the right to
-/// create one.
+/// Runs a test in a new network namespace, in a thread that ends with the test; skips the test without the right to
+/// create a namespace.
 fn apart(test: impl FnOnce(&mut Rtnl) + Send) {
     if !has(Need::Netns) {
         return;
@@ -42,7 +42,7 @@ fn scope() -> Scope {
     Scope { interfaces: Some(vec!["a".to_owned()]), addresses: Some(vec![ADDRESS.parse().unwrap()]) }
 }
 
-/// A watch that receives no notices from then on.
+/// A watcher that receives no reports from the kernel.
 fn deaf() -> Ground {
     let socket = system::reports(SockProtocol::NetlinkRoute, 0).unwrap();
     Ground { socket, ..Ground::watch(scope()).unwrap() }

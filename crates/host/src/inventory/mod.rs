@@ -15,7 +15,8 @@ mod hypervisor {
     /// Name of the hypervisor if only the CPU flag shows that there is one.
     const UNNAMED: &str = "unnamed hypervisor";
 
-    /// The machine's vendor names the hypervisor; the CPU flag only shows that there is one.
+    /// Name of the hypervisor, from the kernel's file of Xen or from the machine's vendor; [`UNNAMED`] if only the CPU
+    /// flag shows that there is one. `None` if nothing shows a hypervisor.
     pub(super) fn read(root: &Path, cpuinfo: &str) -> Option<String> {
         let flagged =
             cpu::field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
@@ -123,7 +124,7 @@ pub struct Inventory {
     pub cpu: Cpu,
     /// The kernel and how it was started.
     pub kernel: Kernel,
-    /// Name of the hypervisor; None if the host is not a virtual machine.
+    /// Name of the hypervisor; `None` if the host is not a virtual machine.
     pub hypervisor: Option<String>,
     /// Main memory (bytes).
     pub memory_total_bytes: Option<u64>,

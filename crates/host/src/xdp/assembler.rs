@@ -106,7 +106,7 @@ impl Assembler {
         self.places.insert(name, self.words.len());
     }
 
-    /// The instructions. A jump to an unknown label has distance 0, which the kernel refuses.
+    /// Returns the instructions. A jump to an unknown label goes 32,768 instructions back, which the kernel refuses.
     pub(super) fn finish(mut self) -> Vec<u64> {
         for (at, to) in self.jumps {
             let distance = self.places.get(to).map_or(i16::MIN, |place| *place as i16 - at as i16 - 1);
