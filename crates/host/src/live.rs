@@ -71,7 +71,8 @@ pub struct Sent {
     pub span_ns: [u64; 2],
     /// Number of batches by their delay after the time at which their last frame was due: (ns, number).
     pub beyond: Vec<(u64, u64)>,
-    /// Batches by the difference between the gap before them and that between two frames: (ns, number).
+    /// Number of batches by the difference between the time since the previous batch and [`Trial::gap_ns`]: (ns,
+    /// number).
     pub apart: Vec<(u64, u64)>,
 }
 

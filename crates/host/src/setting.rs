@@ -362,8 +362,9 @@ impl Setting {
     }
 }
 
-/// Speed and duplex after a link that was just set by hand is up again. Until then the driver does not report them, and
-/// all that is known is that the link is set by hand. `None` if it is not set by hand.
+/// How speed and duplex of a link are determined, as text ([`link::LinkSetting`]). For a link that was just set by hand
+/// this waits until the link is up, because the driver does not report speed and duplex before; `by hand, down` if the
+/// link stays down. `None` if the driver does not report whether the link is negotiated.
 fn settled_link(interface: &str) -> io::Result<Option<String>> {
     let deadline = Instant::now() + LINK_TIME;
     loop {

@@ -175,7 +175,8 @@ fn describe(
         return;
     }
     let (own, first, theirs) = (namespace("thread-self"), namespace("1"), namespace(&pid.to_string()));
-    // The host's first namespace contains all programs of the host; another contains only its own.
+    // Seen from the host's network namespace (that of process 1) no program is elsewhere; seen from any other
+    // namespace, the programs outside it are.
     program.elsewhere = own.is_some() && theirs.is_some() && own != first && own != theirs;
     if program.elsewhere {
         return;
