@@ -1,4 +1,4 @@
-//! Shared by all loaders of eBPF programs: their skeletons and memory, libbpf's messages, the kernel's types, and
+//! Code shared by all loaders of eBPF programs: their skeletons and memory, libbpf's messages, the kernel's types, and
 //! reasons why programs were not loaded.
 
 use std::io;
@@ -65,7 +65,8 @@ impl<T> Drop for Mapped<T> {
     }
 }
 
-/// The kernel's types (BTF), which programs are adapted to. From here on libbpf's messages go to the log.
+/// Returns the kernel's types (BTF), to which eBPF programs are adapted when they are loaded. After the first call
+/// libbpf's messages go to the log.
 ///
 /// # Errors
 /// One sentence: this kernel has no BTF.

@@ -194,7 +194,7 @@ impl DeviceHold {
         problems
     }
 
-    /// Offloads, MTU and link that differ from their original values.
+    /// Returns a sentence for each offload, MTU and link that differs from its original value.
     fn differences(&self, now: &DeviceState) -> Vec<String> {
         let on = |on: bool| if on { "on" } else { "off" };
         let features = self.found.features.iter().filter_map(|(name, was)| {
@@ -313,8 +313,8 @@ impl DeviceHold {
         self.wait_until(|_| true)
     }
 
-    /// The state of the device, once its link is up as before and `is_so` is true; after [`LINK_TIME`] also if only
-    /// `is_so` is false.
+    /// Waits until the device's link is up as before and `is_so` is true; returns the device's state. After
+    /// [`LINK_TIME`] it also returns the state if only `is_so` is false.
     fn wait_until(&self, is_so: impl Fn(&DeviceState) -> bool) -> Result<DeviceState, DeviceError> {
         let deadline = Instant::now() + LINK_TIME;
         loop {

@@ -89,7 +89,7 @@ pub struct Counted {
     pub corrupt: u64,
     /// Frames that are not the tester's, which the program passes on to the kernel.
     pub foreign: u64,
-    /// Frames by latency: (ns, number). Empty unless it is measured.
+    /// Number of frames by latency: (ns, number). Empty unless the latency is measured.
     pub latency: Vec<(u64, u64)>,
     /// Latency of the tagged frame \[ns\]; `None` if it did not arrive or no frame was tagged.
     pub tagged_ns: Option<u64>,

@@ -212,7 +212,7 @@ impl Collector {
         let mut beside = Vec::new();
         for row in counters {
             let counts = match row.place {
-                // The sender's information is exact; the counter is of the whole host.
+                // The sender's count of refused packets is exact, while the backlog's counter is of the whole host.
                 Place::Backlog => ends.refused.is_none(),
                 // Drops of a virtual device also count at the next place.
                 Place::Nic => RING_COUNTERS.contains(&row.reason.as_str()),

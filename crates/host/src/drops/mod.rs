@@ -5,7 +5,7 @@
 //! is stored here. Before Linux 5.17 the kernel gives no reasons, only places.
 //!
 //! The tracepoint does not see packets that never became an skb (lost in a NIC's ring, dropped by an XDP program in the
-//! driver), nor packets refused by a sender's socket. [`ledger`] adds counters of those.
+//! driver), nor packets refused by a sender's socket. [`ledger`] adds counters of these losses.
 
 pub mod counters;
 pub mod ledger;
@@ -181,7 +181,7 @@ pub struct Reading {
     pub in_first: u64,
     /// Drops during a run of the tracer on the same CPU, which the kernel skips.
     pub nested: u64,
-    /// Timed runs of the program: some of those that examined a drop.
+    /// Number of runs of the program whose duration was measured: a part of the runs that examined a drop.
     pub timed: u64,
     /// CPU time of the timed runs (ns), without the call of the program.
     pub timed_ns: u64,

@@ -167,7 +167,8 @@ fn by_socket(row: &mut DropRow, before: &[Receiver], after: &[Receiver]) -> Vec<
     rows
 }
 
-/// Rows of counters minus those of eBPF. `filtered`: eBPF counted only some packets, so that nothing can be subtracted.
+/// Returns the rows of counters minus the drops that eBPF traced. `filtered`: eBPF counted only some packets, so that
+/// nothing can be subtracted.
 pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<DropRow> {
     let seen = |row: &DropRow, reasons: &[&str]| -> u64 {
         let here = |other: &&DropRow| {

@@ -72,7 +72,8 @@ fn what_lasts_is_seen_though_it_is_not_told() {
     });
 }
 
-/// A change that was undone is reported; a change that is both noticed and seen at the end is reported once.
+/// A change that was reverted is reported. A change that the kernel reported and that is also seen at the end is
+/// reported once.
 #[test]
 fn what_is_told_and_seen_is_said_once() {
     apart(|rtnl| {
@@ -91,7 +92,7 @@ fn what_is_told_and_seen_is_said_once() {
     });
 }
 
-/// The kernel takes a device down before it removes it, and reports both; a request in between waits.
+/// The kernel takes a device down before it removes it, and reports both; a request in between waits for the removal.
 #[test]
 fn a_device_that_is_being_removed_is_said_to_be() {
     apart(|rtnl| {

@@ -21,7 +21,7 @@ pub struct Load {
     pub services: BTreeMap<String, u32>,
 }
 
-/// Names of service processes (the kernel keeps 15 bytes of a name), and how each disturbs measurements.
+/// Names of service processes (the kernel stores 15 bytes of a name), and how each disturbs measurements.
 const SERVICES: [(&str, &str); 21] = [
     ("tuned", "sets governor, sysctls and devices by its profile"),
     ("power-profiles-", "sets the governor by its profile"),

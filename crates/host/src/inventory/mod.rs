@@ -42,7 +42,7 @@ mod hypervisor {
     #[cfg(target_arch = "x86_64")]
     fn signature() -> Option<String> {
         const HYPERVISOR_LEAF: u32 = 0x4000_0000;
-        // SAFETY: every x86_64 processor has the instruction; a leaf it lacks answers with other numbers.
+        // SAFETY: every x86_64 processor has the instruction; for a leaf that it lacks it returns other numbers.
         #[allow(unused_unsafe, reason = "the intrinsic is safe from Rust 1.94 on, unsafe before")]
         let leaf = unsafe { std::arch::x86_64::__cpuid(HYPERVISOR_LEAF) };
         let words = [leaf.ebx, leaf.ecx, leaf.edx];

@@ -40,8 +40,9 @@ const INHERITED: &str = "NETCLIFF_LOCK_FD";
 const HOLDER: &str = "NETCLIFF_LOCK_PID";
 /// Interval between two attempts to take the lock.
 const LOOK: Duration = Duration::from_millis(100);
-/// Number of different waiting times. Two runs that announce themselves at the same moment both withdraw, and retry
-/// after different times.
+/// Number of times that a run withdraws its announcement and retries before the other run counts as in progress. Two
+/// runs that announce themselves at the same moment both withdraw, and retry after times that depend on their process
+/// ids.
 const STEPS_BACK: u32 = 4;
 /// Default time that a run of root waits for a run of another user.
 const ROOT_WAITS: Duration = Duration::from_secs(10);
@@ -186,7 +187,7 @@ impl HostLock {
     /// a child that is netcliff: any other program could keep the file open in the background, and with it the lock.
     ///
     /// # Errors
-    /// The process may not open more files, or the lock belongs to the parent, which is not passed on.
+    /// The process may not open more files, or this process itself uses its parent's lock, which is not passed on.
     pub fn share(&self) -> io::Result<(&'static str, String, OwnedFd)> {
         let Held::Own(file) = &*self.held else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the lock of a parent is not passed on"));

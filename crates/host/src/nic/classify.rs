@@ -186,7 +186,7 @@ pub struct FlowRule {
     pub rule: String,
 }
 
-/// A rule that netcliff sets: packets of a flow type to a destination port, into a queue.
+/// A flow rule that netcliff sets: it steers packets of a flow type to a destination port into a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortRule {
     /// One of [`FLOWS`].

@@ -46,7 +46,7 @@ pub(super) struct OneLength {
     pub slow_us: u32,
     /// `rx-usecs` for frames of up to [`STEADY_BYTES`] (us).
     pub short_us: u32,
-    /// Whether devices with more than one vector choose by the frame's length.
+    /// Whether devices with more than one vector choose the interrupt rate by the frame's length.
     pub by_length: bool,
 }
 
@@ -145,7 +145,7 @@ pub(super) const UNREAD: Driver = Driver {
     queue_counters: &[],
 };
 
-/// An adaptive value with its longest wait, and its longest wait under the smallest frames (us).
+/// An adaptive value with its longest wait, and its longest wait with the smallest frames (us).
 const fn word(value: u32, most_us: u32, small_frames_us: u32, one_length: Option<OneLength>) -> AdaptiveWord {
     AdaptiveWord { value, most_us, small_frames_us, one_length }
 }
@@ -364,8 +364,8 @@ mod tests {
         }
     }
 
-    /// A driver whose `rx-usecs` has no meaning has no adaptive values; an adaptive value with a fixed value for one
-    /// length stays constant for short frames.
+    /// Only drivers whose meaning of `rx-usecs` was checked have adaptive values. An adaptive value with a fixed value
+    /// for one length is constant for short frames.
     #[test]
     fn rows_agree_with_themselves() {
         for driver in DRIVERS {

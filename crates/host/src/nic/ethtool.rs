@@ -197,7 +197,7 @@ pub fn set_feature(interface: &str, feature: &CStr, on: bool) -> io::Result<()> 
     Ok(())
 }
 
-/// Sends a SET with one figure of an interface and waits for the kernel's answer.
+/// Sends a SET with one value of an interface and waits for the kernel's answer.
 macro_rules! set {
     ($interface:expr, $key:expr, $value:expr, $op:ident, $command:expr, $($name:literal => $push:ident),* $(,)?) => {{
         let mut request = Request::new().$op();

@@ -14,7 +14,7 @@ const DISCARD: u16 = 9;
 /// Kinds of bridge ports that lead to programs and containers of this host: data does not leave the host through them.
 const SOFTWARE: [&str; 2] = ["veth", "tun"];
 
-/// The source address of this host for packets to another, by its routes. Nothing is sent.
+/// The source address of this host for packets to `peer`, according to the routes. Nothing is sent.
 ///
 /// # Errors
 /// There is no route.

@@ -116,7 +116,7 @@ impl DeviceClock {
     }
 
     /// Reads the clock together with the system's, by the best method of the driver: both in one instant (PRECISE),
-    /// between two reads of the system's clock by the driver (EXTENDED), or between two by the kernel.
+    /// between two reads of the system's clock by the driver (EXTENDED), or between two reads by the kernel.
     ///
     /// # Errors
     /// The driver supports none of them.

@@ -201,8 +201,8 @@ impl Programs {
     }
 
     fn try_snapshot(&self, cpu: usize) -> Option<CpuSnapshot> {
-        // SAFETY: `cpu` was checked against `most_cpus`; the memory is mapped while `self` lives. The
-        // kernel writes to it at the same time: reads are volatile, and torn records are found out below.
+        // SAFETY: `cpu` was checked against `most_cpus`; the memory is mapped while `self` lives. The kernel writes to
+        // it at the same time: reads are volatile, and torn records are detected below.
         let (state, at_ns, last_again) = unsafe {
             let place = &raw const (*self.state.as_ptr()).cpus[cpu];
             let state = place.read_volatile();
@@ -243,8 +243,8 @@ impl Signs for SharedSigns {
     }
 
     fn noted(&self) -> Vec<Pause> {
-        // SAFETY: inside the mapping; the programs may write during the read, which at worst mixes two pauses that are
-        // 512 apart.
+        // SAFETY: inside the mapping; the programs may write during the read, which at worst mixes a pause with the one
+        // that replaces it in the ring of 512.
         let pauses = unsafe { (&raw const (*self.memory.as_ptr()).pauses[self.cpu]).read_volatile() };
         pauses.ring.iter().map(|pause| Pause { from_ns: pause.from, to_ns: pause.to }).collect()
     }

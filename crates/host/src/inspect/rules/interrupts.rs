@@ -215,8 +215,8 @@ fn remote_node(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 fn smt_pair(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let mut cores: BTreeMap<Vec<u32>, BTreeSet<u32>> = BTreeMap::new();
     for (irq, cpu) in placed(port) {
-        // A CPU that takes the receive and the transmit interrupt of one queue is intended: figure 8 of Gasparakis and
-        // Waskiewicz (2010) pairs them.
+        // Transmit interrupts do not count: figure 8 of Gasparakis and Waskiewicz (2010) puts a queue's transmit
+        // interrupt on the sibling of the CPU that takes its receive interrupt.
         if irq.direction != Some(crate::inspect::Direction::Transmit) {
             cores.entry(inspection.core_of(cpu)).or_default().insert(cpu);
         }

@@ -77,7 +77,8 @@ fn a_step_that_fails_takes_the_others_back() {
             let mut wanted = several();
             let before = values(&wanted);
             wanted.push((mtu(), "1"));
-            // The plan's last step expects an old MTU that its fourth step has changed.
+            // `plan_of` reads the MTU before the fourth step sets it to 1400, so the old value of the last step is
+            // corrected here.
             let mut plan = plan_of(&wanted);
             plan.steps.last_mut().unwrap().proposal.old = "1400".into();
             let error = apply::apply(&lock, &plan).unwrap_err();
@@ -306,7 +307,8 @@ fn what_cannot_be_set_back_stays_written_down() {
     assert_eq!(left.count(), 1);
 }
 
-/// Settings of a veth are requested by name, and its state is compared.
+/// Settings of a veth that are requested by name are in force until the hold is dropped; if one is refused, none stays
+/// in force.
 #[test]
 fn a_device_holds_settings_until_it_is_let_go() {
     let Some((dir, lock, testbed)) = bed() else { return };
