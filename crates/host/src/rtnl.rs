@@ -58,7 +58,7 @@ pub(crate) fn explained(error: ReplyError) -> io::Error {
     io::Error::new(error.as_io_error().kind(), error.to_string())
 }
 
-/// A socket in the namespace that the thread is in when the first request is made.
+/// A netlink socket in the network namespace in which the thread makes the first request.
 pub(crate) struct Rtnl {
     socket: NetlinkSocket,
 }

@@ -97,7 +97,7 @@ pub enum Setting {
     Interrupt {
         /// Interface.
         interface: String,
-        /// Last word of its line in /proc/interrupts, such as `eth0-TxRx-3`.
+        /// Last word of the interrupt's line in /proc/interrupts, such as `eth0-TxRx-3`.
         name: String,
     },
     /// MTU (bytes).
@@ -210,7 +210,7 @@ impl Setting {
         }
     }
 
-    /// The corresponding setting of another interface. An interrupt keeps its name.
+    /// The corresponding setting of another interface. The name of an interrupt stays the same.
     pub(crate) fn of_interface(&self, name: &str) -> Setting {
         let mut other = self.clone();
         match &mut other {

@@ -1,4 +1,4 @@
-//! Sockets: losses of those that receive ([`receivers`]), their names by process, and the processes that have them
+//! Losses of receiving sockets ([`receivers`]), names of the sockets of a process, and the processes that have a socket
 //! open.
 
 use crate::system::NetlinkSocket;

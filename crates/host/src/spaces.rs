@@ -42,7 +42,7 @@ pub struct Space {
     pub path: PathBuf,
     /// A process in it.
     pub(crate) process: Option<u32>,
-    /// Directory of its tables in procfs, by a task in it; `None` if no task is known.
+    /// Directory of the namespace's tables in procfs, below a task in the namespace; `None` if no such task is known.
     tables: Option<PathBuf>,
 }
 

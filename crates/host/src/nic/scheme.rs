@@ -22,9 +22,9 @@ const QEMU_GAP_S: f64 = 128e-6;
 /// Last version of QEMU whose e1000e and igb space interrupts differently from Intel's ([`Gap`]); the sources of 7.2.22
 /// and 10.0.13 were checked.
 const QEMU_OLD: (u32, u32) = (10, 0);
-/// Time that this QEMU's igb waits per microsecond of rx-usecs: four units of 1024 ns (hw/net/igb_core.c,
-/// `igb_intrmgr_rearm_timer`, E1000_INTR_DELAY_NS_RES; the driver's register has quarters of a microsecond), four times
-/// the requested time. Also measured on the wire: docs/drivers.md.
+/// Time that the igb of QEMU up to [`QEMU_OLD`] waits per microsecond of rx-usecs: four units of 1024 ns
+/// (hw/net/igb_core.c, `igb_intrmgr_rearm_timer`, E1000_INTR_DELAY_NS_RES; the driver's register has quarters of a
+/// microsecond), four times the requested time. Also measured on the wire: docs/drivers.md.
 const QEMU_IGB_UNIT_NS: f64 = 4096.0;
 /// Unit of the registers RDTR and RADV (ns), and the default value of RADV in e1000 and e1000e.
 const RDTR_UNIT_NS: f64 = 1024.0;

@@ -1,7 +1,7 @@
 //! Which frames an interface's device time-stamps: [`Stamping`].
 //!
-//! Read and set by ioctl, which every driver with time stamps supports; netlink has an equivalent only since Linux
-//! 6.14.
+//! The setting is read and made by ioctl, which every driver with time stamps supports; netlink has an equivalent only
+//! since Linux 6.14.
 
 use std::{fmt, io, str::FromStr};
 
@@ -66,8 +66,8 @@ impl Stamping {
         Ok(Self { transmit: config.tx_type, receive: config.rx_filter, flags: config.flags })
     }
 
-    /// Sets an interface of the thread's network namespace. [`Stamping::of`] then returns what the driver chose: it may
-    /// stamp more frames than requested.
+    /// Makes this setting at an interface of the thread's network namespace. [`Stamping::of`] then returns what the
+    /// driver chose: it may stamp more frames than requested.
     ///
     /// # Errors
     /// The driver does not support the setting, or the right to change it is missing (CAP_NET_ADMIN).

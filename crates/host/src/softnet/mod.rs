@@ -1,6 +1,6 @@
 //! Counters of the receive path: softnet_stat, UDP drops, interrupts, softirqs.
 //!
-//! All count since boot (or since the namespace was created); the `since` methods return the increase between two
+//! All counters start at boot (or when the namespace is created); the `since` methods return the increase between two
 //! snapshots.
 
 mod irq;

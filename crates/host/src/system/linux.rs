@@ -176,7 +176,7 @@ pub fn thread_id() -> libc::pid_t {
 }
 
 /// Gives a thread (0: the calling one) a policy and a real-time priority, by the system call itself: musl's function of
-/// this name only returns ENOSYS, because POSIX has it act on processes, which Linux cannot.
+/// this name only returns ENOSYS, because in POSIX it acts on whole processes, which Linux cannot do.
 pub(crate) fn set_policy(thread: libc::pid_t, policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     // SAFETY: struct sched_param of the kernel is the priority alone (include/uapi/linux/sched/types.h); the call only
     // reads it.
@@ -290,9 +290,9 @@ pub(crate) fn unseen_tracefs() -> io::Result<OwnedFd> {
     const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
 
     let none = std::ptr::null::<libc::c_char>();
-    // SAFETY: the name is a string with an end, and outlives the call; the descriptor is new.
+    // SAFETY: the name is a NUL-terminated string that outlives the call; the descriptor is new.
     let context = unsafe { owned(libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), 1 as libc::c_uint)) }?;
-    // SAFETY: the call takes no pointer but two that are null, as FSCONFIG_CMD_CREATE wants.
+    // SAFETY: the only pointers are null, as FSCONFIG_CMD_CREATE requires.
     checked(unsafe {
         libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, none, none, 0 as libc::c_int)
     })?;

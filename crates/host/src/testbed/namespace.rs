@@ -147,7 +147,8 @@ fn enter(net: &File, sysfs: Option<&Mounts>) -> Result<(), TestbedError> {
 
 type Made = (File, Result<Mounts, String>);
 
-/// In a new thread: creates a network namespace, bind-mounts it at `pin` if given, then makes a private view of /sys.
+/// Must run in a new thread: creates a network namespace, bind-mounts it at `pin` if given, then makes a private view
+/// of /sys.
 fn make(pin: Option<&Path>) -> Result<Made, TestbedError> {
     system::new_network_namespace().map_err(TestbedError::step("create a network namespace"))?;
     let net = File::open(HERE).map_err(TestbedError::failed(format!("open {HERE}")))?;

@@ -1,6 +1,6 @@
 //! A device that alternates between interrupts and polling, for `netcliff tune adapt`: the settings of the two modes
-//! ([`Levers`]), its counters ([`Receiver`]), and the right to adapt it ([`Adapting`]). The decision when to switch is
-//! made elsewhere.
+//! ([`Levers`]), its counters ([`Receiver`]), and the right to adapt it ([`Adapting`]). When to switch is decided by
+//! [`netcliff_core::switching`].
 
 use super::{
     Step,

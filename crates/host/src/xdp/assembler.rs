@@ -132,7 +132,7 @@ mod tests {
         program.place("end");
         program.exit();
         let expected: [[u8; 8]; 5] = [
-            // Over the three words of the map's and the value's instruction.
+            // Jumps over three words: two of `set_map`, one of `set`.
             [0x55, 5, 3, 0, 17, 0, 0, 0],
             [0x18, 0x11, 0, 0, 7, 0, 0, 0],
             [0; 8],

@@ -108,7 +108,7 @@ impl Machine {
         let mut command = Command::new(program(options));
         command.args(arguments(options, acceleration, own, &taps)).arg("-kernel").arg(&kernel.path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Ctrl-C must reach only netcliff, which ends QEMU after reading its figures.
+        // Ctrl-C must reach only netcliff, which ends QEMU itself, after the last values are read from the guest.
         command.process_group(0);
         let (parent, cpus) = (Pid::this(), cpus_beside(options.sender_cpu));
         let (bound, inherited) = (cpus.clone(), [&own[..], &taps].concat());
