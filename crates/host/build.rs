@@ -1,8 +1,8 @@
 //! Compiles the eBPF programs and generates their Rust skeleton, for Linux.
 //!
-//! Sets the cfg `have_bpf` when that worked. When it did not (no clang, or one that is too old), the crate
-//! is built without eBPF, with a warning, and `NETCLIFF_NO_BPF_REASON` carries the reason to run time.
-//! With `NETCLIFF_REQUIRE_BPF=1` in the environment it is an error instead (for packagers and CI).
+//! Sets the cfg `have_bpf` if this succeeds. If it fails (clang is missing or too old), the crate is built without
+//! eBPF, with a warning, and the program has the reason in `NETCLIFF_NO_BPF_REASON`. With `NETCLIFF_REQUIRE_BPF=1` in
+//! the environment it is an error instead (for packagers and CI).
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(have_bpf)");
@@ -42,7 +42,8 @@ fn compile() -> Result<(), String> {
         return Err(format!("built without eBPF: {clang} was not found (Debian: apt-get install clang)"));
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    // Type information names the sources: by where they are in the tree, so that the bytes are the same wherever the tree is.
+    // The type information contains the paths of the sources. They are mapped to paths in the tree, so that the output
+    // is the same wherever the tree is.
     let here = env::var("CARGO_MANIFEST_DIR").map_err(|error| format!("CARGO_MANIFEST_DIR: {error}"))?;
     let mapped = format!("-ffile-prefix-map={here}=/netcliff/crates/host");
     for program in ["cpu", "drops", "live", "trace"] {

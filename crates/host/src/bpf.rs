@@ -1,4 +1,4 @@
-//! Shared by all loaders of eBPF programs: their skeletons and memory, libbpf's messages, the kernel's types, and
+//! Code shared by all loaders of eBPF programs: their skeletons and memory, libbpf's messages, the kernel's types, and
 //! reasons why programs were not loaded.
 
 use std::io;
@@ -28,7 +28,7 @@ macro_rules! skeleton {
 }
 pub(crate) use skeleton;
 
-/// A map with one value or an array of them, mapped into this process; unmapped on drop.
+/// An eBPF map with one value or an array of values, mapped into this process; unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapped<T> {
     memory: NonNull<T>,
@@ -60,12 +60,13 @@ impl<T> Mapped<T> {
 
 impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this address and length, and no pointers into it remain.
+        // SAFETY: the memory was mapped with this address and length, and no pointers into it remain.
         let _ = unsafe { munmap(self.memory.cast(), self.bytes.get()) };
     }
 }
 
-/// The kernel's types (BTF), which programs are adapted to. From here on libbpf's messages go to the log.
+/// Returns the kernel's types (BTF), to which eBPF programs are adapted when they are loaded. After the first call
+/// libbpf's messages go to the log.
 ///
 /// # Errors
 /// One sentence: this kernel has no BTF.
@@ -85,8 +86,8 @@ pub(crate) fn route_messages() {
     });
 }
 
-/// Memory for the object of a skeleton, which libbpf-rs requires to outlive it. It is one pointer, and programs are
-/// opened a few times per process: leaking it is simpler than a self-reference.
+/// Memory for the object of a skeleton; libbpf-rs requires this memory to outlive the skeleton. It is one pointer, and
+/// programs are opened a few times per process, so leaking the memory is simpler than a self-reference.
 pub(crate) fn place<T>() -> &'static mut MaybeUninit<T> {
     Box::leak(Box::new(MaybeUninit::uninit()))
 }

@@ -21,7 +21,7 @@ pub(crate) struct Group {
     /// Path below the mount point, beginning with a slash.
     name: String,
     folder: PathBuf,
-    /// File with its CPU time in version 1 (ns); `None`: version 2, which has it in `cpu.stat`.
+    /// File with the group's CPU time in version 1 (ns); `None` in version 2, where `cpu.stat` has the time.
     account: Option<PathBuf>,
 }
 
@@ -65,7 +65,8 @@ pub(crate) fn groups(root: &Path, process: &str) -> Vec<Group> {
     table.lines().filter_map(of).flatten().collect()
 }
 
-/// Number of times that the CPU quota of a process's own cgroups was exhausted.
+/// Number of times that the CPU quota of a process's cgroups, or of a group above them, was exhausted; `None` if none
+/// of the groups can be read.
 pub(crate) fn throttled(root: &Path, process: &str) -> Option<u64> {
     let counts = groups(root, process).into_iter().filter_map(|group| field(&group.stat()?, "nr_throttled"));
     counts.reduce(|a, b| a + b)
@@ -114,7 +115,8 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// Quotas of these processes; groups of processes known from an earlier reading are not read again.
+    /// Reads the CPU quotas of these processes' cgroups. The list of groups of a process that is known from `before` is
+    /// not read again.
     pub(crate) fn now(root: &Path, processes: impl Iterator<Item = Running>, before: Option<&Quotas>) -> Self {
         let known = |process: &Running| before.and_then(|quotas| quotas.groups.get(process)).cloned();
         let of = |process: Running| {
@@ -127,7 +129,8 @@ impl Quotas {
         Self { groups, counted }
     }
 
-    /// Quotas of groups whose programs ran until a later reading, the one closest to its limit first.
+    /// CPU use of each group with a quota until a later reading (`seconds` later), the group closest to its limit
+    /// first. Groups that used no CPU time are omitted.
     pub(crate) fn until(&self, later: &Self, seconds: f64) -> Vec<QuotaMoment> {
         let of = |(group, now): (&Group, &Quota)| {
             let then = self.counted.get(group)?;
@@ -177,8 +180,8 @@ mod tests {
         assert_eq!(throttled(root, "7"), Some(19));
     }
 
-    /// Version 1 counts in another hierarchy. In a container the path is the host's, and the mount starts at the
-    /// container.
+    /// Version 1 counts CPU time in another hierarchy than the quota. In a container the path is the host's, and the
+    /// mount starts at the container.
     #[test]
     fn version_1_and_containers() {
         let dir = tempfile::tempdir().expect("room");

@@ -107,7 +107,7 @@ impl DeviceHold {
     /// Takes the host's lock, undoes changes left by killed runs, and records the state of the device.
     ///
     /// # Errors
-    /// It needs root, the device does not exist, or another run has locked the host.
+    /// The process is not root, the device does not exist, or another run has locked the host.
     pub fn take(interface: &str, state: &StateDir) -> Result<Self, DeviceError> {
         let (lock, replayed) = HostLock::acquire_and_replay(state)?;
         let nic = Self::check(interface)?;
@@ -124,10 +124,11 @@ impl DeviceHold {
         })
     }
 
-    /// Checks whether it could be taken, as far as possible without doing so; returns the present state of the device.
+    /// Checks whether [`DeviceHold::take`] could succeed, as far as possible without taking the device; returns the
+    /// present state of the device.
     ///
     /// # Errors
-    /// It needs root, or the device does not exist.
+    /// The process is not root, or the device does not exist.
     pub fn check(interface: &str) -> Result<Nic, DeviceError> {
         let nic = read(interface)?;
         if Permission::probe().allows_testbed() {
@@ -142,7 +143,7 @@ impl DeviceHold {
         &self.interface
     }
 
-    /// Changes by killed runs that could not be restored, as sentences: the device or its host was found with them.
+    /// Changes by killed runs that could not be restored, as sentences: they were in force when the device was taken.
     pub fn left_over(&self) -> &[String] {
         &self.left_over
     }
@@ -193,7 +194,7 @@ impl DeviceHold {
         problems
     }
 
-    /// Offloads, MTU and link that differ from their original values.
+    /// Returns a sentence for each offload, MTU and link that differs from its original value.
     fn differences(&self, now: &DeviceState) -> Vec<String> {
         let on = |on: bool| if on { "on" } else { "off" };
         let features = self.found.features.iter().filter_map(|(name, was)| {
@@ -264,7 +265,7 @@ impl DeviceHold {
         for (name, on) in wanted.features.iter().filter(|(name, on)| now.features.get(*name) != Some(*on)) {
             steps.push((ethtool(Group::Features, name), if *on { "on" } else { "off" }.to_owned()));
         }
-        // Whether it is negotiated comes first, because negotiation overrides the other values.
+        // The negotiation of flow control is set first, because negotiation overrides the other values.
         for key in Pause::ALL.map(Pause::kernel_name) {
             let Some(on) = wanted.pause.get(key).filter(|on| now.pause.get(key) != Some(*on)) else { continue };
             steps.push((ethtool(Group::Pause, key), if *on { "on" } else { "off" }.to_owned()));
@@ -293,7 +294,8 @@ impl DeviceHold {
         })
     }
 
-    /// The original value, not the present one, which the kernel may have changed together with another setting.
+    /// The original value of a setting. The present value may differ, because the kernel may have changed it together
+    /// with another setting.
     fn found_value(&self, setting: &Setting) -> String {
         let in_words = |on: &bool| if *on { "on" } else { "off" }.to_owned();
         let found = match setting {
@@ -311,12 +313,12 @@ impl DeviceHold {
         self.wait_until(|_| true)
     }
 
-    /// The state of the device, once its link is up as before and `is_so` is true; after [`LINK_TIME`] also if only
-    /// `is_so` is false.
+    /// Waits until the device's link is up as before and `is_so` is true; returns the device's state. After
+    /// [`LINK_TIME`] it also returns the state if only `is_so` is false.
     fn wait_until(&self, is_so: impl Fn(&DeviceState) -> bool) -> Result<DeviceState, DeviceError> {
         let deadline = Instant::now() + LINK_TIME;
         loop {
-            // Carrier first: the operational state follows it by up to a second.
+            // The carrier is read first: the operational state follows it by up to a second.
             let carrier = Rtnl::new().link(&self.interface).is_ok_and(|link| link.has_carrier());
             let nic = read(&self.interface)?;
             let up = !self.was_up || carrier && nic.operational_state.as_deref() == Some("up");
@@ -369,10 +371,10 @@ mod state {
         /// Flow control by the kernel's name (`autoneg`, `rx`, `tx`); empty if the driver has none.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub pause: BTreeMap<String, bool>,
-        /// Speed and duplex of its link; None while it is down, or if the driver does not report it.
+        /// Speed and duplex of the device's link; `None` while the link is down, or if the driver does not report them.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub link: Option<LinkMode>,
-        /// Speeds and duplexes that it supports; empty in a wanted state.
+        /// Speeds and duplexes that the device supports; empty in a wanted state.
         #[serde(skip_serializing_if = "BTreeSet::is_empty")]
         pub link_modes: BTreeSet<LinkMode>,
     }

@@ -165,7 +165,7 @@ fn share((low, high): &(u64, u64)) -> f64 {
     if *low == 0 { 0.0 } else { *high as f64 / *low as f64 - 1.0 }
 }
 
-/// Sum over all CPUs.
+/// Packets dropped at full backlogs, summed over all CPUs.
 fn full_backlogs(root: &Path) -> Option<u64> {
     let rows = softnet::parse_softnet(&text(root.join("proc/net/softnet_stat"))?).ok()?;
     Some(rows.iter().map(|row| u64::from(row.dropped)).sum())

@@ -25,9 +25,9 @@ use std::{
 /// Most bytes that are read of a file written by people, or by netcliff for them.
 pub const MOST_BYTES: u64 = 16 << 20;
 
-/// Longest time that a write waits for a pipe without a reader, or whose reader takes nothing.
+/// Longest time that a write waits for a pipe without a reader, or whose reader does not read.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval of checking that.
+/// Interval between two attempts to write to a pipe.
 const LOOK: Duration = Duration::from_millis(10);
 /// More symbolic links than any reasonable path has.
 const MOST_LINKS: usize = 40;
@@ -35,12 +35,12 @@ const MOST_LINKS: usize = 40;
 /// Opens a regular file for reading, following symbolic links.
 ///
 /// # Errors
-/// It cannot be opened, or is not a regular file (the error says what it is).
+/// The file cannot be opened, or is not a regular file (the error says what it is).
 pub fn open(path: &Path) -> io::Result<File> {
     // Checked first, because opening a device can have effects; and again once it is open, because it may have been
     // replaced.
     regular(&fs::metadata(path)?)?;
-    // Neither waits for the writer of a FIFO, nor makes a terminal the controlling one.
+    // With these flags the call neither waits for the writer of a FIFO nor makes a terminal the controlling terminal.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     regular(&file.metadata()?)?;
@@ -92,13 +92,13 @@ enum Target {
     Stream,
 }
 
-/// Writes a file completely: to a new one in the same directory, which is synced and then gets the name. Links are
-/// followed to their target. If the name cannot be replaced (a second hard link, another owner, a directory without
-/// write permission), the file itself is written, and its content restored if that fails. `gives_up`: a stop was
-/// requested, after which a pipe is not waited for.
+/// Writes a file completely: writes a new file in the same directory, syncs it, and then renames it to `path`. Links
+/// are followed to their target. If the name cannot be replaced (a second hard link, another owner, a directory without
+/// write permission), the file itself is written, and its content restored if that fails. `gives_up` returns true once
+/// a stop was requested: the write then no longer waits for a pipe.
 ///
 /// # Errors
-/// It cannot be written, it is of a refused kind, or a pipe has no reader for ten seconds.
+/// The file cannot be written, it is of a refused kind, or a pipe has no reader for ten seconds.
 pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool) -> io::Result<()> {
     if form.is_own_name && fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
         return replace(path, None, bytes, form);
@@ -190,7 +190,8 @@ pub fn private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Opens a lock file, created for this user only if it does not exist. The content is kept; a symbolic link is refused.
+/// Opens a lock file. If it does not exist, it is created with access for this user only; an existing file's content is
+/// not changed. A symbolic link is refused.
 ///
 /// # Errors
 /// The file cannot be opened, or is not a regular file.
@@ -493,7 +494,7 @@ mod tests {
         assert_eq!(told.kind(), ErrorKind::TimedOut);
         drop(reader);
         assert!(begun.elapsed() < Duration::from_secs(5) && fs::metadata(&pipe).unwrap().file_type().is_fifo());
-        // A device node of the test's own, where the test may create one.
+        // A device node that the test creates, if it has the right to.
         let (null, link) = (dir.path().join("null"), dir.path().join("link"));
         use nix::sys::stat::{Mode, SFlag, makedev, mknod};
         if mknod(&null, SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(1, 3)).is_ok() {

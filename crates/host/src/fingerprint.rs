@@ -73,8 +73,8 @@ pub fn of_testbed(host: &Inventory, testbed: &Testbed) -> Result<Fingerprint, Te
     };
     let nics = [nic_of(Side::Sender)?, nic_of(Side::HostUnderTest)?];
     let mut facts = collect(host, &nics);
-    // The sysctls are read again, because the testbed may have changed them; then come the sysctls that each namespace
-    // has of its own.
+    // The sysctls are read again, because the testbed may have changed them. Those of the host under test's namespace
+    // come last and replace the host's.
     let host_wide = inventory::sysctls(Path::new("/"));
     let own = testbed.run_in_hut(|| inventory::sysctls(Path::new("/")))?;
     for (name, value) in host_wide.into_iter().chain(own) {

@@ -106,8 +106,8 @@ impl Ground {
                 said.push((0, format!("the kernel does not report its devices any more: {error}")));
                 break;
             }
-            // A change may begin between this request and the look and be seen in part; then one more round reads the
-            // rest.
+            // A change may begin between this request and the reading of the devices, and be seen only in part; one
+            // more round then reads the rest.
             if said == before {
                 break;
             }

@@ -1,10 +1,10 @@
 //! Keeps a CPU from halting while something is measured on it.
 //!
 //! A halted CPU takes time to wake: the exit time of its idle state, and in a virtual machine the time until the
-//! hypervisor runs it again, which may be milliseconds. There are two means. `/dev/cpu_dma_latency` held at 0 forbids
-//! all idle states but the shallowest, which on many machines still halts. A looping thread of policy SCHED_IDLE never
-//! lets the CPU halt, and gives way to all other threads. Both end with the process, even if it is killed: the kernel
-//! withdraws the latency request when the file is closed.
+//! hypervisor runs it again, which may be milliseconds. There are two means. A 0 written to `/dev/cpu_dma_latency`,
+//! which stays open, forbids all idle states but the shallowest, which on many machines still halts. A looping thread
+//! of policy SCHED_IDLE never lets the CPU halt, and gives way to all other threads. Both end with the process, even if
+//! it is killed: the kernel withdraws the latency request when the file is closed.
 //!
 //! This crate counts the loop as idle time: eBPF takes tasks of SCHED_IDLE as idle, procfs subtracts `loop_ns`. The
 //! soaker is such a loop and also a meter. A turn of the loop does a fixed amount of work between two clock reads,
@@ -40,8 +40,8 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// Keeps `cpu` from halting by a loop. If `/dev/cpu_dma_latency` can be opened, it is also held at 0, which keeps
-    /// the idle states of all CPUs shallow.
+    /// Keeps `cpu` from halting by a loop. If `/dev/cpu_dma_latency` can be opened, a latency of 0 is requested, too,
+    /// which keeps the idle states of all CPUs shallow.
     ///
     /// # Errors
     /// A thread cannot be started, pinned to the CPU or set to SCHED_IDLE.

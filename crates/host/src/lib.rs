@@ -9,12 +9,13 @@
 //! - [`fingerprint`]: all of the above as one flat, ordered map, to compare two runs.
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
-//! - [`drops`]: what the host drops, by reason and place, and the ledger of a trial.
+//! - [`drops`]: what the host drops, by reason and place, and the packet ledger of a trial (where each sent packet
+//!   ended).
 //! - [`perf`]: counters of perf_event_open(2).
 //! - [`schedule`]: scheduling policies of threads.
 //! - [`system`]: the calls that differ between Linux and BSD.
 //! - [`serving`]: the programs that read the packets of a port: their threads, and how full their sockets are.
-//! - [`setting`]: one thing that can be set, read, written and set back.
+//! - [`setting`]: one setting of this machine: how it is read, written and restored.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for the time of a measurement.
 //! - [`files`]: files that others may have written, read up to a limit.
 //! - [`tune`]: which settings serve an objective, applied through the journal.
@@ -34,24 +35,25 @@
 //! always names the method.
 //!
 //! `host::testbed::vm` boots a guest of QEMU with a NIC that a real driver drives. netcliff is the guest's only program
-//! and serves as `netcliff agent --stdio` by a virtio port (`cli::commands::guest`); `find::of` drives it as any other
-//! host. The NIC's wire is a tap in an anonymous namespace. QEMU gets its initramfs, tap and sockets as descriptors and
-//! dies with the thread that started it, so that no name stays. Experiments with `[[device]]`
-//! (`cli::commands::run::device`) and `advise --try` send such a guest settings and loads as checks of one `find`
-//! (`FindOptions::check_loads_pps`). `scheme::Gap` describes where QEMU's NICs differ from Intel's
-//! (`sim::schemes::linux::gaps`; the naive referee does not model it); `host::nic::scheme` decides which of it a
-//! guest's NIC has, by the version in the name of QEMU's machine.
+//! and serves as `netcliff agent --stdio` by a virtio port (`cli::commands::guest`); `find::of` measures it like any
+//! other host. The NIC's wire is a tap in an anonymous namespace. QEMU gets its initramfs, tap and sockets as
+//! descriptors and dies with the thread that started it, so no file, interface or namespace with a name remains.
+//! Experiments with `[[device]]` (`cli::commands::run::device`) and `advise --try` send such a guest settings and loads
+//! as checks of one `find` (`FindOptions::check_loads_pps`). `scheme::Gap` describes where QEMU's NICs differ from
+//! Intel's (`sim::schemes::linux::gaps`; the naive referee does not model it); `host::nic::scheme` decides which of
+//! these differences a guest's NIC has, by the version in the name of QEMU's machine.
 //!
 //! # Drops
 //!
-//! `host::drops` counts at the kernel's tracepoint skb:kfree_skb (`bpf/drops.bpf.c`), names reasons from the kernel's
-//! BTF and places from its symbols, and has the rules of what to do. A filter (`core::filter`, tcpdump's language,
-//! pure) is compiled to steps that the programs walk over the words of a header (`bpf/skb.h`; `core` has the same walk
-//! for tests). `host::drops::ledger` combines reasons, counters and the counts of sender and receiver into a
-//! `core::ledger::Ledger`; `trial::ledger` makes the trial that has it, for `find` (`wire_bench::ledger`), `rfc2544`
-//! (`rfc2544::kernel::ledger`; the tester's namespaces count up to the tap of a device, where the sink takes frames)
-//! and datagrams of `stream` (`stream::ledger`). A ledger also reads perf's count of the same tracepoint
-//! (`drops::witness`, `perf`) and names drops that a kernel does not show to programs.
+//! `host::drops` counts drops at the kernel's tracepoint skb:kfree_skb (`bpf/drops.bpf.c`). It takes the names of
+//! reasons from the kernel's BTF, the names of places from the kernel's symbols, and has rules for what to do about a
+//! drop. A filter (`core::filter`, tcpdump's language, pure) is compiled to steps that the eBPF programs apply to the
+//! words of a packet's header (`bpf/skb.h`; `core` has the same interpreter for tests). `host::drops::ledger` combines
+//! reasons, counters and the counts of sender and receiver into a `core::ledger::Ledger`; `trial::ledger` runs the
+//! trial that the ledger describes, for `find` (`wire_bench::ledger`), `rfc2544` (`rfc2544::kernel::ledger`; the
+//! tester's namespaces count up to the tap of a device, where the sink takes frames) and datagrams of `stream`
+//! (`stream::ledger`). A ledger also reads perf's count of the same tracepoint (`drops::witness`, `perf`) and reports
+//! drops that the kernel does not show to eBPF programs.
 //!
 //! # Changes during a measurement
 //!

@@ -1,11 +1,12 @@
-//! A tester of eBPF programs (bpf/live.bpf.c): one makes the frames of a trial, which the kernel redirects to a port
-//! (BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18), one counts and drops them where they arrive.
+//! A tester that consists of two eBPF programs (bpf/live.bpf.c). One makes the frames of a trial, which the kernel
+//! redirects to a port (BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18). The other counts and drops the
+//! frames where they arrive.
 //!
-//! A trial is one system call: the kernel waits for grace periods of RCU (5 to 30 ms) before the first and after the last frame, where it
-//! changes the dispatcher of XDP programs. [`Stopper`] ends it early.
+//! A trial is one system call: the kernel waits for grace periods of RCU (5 to 30 ms) before the first and after the
+//! last frame, where it changes the dispatcher of XDP programs. [`Stopper`] ends it early.
 //!
-//! Frames leave in batches. A batch leaves when its last frame is due, so that no frame is early; its first frame is late by the
-//! length of the batch. The port counts what left and what the far end's ring refused ([`PortCounts`]).
+//! Frames leave in batches. A batch leaves when its last frame is due, so that no frame is early; its first frame is
+//! late by the length of the batch. The port counts what left and what the far end's ring refused ([`PortCounts`]).
 
 #[cfg_attr(have_bpf, path = "live/kernel.rs")]
 #[cfg_attr(not(have_bpf), path = "live/absent.rs")]
@@ -48,14 +49,14 @@ pub struct Trial {
     pub gap_ns: f64,
     /// Frames that leave together.
     pub batch: u32,
-    /// Time after the first frame's at which no further batch begins \[ns\]. The first frame's time is that of the
+    /// Time after the first frame from which on no further batch begins \[ns\]. The first frame's time is that of the
     /// program's first run.
     pub most_ns: u64,
     /// Index of the port that sends, in the network namespace of the thread that sends.
     pub port: u32,
     /// Whether the counting program takes the latency of each frame, which costs a reading of the clock.
     pub measures: bool,
-    /// Number of the frame whose latency is recorded; `None`: no frame's.
+    /// Number of the frame whose latency is recorded; `None` if no latency of a single frame is recorded.
     pub tagged: Option<u64>,
 }
 
@@ -68,9 +69,10 @@ pub struct Sent {
     pub over: bool,
     /// Times at which the first and the last batch left [ns of `CLOCK_MONOTONIC`]; 0: no batch left.
     pub span_ns: [u64; 2],
-    /// Batches by their delay beyond the time of their last frame: (ns, number).
+    /// Number of batches by their delay after the time at which their last frame was due: (ns, number).
     pub beyond: Vec<(u64, u64)>,
-    /// Batches by the difference between the gap before them and that between two frames: (ns, number).
+    /// Number of batches by the difference between the time since the previous batch and [`Trial::gap_ns`]: (ns,
+    /// number).
     pub apart: Vec<(u64, u64)>,
 }
 
@@ -85,9 +87,9 @@ pub struct Counted {
     pub reordered: u64,
     /// Frames of the trial that were modified on the path.
     pub corrupt: u64,
-    /// Frames of others, which the program passes on to the kernel.
+    /// Frames that are not the tester's, which the program passes on to the kernel.
     pub foreign: u64,
-    /// Frames by latency: (ns, number). Empty unless it is measured.
+    /// Number of frames by latency: (ns, number). Empty unless the latency is measured.
     pub latency: Vec<(u64, u64)>,
     /// Latency of the tagged frame \[ns\]; `None` if it did not arrive or no frame was tagged.
     pub tagged_ns: Option<u64>,
@@ -134,7 +136,7 @@ fn middle_ns(cell: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// The program's `cell`, as it is written there.
+    /// The function `cell` of bpf/live.bpf.c, translated to Rust.
     fn cell(ns: u64) -> usize {
         if ns < 16 {
             return ns as usize;

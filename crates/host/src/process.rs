@@ -66,7 +66,7 @@ impl ProcessId {
         ProcessId::of(self.pid) == Some(*self)
     }
 
-    /// Requests its end (SIGTERM). A process that has already ended is no error.
+    /// Sends SIGTERM to the process, which requests that it ends. A process that has already ended is no error.
     ///
     /// # Errors
     /// This process lacks the right.
@@ -74,7 +74,7 @@ impl ProcessId {
         self.signal(libc::SIGTERM)
     }
 
-    /// Kills it (SIGKILL). A process that has already ended is no error.
+    /// Kills the process (SIGKILL). A process that has already ended is no error.
     ///
     /// # Errors
     /// This process lacks the right.
@@ -87,8 +87,8 @@ impl ProcessId {
     }
 }
 
-/// Inode of this process's PID namespace, if it is not the kernel's first one: pids here then differ from the kernel's.
-/// `None` in the first one. Source: include/linux/proc_ns.h, PROC_PID_INIT_INO.
+/// Inode of this process's PID namespace, if it is not the initial one: pids here then differ from the kernel's. `None`
+/// in the initial PID namespace. Source: include/linux/proc_ns.h, PROC_PID_INIT_INO.
 pub(crate) fn other_pid_namespace() -> Option<u64> {
     const FIRST: u64 = 0xEFFF_FFFC;
     let inode = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();

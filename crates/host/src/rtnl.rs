@@ -52,12 +52,13 @@ fn family(ip: IpAddr) -> u8 {
     }
 }
 
-/// Keeps the kernel's extended explanation, which the plain conversion drops.
+/// Converts an error to an I/O error whose text has the kernel's extended explanation, which the plain conversion
+/// drops.
 pub(crate) fn explained(error: ReplyError) -> io::Error {
     io::Error::new(error.as_io_error().kind(), error.to_string())
 }
 
-/// A socket in the namespace that the thread is in when the first request is made.
+/// A netlink socket in the network namespace in which the thread makes the first request.
 pub(crate) struct Rtnl {
     socket: NetlinkSocket,
 }
@@ -79,7 +80,7 @@ pub(crate) struct RawLink {
     pub gro_max_bytes: Option<u32>,
     pub gso_max_bytes: Option<u32>,
     pub lower: Option<u32>,
-    /// Index of the link that it is linked to, in that link's namespace.
+    /// Index of the link below this one, or of a veth's peer (`IFLA_LINK`), in the namespace of that link.
     pub linked: Option<u32>,
     /// This namespace's number for the namespace of `linked`; `None` if that is this namespace.
     pub linked_space: Option<i32>,
@@ -409,7 +410,7 @@ mod routes {
     /// RTM_F_CLONED, linux/rtnetlink.h: an exception from a route that was learned for one destination.
     const CLONED: u32 = 0x200;
 
-    /// A route with an MTU of its own.
+    /// A route with an MTU setting.
     pub(crate) struct RouteMtu {
         /// Destination; `None` for the default route.
         pub destination: Option<IpAddr>,
@@ -420,8 +421,8 @@ mod routes {
     }
 
     impl Rtnl {
-        /// Unicast routes and exceptions with an MTU. Kernels that support the flag return exceptions only on request,
-        /// older ones always, so both are requested.
+        /// Unicast routes and exceptions with an MTU. Kernels that support the flag RTM_F_CLONED return exceptions only
+        /// if it is set; older kernels always return them. The list is therefore requested with and without the flag.
         pub(crate) fn routes_with_mtu(&mut self) -> io::Result<Vec<RouteMtu>> {
             let mut found: Vec<RouteMtu> = Vec::new();
             for family in [libc::AF_INET, libc::AF_INET6] {

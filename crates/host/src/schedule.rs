@@ -12,7 +12,7 @@ pub const IDLE: libc::c_int = 5;
 /// linux/sched.h).
 pub const RESET_ON_FORK: libc::c_int = 0x4000_0000;
 
-/// Gives a thread (0: the calling one) a policy and a real-time priority (0 for policies without).
+/// Gives a thread (0: the calling one) a policy and a real-time priority (0 for policies without priorities).
 ///
 /// # Errors
 /// The right is missing, or there is no such thread; always on BSD.

@@ -56,7 +56,7 @@ fn is_there(pid: u32) -> bool {
 /// Why the program of a socket is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProgram {
-    /// No socket there takes what comes.
+    /// No open socket receives packets there.
     #[error("nothing is open at {at} of this network namespace (UDP, or TCP that listens){}; `ss -lnptu` lists what is", also(.elsewhere))]
     NothingOpen {
         /// The port, or the address that was looked for.
@@ -64,7 +64,7 @@ pub enum NoProgram {
         /// Sockets that have that port at another address.
         elsewhere: Vec<String>,
     },
-    /// This user may not look into the process that has it.
+    /// This user may not inspect the process that has the socket open.
     #[error("{} is open, but the process that has it is not visible to this user: run as root, or give --pid", .0.join(", "))]
     NotVisible(Vec<String>),
 }
@@ -91,11 +91,11 @@ pub fn of_port(port: u16) -> Result<Vec<Program>, NoProgram> {
     holding(&open)
 }
 
-/// The programs that take requests to an address of the calling thread's network namespace, over UDP or TCP. A socket of all addresses
-/// takes those that no other does.
+/// The programs that receive requests to an address of the calling thread's network namespace, over UDP or TCP. A
+/// socket bound to all addresses receives only requests to addresses to which no other socket is bound.
 ///
 /// # Errors
-/// No socket takes them, or its process is not visible.
+/// No socket receives such requests, or its process is not visible.
 pub fn of_address(to: SocketAddr, is_udp: bool) -> Result<Vec<Program>, NoProgram> {
     let (all, ip) = (open_at(to.port()), to.ip().to_canonical());
     let taking = |takes: &dyn Fn(IpAddr) -> bool| -> BTreeMap<u64, Named> {
@@ -112,7 +112,7 @@ pub fn of_address(to: SocketAddr, is_udp: bool) -> Result<Vec<Program>, NoProgra
         return Err(NoProgram::NothingOpen { at: format!("{protocol} {to}"), elsewhere });
     }
     let mut programs = holding(&open)?;
-    // systemd holds the sockets of the services that it starts on demand.
+    // systemd also has the sockets open of the services that it starts on demand.
     if programs.len() > 1 {
         programs.retain(|program| program.pid != 1);
     }
@@ -132,14 +132,16 @@ fn holding(open: &BTreeMap<u64, Named>) -> Result<Vec<Program>, NoProgram> {
     Ok(programs)
 }
 
-/// Names of the open sockets of a process, such as `udp 0.0.0.0:53`; `None`: it is gone, or this user may not look into it.
+/// Names of the open sockets of a process, such as `udp 0.0.0.0:53`; `None` if the process has ended, or if this user
+/// may not inspect it.
 pub fn open_of(pid: u32) -> Option<Vec<String>> {
     let own = sockets::inodes(pid)?;
     let all = sockets::of_namespace(&pid.to_string()).into_iter();
     Some(all.filter(|(inode, socket)| socket.open && own.contains(inode)).map(|(_, socket)| socket.name).collect())
 }
 
-/// True if a process is in the network namespace of the calling thread; false if it is in another, or may not be looked into.
+/// True if a process is in the network namespace of the calling thread; false if it is in another one, or may not be
+/// inspected.
 pub fn shares_network(pid: u32) -> bool {
     let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
     namespace("thread-self").is_some_and(|own| namespace(&pid.to_string()) == Some(own))
@@ -242,7 +244,7 @@ pub struct Devices {
 pub struct Counted {
     /// Packets received.
     pub rx_packets: u64,
-    /// Bytes of these.
+    /// Bytes of the packets received.
     pub rx_bytes: u64,
     /// Packets received and dropped, for lack of space or of a receiver.
     pub rx_dropped: u64,

@@ -97,7 +97,7 @@ pub enum Setting {
     Interrupt {
         /// Interface.
         interface: String,
-        /// Last word of its line in /proc/interrupts, such as `eth0-TxRx-3`.
+        /// Last word of the interrupt's line in /proc/interrupts, such as `eth0-TxRx-3`.
         name: String,
     },
     /// MTU (bytes).
@@ -192,7 +192,7 @@ impl Setting {
         Setting::File { path: path.into() }
     }
 
-    /// Name of the interface that it belongs to; `None` for other settings.
+    /// Name of the interface that the setting belongs to; `None` for other settings.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Setting::File { path } => path.strip_prefix(DEVICES).ok()?.iter().next()?.to_str(),
@@ -210,7 +210,7 @@ impl Setting {
         }
     }
 
-    /// The corresponding setting of another interface. An interrupt keeps its name.
+    /// The corresponding setting of another interface. The name of an interrupt stays the same.
     pub(crate) fn of_interface(&self, name: &str) -> Setting {
         let mut other = self.clone();
         match &mut other {
@@ -234,7 +234,8 @@ impl Setting {
         other
     }
 
-    /// Name of the interface whose queues are recreated when it is written; `None` if it recreates no queues.
+    /// Name of the interface whose queues the driver recreates when the setting is written; `None` if it recreates no
+    /// queues.
     pub(crate) fn renews_queues_of(&self) -> Option<&str> {
         match self {
             Setting::Ethtool { interface, group: Group::Channels | Group::Rings, .. } => Some(interface),
@@ -242,7 +243,7 @@ impl Setting {
         }
     }
 
-    /// Whether it belongs to a network namespace and not to the whole host.
+    /// Whether the setting belongs to a network namespace and not to the whole host.
     pub fn is_of_namespace(&self) -> bool {
         self.interface().is_some() || matches!(self, Setting::File { path } if path.starts_with("/proc/sys/net"))
     }
@@ -361,8 +362,9 @@ impl Setting {
     }
 }
 
-/// Speed and duplex after a link that was just set by hand is up again. Until then the driver does not report them, and
-/// all that is known is that the link is set by hand. `None` if it is not set by hand.
+/// How speed and duplex of a link are determined, as text ([`link::LinkSetting`]). For a link that was just set by hand
+/// this waits until the link is up, because the driver does not report speed and duplex before; `by hand, down` if the
+/// link stays down. `None` if the driver does not report whether the link is negotiated.
 fn settled_link(interface: &str) -> io::Result<Option<String>> {
     let deadline = Instant::now() + LINK_TIME;
     loop {
@@ -495,8 +497,8 @@ mod same {
         plain(a) == plain(b)
     }
 
-    /// Removes what precedes the first significant digit. The commas of a mask separate groups of eight digits; those
-    /// of a list separate CPUs or queues, of which 0 is one.
+    /// Removes zeros and commas before the first significant digit of a CPU mask, whose commas separate groups of eight
+    /// digits. A list of CPUs or queues, in which 0 is a number, is returned unchanged.
     fn without_zeros(word: &str) -> String {
         let is_list = word.split(',').skip(1).any(|group| group.len() != 8);
         let bare = if is_list { word } else { word.trim_start_matches(['0', ',']) };

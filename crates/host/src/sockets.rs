@@ -1,4 +1,4 @@
-//! Sockets: losses of those that receive ([`receivers`]), their names by process, and the processes that have them
+//! Losses of receiving sockets ([`receivers`]), names of the sockets of a process, and the processes that have a socket
 //! open.
 
 use crate::system::NetlinkSocket;
@@ -12,8 +12,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-/// Most bytes read of a table. Its listening sockets are first; a host with a million connections is not read
-/// completely.
+/// Most bytes read of a table. The listening sockets are at its start; the table of a host with a million connections
+/// is not read completely.
 const MOST_BYTES: u64 = 1 << 20;
 /// Most files examined per process: programs open their listening sockets early.
 const MOST_FILES: usize = 1024;
@@ -176,7 +176,7 @@ pub(crate) fn of_namespace(process: &str) -> Names {
 fn table(process: &str, protocol: &str) -> Vec<String> {
     let read = |name: String| {
         let mut bytes = Vec::new();
-        // An IPv6 table is absent where that is switched off.
+        // A table of IPv6 is absent if IPv6 is switched off.
         if let Ok(file) = File::open(format!("/proc/{process}/net/{name}")) {
             let _ = file.take(MOST_BYTES).read_to_end(&mut bytes);
         }
@@ -186,7 +186,8 @@ fn table(process: &str, protocol: &str) -> Vec<String> {
     both.iter().flat_map(|text| text.lines().skip(1)).map(str::to_owned).collect()
 }
 
-/// `sl local remote state tx:rx tr:when retransmits uid timeout inode ..`; UDP and raw sockets have drops at the end.
+/// A row of a table of sockets: `sl local remote state tx:rx tr:when retransmits uid timeout inode ..`; UDP and raw
+/// sockets have drops at the end.
 struct Row {
     local: SocketAddr,
     remote: SocketAddr,
@@ -239,8 +240,8 @@ pub(crate) fn inodes(pid: u32) -> Option<BTreeSet<u64>> {
     Some(files(pid)?.take(MOST_FILES).flatten().collect())
 }
 
-/// Open files of a process: the inode of each that is a socket, `None` for others. `None` as a whole if it has ended or
-/// may not be inspected.
+/// For each open file of a process the inode of its socket, or `None` if the file is no socket. Returns `None` if the
+/// process has ended or may not be inspected.
 fn files(pid: u32) -> Option<impl Iterator<Item = Option<u64>>> {
     let inode = |entry: io::Result<fs::DirEntry>| {
         let link = fs::read_link(entry.ok()?.path()).ok()?;

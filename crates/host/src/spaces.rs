@@ -25,12 +25,12 @@ const FIRST: u64 = 0xEFFF_FFF9;
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Least time between two scans while a namespace is unknown.
 const LOOK_FOR_ONE: Duration = Duration::from_millis(500);
-/// The name of this program's processes: their threads are in namespaces of their own.
+/// The name of netcliff's own processes, whose threads are in separate namespaces.
 const OWN_PROGRAM: &str = "netcliff";
-/// Largest number of namespaces whose counters are read; the limits name a larger number.
+/// Largest number of namespaces whose counters are read; the result's limits say how many more there are.
 pub const MOST_SPACES: usize = 64;
-/// Ethernet header and VLAN tag (bytes): a device's longest frame beyond its MTU. Source: include/linux/netdevice.h,
-/// __is_skb_forwardable.
+/// Ethernet header and VLAN tag (bytes), by which a device's longest frame exceeds its MTU. Source:
+/// include/linux/netdevice.h, __is_skb_forwardable.
 const BEYOND_MTU: u64 = 14 + 4;
 
 /// A network namespace.
@@ -42,7 +42,7 @@ pub struct Space {
     pub path: PathBuf,
     /// A process in it.
     pub(crate) process: Option<u32>,
-    /// Directory of its tables in procfs, by a task in it; `None` if no task is known.
+    /// Directory of the namespace's tables in procfs, below a task in the namespace; `None` if no such task is known.
     tables: Option<PathBuf>,
 }
 
@@ -153,7 +153,7 @@ impl Spaces {
         self.spaces = found;
     }
 
-    /// A namespace's name; its inode number if nothing is left in it.
+    /// A namespace's name; its inode number if it has neither a name nor a process.
     pub fn name(&mut self, inode: u64) -> String {
         let may_look = self.looked.is_none_or(|at| at.elapsed() >= LOOK_FOR_ONE);
         if !self.spaces.contains_key(&inode) && may_look {
@@ -162,7 +162,8 @@ impl Spaces {
         self.spaces.get(&inode).map_or_else(|| format!("netns {inode}"), |space| space.name.clone())
     }
 
-    /// The namespaces whose counters are read: these, or all; at most [`MOST_SPACES`]. Also returns the number omitted.
+    /// The namespaces whose counters are read: `wanted`, or all if `wanted` is empty; at most [`MOST_SPACES`]. Also
+    /// returns the number of namespaces that are left out.
     pub(crate) fn read_of(&mut self, wanted: &[u64]) -> (Vec<(u64, Space)>, usize) {
         let wanted = |inode: &u64| wanted.is_empty() || wanted.contains(inode);
         let mut all: Vec<(u64, Space)> = self
@@ -176,7 +177,7 @@ impl Spaces {
         (all, left_out)
     }
 
-    /// Whether one of these namespaces (or of all) has a device of that name; true if one cannot be read.
+    /// Whether one of these namespaces (or of all) has a device of that name; true if one of them cannot be read.
     pub fn have_device(&mut self, wanted: &[u64], name: &str) -> bool {
         let (spaces, left_out) = self.read_of(wanted);
         let has = |table: String| table.lines().any(|line| line.split(':').next().is_some_and(|of| of.trim() == name));
@@ -191,8 +192,8 @@ impl Spaces {
         others.flat_map(|(_, space)| read(space).into_iter().map(|one| (space.name.clone(), one))).collect()
     }
 
-    /// The other end of a veth pair, in any namespace. `None` if it is no veth, or its namespace has neither name nor
-    /// process.
+    /// The other end of a veth pair, in any namespace. `None` if the device is no veth, or if the other end's namespace
+    /// has neither name nor process.
     pub fn far_end(&mut self, space: u64, device: &str) -> Option<FarEnd> {
         let spaces: Vec<(u64, Space)> = self.all().iter().map(|(inode, space)| (*inode, space.clone())).collect();
         let links = |space: &Space| inside(&space.path, || Rtnl::new().links()).ok()?.ok();
@@ -271,7 +272,7 @@ pub(crate) fn host_space() -> Option<u64> {
     of_threads.or_else(|| inode(Path::new(OWN)).filter(|own| *own == FIRST))
 }
 
-/// Runs `work` in a network namespace, in a thread of its own, because a thread cannot return from a namespace.
+/// Runs `work` in a network namespace, in a new thread, because a thread cannot return from a namespace.
 ///
 /// # Errors
 /// The namespace cannot be entered, or the thread cannot be started.

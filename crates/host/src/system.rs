@@ -1,6 +1,6 @@
-//! Calls that differ between Linux, FreeBSD and OpenBSD: `system/linux.rs` has Linux's, `system/bsd.rs` has those that
-//! BSD has under another name, and returns an error that names what is missing for the others ([`unsupported`]). All
-//! other code of netcliff compiles for all three systems, or is a module of Linux only.
+//! Calls that differ between Linux, FreeBSD and OpenBSD: `system/linux.rs` has the calls of Linux. `system/bsd.rs` has
+//! the calls that BSD has under another name; for all others it returns an error that names what is missing
+//! ([`unsupported`]). All other code of netcliff compiles for all three systems, or is in a module for Linux only.
 
 use std::io;
 

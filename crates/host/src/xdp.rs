@@ -43,8 +43,9 @@ impl Mode {
     }
 }
 
-/// Diverts the UDP frames that arrive at an interface from the kernel to AF_XDP sockets, until it is dropped. The
-/// program writes the time (ns of `CLOCK_MONOTONIC`, u64) into the 8 bytes before each frame, if the driver allows it.
+/// Diverts the UDP frames that arrive at an interface from the kernel to AF_XDP sockets, until this value is dropped.
+/// The program writes the time (ns of `CLOCK_MONOTONIC`, u64) into the 8 bytes before each frame, if the driver allows
+/// it.
 #[derive(Debug)]
 pub struct ToSockets {
     sockets: OwnedFd,
@@ -94,7 +95,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads them for an interface in the thread's network namespace.
+    /// Reads the properties of an interface in the thread's network namespace.
     ///
     /// # Errors
     /// There is no such interface, or the kernel does not report them.

@@ -1,4 +1,4 @@
-//! The testbed without root, inside a user namespace. No test harness: the kernel lets only a process
+//! Tests the testbed without root, inside a user namespace. There is no test harness: the kernel lets only a process
 //! with a single thread enter a user namespace.
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs this very program once more, without any right.
+/// Runs this program again as a user without rights.
 fn start_as_nobody() -> ExitCode {
     let state = tempfile::tempdir().unwrap();
     let program = state.path().join("userns-test");
@@ -71,7 +71,7 @@ fn unprivileged(state: &StateDir) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// One datagram, repeated until it arrives: others may flood the CPU's backlog.
+/// Sends one datagram again and again until it arrives, because other programs may flood the CPU's backlog.
 fn exchange(testbed: &Testbed) {
     let to = testbed.endpoint(Side::HostUnderTest).ip;
     let receiver = testbed.run_in_hut(|| UdpSocket::bind((to, 9000)).unwrap()).unwrap();

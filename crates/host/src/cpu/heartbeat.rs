@@ -28,7 +28,8 @@ use serde::{Deserialize, Serialize};
 /// bpf/cpu.bpf.c has the same value.
 pub const PAUSE_NS: u64 = 250_000;
 
-/// Shortest pause reported without the programs (ns): a softirq ends after 2 ms, its last action after 300 packets.
+/// Shortest pause reported without eBPF programs (ns). It exceeds the longest softirq: the kernel starts no further
+/// action after 2 ms, and the last action ends after 300 packets.
 pub const PLAIN_PAUSE_NS: u64 = 3_000_000;
 
 /// Most pauses recorded by threads; older ones are dropped.
@@ -43,7 +44,7 @@ pub struct Pause {
     pub to_ns: u64,
 }
 
-/// A time in which a CPU ran a task other than the application and the network's.
+/// A time in which a CPU ran a task other than the application and the kernel's network threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// The time, including softirqs during it.
@@ -94,8 +95,8 @@ struct Shared {
 impl Shared {
     /// One of the words.
     fn word(&self, of: impl Fn(&Words) -> NonNull<AtomicU64>) -> &AtomicU64 {
-        // SAFETY: the memory lives as long as `signs`; the words are only accessed as atomics on this side, and the programs write
-        // aligned words.
+        // SAFETY: the memory lives as long as `signs`; the words are only accessed as atomics on this side, and the
+        // programs write aligned words.
         unsafe { of(&self.words).as_ref() }
     }
 
@@ -114,7 +115,7 @@ unsafe impl Sync for Shared {}
 pub struct Turns {
     /// Number of pieces of work that were not interrupted.
     pub count: u64,
-    /// Total time of these (ns).
+    /// Total time of these pieces of work (ns).
     pub ns: u64,
 }
 
@@ -131,7 +132,7 @@ impl Heartbeat {
         Self::of(Some(Shared { words, signs }))
     }
 
-    /// Without programs: only the loop that keeps the CPU awake beats.
+    /// Returns a heartbeat without eBPF programs: only the loop that keeps the CPU awake beats.
     pub fn plain() -> Self {
         Self::of(None)
     }
@@ -146,7 +147,7 @@ impl Heartbeat {
         })))
     }
 
-    /// Shortest pause that is recorded (ns); None: pauses are not recorded.
+    /// Shortest pause that is recorded (ns); `None` if this heartbeat records nothing.
     pub fn shortest_ns(&self) -> Option<u64> {
         let inner = self.0.as_ref()?;
         Some(inner.shared.as_ref().map_or(PLAIN_PAUSE_NS, Shared::shortest_ns))
@@ -175,12 +176,12 @@ impl Heartbeat {
         }
     }
 
-    /// True if only the loop beats, which then uses `note`.
+    /// True if only the loop that keeps the CPU awake beats; the loop then records pauses by [`Heartbeat::note`].
     pub(crate) fn is_plain(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.shared.is_none())
     }
 
-    /// Records a pause that the loop found.
+    /// Records a pause that the loop detected.
     pub(crate) fn note(&self, pause: Pause) {
         if let Some(inner) = &self.0 {
             inner.note(pause);
@@ -220,14 +221,14 @@ impl Heartbeat {
         let Some(inner) = &self.0 else { return Vec::new() };
         let mut all = inner.shared.as_ref().map(|shared| shared.signs.noted()).unwrap_or_default();
         all.extend(inner.noted.lock().unwrap_or_else(PoisonError::into_inner).iter());
-        // Also removes pauses recorded before it was known how long a poll takes here.
+        // Also removes pauses that were recorded before the programs had determined how long a poll takes on this host.
         let shortest_ns = inner.shared.as_ref().map_or(0, Shared::shortest_ns);
         all.retain(|pause| pause.overlaps(from_ns, to_ns) && pause.to_ns - pause.from_ns > shortest_ns);
         joined(all)
     }
 
-    /// Visits of other tasks longer than [`PAUSE_NS`] that end after `from_ns` and begin before `to_ns`, in order; None
-    /// without the programs.
+    /// Visits of other tasks longer than [`PAUSE_NS`] that end after `from_ns` and begin before `to_ns`, in order;
+    /// `None` without eBPF programs.
     pub fn visits(&self, from_ns: u64, to_ns: u64) -> Option<Vec<Visit>> {
         let mut all = self.0.as_ref()?.shared.as_ref()?.signs.visits();
         all.retain(|visit| visit.time.overlaps(from_ns, to_ns));
@@ -237,7 +238,7 @@ impl Heartbeat {
 }
 
 impl Pause {
-    /// False also for unused entries of the programs' memory.
+    /// Whether the pause overlaps the interval; false for unused entries of the programs' memory.
     fn overlaps(&self, from_ns: u64, to_ns: u64) -> bool {
         self.from_ns < self.to_ns && self.to_ns > from_ns && self.from_ns < to_ns
     }

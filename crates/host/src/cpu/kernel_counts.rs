@@ -45,7 +45,8 @@ pub(crate) struct Counts {
 
 /// Reads all counters of `cpus`, in their order. Only /proc/stat is required.
 pub(crate) fn read(cpus: &[usize]) -> Result<Vec<Counts>, MeterError> {
-    // The slow one first and the packet counts last, so that these are close in time to what the caller reads next.
+    // The slowest file is read first and the packet counts last, so that the packet counts are close in time to what
+    // the caller reads next.
     let interrupts = softnet::interrupts().unwrap_or_default();
     let stat = read_file("/proc/stat")?;
     let softirqs = softnet::softirqs().unwrap_or_default();

@@ -73,7 +73,8 @@ impl ProcfsMeter {
         let elapsed_s = (now.at_ns - self.mark.at_ns).max(1) as f64 * 1e-9;
         let (earlier, later) = (&self.mark.counts[index], &now.counts[index]);
         let (a, b) = (&earlier.ticks, &later.ticks);
-        // Whole ticks may add up to slightly more than the interval; as shares of their sum they cannot exceed the CPU.
+        // Whole ticks may add up to slightly more than the interval. Shares refer to the larger of the two, so they
+        // cannot exceed 1.
         let counted_s = elapsed_s.max(b.counted_since_s(a));
         let share = |a, b| kernel_counts::share(a, b, counted_s);
         let ticked = share(a.user + a.nice + a.system, b.user + b.nice + b.system);
@@ -111,7 +112,7 @@ impl ProcfsMeter {
         }
     }
 
-    /// The loops are threads of this process.
+    /// Whether this process is watched: the loops that keep CPUs awake are its threads.
     fn watches_loop(&self) -> bool {
         self.spec.watch.contains(&Watch::Process(std::process::id()))
     }

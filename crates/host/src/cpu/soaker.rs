@@ -68,7 +68,7 @@ struct Shared {
     samples: Mutex<Vec<Sample>>,
 }
 
-/// On its own cache line, so that soakers do not slow each other.
+/// A soaker's count, on its own cache line, so that soakers do not slow each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counter(AtomicU64);
@@ -289,7 +289,7 @@ fn calibrate(shared: &Shared, cpus: &[usize], ids: &[u32], duration: Duration) -
         thread::sleep(Duration::from_millis(5));
         let after = read().map_err(failed)?;
         for (index, (a, b)) in before.iter_mut().zip(after).enumerate() {
-            // A batch grows until it holds enough CPU time.
+            // A batch grows until it covers enough CPU time.
             if b.0 - a.0 >= LEAST_BATCH_NS {
                 rates[index].push((b.1 - a.1) as f64 * 1e9 / (b.0 - a.0) as f64);
                 *a = b;

@@ -26,7 +26,8 @@ fn bad_specifications_are_named() {
         ] {
             let spec = MeterSpec { cpus: cpus.clone(), watch: watch.clone() };
             let error = choose(preference, &spec).unwrap_err();
-            // A build or machine without eBPF may report that first if only eBPF is requested.
+            // A build or machine without eBPF may report the missing eBPF before the expected error if only eBPF is
+            // requested.
             if !matches!(error, MeterError::Unavailable { .. }) {
                 assert!(error.to_string().contains(expected), "{error}");
             }

@@ -118,7 +118,7 @@ pub struct MeterSpec {
     pub watch: Vec<Watch>,
 }
 
-/// Shares of one CPU's elapsed time in the interval, each 0 to 1; `None`: the method cannot measure it.
+/// Shares of one CPU's elapsed time in the interval, each 0 to 1; `None` if the method cannot measure it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shares {
@@ -169,7 +169,7 @@ impl Shares {
     }
 }
 
-/// Counts of events on one CPU in the interval; `None`: the method cannot measure it.
+/// Counts of events on one CPU in the interval; `None` if the method cannot measure it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counters {
@@ -226,8 +226,8 @@ pub struct Reception {
 }
 
 impl Counters {
-    /// Events of the per-CPU backlog if most packets go through it, otherwise of devices. None: the method cannot
-    /// measure it.
+    /// Events of the per-CPU backlog if most packets go through it, otherwise of devices. `None` if the method cannot
+    /// measure them.
     pub fn reception(&self) -> Option<Reception> {
         let backlog = Reception { polls: self.backlog_polls?, packets: self.backlog_packets?, interrupts: self.ipis? };
         // With RPS on one CPU a packet is polled twice: at the device, and at the backlog.
@@ -282,7 +282,7 @@ pub struct PollCell {
     pub kind: PollKind,
     /// Fewest packets of a poll in this cell.
     pub work_low: u32,
-    /// Most packets of a poll; equal to `work_low` up to 64. `None`: no limit.
+    /// Most packets of a poll; equal to `work_low` up to 64. `None` if there is no upper limit.
     pub work_high: Option<u32>,
     /// Number of polls.
     pub polls: u64,
@@ -305,16 +305,16 @@ pub struct PollTable {
     /// Polls in which a driver passed a packet of its ring to GRO.
     #[serde(default)]
     pub looks: u64,
-    /// Total time from the start of these until their first packet (s), without interrupts.
+    /// Total time from the start of the polls in `looks` to their first packet (s), without interrupts.
     #[serde(default)]
     pub look_s: f64,
-    /// Number of these with a device interrupt before their first packet.
+    /// Number of the polls in `looks` with a device interrupt before their first packet.
     #[serde(default)]
     pub hit_looks: u64,
-    /// Total time of the latter until their first packet (s), without the handlers.
+    /// Total time from the start of the polls in `hit_looks` to their first packet (s), without the interrupt handlers.
     #[serde(default)]
     pub hit_look_s: f64,
-    /// Device interrupts in that time.
+    /// Device interrupts during `hit_look_s`.
     #[serde(default)]
     pub look_hits: u64,
     /// Device interrupts that interrupted the watched task.
@@ -332,7 +332,8 @@ impl PollTable {
         let mut buckets = [0; 10];
         for cell in &self.cells {
             let bucket = (32 - cell.work_low.leading_zeros()).min(9);
-            // A cell above 64 covers one bucket; only the first of them (65..=127) lacks its 64.
+            // Each cell lies in one bucket: the cell of 65..=127 packets, for example, in the bucket of 64..=127, with
+            // the cell of 64.
             buckets[bucket as usize] += cell.polls;
         }
         buckets
@@ -375,9 +376,9 @@ pub struct CpuSplit {
     pub counters: Counters,
     /// Smallest difference of a share that can be detected in this interval.
     pub resolution_share: f64,
-    /// Share of this CPU used by the meter itself; included in the other shares. `None`: not measured.
+    /// Share of this CPU used by the meter itself; included in the other shares. `None` if it was not measured.
     pub overhead_share: Option<f64>,
-    /// Poll durations; None if the method does not measure them.
+    /// Poll durations; `None` if the method does not measure them.
     pub polls: Option<PollTable>,
     /// What a reader must know for a correct interpretation; complete sentences.
     pub notes: Vec<String>,
@@ -407,8 +408,8 @@ pub trait CpuMeter: Send {
     /// A kernel file could not be read.
     fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError>;
 
-    /// The heartbeat for threads on `cpu`, which shows pauses of the CPU; None: this method cannot distinguish pauses
-    /// from the time of other tasks and softirqs.
+    /// The heartbeat for threads on `cpu`, which shows pauses of the CPU; `None` if this method cannot distinguish
+    /// pauses from the time of other tasks and softirqs.
     fn heartbeat(&self, _cpu: usize) -> Option<Heartbeat> {
         None
     }

@@ -41,7 +41,8 @@ pub(crate) fn read_file(path: impl AsRef<Path>) -> Result<String, MeterError> {
     fs::read_to_string(path).map_err(|source| MeterError::Read { what: path.display().to_string(), source })
 }
 
-/// The online CPUs; if the kernel does not report them, as many as this thread may run on.
+/// The online CPUs; if the kernel does not report them, CPUs 0 to N - 1, where N is the number of CPUs that this thread
+/// may use.
 pub(crate) fn online_cpus() -> Vec<usize> {
     match crate::inventory::online_cpus(Path::new("/")) {
         none if none.is_empty() => (0..std::thread::available_parallelism().map_or(1, |n| n.get())).collect(),

@@ -1,4 +1,4 @@
-//! Speed and duplex of a held device: negotiated if possible, otherwise set manually.
+//! Speed and duplex of the device of a [`DeviceHold`]: negotiated if possible, otherwise set manually.
 
 use super::{DeviceError, DeviceHold, DeviceState, read};
 use crate::{
@@ -21,7 +21,7 @@ impl DeviceHold {
         }
         let stands = self.negotiate_or_set(mode);
         let Some(why) = no_link(&stands) else { return stands };
-        // The request and its answer may use this link.
+        // The link is restored before the answer, because the client's request and its answer may use this link.
         self.link_as_found()?;
         Err(DeviceError::NoLink { interface: self.interface.clone(), mode, why })
     }
@@ -49,7 +49,7 @@ impl DeviceHold {
         self.set_link(&LinkSetting::Forced(mode), mode)
     }
 
-    /// Gives negotiation time to reach a mode.
+    /// Changes the link's setting, and waits until the link has the speed and duplex `mode`.
     fn set_link(&mut self, wanted: &LinkSetting, mode: LinkMode) -> Result<DeviceState, DeviceError> {
         if read(&self.interface)?.link_setting().as_ref() != Some(wanted) {
             self.write(&Setting::Link { interface: self.interface.clone() }, &wanted.to_string())?;
@@ -73,7 +73,7 @@ impl DeviceHold {
     }
 }
 
-/// Why there is no usable link after setting it; None if there is one, or if another error occurred.
+/// Why there is no usable link after its setting was changed; `None` if there is a link, or if another error occurred.
 ///
 /// A driver that reported the speed before and does not any more has no link, even if the kernel sees a carrier: QEMU's
 /// igb receives nothing after a manual setting.

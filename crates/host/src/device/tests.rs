@@ -44,7 +44,7 @@ fn what_a_device_does_not_have_is_told() {
     assert_eq!(hold.set_back(), Vec::<String>::new(), "nothing was changed");
 }
 
-/// Remains of dead runs that cannot be undone are reported to the caller who takes the device, not only logged.
+/// Changes of dead runs that cannot be undone are reported to the caller who takes the device, not only logged.
 #[test]
 fn what_could_not_be_undone_is_told() {
     if !Permission::probe().allows_testbed() {

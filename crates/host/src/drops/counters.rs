@@ -1,8 +1,8 @@
 //! Drops according to the kernel's counters: [`Counters`], for the calling thread's network namespace.
 //!
-//! They give places and some reasons, but no flow, process or stack, and mostly not what netfilter's rules, tc's
-//! filters or TCP dropped: `limits` of the result says so. One packet may be in two of them (one of a device and one of
-//! a protocol).
+//! The counters give places and some reasons, but no flow, process or stack, and mostly do not include what netfilter's
+//! rules, tc's filters or TCP dropped; [`limits`] says so in the result. One packet may be in two counters, one of a
+//! device and one of a protocol.
 
 use super::{advice, symbols::Symbols};
 use crate::{
@@ -16,7 +16,7 @@ use netcliff_core::ledger::{LedgerRow, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// Drop counters of protocols: (table, name, place), each with its meaning. Sources:
+/// Drop counters of protocols: (table, name, place). Sources of their meaning:
 /// Documentation/networking/snmp_counter.rst, net/ipv4/proc.c, net/ipv6/proc.c.
 const PROTOCOLS: &[(&str, &str, Place)] = &[
     ("Ip", "InHdrErrors", Place::Ip),
@@ -51,7 +51,7 @@ const PROTOCOLS: &[(&str, &str, Place)] = &[
     ("TcpExt", "IPReversePathFilter", Place::Ip),
 ];
 
-/// Drop counters of IPv6, which have a single name.
+/// Drop counters of IPv6, whose names include the table.
 const PROTOCOLS6: &[(&str, Place)] = &[
     ("Ip6InHdrErrors", Place::Ip),
     ("Ip6InTooBigErrors", Place::Ip),
@@ -75,7 +75,8 @@ const CONNTRACK: &[&str] = &["drop", "early_drop", "insert_failed"];
 /// Echo requests that were received but not answered.
 pub(super) const NO_ANSWER: &str = "Icmp echo without an answer";
 pub(super) const NO_ANSWER6: &str = "Icmp6 echo without an answer";
-/// Places before a device's tap, where a tester's sink takes packets: later drops are those of the kernel's copy.
+/// Places before a device's tap (AF_PACKET), where a tester's sink takes packets: drops after the tap concern only the
+/// kernel's copy of a packet.
 pub(super) const BEFORE_TAP: &[Place] = &[Place::Sender, Place::Qdisc, Place::Nic, Place::Xdp, Place::Backlog];
 
 /// What a counter counts, and its source.
@@ -124,8 +125,8 @@ impl Counters {
         counters
     }
 
-    /// Only counters of losses before a device's tap, where a tester's sink takes packets: protocols of its kernel drop
-    /// packets that the sink already has.
+    /// Returns only the counters of losses before a device's tap. A tester's sink takes packets at the tap, so it
+    /// already has the packets that the kernel's protocols drop afterwards.
     #[must_use]
     pub fn up_to_tap(mut self) -> Counters {
         self.values.retain(|name, _| BEFORE_TAP.contains(&name.place));
@@ -172,7 +173,7 @@ impl Counters {
         }
     }
 
-    /// Reads rtnetlink's counters of each device and its qdiscs, and the drivers' own ones.
+    /// Reads rtnetlink's counters of each device and its qdiscs, and the drivers' own counters.
     fn devices(&mut self) {
         let mut netlink = Rtnl::new();
         for link in netlink.links().unwrap_or_default() {
@@ -218,7 +219,8 @@ impl Counters {
         grown.chain(self.unanswered(later)).collect()
     }
 
-    /// Losses at sockets by these counters. While the sum stays the same, no socket has lost anything that they count.
+    /// Sum of the counters of losses at sockets. While the sum does not change, no socket lost a packet that these
+    /// counters count.
     pub(super) fn at_sockets(&self) -> u64 {
         let of = |name: &Name| {
             name.reason.starts_with("TcpExt Listen")
@@ -270,11 +272,12 @@ impl Counters {
     }
 }
 
-/// Counts each loss once: keeps the most general name that gives the cause.
+/// Counts each loss once: subtracts from a counter the losses that another counter counts, too; of several counters of
+/// one loss at a device, uses the largest.
 pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     let of = |reason: &str| rows.iter().filter(|row| row.reason == reason).map(|row| row.packets).sum::<u64>();
-    // net/ipv4/tcp_input.c, tcp_conn_request: each of these is also a ListenDrop. net/core/dev.c, enqueue_to_backlog:
-    // the same for the flow limit.
+    // net/ipv4/tcp_input.c, tcp_conn_request: each of these losses is also a ListenDrop. net/core/dev.c,
+    // enqueue_to_backlog: each packet over the flow limit also counts as dropped.
     let parts = |reason: &str| match reason {
         "TcpExt ListenDrops" => of("TcpExt ListenOverflows") + of("TcpExt TCPReqQFullDrop"),
         "softnet flow_limit" => of("softnet dropped"),
@@ -312,9 +315,9 @@ pub fn limits() -> String {
         .to_owned()
 }
 
-/// (echo requests, answers) of IPv4 and IPv6; read again if an answer was under way.
+/// Returns (echo requests, answers) of IPv4 and of IPv6; reads them again if an answer was under way.
 fn echoes(snmp: &str, snmp6: &str) -> [(u64, u64); 2] {
-    /// A request is answered within its own softirq.
+    /// Most attempts: the kernel answers a request within the softirq that received it, so a few suffice.
     const TRIES: u32 = 5;
     let read = || {
         let text = procfs::whole(snmp);

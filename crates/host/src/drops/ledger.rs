@@ -1,8 +1,8 @@
-//! Collects the data of a trial's [`Ledger`]: [`Collector`].
+//! Collects the data of a trial's [`Ledger`], the account of where each of its packets ended: [`Collector`].
 //!
 //! With eBPF the rows are the kernel's drop reasons, for the trial's flow only. Counters add losses of packets that
-//! never became an skb (in a NIC's ring, or by an XDP program in the driver); the others are shown besides the sum as a
-//! check. Without eBPF, counters are the rows, and include losses of other traffic.
+//! never became an skb (in a NIC's ring, or by an XDP program in the driver); all other counters are shown next to the
+//! sum as a check. Without eBPF, counters are the rows, and include losses of other traffic.
 
 use super::{
     Ask, Reading, Site, Tally, Tracer, TracerError,
@@ -15,23 +15,23 @@ use netcliff_core::filter::Filter;
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};
 use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
-/// Functions that empty a queue when it is destroyed: its packets were still inside. Sources: net/ipv4/udp.c,
+/// Functions that free the packets that are still in a queue when the queue is destroyed. Sources: net/ipv4/udp.c,
 /// udp_destruct_common; net/core/skbuff.c.
 pub(super) const EMPTIED: &[&str] =
     &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
 /// Functions that free copies for captures, while the packet itself continues.
 const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliver_clone"];
 
-/// Most attempts to read both counts without a drop in between: a reading takes about 0.1 ms, and a host rarely drops
-/// that often.
+/// Most attempts to read the tracers' and perf's counts without a drop in between: an attempt takes about 0.1 ms, and a
+/// host rarely drops packets more often than that.
 const STILL_TRIES: u32 = 10;
 
 /// Network namespaces in which packets are traced.
 #[derive(Debug, Clone, Default)]
 pub struct Spaces {
-    /// Paths of at most four; empty: all.
+    /// Paths of at most four namespaces; empty: all namespaces.
     pub paths: Vec<PathBuf>,
-    /// True: drops count only up to the device's tap, as a tester's sink has taken the packet there.
+    /// Whether drops count only up to the device's tap, where a tester's sink takes the packet.
     pub up_to_tap: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Spaces {
 pub struct Collector {
     /// One per group of namespaces.
     tracers: Result<Vec<Watcher>, TracerError>,
-    /// Counts drops that the tracers are known not to see; or the reason why it cannot.
+    /// Counts drops that the tracers are known not to see; `Err` with the reason if it cannot.
     witness: Result<Witness, String>,
     symbols: Symbols,
 }
@@ -54,9 +54,9 @@ struct Watcher {
 /// All counts at the start of a trial.
 #[derive(Debug)]
 pub struct Opened {
-    /// One per tracer; None: they could not be read.
+    /// One per tracer; `None` if a tracer could not be read.
     traced: Option<Vec<Reading>>,
-    /// Drops while process 1 was running on a CPU, counted by the kernel; None: they could not be read.
+    /// Drops while process 1 was running on a CPU, counted by perf; `None` if they could not be read.
     counted: Option<u64>,
     counters: Vec<Counters>,
 }
@@ -70,13 +70,13 @@ pub struct Ends {
     pub delivered: u64,
     /// Packets lost at an end before the kernel had a packet, as at a full send buffer.
     pub rows: Vec<LedgerRow>,
-    /// Packets refused by the receiver's backlog, if the sender is informed; None: unknown.
+    /// Packets refused by the receiver's backlog, if the sender is informed; `None` if unknown.
     pub refused: Option<u64>,
 }
 
 impl Collector {
-    /// Traces packets accepted by a filter in the network namespaces with these paths (empty: all); only counters if
-    /// tracing is not possible.
+    /// Traces packets accepted by a filter in the network namespaces with these paths (empty: all). Uses only counters
+    /// if tracing is not possible.
     pub fn new(filter: Filter, spaces: &[PathBuf]) -> Collector {
         Self::of(&filter, &[Spaces { paths: spaces.to_vec(), up_to_tap: false }])
     }
@@ -94,7 +94,7 @@ impl Collector {
         Collector { tracers, witness, symbols }
     }
 
-    /// Uses counters only, for this reason.
+    /// Returns a collector that uses counters only; `reason` says why nothing is traced.
     pub fn by_counters(reason: impl Into<String>) -> Collector {
         let witness = Err("nothing is traced".to_owned());
         Collector { tracers: Err(TracerError { reason: reason.into() }), witness, symbols: Symbols::default() }
@@ -109,8 +109,8 @@ impl Collector {
         self.tracers.as_ref().ok()?.iter().map(|watcher| watcher.tracer.read().ok()).collect()
     }
 
-    /// Reads both counts at one time, perf's just before and just after the tracers': they agree unless the host drops
-    /// all the time.
+    /// Reads the tracers' counts, and perf's count just before and just after them. The two counts of perf are equal
+    /// unless the host drops packets all the time.
     fn read_still(&self) -> (Option<Vec<Reading>>, Option<[u64; 2]>) {
         let counted = || self.witness.as_ref().ok()?.read();
         let (mut before, mut tries) = (counted(), 0);
@@ -124,9 +124,10 @@ impl Collector {
         }
     }
 
-    /// Begins a trial. `counters`: those of each network namespace on the path, in any order.
+    /// Begins a trial. `counters`: the counters of each network namespace on the path, in any order.
     pub fn open(&self, counters: Vec<Counters>) -> Opened {
-        // The later one here and the earlier one at the end: drops of others in between then do not count as missed.
+        // Perf's later count is used here and its earlier count at the end, so that other traffic's drops during a
+        // reading do not count as missed by the tracers.
         let (traced, counted) = self.read_still();
         let counted = counted.map(|[_, after]| after);
         Opened { traced, counted, counters }
@@ -184,7 +185,8 @@ impl Collector {
         }
     }
 
-    /// Adds the drops of a tracer; returns the number that were in a queue emptied at its end.
+    /// Adds the drops of a tracer to `rows`; returns the number of packets that were still in a queue when it was
+    /// destroyed.
     fn rows_of(&self, watcher: &Watcher, grown: &Reading, rows: &mut Vec<LedgerRow>) -> u64 {
         let mut inside = 0;
         for (Site { location, reason }, Tally { packets, .. }) in &grown.sites {
@@ -210,7 +212,7 @@ impl Collector {
         let mut beside = Vec::new();
         for row in counters {
             let counts = match row.place {
-                // The sender's information is exact; the counter is of the whole host.
+                // The sender's count of refused packets is exact, while the backlog's counter is of the whole host.
                 Place::Backlog => ends.refused.is_none(),
                 // Drops of a virtual device also count at the next place.
                 Place::Nic => RING_COUNTERS.contains(&row.reason.as_str()),
@@ -240,13 +242,14 @@ fn most_packets_of_a_drop(read: &[Reading]) -> u64 {
     tallies.map(|tally| tally.packets.div_ceil(tally.drops.max(1))).max().unwrap_or(1).max(1)
 }
 
-/// Adds that nothing shows whether the tracer saw each drop.
+/// Adds to the ledger's limits that nothing shows whether the tracer saw each drop.
 fn unchecked(mut ledger: Ledger, why: &str) -> Ledger {
     ledger.limits.push(format!("whether the kernel ran the tracer's program at each drop is not known: {why}"));
     ledger
 }
 
-/// Of several names of one loss at a device's ring keeps the largest, and of counters of the whole host a single one.
+/// Counts each loss once: keeps the largest of several counters of one loss at a device's ring, and one of several
+/// readings of a counter of the whole host.
 fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     let mut kept: Vec<LedgerRow> = Vec::new();
     for row in rows {

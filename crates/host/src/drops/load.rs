@@ -17,7 +17,7 @@ use std::{
 bpf::skeleton!("drops");
 use skeleton::{DropsSkel, DropsSkelBuilder, types};
 
-/// Counts drops at the kernel's tracepoint until it is dropped itself.
+/// Counts drops at the kernel's tracepoint until this value is dropped.
 pub struct Tracer {
     // Dropped first: the program must not write to the maps while they are freed.
     _link: Link,
@@ -145,8 +145,8 @@ impl Tracer {
         if done == 0 { info.recursion_misses } else { 0 }
     }
 
-    /// Forgets all flows when they fill the map, so that later ones find space. Drops between the reading and this,
-    /// some microseconds, are lost.
+    /// Removes all flows when they nearly fill the map, so that there is space for later flows. Drops in the
+    /// microseconds between the reading and the removal are lost.
     fn make_room(&self, reading: &Reading) {
         const NEARLY_ALL: usize = 12 << 10;
         if reading.details.len() > NEARLY_ALL {

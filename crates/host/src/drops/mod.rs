@@ -5,7 +5,7 @@
 //! is stored here. Before Linux 5.17 the kernel gives no reasons, only places.
 //!
 //! The tracepoint does not see packets that never became an skb (lost in a NIC's ring, dropped by an XDP program in the
-//! driver), nor packets refused by a sender's socket. [`ledger`] adds counters of those.
+//! driver), nor packets refused by a sender's socket. [`ledger`] adds counters of these losses.
 
 pub mod counters;
 pub mod ledger;
@@ -41,8 +41,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 use symbols::Symbols;
 
-/// Drop rate of the whole host (drops/s) above which by default only a sample is examined: examining each, 0.2 us with
-/// a filter and a flow, would take a fifth of a CPU.
+/// Drop rate of the whole host (drops/s) above which by default only a sample is examined: examining every drop takes
+/// 0.2 us with a filter and a flow, a fifth of a CPU at this rate.
 pub const BOUND_PER_S: u64 = 1_000_000;
 
 /// Why drops cannot be traced.
@@ -85,13 +85,13 @@ impl By {
 /// Which drops to count.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
-    /// Filter of packets; None: all.
+    /// Filter of packets; `None`: all packets.
     pub filter: Option<Filter>,
     /// Network namespaces (inode numbers, at most 4); empty: all.
     pub spaces: Vec<u64>,
     /// What to distinguish drops by.
     pub by: By,
-    /// Drop rate of the host above which only a sample is examined (drops/s); None: all are.
+    /// Drop rate of the host above which only a sample is examined (drops/s); `None`: every drop is examined.
     pub bound_per_s: Option<u64>,
     /// True: segments of a large packet count as packets.
     pub segments: bool,
@@ -165,7 +165,7 @@ impl Tally {
 #[derive(Debug, Clone)]
 pub struct Reading {
     at: Instant,
-    /// Number of times that the details were forgotten before this reading.
+    /// Number of times that the table of details was emptied before this reading.
     forgotten: u64,
     /// All drops, whatever the filter.
     pub seen: u64,
@@ -173,7 +173,7 @@ pub struct Reading {
     pub looked_at: u64,
     /// Drops not counted because the table of places was full.
     pub full_places: u64,
-    /// Drops without flow, process and stack because that table was full.
+    /// Drops without flow, process and stack because the table of details was full.
     pub full_details: u64,
     /// Drops without a stack because the table of stacks was full.
     pub full_stacks: u64,
@@ -181,7 +181,7 @@ pub struct Reading {
     pub in_first: u64,
     /// Drops during a run of the tracer on the same CPU, which the kernel skips.
     pub nested: u64,
-    /// Timed runs of the program: some of those that examined a drop.
+    /// Number of runs of the program whose duration was measured: a part of the runs that examined a drop.
     pub timed: u64,
     /// CPU time of the timed runs (ns), without the call of the program.
     pub timed_ns: u64,
@@ -192,7 +192,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Counts until a later reading.
+    /// Increase of the counts until a later reading.
     #[must_use]
     pub fn until(&self, later: &Reading) -> Reading {
         fn grown<K: Ord + Clone>(before: &BTreeMap<K, Tally>, after: &BTreeMap<K, Tally>) -> BTreeMap<K, Tally> {
@@ -397,7 +397,7 @@ impl Key {
         Some(Key { site, flow, process: 0, stack: 0, name: [0; 16], owner: Owner::default() })
     }
 
-    /// The packet's flow; None: not an IP packet.
+    /// The packet's flow; `None` if it is not an IP packet.
     fn flow(&self) -> Option<Flow> {
         let (words, version, protocol, source_port, destination_port) = self.flow;
         let address = |first: usize| -> Option<IpAddr> {
@@ -411,7 +411,8 @@ impl Key {
         Some(Flow { protocol, source: address(0)?, source_port, destination: address(4)?, destination_port })
     }
 
-    /// A task can choose its name: control characters are removed.
+    /// The task that was running at the drop. A task can choose its name, so unprintable characters are replaced by
+    /// `?`.
     fn process(&self) -> Process {
         let name: Vec<u8> = self.name.iter().copied().take_while(|byte| *byte != 0).collect();
         let name = String::from_utf8_lossy(&name)
@@ -454,7 +455,7 @@ mod witness {
             all.map(Self).map_err(|error| format!("perf does not count skb:kfree_skb of process 1: {error}"))
         }
 
-        /// Drops so far while process 1 was running; None: a counter cannot be read.
+        /// Drops so far while process 1 was running; `None` if a counter cannot be read.
         pub(super) fn read(&self) -> Option<u64> {
             self.0.iter().map(|counter| counter.read().ok()).sum()
         }

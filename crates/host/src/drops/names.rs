@@ -1,6 +1,6 @@
 //! Names of drop reasons, from the running kernel's type information.
 //!
-//! `enum skb_drop_reason` has those of the core. The upper half of a number is the subsystem (`enum
+//! `enum skb_drop_reason` has the reasons of the core network stack. The upper half of a number is the subsystem (`enum
 //! skb_drop_reason_subsys`), whose reasons are in a separate enum, possibly in a module. Sources:
 //! include/net/dropreason.h, include/net/dropreason-core.h.
 
@@ -23,7 +23,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Names for the reasons of this kernel's tracepoint; None if it gives none.
+    /// Names for the reasons of this kernel's tracepoint; `None` if the tracepoint gives no reasons.
     ///
     /// # Errors
     /// This kernel has no such tracepoint.
@@ -44,7 +44,8 @@ impl Names {
             .iter()
             .filter(|name| matches!(name.as_str(), "mac80211" | "openvswitch"))
         {
-            // Types of a module extend those of the kernel, which alone are read if the library cannot read both.
+            // The types of a module extend those of the kernel. If the library cannot read a module's types, only the
+            // kernel's are used.
             if let Ok(btf) = Btf::from_path(format!("/sys/kernel/btf/{module}")) {
                 names.add_of_subsystems(&btf);
             }
@@ -52,7 +53,8 @@ impl Names {
         names
     }
 
-    /// Adds `enum mac80211_drop_reason`, `enum ovs_drop_reason`: all numbers above those of the core.
+    /// Adds the reasons of subsystems, such as `enum mac80211_drop_reason` and `enum ovs_drop_reason`; all their
+    /// numbers are above those of the core.
     fn add_of_subsystems(&mut self, btf: &Btf<'_>) {
         for one in btf.type_by_kind::<Enum<'_>>() {
             let Some(name) = one.name().and_then(|name| name.to_str()) else { continue };
@@ -112,7 +114,7 @@ pub(super) fn gives_socket(btf: &Btf<'_>) -> bool {
     tracepoint_values(btf).is_some_and(|values| values >= 4)
 }
 
-/// Number of arguments of the tracepoint skb:kfree_skb; None if the kernel does not have it.
+/// Number of arguments of the tracepoint skb:kfree_skb; `None` if the kernel does not have this tracepoint.
 fn tracepoint_values(btf: &Btf<'_>) -> Option<usize> {
     let definition = btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb")?;
     let pointer: Ptr<'_> = definition.referenced_type().try_into().ok()?;

@@ -38,7 +38,7 @@ pub struct Only {
 pub struct Owners {
     /// Network namespaces.
     pub spaces: Spaces,
-    /// Processes of sockets (inode numbers); None: looked up without success.
+    /// Process ids by the inode numbers of their sockets; `None` if no process was found for a socket.
     sockets: BTreeMap<u64, Option<u32>>,
 }
 
@@ -160,8 +160,8 @@ impl Owners {
     }
 }
 
-/// The control group of a process: the last two parts of its path, with a container's ID cut to twelve digits. `None`:
-/// the root group.
+/// The control group of a process: the last two parts of its path, with a container's ID cut to twelve digits. `None`
+/// for the root group.
 fn container(pid: u32) -> Option<String> {
     container_of(&procfs::text(format!("/proc/{pid}/cgroup"))?)
 }

@@ -13,7 +13,7 @@ pub struct Rule {
     pub meaning: &'static str,
     /// Remedies, the most probable first.
     pub remedies: &'static [&'static str],
-    /// Documentation that says so.
+    /// Documentation of the meaning.
     pub source: &'static str,
 }
 

@@ -1,8 +1,8 @@
-//! Drops that eBPF does not see, from counters: [`Look`] reads them in each network namespace, and [`unseen`] gives
-//! those that are in no row of eBPF.
+//! Drops that eBPF does not see, from counters: [`Look`] reads the counters in each network namespace, and [`unseen`]
+//! returns the drops that are in no row of eBPF.
 //!
-//! A full accept queue, a NIC's ring, an XDP program in the driver, and an answer without a route free no packet at
-//! skb:kfree_skb, or have none. Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply),
+//! In these cases no packet is freed at skb:kfree_skb: a full accept queue, a full NIC ring, an XDP program in the
+//! driver, an answer without a route. Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply),
 //! net/ipv4/udp.c (udp_sendmsg).
 
 use super::counters::{Counters, NO_ANSWER, NO_ANSWER6, once};
@@ -31,12 +31,12 @@ const UNSEEN: &[(&str, &[&str])] = &[
     ("XDP drops", &["XDP"]),
     (RAW, &[]),
 ];
-/// Name of losses of copies for raw sockets that were full.
+/// Name of the row for packet copies that were lost because a raw socket's receive buffer was full.
 const RAW: &str = "raw sockets' receive buffers";
 /// Counters of packets dropped by connection tracking, which eBPF sees as NETFILTER_DROP.
 const TRACKING: [&str; 2] = ["conntrack drop", "conntrack insert_failed"];
-/// Largest relative difference between the kernel's counters and the traced drops that is due to reading one after the
-/// other.
+/// Largest relative difference between the kernel's counters and the traced drops that is attributed to reading them
+/// one after the other.
 const SKEW: f64 = 0.01;
 
 /// All counters at one time, by namespace.
@@ -55,14 +55,14 @@ pub struct Look {
 #[derive(Debug)]
 struct Counted {
     counters: Counters,
-    /// Sockets as of the last look at which their loss counters had increased.
+    /// Sockets, as read at the last look at which the counters of losses at sockets had increased.
     receivers: Arc<Vec<Receiver>>,
     raw: Vec<Receiver>,
 }
 
 impl Look {
-    /// Reads the counters in these namespaces (empty: all). The table of sockets is read only if their loss counters
-    /// increased since an earlier look.
+    /// Reads the counters in these namespaces (empty: all). The table of sockets is read only if the counters of losses
+    /// at sockets increased since `before`.
     pub fn now(spaces: &mut Spaces, wanted: &[u64], before: Option<&Look>) -> Look {
         let own = spaces.own;
         let (all, left_out) = spaces.read_of(wanted);
@@ -104,7 +104,7 @@ impl Look {
         for (inode, after) in &later.spaces {
             let Some(before) = self.spaces.get(inode) else { continue };
             for row in once(before.counters.until(&after.counters)) {
-                // It is one counter of the whole host, read in each namespace.
+                // The backlog has one counter for the whole host, which every namespace shows.
                 let of_host = row.place == Place::Backlog;
                 // eBPF separates the backlog drops of some namespaces from those of all others.
                 let of_others = traced && self.some;
@@ -167,7 +167,8 @@ fn by_socket(row: &mut DropRow, before: &[Receiver], after: &[Receiver]) -> Vec<
     rows
 }
 
-/// Rows of counters minus those of eBPF. `filtered`: eBPF counted only some packets, so that nothing can be subtracted.
+/// Returns the rows of counters minus the drops that eBPF traced. `filtered`: eBPF counted only some packets, so that
+/// nothing can be subtracted.
 pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<DropRow> {
     let seen = |row: &DropRow, reasons: &[&str]| -> u64 {
         let here = |other: &&DropRow| {
@@ -210,7 +211,7 @@ pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<Dro
     rows.into_iter().filter_map(left).collect()
 }
 
-/// Finds by its counters which of netfilter's drops connection tracking made.
+/// Adds to the rows of netfilter's drops how many of them connection tracking made, according to its counters.
 pub fn name_tracking(rows: &[DropRow], traced: &mut [DropRow]) {
     for row in traced.iter_mut().filter(|row| row.reason == "NETFILTER_DROP") {
         let of_space =

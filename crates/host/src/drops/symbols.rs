@@ -98,7 +98,7 @@ impl Symbols {
         (address - start < LONGEST).then_some((*start, name))
     }
 
-    /// Why places are numbers; None if they are not.
+    /// Sentence on why places are shown as addresses; `None` if they have names.
     pub fn limit(&self) -> Option<String> {
         self.functions.is_empty().then(|| {
             "the kernel hides the addresses of its functions, so that places are numbers: run as root or with CAP_SYSLOG, and with \

@@ -20,7 +20,7 @@ use skeleton::{TraceSkel, TraceSkelBuilder};
 
 /// Longest wait of one poll of the events.
 const POLL: Duration = Duration::from_millis(20);
-/// Time for packets to reach their end after the last one began.
+/// Time that the followed packets have to reach their end after the last of them began its path.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// Follows packets through the kernel.
@@ -32,7 +32,7 @@ pub struct Follower {
     places: BTreeMap<u32, String>,
     /// Places that this kernel lacks.
     missing: Vec<String>,
-    /// True: functions are traced, too.
+    /// Whether functions are traced in addition to tracepoints.
     functions: bool,
     wanted: u32,
     spaces: RefCell<Spaces>,
@@ -81,7 +81,7 @@ fn load(
 }
 
 impl Follower {
-    /// Follows this number of packets accepted by a filter from now on, at most `per_s` new ones per second.
+    /// Starts to follow the next `packets` packets that the filter accepts, at most `per_s` new packets per second.
     ///
     /// # Errors
     /// This kernel has no BTF, permission is missing, or the kernel refuses the programs.
@@ -109,7 +109,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Ends of packets first, so that the end of a followed packet is always seen.
+    /// Attaches the programs at the ends of packets first, so that the end of a followed packet is always seen.
     fn attach(&mut self) -> Result<(), TracerError> {
         let mut programs: Vec<_> = self
             .skel
@@ -138,7 +138,8 @@ impl Follower {
         Err(TracerError::new("the tracepoints skb:kfree_skb and skb:consume_skb refused the programs"))
     }
 
-    /// Paths of the packets that came within a time, or until all have reached their end or `stop` returns true.
+    /// Follows packets for at most the time `most`, or until all have reached their end, or until `stop` returns true.
+    /// Returns their paths.
     ///
     /// # Errors
     /// The events cannot be read.

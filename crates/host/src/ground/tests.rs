@@ -11,8 +11,8 @@ use std::{
 
 const ADDRESS: &str = "192.0.2.1";
 
-/// Runs a test in a network namespace of its own, in a thread that ends with it; skips the test without the right to
-/// create one.
+/// Runs a test in a new network namespace, in a thread that ends with the test; skips the test without the right to
+/// create a namespace.
 fn apart(test: impl FnOnce(&mut Rtnl) + Send) {
     if !has(Need::Netns) {
         return;
@@ -42,7 +42,7 @@ fn scope() -> Scope {
     Scope { interfaces: Some(vec!["a".to_owned()]), addresses: Some(vec![ADDRESS.parse().unwrap()]) }
 }
 
-/// A watch that receives no notices from then on.
+/// A watcher that receives no reports from the kernel.
 fn deaf() -> Ground {
     let socket = system::reports(SockProtocol::NetlinkRoute, 0).unwrap();
     Ground { socket, ..Ground::watch(scope()).unwrap() }
@@ -72,7 +72,8 @@ fn what_lasts_is_seen_though_it_is_not_told() {
     });
 }
 
-/// A change that was undone is reported; a change that is both noticed and seen at the end is reported once.
+/// A change that was reverted is reported. A change that the kernel reported and that is also seen at the end is
+/// reported once.
 #[test]
 fn what_is_told_and_seen_is_said_once() {
     apart(|rtnl| {
@@ -91,7 +92,7 @@ fn what_is_told_and_seen_is_said_once() {
     });
 }
 
-/// The kernel takes a device down before it removes it, and reports both; a request in between waits.
+/// The kernel takes a device down before it removes it, and reports both; a request in between waits for the removal.
 #[test]
 fn a_device_that_is_being_removed_is_said_to_be() {
     apart(|rtnl| {

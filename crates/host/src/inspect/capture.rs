@@ -129,7 +129,8 @@ pub fn answers(dir: &Path) -> io::Result<Vec<Nic>> {
     }
 }
 
-/// Adds the path MTUs that the kernel knows to a capture, with made-up destinations. Writes no file if the kernel knows no path MTU.
+/// Adds the path MTUs that the kernel knows to a capture, with made-up destinations. Writes no file if the kernel knows
+/// no path MTU.
 ///
 /// # Errors
 /// The capture cannot be written.
@@ -141,7 +142,8 @@ pub fn write_paths(narrow: &[NarrowPath], dir: &Path) -> io::Result<usize> {
     fs::write(dir.join(PATHS), text + "\n").map(|()| 1)
 }
 
-/// Reads the narrow paths of a capture; an empty list if the capture has no such file.
+/// Reads from a capture the paths whose MTU is smaller than that of their interface; empty if the capture has no such
+/// file.
 ///
 /// # Errors
 /// The file has another format.

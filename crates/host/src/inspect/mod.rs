@@ -35,7 +35,7 @@ use std::{collections::BTreeMap, io, path::Path, thread, time::Duration};
 pub struct Inspection {
     /// Processors, kernel, memory, sysctls, load.
     pub host: Inventory,
-    /// What looks at each packet: netfilter and security modules.
+    /// Parts of the kernel that examine each packet: netfilter and security modules.
     pub network: Network,
     /// Interfaces.
     pub ports: Vec<Port>,
@@ -193,8 +193,8 @@ impl Inspection {
         Ok(())
     }
 
-    /// The ports that the page describes, without loopback: hardware that is up; without any, all that are up; without
-    /// any, all.
+    /// The ports that the page describes, without loopback: hardware that is up; if there is none, all ports that are
+    /// up; if there is none, all ports.
     pub fn main_ports(&self) -> Vec<&Port> {
         if let [only] = &self.ports[..] {
             return vec![only];
@@ -258,7 +258,7 @@ pub mod scheme {
         /// `napi:...` with the NIC's moderation; absent if no scheme describes the interface, with the reason in `why`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scheme: Option<Scheme>,
-        /// Settings in force that no scheme holds, or that the driver does not report.
+        /// Settings in force that no scheme can express, or that the driver does not report.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub why: Option<String>,
         /// What the device may do in addition to the scheme, if its driver does not report whether it does.

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, io, path::Path};
 pub(super) const FILTERS: &[&str] =
     &["nf_conntrack", "nf_tables", "ip_tables", "ip6_tables", "ebtables", "br_netfilter", "nf_nat"];
 
-/// What looks at each packet.
+/// Parts of the kernel that examine each packet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Network {
@@ -19,9 +19,9 @@ pub struct Network {
     pub conntrack_entries: Option<u64>,
     /// Largest number of tracked connections.
     pub conntrack_max: Option<u64>,
-    /// SELinux mode: `enforcing` or `permissive`; None without SELinux.
+    /// SELinux mode: `enforcing` or `permissive`; `None` without SELinux.
     pub selinux: Option<String>,
-    /// Active security modules; None if this user may not read them.
+    /// Active security modules; `None` if this user may not read them.
     pub security_modules: Option<String>,
     /// Interfaces with IPv6. The kernel disables IPv6 on an interface whose MTU is too small.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,5 +1,5 @@
-//! What the kernel knows about the MTU of paths: routes with an MTU of their own, destinations whose MTU it has
-//! learned, and the MTU that its TCP connections use. No packet is sent, and root is not needed.
+//! What the kernel knows about the MTU of paths: routes with an MTU setting, destinations whose MTU path MTU discovery
+//! found, and the MTU that TCP connections use. No packet is sent, and root is not needed.
 
 use super::Port;
 use crate::rtnl::{Rtnl, explained};
@@ -14,7 +14,7 @@ use std::{
 
 /// File of a capture that holds the paths (a JSON list).
 pub const PATHS: &str = "paths.json";
-/// Most paths that are kept; the narrowest are kept.
+/// Largest number of paths that are returned; they are those with the smallest MTU.
 const MOST: usize = 64;
 /// Flag that requests `struct tcp_info`: 1 << (INET_DIAG_INFO - 1), linux/inet_diag.h.
 const TCP_INFO: u8 = 1 << 1;
@@ -38,8 +38,8 @@ pub enum Known {
 pub struct NarrowPath {
     /// Destination: an address, a network, or `default`.
     pub destination: String,
-    /// Interface by which the path leaves; None if not reported: then the smallest MTU of all interfaces that are up is
-    /// compared.
+    /// Interface by which the path leaves; `None` if the kernel does not report it. The path's MTU is then compared
+    /// with the smallest MTU of all interfaces that are up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// MTU of the interface (bytes).

@@ -45,12 +45,12 @@ pub fn lasting(warning: &str) -> Option<String> {
 /// First words of the sentence of [`Limitation::OtherLoad`].
 const OTHER_LOAD: &str = "other programs use the CPUs (load average ";
 
-/// Whether a warning is [`Limitation::OtherLoad`]. During a run the load is the run's own.
+/// Whether a warning is [`Limitation::OtherLoad`]. During a run, the run's own load causes this warning, too.
 pub fn tells_load(warning: &str) -> bool {
     warning.starts_with(OTHER_LOAD)
 }
 
-/// A reason why figures measured on this host mean less. `Display` gives a sentence.
+/// A property of this host or of a run that limits what its measurements mean. `Display` gives a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "limit", rename_all = "snake_case")]

@@ -14,14 +14,14 @@ pub struct Load {
     pub steal_share: Option<f64>,
     /// Time since boot (s).
     pub uptime_s: Option<f64>,
-    /// Process id of irqbalance; None if it does not run.
+    /// Process id of irqbalance; `None` if it does not run.
     pub irqbalance_pid: Option<u32>,
     /// Other running services that change packet settings or use the CPUs of the packet path: name and process id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub services: BTreeMap<String, u32>,
 }
 
-/// Names of service processes (the kernel keeps 15 bytes of a name), and how each disturbs measurements.
+/// Names of service processes (the kernel stores 15 bytes of a name), and how each disturbs measurements.
 const SERVICES: [(&str, &str); 21] = [
     ("tuned", "sets governor, sysctls and devices by its profile"),
     ("power-profiles-", "sets the governor by its profile"),
@@ -61,8 +61,8 @@ impl Load {
         Self::read(Path::new("/"))
     }
 
-    /// A warning before a measurement whose trials this load would make void; `None` if most CPUs are idle or the load
-    /// is not known.
+    /// A warning before a measurement whose trials would be void (not counted) because of this load; `None` if most
+    /// CPUs are idle or the load is not known.
     pub fn warning(&self, cpus: usize) -> Option<String> {
         let [minute, ..] = self.average?;
         let named = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
@@ -104,8 +104,8 @@ fn averages(text: &str) -> Option<[f64; 3]> {
     Some([words.next()??, words.next()??, words.next()??])
 }
 
-/// Of the first line of /proc/stat: user nice system idle iowait irq softirq steal. Guest time, which
-/// follows, is already in user.
+/// Share of stolen time since boot, from the first line of /proc/stat: user nice system idle iowait irq softirq steal.
+/// Guest time, which follows, is already included in user. `None` if the line does not have all these columns.
 fn steal_share(stat: &str) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();

@@ -15,7 +15,8 @@ mod hypervisor {
     /// Name of the hypervisor if only the CPU flag shows that there is one.
     const UNNAMED: &str = "unnamed hypervisor";
 
-    /// The machine's vendor names the hypervisor; the CPU flag only shows that there is one.
+    /// Name of the hypervisor, from the kernel's file of Xen or from the machine's vendor; [`UNNAMED`] if only the CPU
+    /// flag shows that there is one. `None` if nothing shows a hypervisor.
     pub(super) fn read(root: &Path, cpuinfo: &str) -> Option<String> {
         let flagged =
             cpu::field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
@@ -41,7 +42,7 @@ mod hypervisor {
     #[cfg(target_arch = "x86_64")]
     fn signature() -> Option<String> {
         const HYPERVISOR_LEAF: u32 = 0x4000_0000;
-        // SAFETY: every x86_64 processor has the instruction; a leaf it lacks answers with other numbers.
+        // SAFETY: every x86_64 processor has the instruction; for a leaf that it lacks it returns other numbers.
         #[allow(unused_unsafe, reason = "the intrinsic is safe from Rust 1.94 on, unsafe before")]
         let leaf = unsafe { std::arch::x86_64::__cpuid(HYPERVISOR_LEAF) };
         let words = [leaf.ebx, leaf.ecx, leaf.edx];
@@ -123,7 +124,7 @@ pub struct Inventory {
     pub cpu: Cpu,
     /// The kernel and how it was started.
     pub kernel: Kernel,
-    /// Name of the hypervisor; None if the host is not a virtual machine.
+    /// Name of the hypervisor; `None` if the host is not a virtual machine.
     pub hypervisor: Option<String>,
     /// Main memory (bytes).
     pub memory_total_bytes: Option<u64>,

@@ -35,12 +35,14 @@ use std::{
 
 /// Environment variable with the descriptor by which a child shares its parent's lock.
 const INHERITED: &str = "NETCLIFF_LOCK_FD";
-/// Environment variable with the process that holds the lock, for all descendants that measure for it.
+/// Environment variable with the id of the process that holds the lock; all descendants that measure for that process
+/// inherit it.
 const HOLDER: &str = "NETCLIFF_LOCK_PID";
 /// Interval between two attempts to take the lock.
 const LOOK: Duration = Duration::from_millis(100);
-/// Number of different waiting times. Two runs that announce themselves at the same moment both withdraw, and retry
-/// after different times.
+/// Number of times that a run withdraws its announcement and retries before the other run counts as in progress. Two
+/// runs that announce themselves at the same moment both withdraw, and retry after times that depend on their process
+/// ids.
 const STEPS_BACK: u32 = 4;
 /// Default time that a run of root waits for a run of another user.
 const ROOT_WAITS: Duration = Duration::from_secs(10);
@@ -68,7 +70,7 @@ enum Held {
     Own(Flock<File>),
     /// The lock is the parent's; this process does not release it.
     Parents,
-    /// The lock is an ancestor's, which measures by this process. The file admits one such process at a time.
+    /// The lock belongs to an ancestor, for which this process measures. The file admits one such process at a time.
     Ancestors {
         _file: Flock<File>,
     },
@@ -76,7 +78,8 @@ enum Held {
 
 impl HostLock {
     /// From now on this process waits for other runs, at most `limit`. With `None` it does not wait, except that root
-    /// waits 10 s for a run of another user. `say` is called with a sentence when a wait begins. Only the first call has an effect.
+    /// waits 10 s for a run of another user. `say` is called with a sentence when a wait begins. Only the first call
+    /// has an effect.
     pub fn wait_for_others(limit: Option<Duration>, say: fn(&str)) {
         let _ = PATIENCE.set((limit, say));
     }
@@ -145,8 +148,8 @@ impl HostLock {
         Ok((lock, report))
     }
 
-    /// Announces this run to other users. Returns the other users' runs that are in progress and no longer waited for,
-    /// as sentences.
+    /// Announces this run to other users. Returns the other users' runs that are still in progress after the wait, as
+    /// sentences.
     fn show(&mut self) -> Result<Vec<String>, JournalError> {
         if !self.state.is_shared() || !matches!(*self.held, Held::Own(_)) {
             return Ok(Vec::new());
@@ -184,7 +187,7 @@ impl HostLock {
     /// a child that is netcliff: any other program could keep the file open in the background, and with it the lock.
     ///
     /// # Errors
-    /// The process may not open more files, or the lock belongs to the parent, which is not passed on.
+    /// The process may not open more files, or this process itself uses its parent's lock, which is not passed on.
     pub fn share(&self) -> io::Result<(&'static str, String, OwnedFd)> {
         let Held::Own(file) = &*self.held else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the lock of a parent is not passed on"));
@@ -226,7 +229,7 @@ impl Waiting {
         Self { until: Instant::now() + limit, say: patience.map(|(_, say)| *say) }
     }
 
-    /// Waits for a short time; false once the whole wait is over.
+    /// Sleeps for a short time. Returns false once the whole wait is over; an error if the user ended the wait.
     fn go_on(&mut self, other: &str) -> Result<bool, JournalError> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -294,7 +297,7 @@ fn exclusive(path: &Path) -> Result<Result<Flock<File>, String>, JournalError> {
     }
 }
 
-/// Whether the environment says that the holder of the lock measures by this process.
+/// Whether this process's environment names the holder of the lock as the run that this process measures for.
 fn is_announced(holder: &str) -> bool {
     std::env::var(HOLDER).is_ok_and(|announced| announced == holder)
 }

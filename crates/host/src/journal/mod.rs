@@ -5,7 +5,8 @@
 //! removes its file. [`replay`] undoes the changes of dead owners, the newest first. It ignores a file whose owner
 //! still runs, and an incomplete last line, whose change was never made.
 //!
-//! Tuning keeps its changes by [`Journal::keep`], which moves the file to `tuned/`; only [`undo_kept`] undoes these.
+//! Changes of tuning stay in force after the run: [`Journal::keep`] moves their file to `tuned/`, and only
+//! [`undo_kept`] undoes them.
 
 mod lock;
 mod others;
@@ -82,7 +83,7 @@ pub enum JournalError {
         /// The process that holds the lock.
         pid: String,
     },
-    /// The run that holds the lock already measures by another process.
+    /// The run that holds the lock already has another process that measures for it.
     #[error(
         "another netcliff (pid {pid}) of the same measured command is measuring this host, and two would disturb each other: \
          let the command run one after the other"
@@ -133,11 +134,11 @@ pub enum Change {
     SettingChanged {
         /// The setting.
         setting: Setting,
-        /// Inode number of the network namespace in which the setting was changed; None if the setting belongs to the
+        /// Inode number of the network namespace in which the setting was changed; `None` if the setting belongs to the
         /// whole host.
         namespace: Option<u64>,
-        /// Number of the setting's interface, which stays when the interface is renamed; None if the setting has no
-        /// interface or the record is older.
+        /// Index of the setting's interface, which does not change when the interface is renamed; `None` if the setting
+        /// has no interface, or if an earlier version wrote the record.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ifindex: Option<u32>,
         /// The value before the change.
@@ -145,7 +146,8 @@ pub enum Change {
         /// The value that the change writes.
         new: String,
     },
-    /// A change to a device may also move other settings of it.
+    /// Settings of a device that the next change to it may also alter, because a driver can change several settings at
+    /// once.
     SettingsAtRisk {
         /// The device.
         interface: String,
@@ -191,7 +193,7 @@ pub struct Journal {
     length_bytes: u64,
     next_id: u64,
     open: Vec<(ChangeId, Change)>,
-    /// Whether the changes are kept: then the end of this journal does not undo them.
+    /// Whether [`Journal::keep`] was called: the end of this journal then does not undo the changes.
     kept: bool,
 }
 
@@ -239,8 +241,8 @@ impl Journal {
         Self::begun(journal, state)?.record(Change::SettingChanged { setting, namespace, ifindex, old, new }).map(drop)
     }
 
-    /// Records the settings that the next changes of a device may move. The first record opens the journal. The undo
-    /// goes backwards, so it checks these settings after it has undone those changes.
+    /// Records the settings that the next changes to a device may also alter. The first record opens the journal. An
+    /// undo goes from the newest record to the oldest, so it checks these settings after it has undone the changes.
     ///
     /// # Errors
     /// As [`Journal::begin`] and [`Journal::record`].
@@ -294,7 +296,7 @@ impl Journal {
     }
 
     /// Ends this journal without an undo: the changes stay until [`undo_kept`]. A crash at any moment is safe: before
-    /// the file is moved, a replay undoes the changes; afterwards they are kept.
+    /// the file is moved, a replay undoes the changes; afterwards they stay.
     ///
     /// # Errors
     /// The file cannot be moved. The changes are then undone when the journal is dropped.

@@ -30,7 +30,8 @@ impl Announcement {
     /// Announces this process.
     pub(super) fn new() -> io::Result<Self> {
         let file = system::memory_file(c"netcliff-run")?;
-        // SAFETY: plain numbers, for which all zeroes is a valid value; some systems have more of them than these.
+        // SAFETY: `flock` has only integer fields, for which zero is a valid value. Some systems have more fields than
+        // those set below.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_WRLCK as libc::c_short;
         lock.l_whence = libc::SEEK_SET as libc::c_short;
@@ -61,7 +62,8 @@ fn shown() -> BTreeSet<u32> {
     (0..LOOKS).flat_map(|_| announced(&procfs::whole("/proc/locks"))).collect()
 }
 
-/// proc_locks(5): place, kind, ADVISORY, WRITE, pid, file, first and last byte.
+/// Parses the process ids of announced runs from /proc/locks, whose columns are (proc_locks(5)): number, kind,
+/// ADVISORY, WRITE, pid, file, first and last byte.
 fn announced(locks: &str) -> Vec<u32> {
     let mark = MARK.to_string();
     let pid = |line: &str| {
@@ -115,7 +117,7 @@ mod tests {
         assert_eq!(user_of(own), Some(geteuid().as_raw()));
     }
 
-    /// A process of another user that announces itself for a minute, or until it is killed.
+    /// Starts a process of another user that announces itself for a minute, or until it is killed.
     fn theirs() -> Child {
         let mut command = Command::new("sleep");
         command.arg("60").uid(NOBODY);
@@ -174,7 +176,7 @@ mod tests {
         drop(standing);
     }
 
-    /// A lock on another file, at a byte that is no announcement.
+    /// A flock(2) lock on another file, which announces no run.
     fn elsewhere() -> File {
         let file = tempfile::tempfile().unwrap();
         file.lock().unwrap();

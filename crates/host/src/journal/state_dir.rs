@@ -19,8 +19,9 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// `$NETCLIFF_STATE_DIR` ([`StateDir::at`]); without it `/run/netcliff` for root, which a reboot clears like the
-    /// changes themselves; for other users `$XDG_STATE_HOME/netcliff` or `~/.local/state/netcliff`.
+    /// Returns `$NETCLIFF_STATE_DIR` (see [`StateDir::at`]); without that variable `/run/netcliff` for root, which a
+    /// reboot clears like the changes themselves; for other users `$XDG_STATE_HOME/netcliff` or
+    /// `~/.local/state/netcliff`.
     ///
     /// # Errors
     /// No directory can be named, or it cannot be created.
@@ -98,7 +99,7 @@ impl StateDir {
         Ok(dir)
     }
 
-    /// Directory of the journals whose changes are kept.
+    /// Directory of the journals whose changes stay in force after the run.
     pub(crate) fn kept_dir(&self) -> Result<PathBuf, JournalError> {
         let dir = self.path.join("tuned");
         private(&dir, true)?;

@@ -212,7 +212,7 @@ fn damage_before_the_last_line_is_told_and_the_rest_undone() {
     assert_eq!(replay(&state).unwrap(), ReplayReport::default(), "told once");
 }
 
-/// Of a damaged kept journal everything readable is undone, the damage is reported, and the file is set aside.
+/// Everything readable in a damaged journal of tuning is undone, the damage is reported, and the file is renamed.
 #[test]
 fn a_damaged_kept_journal_is_undone_as_far_as_it_can_be_read() {
     let (dir, state) = state();
@@ -310,7 +310,7 @@ fn what_a_journal_names_beside_netcliffs_own_is_left_alone() {
     assert!(file.exists() && fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap() == before, "{report:?}");
 }
 
-/// Whatever the umask of the process that creates it.
+/// The lock file is private, whatever the umask of the process that creates it.
 #[test]
 fn nobody_else_can_open_the_lock() {
     let (dir, state) = state();

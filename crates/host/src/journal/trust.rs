@@ -36,8 +36,8 @@ pub(super) fn private_directory(path: &Path, is_ours: bool) -> io::Result<()> {
     }
 }
 
-/// Whether others can enter a directory, or it is root's and this user is not root. Files of this user must then not
-/// lie in it openly. False if there is no directory.
+/// Whether others can enter a directory, or it is root's and this user is not root. This user's files must then be in a
+/// private subdirectory. False if the directory does not exist.
 ///
 /// # Errors
 /// Those of [`private_directory`], for a directory that cannot be trusted.

@@ -92,7 +92,8 @@ pub fn replay(state: &StateDir) -> Result<ReplayReport, JournalError> {
     Ok(report)
 }
 
-/// Undoes the changes that tuning kept, the newest first. A change that cannot be undone stays in its file.
+/// Undoes the changes that tuning left in force ([`super::Journal::keep`]), the newest first. A change that cannot be
+/// undone stays in its file.
 ///
 /// # Errors
 /// As [`replay`].
@@ -104,7 +105,7 @@ pub fn undo_kept(state: &StateDir) -> Result<ReplayReport, JournalError> {
     Ok(report)
 }
 
-/// The changes since this boot that tuning keeps, the oldest first.
+/// The changes of tuning that were left in force ([`super::Journal::keep`]) since this boot, the oldest first.
 ///
 /// # Errors
 /// As [`replay`].
@@ -125,8 +126,8 @@ fn kept_files(state: &StateDir) -> Result<Vec<PathBuf>, JournalError> {
     Ok(procfs::names(&dir).iter().filter(|name| name.ends_with(".jsonl")).map(|name| dir.join(name)).collect())
 }
 
-/// Undoes the changes of one journal file. `kept`: the owner kept the changes, so it does not matter whether it still
-/// runs.
+/// Undoes the changes of one journal file. `kept`: the owner left the changes in force on purpose, so they are undone
+/// even if it still runs.
 fn replay_file(path: &Path, home: &Path, kept: bool, report: &mut ReplayReport) -> Result<(), JournalError> {
     let read = match trust::read(path) {
         // The run ended properly after the directory was listed.
@@ -172,14 +173,14 @@ fn replay_file(path: &Path, home: &Path, kept: bool, report: &mut ReplayReport) 
     Ok(())
 }
 
-/// Undoes changes in two rounds, each from the newest to the oldest. An offload can only be restored after the one that
-/// it depends on, whose change may also move it. Errors are those of the second round.
+/// Undoes changes in two rounds, each from the newest to the oldest. An offload can be restored only after the offload
+/// that it depends on, and restoring the latter may change the former once more. Errors are those of the second round.
 pub(super) fn undo_changes(oldest_first: &[Change], home: &Path) -> Vec<UndoOutcome> {
     let first: Vec<UndoOutcome> = oldest_first.iter().rev().map(|change| undo_within(change, home)).collect();
     let again = |first: UndoOutcome| {
         let second = undo_within(&first.change, home);
-        // A change that was undone in the first round may have been lost when an older change was undone, such as a
-        // queue with the channels.
+        // Undoing an older change may have reset what the first round had restored: a change of the channels resets
+        // settings of a queue.
         let note = if first.error.is_none() { first.note } else { second.note };
         UndoOutcome { note, ..second }
     };

@@ -34,7 +34,7 @@ impl Who {
 }
 
 impl fmt::Display for Who {
-    /// Such as `pid 17 of user alice (1000), "netcliff find --quick", running for 3 min`.
+    /// Formats the process, for example as `pid 17 of user alice (1000), "netcliff find --quick", running for 3 min`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pid {}", self.pid)?;
         match self.uid.filter(|uid| *uid != UNKNOWN_USER || knows_all_users()) {
@@ -60,7 +60,7 @@ pub(super) fn is_ancestor(holder: &str) -> bool {
     ancestors.skip(1).take(GENERATIONS).any(|pid| pid == holder)
 }
 
-/// Whether every user has an id here; false in a user namespace.
+/// Whether every user of the host has an id in this process's user namespace; false in a namespace that maps fewer ids.
 fn knows_all_users() -> bool {
     let map = procfs::whole("/proc/self/uid_map");
     map.split_whitespace().map(str::parse).eq([Ok(0_u32), Ok(0), Ok(u32::MAX)])

@@ -20,14 +20,14 @@ use crate::{
 bpf::skeleton!("live");
 use skeleton::{LiveSkel, LiveSkelBuilder, types};
 
-/// Bits of a word of the map of what arrived.
+/// Number of bits in a word of the map of arrived frames.
 const BITS: u64 = 64;
 
 /// The programs with their memory. One thread at a time sends.
 pub struct Live {
     skel: LiveSkel<'static>,
     state: NonNull<types::bss>,
-    /// A bit for each of [`MOST_FRAMES`] that arrived.
+    /// One bit for each of [`MOST_FRAMES`], set once the frame arrived.
     arrived: Mapped<u64>,
     template: Vec<u8>,
     batch: u32,
@@ -137,8 +137,8 @@ impl Live {
         unsafe { std::ptr::write_bytes(self.arrived.as_ptr(), 0, words) };
         self.batch = trial.batch.max(1);
         let state = self.state.as_ptr();
-        // SAFETY: both structures are plain integers in mapped memory; the sending program does not run now, and the counting one
-        // changes single words.
+        // SAFETY: both structures are plain integers in mapped memory; the sending program does not run now, and the
+        // counting one changes single words.
         unsafe {
             let (sender, counter) = (&raw mut (*state).sender, &raw mut (*state).counter);
             std::ptr::write_bytes(sender, 0, 1);

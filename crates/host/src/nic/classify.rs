@@ -21,12 +21,12 @@ const ETHTOOL_SRXCLSRLDEL: u32 = 0x31;
 const ETHTOOL_SRXCLSRLINS: u32 = 0x32;
 /// RX_CLS_FLOW_DISC: a rule's packets are dropped.
 const DISCARD: u64 = u64::MAX;
-/// Bits of a ring cookie that name a virtual function (ETHTOOL_RX_FLOW_SPEC_RING_VF).
+/// Bits of a ring cookie that name the queue (ETHTOOL_RX_FLOW_SPEC_RING); the bits above them name a virtual function.
 const RING: u64 = 0xffff_ffff;
 /// Most rules that are read; tables have up to 8192.
 const MOST_RULES: usize = 8192;
 
-/// Kinds of packets that have hash fields of their own: ethtool's name, and `*_FLOW` of linux/ethtool.h.
+/// Kinds of packets whose hash fields are set separately: ethtool's name, and `*_FLOW` of linux/ethtool.h.
 pub const FLOWS: [(&str, u32); 6] = [("tcp4", 1), ("udp4", 2), ("sctp4", 3), ("tcp6", 5), ("udp6", 6), ("sctp6", 7)];
 /// Hash fields in the order in which they are printed: ethtool's letter, and `RXH_*` of linux/ethtool.h.
 const FIELDS: [(char, u64); 9] = [
@@ -186,7 +186,7 @@ pub struct FlowRule {
     pub rule: String,
 }
 
-/// A rule that netcliff sets: packets of a flow type to a destination port, into a queue.
+/// A flow rule that netcliff sets: it steers packets of a flow type to a destination port into a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortRule {
     /// One of [`FLOWS`].
@@ -300,7 +300,7 @@ fn count(interface: &str) -> io::Result<u32> {
     Ok(ask.rule_count)
 }
 
-/// Locations of the rules, and size of the table.
+/// Returns the locations of all rules and the size of the table.
 fn places(interface: &str) -> io::Result<(Vec<u32>, u32)> {
     let mut ask = asked(ETHTOOL_GRXCLSRLALL);
     ask.rule_count = MOST_RULES as u32;
@@ -342,7 +342,7 @@ pub(crate) fn free_place(taken: &[FlowRule], places: u32) -> Option<u32> {
     (0..places).rev().find(|place| taken.iter().all(|rule| rule.location != *place))
 }
 
-/// Fills in what the driver reports about an interface.
+/// Fills in the hash fields and flow rules that the driver reports.
 pub(super) fn fill(nic: &mut Nic) {
     for (flow, _) in FLOWS {
         match hash_fields(&nic.name, flow) {

@@ -1,7 +1,8 @@
-//! What is known of each driver: ONE row a driver, from which moderation, scheme, losses and queue counters are read.
+//! What is known of each driver: one row per driver, from which moderation, scheme, losses and queue counters are read.
 //!
-//! A new driver is a row of [`DRIVERS`] and its captures among the fixtures (crates/host/tests/fixtures); what users act on goes into
-//! docs/drivers.md. A driver without a row is [`UNREAD`]: its `rx-usecs` and `rx-frames` are taken as ethtool defines them.
+//! A new driver is a row of [`DRIVERS`] and its captures among the fixtures (crates/host/tests/fixtures); what users
+//! act on goes into docs/drivers.md. A driver without a row is [`UNREAD`]: its `rx-usecs` and `rx-frames` are taken as
+//! ethtool defines them.
 
 use super::Nic;
 
@@ -10,11 +11,13 @@ use super::Nic;
 pub(super) enum Meaning {
     /// The shortest time between two interrupts (ITR, EITR).
     Gap,
-    /// A gap; `rx-usecs-high` is one more, of both directions together (INTRL), also while `adaptive-rx` is off.
+    /// The shortest time between two interrupts. `rx-usecs-high` is a second one, for receive and transmit interrupts
+    /// together (INTRL); it also applies while `adaptive-rx` is off.
     TwoGaps,
     /// 1,000,000 divided by an interrupt rate (1/s) that the hypervisor enforces; `rx-frames` overrides it.
     Rate,
-    /// A delay from the first unannounced frame, with a count, as ethtool defines it; checked in the driver's source.
+    /// A delay from the first frame without an interrupt, cut short after `rx-frames` frames, as ethtool defines it;
+    /// checked in the driver's source.
     Timer,
     /// Assumed to be a timer: the driver's source was not checked.
     Unread,
@@ -27,9 +30,10 @@ pub(super) struct AdaptiveWord {
     pub value: u32,
     /// Longest wait (us).
     pub most_us: u32,
-    /// Longest wait under the smallest frames (us), which the drivers distinguish from bulk traffic.
+    /// Longest wait while all frames have the smallest size (us): drivers treat them differently from bulk traffic.
     pub small_frames_us: u32,
-    /// The fixed value that it reaches while all frames have one length. `None`: it also depends on what a poll finds.
+    /// The `rx-usecs` at which the device settles while all frames have one length. `None` if the wait then also
+    /// depends on the number of packets in a poll.
     pub one_length: Option<OneLength>,
 }
 
@@ -42,28 +46,29 @@ pub(super) struct OneLength {
     pub slow_us: u32,
     /// `rx-usecs` for frames of up to [`STEADY_BYTES`] (us).
     pub short_us: u32,
-    /// Whether devices with more than one vector choose by the frame's length.
+    /// Whether devices with more than one vector choose the interrupt rate by the frame's length.
     pub by_length: bool,
 }
 
-/// Longest frame (bytes without FCS) under which word 3 stays at 20,000 interrupts/s, and word 1 at 70,000, whatever a poll finds: from there on
-/// fewer than ten packets have more than 10,000 bytes, or fewer than five more than 512 (`e1000_update_itr`, e1000e/netdev.c and
+/// Longest frame (bytes without FCS) with which `rx-usecs` 3 stays at 20,000 interrupts/s, and 1 at 70,000, however
+/// many packets a poll takes. With longer frames a poll of fewer than ten packets can exceed 10,000 bytes (value 3), or
+/// one of fewer than five packets 512 bytes (value 1), which lowers the rate (`e1000_update_itr`, e1000e/netdev.c and
 /// e1000/e1000_main.c; `igb_update_itr`).
 pub(super) const STEADY_BYTES: [(u32, u32); 2] = [(3, 1111), (1, 128)];
 
 /// Why a device lost packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// No descriptor or buffer was free, or its FIFO was full: the host was too slow.
+    /// No descriptor or buffer was free, or the device's FIFO was full: the host was too slow.
     NoRoom,
-    /// No buffer was free when they came: they waited in the FIFO, and are lost only if [`Cause::NoRoom`] counts them,
-    /// too (Intel's RNBC).
+    /// No buffer was free when the packets came: they waited in the device's FIFO, and are lost only if
+    /// [`Cause::NoRoom`] counts them, too (Intel's RNBC).
     Waited,
     /// An XDP program dropped them.
     Xdp,
     /// A cloud's limit for this virtual machine, independent of the host's speed.
     Allowance,
-    /// They were broken, or the device or driver dropped them for another reason.
+    /// The packets were damaged, or the device or driver dropped them for another reason.
     Other,
 }
 
@@ -72,7 +77,7 @@ pub enum Cause {
 pub(super) enum Emulation {
     /// No known difference.
     Faithful,
-    /// hw/net/e1000.c: a least gap, and RADV for a second ITR.
+    /// hw/net/e1000.c: a minimum time between interrupts, and the timer RADV acts as a second ITR.
     E1000,
     /// hw/net/e1000e_core.c: a least gap; timers without MSI-X.
     E1000e,
@@ -117,7 +122,8 @@ pub(super) struct Driver {
     pub emulation: Emulation,
     /// Where its packets come from.
     pub line: Line,
-    /// Counters of its own (`ethtool -S`) whose whole name says a loss. Counters of one queue: by pattern, in `losses`.
+    /// The driver's own counters (`ethtool -S`) of losses, by full name. Module `losses` recognises counters of single
+    /// queues by pattern.
     pub losses: &'static [(&'static str, Cause)],
     /// Patterns of the names of queue counters: `WAY` is rx or tx, `ID` the queue, `WHAT` what is counted.
     pub queue_counters: &'static [&'static str],
@@ -139,24 +145,25 @@ pub(super) const UNREAD: Driver = Driver {
     queue_counters: &[],
 };
 
-/// An adaptive value with its longest wait, and its longest wait under the smallest frames (us).
+/// An adaptive value with its longest wait, and its longest wait with the smallest frames (us).
 const fn word(value: u32, most_us: u32, small_frames_us: u32, one_length: Option<OneLength>) -> AdaptiveWord {
     AdaptiveWord { value, most_us, small_frames_us, one_length }
 }
 
-/// Value of e1000 and e1000e for equal frames: the same at each speed and number of vectors.
+/// The `rx-usecs` that e1000 and e1000e reach while all frames have one length; it does not depend on the number of
+/// vectors.
 const fn e1000_short(short_us: u32) -> Option<OneLength> {
     Some(OneLength { is_slow: |mbps| mbps != 1000, slow_us: 250, short_us, by_length: false })
 }
 
-/// Value of igb and igc for equal frames.
+/// The `rx-usecs` that igb and igc reach while all frames have one length.
 const fn igb_short(is_slow: fn(u32) -> bool, short_us: u32) -> Option<OneLength> {
     Some(OneLength { is_slow, slow_us: 245, short_us, by_length: true })
 }
 
-// `*_set_coalesce`, `*_update_itr` and `igb_update_ring_itr` below drivers/net/ethernet/intel. 250 us are the 4000 interrupts/s to
-// which `1` and `3` fall under bulk traffic, 15 and 50 us the 70,000 and 20,000 that they allow small frames, 500 us the 2000 of
-// the simplified mode, 126 us ixgbe's IXGBE_ITR_ADAPTIVE_MAX_USECS.
+// `*_set_coalesce`, `*_update_itr` and `igb_update_ring_itr` below drivers/net/ethernet/intel. 250 us are the 4000
+// interrupts/s to which `1` and `3` fall under bulk traffic, 15 and 50 us the 70,000 and 20,000 that they allow small
+// frames, 500 us the 2000 of the simplified mode, 126 us ixgbe's IXGBE_ITR_ADAPTIVE_MAX_USECS.
 const E1000_WORDS: &[AdaptiveWord] =
     &[word(1, 250, 15, e1000_short(14)), word(3, 250, 50, e1000_short(50)), word(4, 500, 500, None)];
 const IGB_WORDS: &[AdaptiveWord] =
@@ -165,7 +172,7 @@ const IGC_WORDS: &[AdaptiveWord] =
     &[word(1, 250, 15, igb_short(|mbps| mbps < 1000, 14)), word(3, 250, 50, igb_short(|mbps| mbps < 1000, 49))];
 const IXGBE_WORDS: &[AdaptiveWord] = &[word(1, 126, 126, None)];
 
-/// Intel's, from the e1000 to ixgbe: `*_gstrings_stats` of each driver's ethtool.c.
+/// Loss counters of Intel's drivers from e1000 to ixgbe: `*_gstrings_stats` of each driver's ethtool.c.
 const INTEL_LOSSES: &[(&str, Cause)] = &[
     ("rx_missed_errors", Cause::NoRoom),
     ("rx_no_buffer_count", Cause::Waited),
@@ -177,7 +184,8 @@ const INTEL_LOSSES: &[(&str, Cause)] = &[
     ("alloc_rx_buff_failed", Cause::Other),
 ];
 
-/// The drivers. Files are below drivers/net of Linux; the table with smallest values and module parameters is in docs/drivers.md.
+/// The drivers. Files are below drivers/net of Linux; the table with smallest values and module parameters is in
+/// docs/drivers.md.
 pub(super) const DRIVERS: &[Driver] = &[
     // ethernet/intel/e1000/e1000_ethtool.c, `e1000_set_coalesce`.
     Driver {
@@ -194,7 +202,8 @@ pub(super) const DRIVERS: &[Driver] = &[
         losses: INTEL_LOSSES,
         ..UNREAD
     },
-    // ethernet/intel/e1000e/ethtool.c, `e1000_set_coalesce`; netdev.c, `e1000e_write_itr` (EITR_82574 of each vector with MSI-X).
+    // ethernet/intel/e1000e/ethtool.c, `e1000_set_coalesce`; netdev.c, `e1000e_write_itr` (EITR_82574 of each vector
+    // with MSI-X).
     Driver {
         names: &["e1000e"],
         rx_usecs: Meaning::Gap,
@@ -277,8 +286,8 @@ pub(super) const DRIVERS: &[Driver] = &[
         queue_counters: &["WAYID_WHAT"],
         ..UNREAD
     },
-    // vmxnet3/vmxnet3_ethtool.c, `vmxnet3_get_coalesce`; a rate: VMXNET3_COAL_RBC_RATE, vmxnet3_int.h; 100,000 interrupts/s at the
-    // most: VMXNET3_COAL_RBC_MAX_RATE, `vmxnet3_set_coalesce`.
+    // vmxnet3/vmxnet3_ethtool.c, `vmxnet3_get_coalesce`; a rate: VMXNET3_COAL_RBC_RATE, vmxnet3_int.h; at most 100,000
+    // interrupts/s: VMXNET3_COAL_RBC_MAX_RATE, `vmxnet3_set_coalesce`.
     Driver {
         names: &["vmxnet3"],
         rx_usecs: Meaning::Rate,
@@ -355,8 +364,8 @@ mod tests {
         }
     }
 
-    /// A driver whose `rx-usecs` has no meaning has no adaptive values; an adaptive value with a fixed value for one
-    /// length stays constant for short frames.
+    /// Only drivers whose meaning of `rx-usecs` was checked have adaptive values. An adaptive value with a fixed value
+    /// for one length is constant for short frames.
     #[test]
     fn rows_agree_with_themselves() {
         for driver in DRIVERS {

@@ -30,7 +30,7 @@ macro_rules! ask {
     }};
 }
 
-/// Maps the figures that the driver reports, under the kernel's names.
+/// Collects the values that the driver reports in a map, by the kernel's names.
 macro_rules! figures {
     ($attrs:ident, $($name:literal => $get:ident),* $(,)?) => {{
         let mut map = BTreeMap::new();
@@ -39,7 +39,7 @@ macro_rules! figures {
     }};
 }
 
-/// Fills in what the family reports about an interface.
+/// Fills in what the kernel's ethtool netlink family reports about an interface.
 pub(super) fn fill(nic: &mut Nic) {
     let socket = &mut NetlinkSocket::new();
     let name = nic.name.clone();
@@ -197,7 +197,7 @@ pub fn set_feature(interface: &str, feature: &CStr, on: bool) -> io::Result<()> 
     Ok(())
 }
 
-/// Sends a SET with one figure of an interface and waits for the kernel's answer.
+/// Sends a SET with one value of an interface and waits for the kernel's answer.
 macro_rules! set {
     ($interface:expr, $key:expr, $value:expr, $op:ident, $command:expr, $($name:literal => $push:ident),* $(,)?) => {{
         let mut request = Request::new().$op();
@@ -221,7 +221,7 @@ macro_rules! set {
 /// Sets one value of interrupt coalescing, by the kernel's name (`rx-usecs`; switches are 0 or 1).
 ///
 /// # Errors
-/// The driver does not have it or refuses the value.
+/// The driver does not have this setting, or refuses the value.
 pub fn set_coalesce(interface: &str, key: &str, value: u32) -> io::Result<()> {
     set!(interface, key, value, op_coalesce_set_do, COALESCE_SET,
         "rx-usecs" => push_rx_usecs, "rx-frames" => push_rx_max_frames,
@@ -321,8 +321,9 @@ fn rss(reply: &ethtool::IterableRss<'_>) -> Rss {
     }
 }
 
-/// Offloads that the device can switch, on or off, and those that are on and cannot be switched. `hw` lists every
-/// feature with a value for "can"; `active`, a set without a mask, lists those that are on.
+/// Offloads that the device can switch, on or off, and those that are on and cannot be switched. In the kernel's reply,
+/// the bit set `hw` has every feature and whether the device can switch it; the bit set `active` lists only the
+/// features that are on.
 fn features(reply: &ethtool::IterableFeatures<'_>) -> BTreeMap<String, bool> {
     let hw = reply.get_hw().map(|set| bits(&set)).unwrap_or_default();
     let active = reply.get_active().map(|set| bits(&set)).unwrap_or_default();

@@ -100,7 +100,8 @@ struct CounterValues {
     values: [u64; MOST_COUNTERS],
 }
 
-/// Fills in what the driver reports about an interface.
+/// Fills in what the driver reports by ioctl: its name, version, firmware and bus, and RSS if netlink did not report
+/// it.
 pub(super) fn fill(nic: &mut Nic) {
     match driver_info(&nic.name) {
         Ok(info) => {
@@ -226,12 +227,14 @@ pub(crate) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
     Ok((names.names[..count].iter().map(text).collect(), values.values[..count].to_vec()))
 }
 
-/// One ethtool ioctl. `data` begins with its command and has the size that the kernel reads and writes for it.
+/// Makes one ethtool ioctl. `data` begins with the command and has the size that the kernel reads and writes for that
+/// command.
 pub(super) fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
     request(name, SIOCETHTOOL, data)
 }
 
-/// An ioctl of an interface that takes the address of a structure, of the size that the kernel reads and writes for it.
+/// Makes an ioctl on an interface. `data` is the structure that the kernel reads and writes; its size must be the one
+/// that the kernel expects for `number`.
 pub(super) fn request<T>(name: &str, number: u16, data: &mut T) -> io::Result<()> {
     // SAFETY: socket takes three integers and returns a new descriptor or -1.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -240,7 +243,7 @@ pub(super) fn request<T>(name: &str, number: u16, data: &mut T) -> io::Result<()
     }
     // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: callers in this module pass a structure of the size that the kernel uses for its command.
+    // SAFETY: callers pass a structure of the size that the kernel uses for its command.
     unsafe { system::interface_ioctl(&socket, name, number, data) }
 }
 

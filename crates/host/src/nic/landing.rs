@@ -60,8 +60,8 @@ impl Counts {
         Self { queues, vectors: vectors(&device.name), cpus: softnet::softnet_stats().unwrap_or_default() }
     }
 
-    /// Where a flow of `packets` packets arrived that was sent since `earlier`. `backlog`: packets go through the
-    /// backlog of a CPU.
+    /// Returns where a flow of `packets` packets arrived that was sent since the snapshot `earlier`. `backlog`: the
+    /// packets go through the backlog of a CPU.
     pub fn landing(&self, earlier: &Self, packets: u64, backlog: bool, device: &Nic) -> Landing {
         let cpus = self.cpus.iter().filter_map(|now| {
             let then = earlier.cpus.iter().find(|then| then.cpu == now.cpu)?;
@@ -96,8 +96,8 @@ fn most(rose: impl Iterator<Item = (u32, u64)>, of: u64) -> Option<u32> {
     (of > 0 && most as f64 >= SHARE * of as f64).then_some(name)
 }
 
-/// Interrupts of a device by number, summed over all CPUs: its message-signalled ones, or its line's if no other device
-/// shares the line.
+/// Interrupt counts of a device by interrupt number, summed over all CPUs: of its message-signalled interrupts, or of
+/// its interrupt line if no other device shares the line.
 pub fn vectors(interface: &str) -> BTreeMap<u32, u64> {
     let device = Path::new("/sys/class/net").join(interface).join("device");
     let table = softnet::interrupts().unwrap_or_default();

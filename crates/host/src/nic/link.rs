@@ -55,7 +55,8 @@ pub enum LinkSetting {
 }
 
 impl LinkSetting {
-    /// Offers only the modes with this speed and duplex, and everything offered that is no speed.
+    /// Returns a setting that offers only the link modes with this speed and duplex, and every offered name that is not
+    /// a speed (ports, pause).
     pub fn offering_only(mode: LinkMode, supported: &[String], offered: &[String]) -> Self {
         let others = offered.iter().filter(|name| LinkMode::of(name).is_none());
         let this = supported.iter().filter(|name| LinkMode::of(name) == Some(mode));

@@ -64,10 +64,11 @@ pub struct Nic {
     pub firmware: Option<String>,
     /// Bus address, for example a PCI address.
     pub bus: Option<String>,
-    /// QEMU emulates it, as one of Intel's or VMware's: the version of its machine, (0, 0) if that is not reported.
+    /// Version of QEMU's machine if QEMU emulates this device as one of Intel's or VMware's; (0, 0) if the version is
+    /// not reported. `None` for any other device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<(u32, u32)>,
-    /// Numbers that this process gave its driver's module, where it loaded it.
+    /// Numeric parameters that this process passed to the driver's module; empty if it did not load the module.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, u32>,
     /// NUMA node of the device.
@@ -96,7 +97,7 @@ pub struct Nic {
     /// Link modes that the device supports, by the kernel's name (`100baseT/Half`), with its ports and kinds of pause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link_supported: Vec<String>,
-    /// Those that it offers the far end.
+    /// Link modes that the device offers to the far end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link_offered: Vec<String>,
     /// The PCI Express link in use.
@@ -115,18 +116,19 @@ pub struct Nic {
     pub features: BTreeMap<String, bool>,
     /// Interrupt coalescing by the kernel's name (`rx-usecs`).
     pub coalesce: BTreeMap<String, u32>,
-    /// Profiles of adaptive coalescing by direction (`rx`, `tx`), where the driver shows them.
+    /// Profiles of adaptive coalescing by direction (`rx`, `tx`); empty if the driver does not show them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub coalesce_profiles: BTreeMap<String, Vec<Profile>>,
-    /// Interrupt coalescing of each queue, by the kernel's name; empty where the driver has it for the device only.
+    /// Interrupt coalescing of each queue, by the kernel's name; empty if the driver can only set the whole device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_coalesce: Vec<BTreeMap<String, u32>>,
     /// Ring sizes (descriptors), `rx`, `rx-max`, `tx`, `tx-max`.
     pub rings: BTreeMap<String, u32>,
-    /// Whether headers of TCP are put into buffers of their own; None: the driver does not say.
+    /// Whether TCP headers are received into separate buffers; `None` if the driver does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_split: Option<bool>,
-    /// Channels, `rx`, `tx`, `combined`, and the same with `-max`.
+    /// Numbers of channels in use (`rx`, `tx`, `combined`), and the possible numbers (`rx-max`, `tx-max`,
+    /// `combined-max`).
     pub channels: BTreeMap<String, u32>,
     /// Ethernet pause, `autoneg`, `rx`, `tx`.
     pub pause: BTreeMap<String, bool>,
@@ -135,20 +137,20 @@ pub struct Nic {
     /// Header fields that RSS hashes by kind of packets (`udp4`), in ethtool's letters (`sdfn`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hash_fields: BTreeMap<String, String>,
-    /// Receive classification rules (`ethtool -n`).
+    /// Number of receive classification rules (`ethtool -n`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ntuple_rules: Option<u32>,
-    /// Those rules.
+    /// The receive classification rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow_rules: Vec<classify::FlowRule>,
-    /// Places of the device's table of rules.
+    /// Number of rules for which the device's table has space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_rule_places: Option<u32>,
-    /// Whether the PCI function hints at caches (TPH, TLP processing hints): on, able but off; None: it cannot, or only root may
-    /// read it.
+    /// Whether the device's TLP processing hints (TPH: PCI Express writes that name a CPU's cache) are on. `None` if
+    /// the device has none, or if only root may read the setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tph: Option<bool>,
-    /// Parameters of the driver's module, where the kernel shows them.
+    /// Parameters of the driver's module; empty if the kernel does not show them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub module_parameters: BTreeMap<String, String>,
     /// NAPI instances.
@@ -160,7 +162,7 @@ pub struct Nic {
     /// RFS flow entries of each receive queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rps_flow_counts: Vec<u32>,
-    /// XPS CPU mask of each transmit queue; empty text where the queue has none.
+    /// XPS CPU mask of each transmit queue; an empty text if the queue has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub xps_cpus: Vec<String>,
     /// CPUs that take each interrupt of the device, by interrupt number.
@@ -197,7 +199,7 @@ pub struct Profile {
 }
 
 impl Nic {
-    /// Whether it is hardware, real or emulated by a hypervisor, and not a link made of software.
+    /// Whether the device is hardware, real or emulated by a hypervisor, and not a virtual link (veth, bridge).
     pub fn is_physical(&self) -> bool {
         self.kind.is_none() && self.bus.is_some()
     }
@@ -290,7 +292,7 @@ pub fn has_made_up_speed(driver: &str) -> bool {
     driver::named(driver).line != driver::Line::Cable
 }
 
-/// Whether a hypervisor invented the device: its speed and its slot limit nothing.
+/// Whether the device is paravirtual: neither the speed nor the PCI Express link that it reports limits it.
 pub(crate) fn is_paravirtual(driver: &str) -> bool {
     driver::named(driver).line == driver::Line::Hypervisor
 }
@@ -308,7 +310,8 @@ pub mod parameters {
         let _ = GIVEN.set((module.to_owned(), parameters.to_owned()));
     }
 
-    /// Numeric parameters of a driver; of several values the first, which is for the first device.
+    /// Numeric parameters that this process passed to a driver's module. If a parameter has a list of values, the first
+    /// one, which is for the first device.
     pub(super) fn of(driver: &str) -> BTreeMap<String, u32> {
         match GIVEN.get() {
             Some((module, parameters)) if module == driver => read(parameters),
@@ -374,7 +377,8 @@ pub mod slot {
         parse(&read("speed")?, &read("width")?)
     }
 
-    /// `8.0 GT/s PCIe` and `8`, as drivers/pci/pci-sysfs.c prints them; older kernels print `8 GT/s`.
+    /// Parses speed and width, such as `8.0 GT/s PCIe` and `8`, as drivers/pci/pci-sysfs.c prints them; older kernels
+    /// print `8 GT/s`.
     fn parse(speed: &str, width: &str) -> Option<Slot> {
         let transfers: f64 = speed.split_ascii_whitespace().next()?.parse().ok()?;
         const SPEEDS: [f64; 6] = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0];

@@ -15,10 +15,10 @@ pub enum Moderation {
     Adaptive {
         /// Longest time (us); `None` if unknown.
         most_us: Option<u32>,
-        /// Longest time under the smallest frames (us), which the drivers distinguish from bulk traffic; `None` if
-        /// unknown.
+        /// Longest time while all frames have the smallest size (us): drivers treat them differently from bulk traffic.
+        /// `None` if unknown.
         small_frames_us: Option<u32>,
-        /// The value of `rx-usecs` that selects it; `None`: `adaptive-rx` does.
+        /// The value of `rx-usecs` that selects adaptation; `None` if `adaptive-rx` selects it.
         word: Option<u32>,
     },
 }
@@ -35,9 +35,9 @@ pub struct Word {
     pub usecs: u32,
 }
 
-/// The gap (us) that igb and igc choose if a device has more than one vector: `igb_update_ring_itr`, igb/igb_main.c,
-/// and `igc_update_ring_itr`, igc/igc_main.c; in quarters of a microsecond, without its last two bits
-/// (`igb_write_itr`).
+/// The shortest time between interrupts (us) that igb and igc choose if a device has more than one vector:
+/// `igb_update_ring_itr`, igb/igb_main.c, and `igc_update_ring_itr`, igc/igc_main.c; the drivers compute it in quarters
+/// of a microsecond and clear the last two bits (`igb_write_itr`).
 fn gap_by_length_us(word: u32, counted_bytes: u32) -> u32 {
     const CONSERVATIVE: u32 = 196;
     let on_wire = (counted_bytes + 24).min(3000);
@@ -48,7 +48,8 @@ fn gap_by_length_us(word: u32, counted_bytes: u32) -> u32 {
 
 impl Nic {
     /// The device's adaptive `rx-usecs`, and the fixed value that it reaches while every frame has `frame_bytes` bytes,
-    /// FCS included. `None` if `rx-usecs` is not adaptive, or also depends on what a poll finds.
+    /// FCS included. `None` if `rx-usecs` is not adaptive, or if the value also depends on the number of packets in a
+    /// poll.
     pub fn word_under(&self, frame_bytes: u32) -> Option<Word> {
         let Some(Moderation::Adaptive { word: Some(word), .. }) = self.moderation() else { return None };
         let OneLength { is_slow, slow_us, short_us, by_length } = self.adaptive_word()?.one_length.as_ref()?;
@@ -67,7 +68,8 @@ impl Nic {
         Some(Word { word, usecs })
     }
 
-    /// The device with that fixed value in place of its adaptive one.
+    /// Returns a copy of the device whose adaptive `rx-usecs` is replaced by the fixed value of [`Nic::word_under`], if
+    /// there is one.
     pub fn under(&self, frame_bytes: u32) -> Self {
         let mut nic = self.clone();
         if let Some(Word { usecs, .. }) = self.word_under(frame_bytes) {
@@ -76,8 +78,8 @@ impl Nic {
         nic
     }
 
-    /// Whether `rx-usecs` is the shortest time between two interrupts; false: it is the delay from the first frame, as
-    /// ethtool defines it.
+    /// Whether `rx-usecs` is the shortest time between two interrupts; false if it is the delay from the first frame,
+    /// as ethtool defines it.
     pub fn spaces_interrupts(&self) -> bool {
         matches!(self.known_driver().rx_usecs, Meaning::Gap | Meaning::TwoGaps | Meaning::Rate)
     }
@@ -143,7 +145,8 @@ mod tests {
         }
     }
 
-    /// Each driver's algorithm, step by step, compared with the fixed value, for all that a poll may find.
+    /// The fixed value that an adaptive `rx-usecs` reaches, for each driver, value, speed, number of vectors and frame
+    /// length; `None` if it depends on the number of packets in a poll.
     #[test]
     fn a_word_comes_to_a_figure_where_frames_have_one_length() {
         let of = |driver: &str, word, speed_mbps, vectors: u32, frame_bytes| {
@@ -203,8 +206,8 @@ mod tests {
         }
     }
 
-    /// Whatever polls find, in any order: for frames below these lengths the choice never changes, for longer ones it
-    /// can.
+    /// For frames of up to these lengths the chosen interrupt rate never changes, however many packets the polls take
+    /// and in any order; for longer frames it can change.
     #[test]
     fn lengths_below_which_no_poll_changes_the_choice() {
         let reached = |word: u32, bytes: u32, leave_bulk: u32| {

@@ -150,10 +150,10 @@ pub struct OwnEnd {
     pub mtu_bytes: u32,
 }
 
-/// This host's end of a link, by an interface of the calling thread's network namespace.
+/// Returns this host's end of the link at an interface of the calling thread's network namespace.
 ///
 /// # Errors
-/// It does not exist, is down, or has no IPv4 or Ethernet address.
+/// The interface does not exist, is down, or has no IPv4 or Ethernet address.
 pub fn own_end(interface: &str) -> Result<OwnEnd, NoNeighbour> {
     let refused = |why| NoNeighbour::Interface { interface: interface.to_owned(), why };
     let mut rtnl = Rtnl::new();

@@ -156,7 +156,7 @@ pub fn queues(ifindex: u32) -> io::Result<Vec<Queue>> {
     Ok(queues)
 }
 
-/// Fills in what the family reports about an interface.
+/// Fills in the NAPI instances and queues of an interface.
 pub(super) fn fill(nic: &mut Nic) {
     match napis(nic.index) {
         Ok(napis) => nic.napis = napis,

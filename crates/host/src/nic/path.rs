@@ -1,4 +1,4 @@
-//! Devices on the path of the data of an address, in the network namespace of the calling thread.
+//! Finds the devices through which the data of an address passes, in the network namespace of the calling thread.
 
 use super::Nic;
 use crate::rtnl::{RawLink, Rtnl};
@@ -11,10 +11,10 @@ use std::{
 
 /// Port for connecting a UDP socket; any would do.
 const DISCARD: u16 = 9;
-/// Ports of a bridge that lead to programs and containers, so that data does not leave the host by them.
+/// Kinds of bridge ports that lead to programs and containers of this host: data does not leave the host through them.
 const SOFTWARE: [&str; 2] = ["veth", "tun"];
 
-/// The source address of this host for packets to another, by its routes. Nothing is sent.
+/// The source address of this host for packets to `peer`, according to the routes. Nothing is sent.
 ///
 /// # Errors
 /// There is no route.
@@ -61,7 +61,7 @@ fn made_of<'a>(name: &str, links: &'a [RawLink]) -> Vec<&'a RawLink> {
     while let Some(link) = found.get(at).copied() {
         let kind = |link: &RawLink| link.kind.clone().unwrap_or_default();
         let is_port = |other: &RawLink| other.master == Some(link.index) && !SOFTWARE.contains(&kind(other).as_str());
-        // The link below a veth is its other end, which is no part of it.
+        // The link below a veth is the other end of the pair, which is not part of this device.
         let is_below = |other: &RawLink| link.lower == Some(other.index) && kind(link) != "veth";
         for other in links {
             let known = found.iter().any(|known| known.index == other.index);

@@ -3,7 +3,8 @@
 
 use std::{fs::File, io, os::fd::AsRawFd};
 
-/// Samples of both clocks per call, of which the one with the shortest window counts: the most that the kernel allows.
+/// Number of samples of both clocks per call (the most that the kernel allows); the sample with the shortest window
+/// counts.
 const SAMPLES: u32 = libc::PTP_MAX_SAMPLES;
 /// Largest relative rate difference between a device's clock and the system's. Beyond it a clock was stepped or is
 /// broken: crystals deviate by up to 100 ppm, and the kernel adjusts the rate of its own clock by at most 500 ppm.
@@ -68,7 +69,7 @@ impl Line {
             return Err(NoLine::OneMoment);
         }
         let rate = system_ns as f64 / device_ns as f64;
-        // Uncertainty from the windows is not drift.
+        // The uncertainty of the readings, half of each window, does not count as drift.
         let open = (from.window_ns + to.window_ns) as f64 / 2.0;
         let apart = (system_ns - device_ns).unsigned_abs() as f64;
         if device_ns <= 0 || system_ns <= 0 || apart > MOST_DRIFT * device_ns as f64 + open {
@@ -102,7 +103,7 @@ impl DeviceClock {
     /// Opens `/dev/ptpN`.
     ///
     /// # Errors
-    /// It is not there, or may not be read.
+    /// The device file does not exist, or may not be read.
     pub fn open(number: u32) -> io::Result<Self> {
         let path = format!("/dev/ptp{number}");
         let file = File::open(&path).map_err(|error| io::Error::new(error.kind(), format!("open {path}: {error}")))?;
@@ -115,7 +116,7 @@ impl DeviceClock {
     }
 
     /// Reads the clock together with the system's, by the best method of the driver: both in one instant (PRECISE),
-    /// between two reads of the system's clock by the driver (EXTENDED), or between two by the kernel.
+    /// between two reads of the system's clock by the driver (EXTENDED), or between two reads by the kernel.
     ///
     /// # Errors
     /// The driver supports none of them.

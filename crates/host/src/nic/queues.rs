@@ -34,7 +34,8 @@ pub struct SharedQueues {
 }
 
 impl SharedQueues {
-    /// For the namespace of the calling thread; `sys`, if given, shows its devices.
+    /// Prepares to read the queues of the calling thread's network namespace. `sys`, if given, is a sysfs that shows
+    /// the devices of that namespace.
     ///
     /// # Errors
     /// The kernel does not list its links.

@@ -16,21 +16,22 @@ use netcliff_core::scheme::{Gap, Moderation, Napi, Quirk};
 /// vSphere", virtual network interrupt coalescing, static).
 const VMXNET3_STATIC_S: f64 = 4e-3;
 
-/// Least gap of QEMU's e1000 and e1000e between interrupts: 500 units of 256 ns, whatever the driver sets (QEMU 7.2 and
-/// 10.0: hw/net/e1000.c, `set_interrupt_cause`; e1000e_core.c, E1000E_MIN_XITR).
+/// Shortest time between two interrupts of QEMU's e1000 and e1000e: 500 units of 256 ns, whatever the driver sets (QEMU
+/// 7.2 and 10.0: hw/net/e1000.c, `set_interrupt_cause`; e1000e_core.c, E1000E_MIN_XITR).
 const QEMU_GAP_S: f64 = 128e-6;
-/// Last QEMU whose e1000e and igb have gaps that differ from Intel's ([`Gap`]); checked: 7.2.22 and 10.0.13.
+/// Last version of QEMU whose e1000e and igb space interrupts differently from Intel's ([`Gap`]); the sources of 7.2.22
+/// and 10.0.13 were checked.
 const QEMU_OLD: (u32, u32) = (10, 0);
-/// Time that this QEMU's igb waits per microsecond of rx-usecs: four units of 1024 ns (hw/net/igb_core.c,
-/// `igb_intrmgr_rearm_timer`, E1000_INTR_DELAY_NS_RES; the driver's register has quarters of a microsecond), four times
-/// the requested time. Also measured on the wire: docs/drivers.md.
+/// Time that the igb of QEMU up to [`QEMU_OLD`] waits per microsecond of rx-usecs: four units of 1024 ns
+/// (hw/net/igb_core.c, `igb_intrmgr_rearm_timer`, E1000_INTR_DELAY_NS_RES; the driver's register has quarters of a
+/// microsecond), four times the requested time. Also measured on the wire: docs/drivers.md.
 const QEMU_IGB_UNIT_NS: f64 = 4096.0;
-/// Unit of the registers RDTR and RADV, and the default value of RADV in both drivers.
+/// Unit of the registers RDTR and RADV (ns), and the default value of RADV in e1000 and e1000e.
 const RDTR_UNIT_NS: f64 = 1024.0;
 const DEFAULT_RADV: f64 = 8.0;
 
-/// A divisor, because the floating-point number nearest to 50e-6 is 50 / 1e6, not 50 * 1e-6, and schemes are printed
-/// exactly.
+/// Microseconds per second, used as a divisor, because the floating-point number nearest to 50e-6 is 50 / 1e6, not 50 *
+/// 1e-6, and schemes are printed exactly.
 const US_PER_S: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
 
@@ -39,8 +40,8 @@ const NS_PER_S: f64 = 1e9;
 pub struct AsNapi {
     /// The scheme, as far as it can express the device's settings.
     pub napi: Napi,
-    /// Settings in force that the scheme cannot express, or that are not reported; `None`: it expresses all that
-    /// matters.
+    /// Settings in force that the scheme cannot express, or that are not reported; `None` if the scheme expresses all
+    /// that matters.
     pub lacks: Option<String>,
     /// Further settings that may be in force and that the driver does not report; `None` if there are no such settings.
     pub beside: Option<String>,
@@ -50,7 +51,7 @@ impl Nic {
     /// Moderation of the device's receive interrupt.
     ///
     /// # Errors
-    /// Fixed times and counts cannot express it, or it is not reported. The error is a sentence.
+    /// Fixed times and counts cannot express the moderation, or it is not reported. The error is a sentence.
     pub fn napi_moderation(&self) -> Result<Moderation, String> {
         let driver = self.known_driver();
         let emulated = self.qemu.map(|version| (driver.emulation, version));
@@ -125,8 +126,9 @@ impl Nic {
         })
     }
 
-    /// The gap of QEMU's e1000 (s), if its module's parameters are known: the shorter of ITR and, with RDTR, RADV,
-    /// which QEMU treats as a second ITR (hw/net/e1000.c, `set_interrupt_cause`), at least 128 us.
+    /// Shortest time between two interrupts of QEMU's e1000 (s): the shorter of ITR and, if RDTR is set, RADV, which
+    /// QEMU treats as a second ITR (hw/net/e1000.c, `set_interrupt_cause`); at least 128 us. `None` if the parameter
+    /// for ITR of the driver's module is not known.
     fn gap_of_qemus_e1000_s(&self) -> Option<f64> {
         self.qemu?;
         let per_s = self.parameters.get("InterruptThrottleRate").copied().filter(|rate| *rate == 0 || *rate >= 100)?;
@@ -135,7 +137,7 @@ impl Nic {
         Some(itr_s.into_iter().chain(radv_s).reduce(f64::min).unwrap_or(0.0).max(QEMU_GAP_S))
     }
 
-    /// RDTR and RADV by its module's parameters (s); both `None` without RDTR.
+    /// RDTR and RADV (s) according to the parameters of the driver's module; both `None` if RDTR is not set.
     fn timers_s(&self) -> [Option<f64>; 2] {
         let units = |name: &str| self.parameters.get(name).map(|units| f64::from(*units) * RDTR_UNIT_NS / NS_PER_S);
         let rdtr_s = units("RxIntDelay").filter(|time_s| *time_s > 0.0);
@@ -143,19 +145,20 @@ impl Nic {
         [rdtr_s, radv_s.filter(|time_s| rdtr_s.is_some() && *time_s > 0.0)]
     }
 
-    /// Timers since the last and the first packet of QEMU's e1000e (s): both `None` with MSI-X (hw/net/e1000e_core.c,
-    /// `e1000e_intrmgr_delay_rx_causes`).
+    /// The timers of QEMU's e1000e that start at the last and at the first packet (s): both `None` with MSI-X
+    /// (hw/net/e1000e_core.c, `e1000e_intrmgr_delay_rx_causes`).
     fn timers_of_qemus_e1000e_s(&self) -> [Option<f64>; 2] {
         let is_qemus = self.qemu.is_some() && self.known_driver().emulation == Emulation::E1000e;
         if is_qemus && !self.has_message_vectors() { self.timers_s() } else { [None; 2] }
     }
 
-    /// Whether it has MSI-X; false if its module's parameters select MSI or a line (IntMode of e1000e).
+    /// Whether the device uses MSI-X; false if the parameters of its driver's module select MSI or an interrupt line
+    /// (IntMode of e1000e).
     fn has_message_vectors(&self) -> bool {
         !matches!(self.parameters.get("IntMode"), Some(0 | 1))
     }
 
-    /// Errors: the delay follows the load. The error is a sentence.
+    /// Checks that the interrupt delay is fixed. The error is a sentence that describes how the delay follows the load.
     fn fixed(&self) -> Result<(), String> {
         let driver = self.known_driver();
         let usecs = self.coalesce.get("rx-usecs").copied();
@@ -191,7 +194,7 @@ impl Nic {
         (!all.is_empty()).then(|| all.join(", and "))
     }
 
-    /// Sentence on moderation that its driver does not report; `None` if none is known.
+    /// Sentence on moderation that the driver does not report; `None` if no such moderation is known.
     fn unread_moderation(&self, moderation: &Moderation) -> Option<String> {
         let driver = self.known_driver();
         if let Some(timers) = driver.unreported_timers {
@@ -212,15 +215,16 @@ impl Nic {
         }
     }
 
-    /// Whether its packets go through a CPU's backlog: RPS steers some of its queues, or it is a veth whose peer queues
-    /// them there.
+    /// Whether the device's packets go through a CPU's backlog: RPS steers some of its queues, or it is a veth without
+    /// `rx-gro`, whose peer puts packets into the backlog.
     pub fn uses_backlog(&self) -> bool {
         let steered = self.rps_cpus.iter().any(|mask| mask.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
         let veth = self.kind.as_deref() == Some("veth") && self.feature("rx-gro") != Some(true);
         steered || veth
     }
 
-    /// Its NAPI instances that serve receive queues; all instances if the driver does not report which do.
+    /// The device's NAPI instances that serve receive queues; all its instances if the driver does not report which of
+    /// them do.
     fn receiving(&self) -> Vec<&Instance> {
         let receives =
             |napi: &&Instance| self.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
@@ -228,7 +232,7 @@ impl Nic {
         if told.is_empty() { self.napis.iter().collect() } else { told }
     }
 
-    /// Value of a setting of its instances, 0 if it is not reported.
+    /// Value of a setting of the device's receiving NAPI instances; 0 if it is not reported.
     ///
     /// # Errors
     /// The instances differ. The error is a part of a sentence.
@@ -251,7 +255,7 @@ impl Nic {
         }
     }
 
-    /// Its NAPI scheme, given the kernel's settings for all devices ([`Inventory::napi`]).
+    /// The device's NAPI scheme, given the kernel's settings for all devices ([`Inventory::napi`]).
     pub fn napi_scheme(&self, kernel: &Napi) -> AsNapi {
         if kernel.backlog {
             let beside = self.is_physical().then(|| {
@@ -294,9 +298,9 @@ impl Nic {
 }
 
 impl Inventory {
-    /// The kernel's settings for all devices: of process_backlog if `backlog`, else of a device's own NAPI, whose
-    /// drivers poll NAPI_POLL_WEIGHT packets whatever net.core.dev_weight is. Defaults if the kernel does not show a
-    /// sysctl.
+    /// The kernel's NAPI settings for all devices: those of process_backlog if `backlog`, otherwise those of NAPI in
+    /// drivers, which poll NAPI_POLL_WEIGHT packets whatever net.core.dev_weight is. Defaults if the kernel does not
+    /// show a sysctl.
     pub fn napi(&self, backlog: bool) -> Napi {
         let sysctl = |name: &str| self.sysctls.get(name).and_then(|text| text.parse::<u64>().ok());
         let default = Napi::default();
@@ -307,7 +311,7 @@ impl Inventory {
             budget_time_s: sysctl("net.core.netdev_budget_usecs")
                 .map_or(default.budget_time_s, |us| us as f64 / US_PER_S),
             backlog,
-            // Kernels from 5.4 on have it; they batch packets that drivers pass to napi_gro_receive.
+            // Kernels from 5.4 on have this sysctl; they batch packets that drivers pass to napi_gro_receive.
             gro_normal_batch: sysctl("net.core.gro_normal_batch")
                 .filter(|_| !backlog)
                 .unwrap_or(default.gro_normal_batch),

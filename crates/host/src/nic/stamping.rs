@@ -1,7 +1,7 @@
 //! Which frames an interface's device time-stamps: [`Stamping`].
 //!
-//! Read and set by ioctl, which every driver with time stamps supports; netlink has an equivalent only since Linux
-//! 6.14.
+//! The setting is read and made by ioctl, which every driver with time stamps supports; netlink has an equivalent only
+//! since Linux 6.14.
 
 use std::{fmt, io, str::FromStr};
 
@@ -53,24 +53,24 @@ pub struct Stamping {
 }
 
 impl Stamping {
-    /// Every received frame, and each transmitted frame whose socket requests it.
+    /// Stamps every received frame, and each transmitted frame whose socket requests a stamp.
     pub const ALL: Self = Self { transmit: 1, receive: 1, flags: 0 };
 
     /// Present setting of an interface of the thread's network namespace.
     ///
     /// # Errors
-    /// There is no such interface, or its driver does not stamp or does not report.
+    /// There is no such interface, or its driver does not stamp frames or does not report the setting.
     pub fn of(interface: &str) -> io::Result<Self> {
         let mut config = Config { flags: 0, tx_type: 0, rx_filter: 0 };
         ioctl::request(interface, SIOCGHWTSTAMP, &mut config)?;
         Ok(Self { transmit: config.tx_type, receive: config.rx_filter, flags: config.flags })
     }
 
-    /// Sets an interface of the thread's network namespace. [`Stamping::of`] then returns what the driver chose: it may
-    /// stamp more frames than requested.
+    /// Makes this setting at an interface of the thread's network namespace. [`Stamping::of`] then returns what the
+    /// driver chose: it may stamp more frames than requested.
     ///
     /// # Errors
-    /// The driver cannot, or the right is missing (CAP_NET_ADMIN).
+    /// The driver does not support the setting, or the right to change it is missing (CAP_NET_ADMIN).
     pub fn set(self, interface: &str) -> io::Result<()> {
         let mut config = Config { flags: self.flags, tx_type: self.transmit, rx_filter: self.receive };
         ioctl::request(interface, SIOCSHWTSTAMP, &mut config)

@@ -8,9 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Reason for a missing delay, although the driver reports zeros.
+/// Reason why a virtio device has no interrupt delay, although its driver reports a delay of zero.
 const NO_DELAY: &str = "the virtual device has none to set (VIRTIO_NET_F_NOTF_COAL)";
-/// Topic of that reason in [`Nic::missing`].
+/// Topic of the reason [`NO_DELAY`] in [`Nic::missing`].
 const DELAY: &str = "interrupt delay";
 /// Number of the virtio feature VIRTIO_NET_F_NOTF_COAL (include/uapi/linux/virtio_net.h).
 const NOTF_COAL: usize = 53;
@@ -70,8 +70,8 @@ fn virtio_delays(device: &Path) -> Option<bool> {
 }
 
 /// Whether QEMU emulates a device of Intel or VMware: both the machine and the subsystem vendor are QEMU's. A device
-/// passed through has its maker's subsystem, and VMware's is virtual in any machine. hw/net/e1000.c (1af4:1100),
-/// e1000e.c (8086:0000) and vmxnet3.c.
+/// that is passed through to a guest has the subsystem vendor of its maker, and VMware's device is virtual in any
+/// machine. QEMU's subsystem ids are in hw/net/e1000.c (1af4:1100), e1000e.c (8086:0000) and vmxnet3.c.
 fn is_qemus(device: &Path, sys: &Path) -> bool {
     let identifier = |name: &str| procfs::text(device.join(name));
     if procfs::text(sys.join("class/dmi/id/sys_vendor")).as_deref() != Some("QEMU") {
@@ -95,8 +95,8 @@ fn machine_version(sys: &Path) -> Option<(u32, u32)> {
 }
 
 impl Nic {
-    /// Reason why its driver refuses to delay interrupts, whatever ethtool reports; `None` if it may accept such
-    /// settings.
+    /// Reason why the device's driver refuses to delay interrupts, whatever ethtool reports; `None` if it may accept
+    /// such settings.
     pub fn refuses_coalescing(&self) -> Option<String> {
         let why = self.missing.get(DELAY)?;
         Some(format!("{} takes no coalescing settings: {why}", self.name))
@@ -162,7 +162,7 @@ mod tests {
         assert!(message_interrupts(&device).exists());
     }
 
-    /// Two extended capabilities, the second TPH (0x17), as lspci -xxxx prints them of a ConnectX-6.
+    /// Two extended capabilities, the second TPH (0x17), as lspci -xxxx prints them for a ConnectX-6.
     #[test]
     fn hints_are_a_capability_with_a_switch() {
         let mut config = vec![0; 4096];

@@ -37,7 +37,7 @@ pub enum NoVlan {
 /// The device below a VLAN device with this tag, in the calling thread's network namespace.
 ///
 /// # Errors
-/// It is no VLAN device, or has another tag.
+/// The interface is no VLAN device, or has another tag, or procfs cannot be read.
 pub fn below_vlan(interface: &str, id: u16) -> Result<String, NoVlan> {
     let own = || interface.to_owned();
     let text = match std::fs::read_to_string(format!("/proc/thread-self/net/vlan/{interface}")) {
@@ -53,7 +53,8 @@ pub fn below_vlan(interface: &str, id: u16) -> Result<String, NoVlan> {
     }
 }
 
-/// Parses tag and device below (net/8021q/vlanproc.c, `vlandev_seq_show`); `None` if either is missing.
+/// Parses the VLAN id and the name of the device below (net/8021q/vlanproc.c, `vlandev_seq_show`); `None` if either is
+/// missing.
 fn parse(text: &str) -> Option<(u16, String)> {
     let after = |name: &str| text.split_once(name)?.1.split_ascii_whitespace().next();
     Some((after("VID:")?.parse().ok()?, after("Device:")?.to_owned()))

@@ -17,7 +17,7 @@ pub enum Event {
 /// The thread or CPU whose events are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
-    /// The thread that opens it, on any CPU.
+    /// The thread that opens the event, on any CPU.
     Thread,
     /// Another thread of this host, by its number, on any CPU.
     Another(u32),

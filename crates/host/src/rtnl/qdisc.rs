@@ -1,4 +1,4 @@
-//! Limits a link's rate by a token bucket (tc-tbf(8)), counted as Ethernet counts.
+//! Limits a link's rate by a token bucket (tc-tbf(8)) that counts the bytes of frames on an Ethernet wire.
 
 use super::{Rtnl, explained};
 use netlink_bindings::tc::{self, IterableTbfAttrs, OptionsMsg, TcFifoQopt, TcTbfQopt, Tcmsg};

@@ -117,7 +117,7 @@ impl Setting {
         Some(if name.contains('.') { name.into_owned() } else { name.replace('/', ".") })
     }
 
-    /// The right needed to write it.
+    /// The right needed to write the setting.
     pub fn right(&self) -> &'static str {
         match self {
             // Network sysctls and the queues of an interface need the capability over their namespace in addition to

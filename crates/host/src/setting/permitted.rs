@@ -50,19 +50,19 @@ const SYSCTLS: [&str; 38] = [
 ];
 /// Permitted files of an interface in sysfs.
 const OF_INTERFACE: [&str; 5] = ["flags", "gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "tx_queue_len"];
-/// Permitted files of its queues in sysfs.
+/// Permitted files of an interface's queues in sysfs.
 const OF_RECEIVE_QUEUE: [&str; 2] = ["rps_cpus", "rps_flow_cnt"];
 const OF_TRANSMIT_QUEUE: [&str; 3] = ["xps_cpus", "xps_rxqs", "tx_maxrate"];
 /// Longest value (bytes): an RSS table of the largest device.
 const LONGEST_VALUE: usize = 64 << 10;
 
-/// Whether the kernel accepts it as the name of an interface (dev_valid_name), and it is printable.
+/// Whether the kernel accepts `name` as the name of an interface (dev_valid_name), and the name is printable.
 pub(crate) fn is_interface_name(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':');
     !matches!(name, "" | "." | "..") && name.len() < libc::IFNAMSIZ && !name.contains(odd)
 }
 
-/// Whether it is one of the files that netcliff sets.
+/// Whether `path` is one of the files that netcliff sets.
 pub(crate) fn is_known_file(path: &Path) -> bool {
     let parts: Option<Vec<&str>> = path
         .components()
@@ -96,9 +96,9 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.len() <= 10 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it is a permitted offload: checksums, segmentation and its reverse, scatter-gather, VLAN tags, hashes.
-/// Excluded are those that loop back or pass on broken frames (`loopback`, `rx-all`, `rx-fcs`), or move work to where
-/// it cannot be measured (`hw-tc-offload`).
+/// Whether `key` names a permitted offload: checksums, segmentation and its reverse, scatter-gather, VLAN tags, hashes.
+/// Excluded are offloads that loop frames back or pass on damaged frames (`loopback`, `rx-all`, `rx-fcs`), or move work
+/// to where it cannot be measured (`hw-tc-offload`).
 fn is_offload(key: &str) -> bool {
     let exact = ["rx-checksum", "rx-gro", "rx-gro-hw", "rx-gro-list", "rx-udp-gro-forwarding", "rx-lro", "rx-hashing"];
     let also = [
@@ -142,7 +142,7 @@ impl Setting {
             Setting::Ethtool { group: Group::Pause, key, .. } if !["rx", "tx", "autoneg"].contains(&key.as_str()) => {
                 return Err(format!("{:?} is no switch of flow control: expected rx, tx or autoneg", in_short(key)));
             }
-            // A rule may only choose a queue: dropping packets is not part of their path through a host.
+            // A flow rule may only choose a queue. A rule that drops packets is refused.
             Setting::FlowRule { .. } if value != NO_RULE => {
                 value.parse::<PortRule>()?;
             }

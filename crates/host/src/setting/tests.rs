@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(words_of(&commands), wanted.map(shown));
     }
 
-    /// Also for commands with redirections: the value written to which file, and the interrupt by its name.
+    /// Commands with redirections write the right value to the right file, and find an interrupt by its name.
     #[test]
     fn a_file_gets_the_line_that_is_meant(name in "[^/\\s\\p{Cc}]{1,15}", value in "[^/\\p{Cc}]{0,30}") {
         prop_assume!(!matches!(name.as_str(), "." | ".."));

@@ -19,7 +19,7 @@ pub struct PerCpu {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
-    /// Counts, one a column.
+    /// Counts, one per column.
     pub counts: Vec<u64>,
     /// Chip, trigger and device names, as printed.
     pub description: String,

@@ -1,6 +1,6 @@
 //! Counters of the receive path: softnet_stat, UDP drops, interrupts, softirqs.
 //!
-//! All count since boot (or since the namespace was created); the `since` methods return the increase between two
+//! All counters start at boot (or when the namespace is created); the `since` methods return the increase between two
 //! snapshots.
 
 mod irq;
@@ -21,7 +21,7 @@ use std::{fs, io};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SoftnetStat {
-    /// CPU number; the line number where the kernel (before 5.14) does not print it.
+    /// CPU number; the line number if the kernel (before 5.14) does not print it.
     pub cpu: u32,
     /// Packets processed by `__netif_receive_skb_core`; a packet steered by RPS counts on both CPUs.
     pub processed: u32,
@@ -29,7 +29,7 @@ pub struct SoftnetStat {
     pub dropped: u32,
     /// Softirq rounds that ended with work left: budget or time used up.
     pub time_squeeze: u32,
-    /// Times this CPU was woken by another's RPS.
+    /// Number of times that RPS on another CPU woke this CPU.
     pub received_rps: u32,
     /// Packets dropped by the flow limit.
     pub flow_limit: u32,

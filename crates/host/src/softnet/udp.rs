@@ -11,7 +11,7 @@ pub struct UdpCounters {
     pub in_datagrams: u64,
     /// Nobody listened on the port.
     pub no_ports: u64,
-    /// Could not be delivered, for any reason (includes the next ones).
+    /// Could not be delivered, for any reason (includes the receive errors below).
     pub in_errors: u64,
     /// Sent.
     pub out_datagrams: u64,
@@ -50,7 +50,7 @@ impl UdpCounters {
     }
 }
 
-/// Parses the text of `/proc/net/snmp`: a line of names, then a line of values, by name, because
+/// Parses the text of `/proc/net/snmp`: a line of names, then a line of values. Values are found by name, because
 /// kernels have added columns.
 ///
 /// # Errors

@@ -93,7 +93,7 @@ pub fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::SndBuf, &bytes)?)
 }
 
-/// Does nothing: a process outlives the one that started it.
+/// Does nothing: on BSD a process outlives the process that started it.
 pub(crate) fn end_with_parent(_: Signal) -> io::Result<()> {
     Ok(())
 }

@@ -51,9 +51,10 @@ compile_error!(
     "lengths in messages are read by the kernel with 64 bits, of which musl's headers have the lower 32 first"
 );
 
-/// sendmmsg(2), by the system call itself: musl's function calls sendmsg once per message, because its headers declare some lengths as 32
-/// bits plus padding where the kernel reads 64 bits. The callers zero the messages before they fill them in, so on little-endian machines
-/// both layouts read the same. The types differ between C libraries in nothing else. Returns the number sent, or -1 with errno.
+/// sendmmsg(2), by the system call itself: musl's function calls sendmsg once per message, because its headers declare
+/// some lengths as 32 bits plus padding where the kernel reads 64 bits. The callers zero the messages before they fill
+/// them in, so on little-endian machines both layouts read the same. The types differ between C libraries in nothing
+/// else. Returns the number sent, or -1 with errno.
 ///
 /// # Safety
 /// `messages` points at `count` messages that were zeroed before they were filled in. Their pointers are valid for
@@ -174,10 +175,11 @@ pub fn thread_id() -> libc::pid_t {
     nix::unistd::gettid().as_raw()
 }
 
-/// Gives a thread (0: the calling one) a policy and a real-time priority, by the system call itself: musl's function of this name only
-/// returns ENOSYS, because POSIX has it act on processes, which Linux cannot.
+/// Gives a thread (0: the calling one) a policy and a real-time priority, by the system call itself: musl's function of
+/// this name only returns ENOSYS, because in POSIX it acts on whole processes, which Linux cannot do.
 pub(crate) fn set_policy(thread: libc::pid_t, policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
-    // SAFETY: struct sched_param of the kernel is the priority alone (include/uapi/linux/sched/types.h); the call only reads it.
+    // SAFETY: struct sched_param of the kernel is the priority alone (include/uapi/linux/sched/types.h); the call only
+    // reads it.
     checked(unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const priority) }).map(drop)
 }
 
@@ -238,7 +240,8 @@ pub fn enter_network_namespace(namespace: impl AsFd) -> io::Result<()> {
     Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Moves the calling thread into a mount namespace; it must share its working directory with no other.
+/// Moves the calling thread into a mount namespace; the thread must not share its working directory with another
+/// thread.
 pub(crate) fn enter_mount_namespace(namespace: impl AsFd) -> io::Result<()> {
     Ok(setns(namespace, CloneFlags::CLONE_NEWNS)?)
 }
@@ -261,7 +264,7 @@ pub(crate) fn new_user_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?)
 }
 
-/// Gives the calling thread a root and a working directory of its own.
+/// Gives the calling thread a root and a working directory that it no longer shares with other threads.
 pub(crate) fn own_working_directory() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_FS)?)
 }
@@ -287,9 +290,9 @@ pub(crate) fn unseen_tracefs() -> io::Result<OwnedFd> {
     const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
 
     let none = std::ptr::null::<libc::c_char>();
-    // SAFETY: the name is a string with an end, and outlives the call; the descriptor is new.
+    // SAFETY: the name is a NUL-terminated string that outlives the call; the descriptor is new.
     let context = unsafe { owned(libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), 1 as libc::c_uint)) }?;
-    // SAFETY: the call takes no pointer but two that are null, as FSCONFIG_CMD_CREATE wants.
+    // SAFETY: the only pointers are null, as FSCONFIG_CMD_CREATE requires.
     checked(unsafe {
         libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, none, none, 0 as libc::c_int)
     })?;
@@ -381,10 +384,10 @@ pub(crate) fn namespace_number(other: &Path) -> Option<i32> {
     None
 }
 
-/// An ioctl of an interface whose argument is a structure, in the network namespace of the socket.
+/// Makes an ioctl on an interface in the network namespace of the socket. The argument is a structure.
 ///
 /// # Errors
-/// The kernel's, or the name is too long.
+/// The kernel refuses the call, or the name is too long.
 ///
 /// # Safety
 /// `data` is of the size that the kernel reads and writes for the request, and for the command in it.
@@ -398,7 +401,8 @@ pub unsafe fn interface_ioctl<T>(socket: impl AsFd, name: &str, request: u16, da
         *to = from as libc::c_char;
     }
     of.ifr_ifru.ifru_data = std::ptr::from_mut(data).cast();
-    // SAFETY: a valid ifreq whose data points to a structure that outlives the call and is of the size that the caller promises.
+    // SAFETY: a valid ifreq whose data points to a structure that outlives the call and is of the size that the caller
+    // promises.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::Ioctl::from(request), &mut of) };
     checked(result.into()).map(drop)
 }
@@ -435,7 +439,8 @@ pub(crate) unsafe fn open_perf_event<T>(attributes: &T, thread: libc::pid_t, cpu
 /// bpf(2).
 ///
 /// # Safety
-/// The attributes are laid out as the kernel reads them for this command, and their pointers are to values that outlive the call.
+/// The attributes are laid out as the kernel reads them for this command, and their pointers are to values that outlive
+/// the call.
 pub(crate) unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
     // SAFETY: as the caller promises.
     checked(unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) })

@@ -77,7 +77,8 @@ fn quiet_ipv6(interface: &str) -> io::Result<()> {
     quiet.iter().try_for_each(|(name, value)| ipv6_setting(interface, name, value)).map_err(unable)
 }
 
-/// Configures reception of the host under test; settings that a user namespace does not permit become a limit.
+/// Configures reception of the host under test; settings that a user namespace does not permit are reported in
+/// `limits`.
 pub(super) fn reception(
     namespace: &Namespace,
     end: &Endpoint,
@@ -140,8 +141,8 @@ fn steer(end: &Endpoint, queues: u32, cpus: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a thread is a NAPI thread. The kernel names its threads by the pids of the first PID namespace: in another
-/// one (a container) such a pid belongs to no process, or to another.
+/// Whether a thread is a NAPI thread. The kernel reports the pid of a NAPI thread in the initial PID namespace: in
+/// another PID namespace (a container) that pid belongs to no process, or to a different one.
 fn is_napi(thread: Pid) -> bool {
     procfs::text(format!("/proc/{thread}/comm")).is_some_and(|name| name.starts_with("napi/"))
 }
@@ -150,7 +151,7 @@ fn unseen() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, "the NAPI threads of the veth are not seen from this PID namespace")
 }
 
-/// Lets threads on these CPUs poll an interface instead of softirqs; returns the threads.
+/// Makes kernel threads on these CPUs poll an interface in place of softirqs (threaded NAPI); returns the threads.
 pub(super) fn thread_napi(interface: &str, cpus: &[u32]) -> io::Result<Vec<Pid>> {
     fs::write(format!("/sys/class/net/{interface}/threaded"), "1")?;
     let mut set = CpuSet::new();

@@ -70,7 +70,7 @@ impl netcliff_core::Choice for Forwarding {
 }
 
 impl Forwarding {
-    /// All of them.
+    /// All kinds of forwarding.
     pub const ALL: [Self; 6] =
         [Self::Route, Self::Netfilter, Self::Conntrack, Self::Bridge, Self::Xdp, Self::XdpGeneric];
 }
@@ -87,7 +87,7 @@ pub const RULES_BY_DEFAULT: u16 = 20;
 /// Number of rules of [`Forwarding::Netfilter`]; more would not fit one netlink message.
 pub const RULES: std::ops::RangeInclusive<u16> = 1..=500;
 
-/// Real-time priority of the thread that counts: above the tester's sender, which never sleeps.
+/// Real-time priority of the thread that counts arriving frames: above the tester's sender, which never sleeps.
 const SINK_PRIORITY: i32 = 45;
 
 /// Options of the testbed.
@@ -125,8 +125,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// A hardware address that differs from the port's, for frames to it: the tester's ring receives them too, and its
-    /// kernel drops them at once instead of looking up a route.
+    /// A hardware address for frames to this port that differs from the port's own: the tester's ring still receives
+    /// these frames, and the tester's kernel drops them at once instead of looking up a route.
     pub fn unheard_mac(&self) -> [u8; 6] {
         let mut mac = self.mac;
         mac[4] = 0xff;
@@ -232,8 +232,8 @@ impl ForwardBed {
         self.router.run(ask)?.map_err(TestbedError::failed("read the router's counters"))
     }
 
-    /// Lets the router's ports accept frames that a program sends to the tester's ports, or restores the previous
-    /// state: a veth accepts those only while it receives by NAPI, with GRO on.
+    /// Makes the router's ports accept frames that an XDP program sends to the tester's ports (live frames), or
+    /// restores the previous state: a veth accepts such frames only while it receives by NAPI, with GRO on.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -264,19 +264,19 @@ impl ForwardBed {
         self.router.run(steer)?.map_err(TestbedError::failed("have the router's CPU poll its ports"))
     }
 
-    /// Whether a NAPI thread on the router's CPU receives live frames, as a NIC's interrupt would there. If no such
-    /// thread exists, because the router shares the tester's CPU or a plan configured it, the CPU that sends receives
-    /// them.
+    /// Whether a NAPI thread on the router's CPU receives live frames, as the interrupt of a NIC would do. If there is
+    /// no such thread, because the router shares the tester's CPU or a plan configured the router, the CPU that sends
+    /// the frames also receives them.
     pub fn polls_live_frames(&self) -> bool {
         let apart = self.options.router_cpu != self.options.tester_cpu;
         apart && self.tuned.is_none() && self.router.sysfs_error().is_none()
     }
 
-    /// Lets a NAPI thread on this CPU, with a real-time priority, count what arrives at the sink's port, so that the
-    /// router's CPU does not.
+    /// Makes a NAPI thread on this CPU, with a real-time priority, count the frames that arrive at the sink's port, so
+    /// that the router's CPU does not do this work.
     ///
     /// # Errors
-    /// The port does not receive by NAPI, or the right is missing.
+    /// The port does not receive by NAPI, or the right to set the priority is missing.
     pub fn count_on(&self, cpu: u32) -> Result<(), TestbedError> {
         let sink = &self.tester[1];
         if sink.sysfs_error().is_some() {

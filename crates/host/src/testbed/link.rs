@@ -7,7 +7,8 @@ use super::{
 };
 use crate::rtnl::Rtnl;
 
-/// Size of a rate's token bucket (full frames): a window may exceed its rate by this number.
+/// Size of a rate limit's token bucket (full-size frames): the frames sent in an interval may exceed the rate by this
+/// number.
 pub const BUCKET_FRAMES: u32 = crate::rtnl::BUCKET_FRAMES;
 
 impl Testbed {
@@ -22,7 +23,7 @@ impl Testbed {
     }
 
     /// Limits what an end sends to a rate on the wire (bit/s; headers, preamble, check sequence and gap count), by a
-    /// token bucket; `None` removes the limit. It ends with the testbed.
+    /// token bucket; `None` removes the limit. The limit ends with the testbed.
     ///
     /// # Errors
     /// The kernel has no token bucket.
@@ -42,7 +43,7 @@ impl Testbed {
     }
 
     /// Sets an end's root qdisc to a kind (`pfifo`, `fq_codel`) and limit (packets; `None`: the default limit), which
-    /// removes a limit of the rate; `None` restores the initial qdisc. It ends with the testbed.
+    /// removes a limit of the rate; `None` restores the initial qdisc. The qdisc lasts as long as the testbed.
     ///
     /// # Errors
     /// The kernel has no such qdisc.
@@ -59,7 +60,7 @@ impl Testbed {
     }
 
     /// Limits the sum of what both ends send to one rate (bit/s, counted as by [`Testbed::limit_rate`]): half duplex.
-    /// `None` removes the limit. It ends with the testbed.
+    /// `None` removes the limit. The limit ends with the testbed.
     ///
     /// # Errors
     /// The kernel lacks ifb, u32 or mirred.

@@ -148,11 +148,11 @@ pub mod kept {
         setting::{Group, Setting},
     };
 
-    /// Merging of frames by the device: switched off for good when an XDP program is attached (generic_xdp_install in
-    /// net/core/dev.c; vmxnet3_xdp_set).
+    /// Offloads by which the device merges frames: the kernel switches them off, and not on again, when an XDP program
+    /// is attached (generic_xdp_install in net/core/dev.c; vmxnet3_xdp_set).
     pub const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
 
-    /// Offloads that are switched on again when this is dropped, or at the next start if the run is killed.
+    /// Offloads that are switched on again when this value is dropped, or at the next start if the run is killed.
     #[derive(Debug)]
     pub struct KeptOffloads {
         /// `None` if no offload is on.

@@ -26,8 +26,8 @@ pub(crate) struct Namespace {
     sysfs: Result<Mounts, String>,
 }
 
-/// A mount namespace, and this process's root in it: entering a mount namespace leads to its root, which differs from
-/// that of a process in a chroot.
+/// A mount namespace, and this process's root directory in it. A thread that enters a mount namespace gets the
+/// namespace's root, which differs from the root of a process in a chroot.
 #[derive(Debug)]
 struct Mounts {
     namespace: File,
@@ -61,7 +61,7 @@ impl Namespace {
     }
 
     fn create(name: &str, pin: Option<&Path>) -> Result<Namespace, TestbedError> {
-        // unshare acts on the calling thread, so it runs in a thread of its own.
+        // unshare acts on the calling thread, so it runs in a new thread.
         let made = thread::scope(|scope| scope.spawn(|| make(pin)).join());
         let (net, sysfs) = made.map_err(|panic| panicked(name, panic.as_ref()))??;
         Ok(Namespace { name: name.to_owned(), net, sysfs })
@@ -80,7 +80,7 @@ impl Namespace {
         self.sysfs.as_ref().err().map(String::as_str)
     }
 
-    /// Runs a closure in a thread of its own inside the namespace and waits for it.
+    /// Runs a closure in a new thread inside the namespace and waits for its result.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -111,7 +111,7 @@ fn mount_point(path: &Path, journal: &mut Journal) -> Result<(), TestbedError> {
         }
         let id = journal.record(Change::NamespaceCreated { path: path.to_owned() })?;
         let Err(error) = File::create_new(path) else { return Ok(()) };
-        // It was not created here, so it is not removed here.
+        // This process did not create the file, so the undo must not remove it.
         journal.undone(id)?;
         if error.kind() != io::ErrorKind::NotFound {
             return Err(TestbedError::failed(format!("create {}", path.display()))(error));
@@ -129,7 +129,7 @@ pub(crate) struct Entrance {
 }
 
 impl Entrance {
-    /// Moves the calling thread inside. It must not be a thread that other code uses.
+    /// Moves the calling thread into the namespace. No other code may use this thread afterwards.
     pub(crate) fn enter(&self) -> Result<(), TestbedError> {
         enter(&self.net, self.sysfs.as_ref())
     }
@@ -147,7 +147,8 @@ fn enter(net: &File, sysfs: Option<&Mounts>) -> Result<(), TestbedError> {
 
 type Made = (File, Result<Mounts, String>);
 
-/// In a new thread: creates a network namespace, bind-mounts it at `pin` if given, then makes a private view of /sys.
+/// Must run in a new thread: creates a network namespace, bind-mounts it at `pin` if given, then makes a private view
+/// of /sys.
 fn make(pin: Option<&Path>) -> Result<Made, TestbedError> {
     system::new_network_namespace().map_err(TestbedError::step("create a network namespace"))?;
     let net = File::open(HERE).map_err(TestbedError::failed(format!("open {HERE}")))?;
@@ -176,7 +177,7 @@ pub(crate) fn panicked(namespace: &str, panic: &(dyn std::any::Any + Send)) -> T
     TestbedError::Panicked { namespace: namespace.to_owned(), message }
 }
 
-/// The descriptor as rtnetlink's number for a namespace.
+/// The file's descriptor as a `u32`, the form in which rtnetlink takes a network namespace.
 pub(crate) fn raw_fd(file: &File) -> u32 {
     u32::try_from(file.as_raw_fd()).unwrap_or_default()
 }
@@ -189,7 +190,8 @@ mod tests {
     use nix::sched::{CloneFlags, unshare};
     use std::process::Command;
 
-    /// Moves into a root directory with all files of the system below it, as in a rescue system or a bare root.
+    /// Moves the calling thread into a root directory with all files of the system below it, as in a rescue system or a
+    /// bare root.
     fn move_into_a_chroot(dir: &Path) {
         let none = None::<&str>;
         unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();

@@ -102,7 +102,7 @@ impl Testbed {
     /// Checks whether this process may build a testbed.
     ///
     /// # Errors
-    /// [`TestbedError::NotPermitted`]: it may not.
+    /// [`TestbedError::NotPermitted`] if it may not.
     pub fn check_permitted() -> Result<(), TestbedError> {
         permitted().map(drop)
     }
@@ -131,7 +131,7 @@ impl Testbed {
         &self.limits
     }
 
-    /// Runs a closure in a thread of its own inside a namespace and waits for it. Sockets opened there stay in the
+    /// Runs a closure in a new thread inside a namespace and waits for its result. Sockets opened there stay in the
     /// namespace; `/sys` shows its devices, `/proc/thread-self/net` its counters.
     ///
     /// # Errors

@@ -23,14 +23,15 @@ pub const TRANSMIT_OFFLOADS: [&str; 9] = [
     "tx-generic-segmentation",
 ];
 
-/// TCP segmentation by the device. While an end has it, the peer's NAPI polls no packet of this end's sockets: they take
-/// the path without GRO, on the CPU that sends (`veth_skb_is_eligible_for_gro`, drivers/net/veth.c).
+/// TCP segmentation by the device. While it is on at one end, the peer's NAPI does not poll the packets of this end's
+/// sockets: these packets take the path without GRO, on the CPU that sends (`veth_skb_is_eligible_for_gro`,
+/// drivers/net/veth.c).
 pub const SEGMENTATION: [&str; 4] =
     ["tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation"];
 
 impl Testbed {
-    /// Switches off what keeps the NAPI of the host under test from polling the sender's packets; false if the kernel
-    /// leaves some of it on.
+    /// Switches off [`SEGMENTATION`] at the sender's end, because it keeps the NAPI of the host under test from polling
+    /// the sender's packets. Returns false if the kernel leaves some of it on.
     ///
     /// # Errors
     /// The namespace cannot be entered, or the interface cannot be read.

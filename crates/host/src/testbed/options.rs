@@ -11,8 +11,8 @@ pub enum Reception {
     /// GRO off; RPS moves each packet to the backlog of the chosen CPU, where `process_backlog` processes it.
     #[default]
     Backlog,
-    /// GRO on: veth's own NAPI, in the softirq of the CPU that sends. Sender and receiver share that CPU. TCP segmentation
-    /// of the sender's veth is off, see [`super::offloads::SEGMENTATION`].
+    /// GRO on: veth's own NAPI, in the softirq of the CPU that sends. Sender and receiver share that CPU. TCP
+    /// segmentation of the sender's veth is off, see [`super::offloads::SEGMENTATION`].
     Napi,
     /// GRO on and threaded NAPI, its kernel thread bound to the chosen CPUs. TCP segmentation as with `Napi`.
     ThreadedNapi,
@@ -42,9 +42,11 @@ pub struct TestbedOptions {
     pub queues: u32,
     /// How the host under test receives.
     pub reception: Reception,
-    /// CPUs that process its reception (unused for [`Reception::Napi`]); empty: the CPU that sent the packet.
+    /// CPUs that process the packets that the host under test receives (unused for [`Reception::Napi`]); empty: the CPU
+    /// that sent the packet.
     pub reception_cpus: Vec<u32>,
-    /// CPUs that process the sender's reception, as on a separate host; empty: the CPU that sent the packet.
+    /// CPUs that process the packets that the sender receives, as on a separate host; empty: the CPU that sent the
+    /// packet.
     pub sender_reception_cpus: Vec<u32>,
     /// Host-wide sysctls for the time of the run; they need the host's root.
     pub sysctls: SysctlOverrides,

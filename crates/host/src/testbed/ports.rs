@@ -168,7 +168,7 @@ mod tests {
              20010002000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001     eth1\n"
         );
         assert!(default_ipv6(&table, "eth0") && !default_ipv6(&table, "eth1"));
-        // The kernel's table if IPv6 is on and nothing is routed.
+        // /proc/net/ipv6_route of a kernel with IPv6 on and without routes.
         let table = format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200       lo\n");
         assert!(!default_ipv6(&table, "lo"));
     }

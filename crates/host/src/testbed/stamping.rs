@@ -69,7 +69,7 @@ fn right(source: &io::Error) -> &'static str {
     if source.kind() == io::ErrorKind::PermissionDenied { " (it takes CAP_NET_ADMIN, which root has)" } else { "" }
 }
 
-/// Ports whose devices stamp every frame until this is dropped, or until the next start if the run is killed.
+/// Ports whose devices stamp every frame until this value is dropped, or until the next start if the run is killed.
 #[derive(Debug)]
 pub struct StampedPorts {
     session: Session,

@@ -23,7 +23,8 @@ pub struct SysctlOverrides {
     pub dev_weight: Option<u32>,
     /// `net.core.rmem_max` (bytes): largest receive buffer that a socket may request.
     pub rmem_max: Option<u32>,
-    /// `net.core.rmem_default` (bytes): the receive buffer of a socket that asks for none. Of sockets opened afterwards.
+    /// `net.core.rmem_default` (bytes): receive buffer of a socket that requests no size. It applies to sockets opened
+    /// afterwards.
     pub rmem_default: Option<u32>,
     /// `net.core.busy_poll` and `net.core.busy_read` (us): how long poll and read look for packets before they sleep.
     pub busy_poll_usecs: Option<u32>,
@@ -61,7 +62,7 @@ pub(crate) fn set_all(journal: &mut Journal, overrides: &SysctlOverrides) -> Res
     Ok(())
 }
 
-/// Overrides in force without a testbed. Dropping it restores the previous values.
+/// Sysctl overrides in force without a testbed. Dropping this value restores the previous settings.
 #[derive(Debug)]
 pub struct Held(Journal);
 

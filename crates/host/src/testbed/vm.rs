@@ -3,8 +3,8 @@
 //!
 //! The guest boots a kernel of the distribution. Its only program is netcliff, which serves one client by a virtio port
 //! as `netcliff agent --stdio` does. Its NIC is connected to a tap in a network namespace of this process, through
-//! which the generator here sends. None of it has a name on this host: there are descriptors, a namespace and a process
-//! that the kernel ends together with this one.
+//! which the generator on this host sends. Nothing of the guest has a name on this host: it consists of descriptors, a
+//! namespace and a process, which the kernel ends together with this process.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -64,7 +64,7 @@ struct Port {
 
 /// The NIC of a host.
 const HOST: [Port; 1] = [Port { tap: tap::NAME, mac: [0x02, 0x6e, 0x63, 0, 0, 2], here: Some(HERE), there: THERE }];
-/// The NICs of a router, which has the first address of RFC 2544's two networks.
+/// The NICs of a router, which has the first address of each of RFC 2544's two networks.
 const FORWARDS: [Port; 2] = [
     Port { tap: tap::NAME, mac: HOST[0].mac, here: None, there: HERE },
     Port { tap: "vm1", mac: [0x02, 0x6e, 0x63, 0, 0, 3], here: None, there: Ipv4Addr::new(198, 19, 0, 1) },
@@ -141,18 +141,18 @@ pub struct VmOptions {
     pub monitor: Option<String>,
     /// A bzImage; `None`: the newest below /boot.
     pub kernel: Option<PathBuf>,
-    /// Directory of its modules; `None`: that of its release, next to it or of this host.
+    /// Directory of the kernel's modules; `None`: the directory for its release, next to the kernel or on this host.
     pub modules: Option<PathBuf>,
     /// Parameters of the driver's module, separated by blanks or commas.
     pub parameters: String,
     /// CPUs of the guest.
     pub cpus: u32,
-    /// CPU of the generator here; QEMU does not use it if there are others.
+    /// CPU of the generator on this host; QEMU does not use this CPU if there are others.
     pub sender_cpu: Option<u32>,
     /// Whether the wire carries unsegmented TCP without checksums if both ends' offloads allow it, as between guests of
     /// one host.
     pub whole_segments: bool,
-    /// Whether it has two NICs, each connected to a tap without an address, and forwards between them.
+    /// Whether the guest has two NICs, each connected to a tap without an address, and forwards between them.
     pub router: bool,
 }
 
@@ -189,7 +189,7 @@ fn step<S: Into<String>>(step: S) -> impl FnOnce(std::io::Error) -> VmError {
     move |source| VmError::Step { step, source }
 }
 
-/// A guest that boots or runs. Dropping it ends it.
+/// A guest that boots or runs. Dropping this value ends the guest.
 #[derive(Debug)]
 pub struct Vm {
     // QEMU must end before the wire is removed.
@@ -204,7 +204,7 @@ pub struct Vm {
 
 impl Vm {
     /// Starts QEMU; the guest answers on [`Vm::control`] once it is up. Must be called in a thread that lives as long
-    /// as the guest: QEMU is killed with it.
+    /// as the guest: the kernel kills QEMU when that thread ends.
     ///
     /// # Errors
     /// See [`VmError`].
@@ -293,7 +293,7 @@ impl Vm {
         self.machine.shared_cpu()
     }
 
-    /// The CPU on which the guest's CPU does not run; `None` if this process has only one CPU.
+    /// A CPU on which the guest's CPU does not run; `None` if this process has only one CPU.
     pub fn near_cpu(&self) -> Option<usize> {
         self.machine.near_cpu()
     }
@@ -304,8 +304,8 @@ impl Vm {
     }
 }
 
-/// Separates parameters by blanks. The kernel reads a comma as a separator of values of one parameter: a part without a
-/// name belongs to the parameter before.
+/// Puts blanks between parameters. The kernel reads a comma as a separator between values of one parameter, so a part
+/// without `=` is a further value of the parameter before it.
 fn as_kernel_takes(parameters: &str) -> String {
     let words = parameters.split([' ', ',']).filter(|word| !word.is_empty());
     words.fold(String::new(), |mut text, word| {

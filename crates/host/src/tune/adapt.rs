@@ -1,6 +1,6 @@
 //! A device that alternates between interrupts and polling, for `netcliff tune adapt`: the settings of the two modes
-//! ([`Levers`]), its counters ([`Receiver`]), and the right to adapt it ([`Adapting`]). The decision when to switch is
-//! made elsewhere.
+//! ([`Levers`]), its counters ([`Receiver`]), and the right to adapt it ([`Adapting`]). When to switch is decided by
+//! [`netcliff_core::switching`].
 
 use super::{
     Step,
@@ -58,7 +58,7 @@ impl Levers {
     /// The settings named for each mode. A setting named for one mode only has its present value in the other.
     ///
     /// # Errors
-    /// The device does not have one of them, or both modes are equal. The error is a sentence.
+    /// The device does not have one of the settings, or both modes are equal. The error is a sentence.
     pub fn of(nic: &Nic, interrupt: &[Named], poll: &[Named]) -> Result<Self, String> {
         let [quiet, busy] = [named::steps(nic, interrupt)?, named::steps(nic, poll)?];
         let mut levers: Vec<Lever> = Vec::new();
@@ -94,8 +94,8 @@ impl Levers {
         &self.levers
     }
 
-    /// Reason, as a sentence, why this process may not change one of them; `None` if it may, as far as it is known
-    /// before trying.
+    /// Reason, as a sentence, why this process may not change one of the settings; `None` if it may change all, as far
+    /// as this can be known before trying.
     pub fn not_permitted(&self) -> Option<String> {
         let refused = |path: &PathBuf| {
             let opened = OpenOptions::new().write(true).open(path);
@@ -107,7 +107,7 @@ impl Levers {
         Some(format!("{} may not be set by this user: it takes {right} (sudo netcliff tune adapt ...)", lever.name))
     }
 
-    /// The description of the device with the settings of a mode; nothing is changed.
+    /// Returns the description of the device with the settings of a mode; nothing is changed.
     pub fn in_part(&self, nic: &Nic, part: Part) -> Nic {
         let mut nic = nic.clone();
         for lever in &self.levers {
@@ -126,7 +126,8 @@ impl Levers {
         };
         let mut steps: Vec<Step> = self.levers.iter().zip(&self.now).filter_map(step).collect();
         if part == Part::Interrupt {
-            // A setting that depends on a driver's switch is changed before that switch when a mode ends.
+            // The steps are reversed when the polling mode ends: a setting that depends on a driver's switch must be
+            // changed before the switch.
             steps.reverse();
         }
         session.apply_steps(&steps)?;
@@ -187,7 +188,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Mean size of its frames with FCS (bytes), which interfaces do not count; `None` if no packet was received.
+    /// Mean size of the received frames (bytes), including the FCS, which interfaces do not count; `None` if no packet
+    /// was received.
     pub fn frame_bytes(&self) -> Option<f64> {
         (self.packets > 0).then(|| self.bytes as f64 / self.packets as f64 + FCS_BYTES)
     }
@@ -221,8 +223,8 @@ impl Receiver {
     }
 }
 
-/// The right to adapt a device: one process at a time, of any user, has it in a network namespace. The kernel releases
-/// it when the process ends.
+/// The right to adapt a device: in a network namespace only one process at a time, of whatever user, has it. The kernel
+/// releases it when the process ends.
 #[derive(Debug)]
 pub struct Adapting {
     _name: UnixListener,

@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Design {
-    /// Both on one CPU, one queue per core: forwarded packets stay in its caches (figure 6).
+    /// A queue's reception and transmit completions on one CPU, one queue per core: forwarded packets stay in the
+    /// core's caches (figure 6).
     Pairing,
-    /// A queue's reception and transmit completions on different CPUs, each interrupt on a CPU of its own while there
-    /// are enough: context switches are spread (figure 7).
+    /// A queue's reception and transmit completions on different CPUs, each interrupt on a separate CPU while there are
+    /// enough CPUs: context switches are spread (figure 7).
     Spread,
     /// Reception on a core's first thread, transmit completions on its sibling (figure 8).
     Smt,
@@ -86,8 +87,8 @@ impl Topology {
         }
     }
 
-    /// Usable threads of each core that has any, ordered by first thread. Cores near the device only, unless none of
-    /// those is usable.
+    /// Usable threads of each core that has any, ordered by first thread. Only cores of the device's NUMA node, unless
+    /// none of them is usable.
     fn near(&self, node: Option<u32>) -> Vec<Vec<u32>> {
         let near: BTreeSet<u32> = node.and_then(|node| self.nodes.get(&node)).into_iter().flatten().copied().collect();
         let local: BTreeSet<u32> = self.usable.intersection(&near).copied().collect();
@@ -135,8 +136,8 @@ pub fn plan(topology: &Topology, queues: Queues, design: Design) -> Assignment {
     Assignment { receive, transmit }
 }
 
-/// CPU of each queue interrupt of a port. `after`: number of cores of its node assigned to earlier ports. An interrupt
-/// for both directions goes to the CPU of its queue's reception.
+/// (interrupt, CPU) for each queue interrupt of a port. `after`: number of cores of its node assigned to earlier ports.
+/// An interrupt for both directions goes to the CPU of its queue's reception.
 pub fn interrupts(inspection: &Inspection, port: &Port, design: Design, after: u32) -> Vec<(u32, u32)> {
     let irqs: Vec<&Irq> = port.queue_irqs().collect();
     let counted = |transmit: bool| {

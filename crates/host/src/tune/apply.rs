@@ -121,11 +121,12 @@ fn told(undone: &[UndoOutcome]) -> String {
     }
 }
 
-/// Settings made and not yet permanent; all changes of devices go through it. Dropping it restores them, as the journal
-/// does.
+/// Settings that were made and are not yet permanent. All changes of devices go through a session; dropping it restores
+/// the old values.
 #[derive(Debug)]
 pub struct Session {
-    /// `None` if nothing has been changed. Each session starts a new journal, as the file of an undone one is removed.
+    /// `None` if nothing has been changed. After an undo the next change starts a new journal, because the undo removes
+    /// the file.
     journal: Option<Journal>,
     lock: HostLock,
     /// Results of the steps so far, in order.
@@ -217,7 +218,7 @@ impl Session {
         Ok(())
     }
 
-    /// Stores a result; a setting made twice keeps its value before the first time.
+    /// Stores a result. If a setting is made twice, the stored previous value is the one before the first time.
     fn note(&mut self, applied: Applied) {
         match self.applied.iter_mut().find(|one| one.setting == applied.setting) {
             Some(one) => *one = Applied { before: std::mem::take(&mut one.before), ..applied },

@@ -1,5 +1,5 @@
-//! Settings of a device by name, for the time of a measurement: [`Wanted`] is one, [`steps`] plans the changes,
-//! [`Held`] keeps them in force until it is dropped.
+//! Settings of a device by name, for the time of a measurement: [`Wanted`] is one setting with its value, [`steps`]
+//! plans the changes, and [`Held`] leaves them in force until it is dropped.
 //!
 //! The names are those of ethtool and sysfs, as in experiment files.
 
@@ -46,8 +46,8 @@ pub enum DeviceKey {
 }
 
 impl DeviceKey {
-    /// All keys. A setting that another one resets comes after it: rings recreate queues, `adaptive-rx` chooses the
-    /// values of coalescing.
+    /// All keys, in the order in which they are set. A setting comes after the settings that reset it: rings recreate
+    /// queues, `adaptive-rx` chooses the values of coalescing.
     pub const ALL: [Self; 14] = {
         let [adaptive, usecs, frames] = Coalesce::DIRECTIONS[0];
         [
@@ -137,7 +137,7 @@ impl DeviceKey {
         }
     }
 
-    /// The settings that implement it on a device, with their present values.
+    /// The settings that implement this key on a device, with their present values.
     fn settings(self, nic: &Nic) -> Result<Vec<(Setting, String)>, String> {
         let (group, key, topic) = match self {
             Self::Coalesce(what) => (Group::Coalesce, what.kernel_name(), "coalesce"),
@@ -183,11 +183,11 @@ impl Wanted {
     }
 }
 
-/// Steps that give a device these settings, in order. A value of coalescing switches `adaptive-rx` off first, which
-/// would choose the value itself, and a direction of flow control its negotiation.
+/// Steps that give a device these settings, in order. Before a value of coalescing, `adaptive-rx` is switched off,
+/// because it would choose the value itself; before a direction of flow control, its negotiation is switched off.
 ///
 /// # Errors
-/// Why the device cannot have one of them, as far as it is known before trying.
+/// Why the device cannot have one of the settings, as far as this can be known before trying.
 pub fn steps(nic: &Nic, wanted: &[Wanted]) -> Result<Vec<Step>, String> {
     let adaptive = DeviceKey::Coalesce(Coalesce::AdaptiveRx);
     let asked = |key: DeviceKey| wanted.iter().find(|one| one.key == key).copied();
@@ -260,7 +260,8 @@ pub enum HeldError {
     Refused(#[from] ApplyError),
 }
 
-/// Sets them on a device of the calling thread's namespace that is removed with this namespace: not in the journal, never restored.
+/// Makes settings on a device that the kernel removes with the calling thread's network namespace: they are not
+/// recorded in the journal and never restored.
 ///
 /// # Errors
 /// See [`HeldError`].
@@ -275,7 +276,7 @@ pub fn set(interface: &str, wanted: &[Wanted]) -> Result<Vec<Made>, HeldError> {
     Ok(wanted.iter().filter_map(|one| made(&nic, *one)).collect())
 }
 
-/// Result of a setting of a device, `nic` as it was before.
+/// Result of making one setting; `nic` describes the device before the change. `None` if the setting cannot be read.
 fn made(nic: &Nic, one: Wanted) -> Option<Made> {
     let (setting, found) = one.key.settings(nic).ok()?.into_iter().next()?;
     let effective = setting.read().ok()?;
@@ -283,8 +284,8 @@ fn made(nic: &Nic, one: Wanted) -> Option<Made> {
     Some(Made { name: one.key.name(), found, requested, effective })
 }
 
-/// A device whose settings are restored when this is dropped. They are in the undo journal: if the process dies, the
-/// next start restores them.
+/// A device whose settings are restored when this value is dropped. The changes are in the undo journal: if the process
+/// dies, the next start restores them.
 #[derive(Debug)]
 pub struct Held {
     interface: String,

@@ -1,5 +1,5 @@
-//! Settings of a device by name, as in `netcliff tune set KEY=VALUE`: [`Named`] is one, [`steps`] plans the changes of
-//! a device.
+//! Settings of a device by name, as in `netcliff tune set KEY=VALUE`: [`Named`] is one setting with its value,
+//! [`steps`] plans the changes of a device.
 
 use super::{
     Step,
@@ -135,11 +135,11 @@ impl Named {
     }
 }
 
-/// Steps that give a device these settings, in order: a setting that another one resets comes after it. A value already
+/// Steps that give a device these settings, in order: a setting comes after the settings that reset it. A value already
 /// in force needs no step.
 ///
 /// # Errors
-/// Why the device cannot have one of them, as far as it is known before trying.
+/// Why the device cannot have one of the settings, as far as this can be known before trying.
 pub fn steps(nic: &Nic, wanted: &[Named]) -> Result<Vec<Step>, String> {
     for (at, one) in wanted.iter().enumerate() {
         if wanted[..at].iter().any(|other| other.name() == one.name()) {
@@ -166,7 +166,7 @@ pub fn steps(nic: &Nic, wanted: &[Named]) -> Result<Vec<Step>, String> {
 }
 
 /// Rank among the settings made after those of [`device::steps`]: switches of coalescing before values, queues after
-/// the device. `None` if [`device::steps`] makes it.
+/// the device. `None` if [`device::steps`] makes the setting.
 fn rank(one: &Named) -> Option<u8> {
     match one {
         Named::Device(_) | Named::HeaderSplit(_) => None,
@@ -256,8 +256,8 @@ fn of_queue(nic: &Nic, queue: u32, what: Coalesce, value: u32, all: &[Named]) ->
     Ok(steps)
 }
 
-/// Steps for a rule at a free location, or in place of the rule for the same packets, after the device's switch for
-/// rules.
+/// Steps for a rule at a free location, or in place of the rule for the same packets; before them the device's switch
+/// for flow rules, if it is off.
 fn steer(nic: &Nic, flow: &str, port: u16, queue: Option<u32>) -> Result<Vec<Step>, String> {
     let places = nic.flow_rule_places.filter(|_| nic.ntuple_rules.is_some());
     let Some(places) = places else { return Err(lacks(nic, "flow rules (ntuple)", "ntuple")) };

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, path::Path};
 pub struct File {
     /// The text; comments in it name the omitted settings.
     pub text: String,
-    /// Names of the plan's settings that it omits.
+    /// Names of the plan's settings that the file omits.
     pub left_out: Vec<String>,
 }
 
@@ -157,7 +157,8 @@ fn finish(mut text: String, others: &[&Step]) -> File {
     File { text, left_out }
 }
 
-/// Whether section, key and value have no special meaning in a profile; the script sets the others.
+/// Whether section, key and value have no special meaning in a profile; the script makes the settings for which this is
+/// false.
 fn is_plain((section, key, value): &(String, String, String)) -> bool {
     [section, key, value].into_iter().all(|text| ini(text).is_some())
         // Excludes lists of devices, negations and patterns.
@@ -183,7 +184,7 @@ fn command(step: &Step, inspection: &Inspection, value: &str) -> String {
     }
 }
 
-/// One udev rule; `None` if udev cannot make the setting, not at the time when a device appears, or would misread it.
+/// One udev rule; `None` if udev cannot make the setting, cannot make it when the device appears, or would misread it.
 fn rule(step: &Step, inspection: &Inspection) -> Option<String> {
     let new = udev_word(&step.proposal.new);
     if let Setting::File { path } = &step.setting
@@ -255,8 +256,8 @@ fn plugin(step: &Step, inspection: &Inspection) -> Option<(String, String, Strin
     }
 }
 
-/// Option of tuned's net plugin; `None` if it has none. It compares with the output of `ethtool -k`, so features have
-/// ethtool's short names.
+/// Option of tuned's net plugin; `None` if the plugin has no such option. The plugin compares values with the output of
+/// `ethtool -k`, so features have ethtool's short names.
 fn net_option(setting: &Setting, new: &str) -> Option<(&'static str, String)> {
     let Setting::Ethtool { group, key, .. } = setting else {
         return matches!(setting, Setting::Mtu { .. }).then(|| ("mtu", new.to_owned()));

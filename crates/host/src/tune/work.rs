@@ -11,8 +11,8 @@ use std::{collections::BTreeMap, path::Path};
 /// Share of a port's packets by the CPU of their protocol work, after `steps` (empty: at present). Every receive queue
 /// has an equal share of the packets. With RPS a queue's share is divided equally among the CPUs of its mask, which
 /// hashes flows onto them (Documentation/networking/scaling.rst); otherwise it is processed by the CPU of the queue's
-/// interrupt. `None` if a queue has neither (of a virtual device the CPU that sends does the work), or if they are
-/// unknown.
+/// interrupt. `None` if a queue has neither RPS nor an interrupt (for a virtual device the CPU that sends does the
+/// work), or if these are unknown.
 pub fn shares(port: &Port, steps: &[Step]) -> Option<BTreeMap<u32, f64>> {
     let queues: Vec<u32> = receive_paths(port).map(|path| path.queue).collect();
     let queues = if queues.is_empty() { (0..port.nic.rps_cpus.len() as u32).collect() } else { queues };

@@ -202,7 +202,7 @@ mod tests {
         let snmp6 = "Ip6InDiscards                   \t4\nUdp6RcvbufErrors                \t7\n";
         let netstat = "TcpExt: ListenOverflows ListenDrops TCPBacklogDrop\nTcpExt: 860 860 3\n";
         assert_eq!(counts(snmp, snmp6, netstat, "entries drop\n01 0a\n01 10\n"), [47, 5, 860, 3, 0, 3, 4, 26]);
-        // A datagram refused by the full table counts at IP, too, like one refused by a qdisc.
+        // A datagram refused by the full connection table counts at IP, too, like one refused by a qdisc.
         assert_eq!(once_each([47, 5, 860, 3, 0, 20, 9, 26], 1), [47, 5, 860, 3, 0, 0, 2, 26]);
         assert_eq!(counts("", "", "", ""), [0; REASONS.len()]);
     }

@@ -175,7 +175,8 @@ fn describe(
         return;
     }
     let (own, first, theirs) = (namespace("thread-self"), namespace("1"), namespace(&pid.to_string()));
-    // The host's first namespace contains all programs of the host; another contains only its own.
+    // Seen from the host's network namespace (that of process 1) no program is elsewhere; seen from any other
+    // namespace, the programs outside it are.
     program.elsewhere = own.is_some() && theirs.is_some() && own != first && own != theirs;
     if program.elsewhere {
         return;
@@ -188,7 +189,8 @@ fn describe(
     program.sockets = Some(names);
 }
 
-/// Names of a process's sockets: open ones, else its connections; `None` if it may not be inspected.
+/// Names of a process's sockets: the open sockets, or the connections if it has no open socket; `None` if the process
+/// may not be inspected.
 fn names_of(pid: u32, space: u64, tables: &mut BTreeMap<u64, Names>) -> Option<Vec<String>> {
     let inodes = sockets::inodes(pid)?;
     let table = match tables.entry(space) {
@@ -223,7 +225,7 @@ mod tests {
         let ran = ran_ns(std::process::id(), nix::unistd::gettid().as_raw() as u32).expect("this thread");
         assert!(ran > 10_000_000, "{ran}");
         let programs = before.until(&Threads::now(None), began.elapsed().as_secs_f64());
-        // On a machine whose CPUs are all in use it may have only a small share of one.
+        // On a machine whose CPUs are all in use the thread may have only a small share of a CPU.
         let Some(own) = programs.iter().find(|program| program.pid == std::process::id() && program.share >= LOOKED_UP)
         else {
             return;

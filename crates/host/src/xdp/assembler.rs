@@ -106,7 +106,7 @@ impl Assembler {
         self.places.insert(name, self.words.len());
     }
 
-    /// The instructions. A jump to an unknown label has distance 0, which the kernel refuses.
+    /// Returns the instructions. A jump to an unknown label goes 32,768 instructions back, which the kernel refuses.
     pub(super) fn finish(mut self) -> Vec<u64> {
         for (at, to) in self.jumps {
             let distance = self.places.get(to).map_or(i16::MIN, |place| *place as i16 - at as i16 - 1);
@@ -132,7 +132,7 @@ mod tests {
         program.place("end");
         program.exit();
         let expected: [[u8; 8]; 5] = [
-            // Over the three words of the map's and the value's instruction.
+            // Jumps over three words: two of `set_map`, one of `set`.
             [0x55, 5, 3, 0, 17, 0, 0, 0],
             [0x18, 0x11, 0, 0, 7, 0, 0, 0],
             [0; 8],

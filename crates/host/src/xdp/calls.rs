@@ -203,12 +203,13 @@ pub fn program_name(id: u32) -> Option<String> {
 
 fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     let fd = bpf(command, attributes)?;
-    // SAFETY: the kernel just opened it for one of the commands that do, and nobody else owns it.
+    // SAFETY: the kernel just opened the descriptor, because the command is one that returns a descriptor, and nobody
+    // else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
-    // SAFETY: the attributes are laid out as the kernel reads them for this command, and their pointers are to values that
-    // outlive the call, as the callers in this file see to.
+    // SAFETY: the attributes are laid out as the kernel reads them for this command, and their pointers are to values
+    // that outlive the call, as all callers in this file ensure.
     unsafe { crate::system::bpf(command, attributes) }
 }

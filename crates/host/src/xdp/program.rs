@@ -20,7 +20,7 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const DATA_META: i16 = 8;
 const RX_QUEUE_INDEX: i16 = 16;
-/// Where EtherType, the protocol of IPv4 and the next header of IPv6 lie.
+/// Offsets in a frame of the EtherType, the protocol of IPv4 and the next header of IPv6.
 const ETHER_TYPE: i16 = 12;
 const IPV4_PROTOCOL: i16 = 14 + 9;
 const IPV6_PROTOCOL: i16 = 14 + 6;
@@ -52,9 +52,9 @@ pub(crate) fn drop_all() -> io::Result<OwnedFd> {
     calls::load(&program.finish(), "netcliff_drop")
 }
 
-/// UDP over IPv4 or IPv6, tagged or not, goes to the socket of its queue with the time before the frame. Everything
-/// else, and frames of queues without a socket, goes to the kernel, which still answers ARP and neighbour
-/// solicitations.
+/// Assembles a program that passes frames of UDP over IPv4 or IPv6, with or without a VLAN tag, to the socket of their
+/// queue, with the time before each frame. All other frames, and frames of queues without a socket, go to the kernel,
+/// which still answers ARP and neighbour solicitations.
 pub(super) fn to_sockets(map: i32) -> Vec<u64> {
     let (context, frame, end, probe, field, time) = (Reg(6), Reg(2), Reg(3), Reg(4), Reg(5), Reg(7));
     let mut program = Assembler::default();

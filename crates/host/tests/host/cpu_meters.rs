@@ -1,7 +1,7 @@
-//! The meters against work whose cost is known: a spinning thread, and datagrams that are counted.
+//! Tests the CPU meters with work whose cost is known: a spinning thread, and datagrams that are counted.
 //!
-//! The figures are compared with wide margins: the machine may be shared. What must be exact (the
-//! partition of the wall time, the number of packets) is compared exactly or nearly so.
+//! Measured values are compared with wide margins, because the machine may be shared. Values that must be exact (the
+//! partition of the wall time, the number of packets) are compared exactly or nearly so.
 
 use netcliff_host::cpu::{
     CpuMeter, CpuSplit, MeterSpec, Method, Preference, Watch, choose,
@@ -20,12 +20,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// These tests measure the same CPUs: one at a time.
+/// Waits for the turn of the calling test: tests that measure the same CPUs run one at a time.
 fn alone() -> Turn {
     turn(Shared::Cpus)
 }
 
-/// The last CPU: the first one often serves the devices.
+/// The last CPU, because the first CPU often serves the interrupts of devices.
 fn measured_cpu() -> usize {
     thread::available_parallelism().map_or(1, usize::from) - 1
 }
@@ -40,8 +40,7 @@ fn pin(cpu: usize) {
     nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
 }
 
-/// Tries up to five times: other programs and the hypervisor disturb single attempts, a wrong meter fails
-/// them all.
+/// Tries up to five times: other programs and the hypervisor disturb single attempts, but a wrong meter fails all five.
 fn eventually(mut attempt: impl FnMut() -> Result<(), String>) {
     let mut failures = Vec::new();
     for _ in 0..5 {
@@ -53,12 +52,12 @@ fn eventually(mut attempt: impl FnMut() -> Result<(), String>) {
     panic!("no attempt succeeded: {failures:#?}");
 }
 
-/// `Err` with the figures if they do not hold.
+/// Returns `Err` with the measured values if the condition does not hold.
 fn expect(holds: bool, figures: impl std::fmt::Debug) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("{figures:?}")) }
 }
 
-/// Runs `during` while a thread spins on the measured CPU; gives it the thread's id.
+/// Runs `during`, with the thread's id, while a thread spins on the measured CPU.
 fn while_spinning<T>(during: impl FnOnce(u32) -> T) -> T {
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
@@ -79,7 +78,7 @@ fn while_spinning<T>(during: impl FnOnce(u32) -> T) -> T {
     })
 }
 
-/// Starts a meter; None, reported, where it needs eBPF and this kernel or user has none.
+/// Starts a meter; `None`, with a message, if it needs eBPF and this kernel or user cannot use eBPF.
 fn start(method: Method, spec: &MeterSpec) -> Option<Box<dyn CpuMeter>> {
     if method == Method::Ebpf && !has(Need::Ebpf) {
         return None;
@@ -97,7 +96,8 @@ fn read_after(meter: &mut dyn CpuMeter, time: Duration) -> CpuSplit {
     meter.read().unwrap().remove(0)
 }
 
-/// The spinning thread's share by its own clock: on a shared machine this is below 1.
+/// The spinning thread's share of the CPU according to its schedstat, which is below 1 on a shared machine; and the
+/// meter's result for that time.
 fn thread_share(tid: u32, time: impl FnOnce() -> CpuSplit) -> (f64, CpuSplit) {
     let run_ns = || -> u64 {
         let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
@@ -120,7 +120,7 @@ fn ebpf_sees_a_spinning_thread() {
             let shares = split.shares;
             assert!((shares.sum() - 1.0).abs() < 0.005, "{shares:?}");
             assert_eq!(split.method, Method::Ebpf);
-            // The kernel's clock for the thread includes the interrupts on top of it.
+            // The kernel's clock of the thread includes the interrupts that interrupted it.
             let on_top = shares.interrupt.unwrap() + shares.protocol.unwrap() + shares.softirq_other.unwrap();
             let application = shares.application.unwrap();
             expect(application <= truth + 0.03 && application + on_top >= truth - 0.03, (application, on_top, truth))
@@ -128,7 +128,7 @@ fn ebpf_sees_a_spinning_thread() {
     });
 }
 
-/// As in a container: there the ids that this process knows are not the kernel's.
+/// As in a container, where the process ids that this process sees differ from those of the kernel.
 #[test]
 fn ebpf_sees_its_tasks_in_a_pid_namespace_of_its_own() {
     let _alone = alone();
@@ -174,7 +174,7 @@ fn procfs_sees_a_spinning_thread() {
             let (truth, split) = thread_share(tid, || read_after(&mut *meter, Duration::from_millis(1000)));
             assert!(split.notes[0].contains("timer tick"));
             assert!(split.resolution_share * split.elapsed_s >= 0.01);
-            // Steps of 10 ms in both readings, a sample every 4 ms.
+            // Both readings have steps of 10 ms, and the kernel samples every 4 ms.
             let (application, idle) = (split.shares.application.unwrap(), split.shares.idle.unwrap());
             expect((application - truth).abs() < 0.1 && idle < 0.1, (application, idle, truth))
         });
@@ -215,15 +215,15 @@ fn soaker_and_ebpf_agree_on_what_is_left() {
         };
         soaker.mark().unwrap();
         exact.mark().unwrap();
-        // For a while nothing, then datagrams: some of the CPU is left over, some is not.
+        // First idle time, then datagrams: a part of the CPU's time is available, a part is used.
         thread::sleep(Duration::from_millis(300));
         send_to_ourselves(20_000);
         let rate = soaker.read().unwrap().remove(0);
         let time = exact.read().unwrap().remove(0).shares;
         // The soaker leaves no idle time.
         assert!(time.idle.unwrap() < 0.02, "{time:?}");
-        // By work done, and by time exclusive of interrupts: the two share nothing but the thread. They
-        // differ where the CPU does not run at the speed of the calibration (a busy SMT sibling).
+        // The available share by work done, and by CPU time without interrupts: two independent measurements of the
+        // same thread. They differ if the CPU does not run at the speed of the calibration (a busy SMT sibling).
         let (by_work, by_time) = (rate.shares.available.unwrap(), time.application.unwrap());
         expect((by_work - by_time).abs() < 0.1 && by_time < 0.95, (by_work, by_time, rate.notes))
     });
@@ -249,12 +249,12 @@ fn classes_partition_the_wall_time() {
             assert!(cpu.share(Class::Unknown) < 0.001, "CPU {} was not visited", cpu.cpu);
         }
     }
-    // Two intervals add up to the one over both.
+    // The counts of two successive intervals add up to those of the whole interval.
     let parts = [&second - &first, &third - &second].map(|part| part.cpus[0].figures.events());
     assert_eq!((&third - &first).cpus[0].figures.events(), parts[0] + parts[1]);
 }
 
-/// Sends datagrams to ourselves over loopback on the measured CPU; returns how many arrived.
+/// Sends datagrams to this process over loopback on the measured CPU; returns the number that arrived.
 fn send_to_ourselves(count: usize) -> usize {
     thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -289,13 +289,13 @@ fn ebpf_counts_packets_and_softirqs() {
         let origins = from_process + counters.softirqs_from_irq.unwrap() + counters.softirqs_from_ksoftirqd.unwrap();
         assert_eq!(origins, softirqs);
         assert!(split.overhead_share.is_none_or(|share| share > 0.0 && share < 0.5), "{split:?}");
-        // softnet_stat counts what enters the stack, the polls what they processed.
+        // softnet_stat counts the packets that enter the stack, the polls those that they processed.
         let (processed, packets) = (counters.softnet_processed.unwrap(), counters.packets.unwrap());
         expect(
             processed.abs_diff(packets) <= packets / 50 + 20
-                // Others use loopback and veth too, but not much on this CPU in this moment.
+                // Other programs use loopback and veth, too, but not much on this CPU during this test.
                 && backlog < arrived * 3 / 2
-                // One datagram at a time: each is delivered by a softirq of its own, run by the sender
+                // Datagrams are sent one at a time, so each is delivered by a separate softirq, which the sender runs
                 // as it leaves the transmit path.
                 && softirqs * 10 >= arrived * 9
                 && from_process * 10 >= arrived * 8,
@@ -304,7 +304,8 @@ fn ebpf_counts_packets_and_softirqs() {
     });
 }
 
-/// The table of polls holds the same polls, and with the tails the time of the NET_RX softirqs.
+/// The table has as many polls as the counter, and its times, with the tails, add up to the time of the NET_RX
+/// softirqs.
 fn check_table(split: &CpuSplit) {
     let table = split.polls.as_ref().unwrap();
     let polls: u64 = table.cells.iter().map(|cell| cell.polls).sum();
@@ -350,8 +351,8 @@ fn the_programs_say_what_they_cost() {
     assert_eq!(meter.missing(), [] as [String; 0]);
 }
 
-/// A watched thread that stops beating looks like a CPU that was taken away: the silence is told, but not what a switch to another
-/// task explains.
+/// If a watched thread stops beating, this looks as if its CPU had been taken away: the silence is recorded as a pause.
+/// Time that a switch to another task explains is not recorded.
 #[test]
 fn silence_of_a_beating_thread_is_a_pause_and_its_sleep_is_none() {
     if !has(Need::Ebpf) {
@@ -395,13 +396,15 @@ fn silence_of_a_beating_thread_is_a_pause_and_its_sleep_is_none() {
             let pauses = heart.pauses(from_ns, to_ns);
             pauses.iter().map(|p| p.to_ns.min(to_ns).saturating_sub(p.from_ns.max(from_ns))).sum::<u64>()
         };
-        // A tick or interrupt in it is a heartbeat: what is left of the silence on both sides of it shows if it is long enough.
+        // A tick or an interrupt during the silence is a heartbeat: the silence before and after it is recorded if it
+        // is long enough.
         expect(away_ns(silent) > SILENT_NS / 2, (silent, away_ns(silent), heart.pauses(silent.0, silent.1)))?;
         expect(away_ns(asleep) < 500_000, (asleep, away_ns(asleep), heart.pauses(asleep.0, asleep.1)))
     });
 }
 
-/// Another program on the CPU of a watched thread has it for milliseconds at a time: told with its name, and as none where it is gone.
+/// Another program that runs on the CPU of a watched thread for milliseconds at a time is recorded with its name; once
+/// the program has ended, nothing is recorded.
 #[test]
 fn another_task_on_the_cpu_is_told_with_its_name() {
     if !has(Need::Ebpf) {
@@ -417,13 +420,13 @@ fn another_task_on_the_cpu_is_told_with_its_name() {
     };
     eventually(|| {
         let mut visitor = std::process::Command::new("sh");
-        // It ends by itself, whatever becomes of this test.
+        // The program ends by itself even if this test is killed.
         visitor.args(["-c", "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done"]);
         let pinned = move || {
             pin(cpu);
             Ok(())
         };
-        // SAFETY: between fork and exec it makes one system call, with memory of its own stack.
+        // SAFETY: between fork and exec the closure makes one system call, which uses only memory of its own stack.
         let mut visitor =
             unsafe { std::os::unix::process::CommandExt::pre_exec(&mut visitor, pinned) }.spawn().unwrap();
         let from_ns = now();
@@ -437,7 +440,7 @@ fn another_task_on_the_cpu_is_told_with_its_name() {
             .filter(|visit| visit.task == "sh")
             .map(|visit| visit.time.to_ns.min(to_ns) - visit.time.from_ns.max(from_ns))
             .sum();
-        // Two that spin share the CPU; the last stretch may be under way.
+        // Two spinning programs share the CPU; the last visit may not be recorded yet.
         expect((40_000_000..180_000_000).contains(&of_sh), (of_sh, visits))?;
         let alone_ns = now();
         while_spinning(|_| thread::sleep(Duration::from_millis(50)));

@@ -1,4 +1,4 @@
-//! What a killed run leaves behind is gone after the next start.
+//! Tests that the next start undoes everything that a killed run left behind.
 
 use netcliff_host::{
     fingerprint,
@@ -21,10 +21,10 @@ use std::{
 };
 
 const CHILD_STATE: &str = "NETCLIFF_TEST_CHILD_STATE";
-/// Longest time that anything here waits.
+/// Longest wait in these tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Not a test by itself: the process that the test below starts and kills.
+/// This is no test of its own but the process that the test below starts and kills.
 #[test]
 fn child_that_makes_a_testbed() {
     let Some(state) = env::var_os(CHILD_STATE) else { return };
@@ -42,7 +42,7 @@ fn rmem_max() -> u32 {
     text.trim().parse().unwrap()
 }
 
-/// Where the journals of a state directory of the test's lie.
+/// The directory of the journals in the test's state directory.
 fn journal_of(dir: &std::path::Path) -> std::path::PathBuf {
     StateDir::at(dir).unwrap().path().join("journal")
 }
@@ -115,7 +115,7 @@ fn a_failed_creation_leaves_nothing() {
     let before = rmem_max();
     let dir = tempfile::tempdir().unwrap();
     let lock = HostLock::acquire(&StateDir::at(dir.path()).unwrap()).unwrap();
-    // The kernel's least is SOCK_MIN_RCVBUF, some 2 kB.
+    // The smallest value that the kernel accepts is SOCK_MIN_RCVBUF, some 2 kB.
     let sysctls = SysctlOverrides { rmem_max: Some(1), ..Default::default() };
     let options = TestbedOptions { sysctls, ..Default::default() };
     let error = Testbed::create(&lock, options).unwrap_err().to_string();
@@ -160,7 +160,7 @@ fn kill_9_then_replay_leaves_nothing() {
     assert_eq!(namespaces_of(pid).len(), 2);
     assert_eq!(rmem_max(), before + 4096);
 
-    // While its owner lives, neither the lock nor the changes may be touched.
+    // While their owner lives, the lock cannot be taken and the changes are not undone.
     let busy = HostLock::acquire(&state).unwrap_err().to_string();
     assert!(busy.contains(&pid.to_string()), "{busy}");
     let report = netcliff_host::journal::replay(&state).unwrap();

@@ -1,4 +1,5 @@
-//! This machine: namespaces, meters, the journal under kill -9, what `inspect` says of captured hosts. One binary: a module is a file.
+//! Tests on this machine: namespaces, meters, the journal after kill -9, and `inspect` on captured hosts. All are one
+//! binary with one module per file.
 
 mod cpu_meters;
 mod inspect;

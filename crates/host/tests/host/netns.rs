@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// A lock in a state directory of the test's own; `None`, told on the terminal, without the rights.
+/// A lock in a temporary state directory; `None`, with a message on the terminal, if the rights are missing.
 fn lock() -> Option<(tempfile::TempDir, HostLock)> {
     if !has_namespaces() {
         return None;
@@ -41,14 +41,14 @@ fn pinned(testbed: &Testbed) -> [PathBuf; 2] {
     [Side::Sender, Side::HostUnderTest].map(|side| Path::new("/run/netns").join(&testbed.endpoint(side).namespace))
 }
 
-/// [`exchange_with`] the host under test's IPv4 address.
+/// Calls [`exchange_with`] with the IPv4 address of the host under test.
 fn exchange(testbed: &Testbed) -> u64 {
     exchange_with(testbed, testbed.endpoint(Side::HostUnderTest).ip.into())
 }
 
-/// Ten datagrams from the sender, received by a socket of the host under test; returns how many were
-/// sent. The backlog of a CPU belongs to the whole host, so another program's flood can drop ours: each
-/// datagram is sent again until it arrives.
+/// Sends ten datagrams from the sender to a socket of the host under test; returns the number of datagrams sent. All
+/// programs of the host share the backlog of a CPU, so another program's flood can fill it: each datagram is sent again
+/// until it arrives.
 fn exchange_with(testbed: &Testbed, to: IpAddr) -> u64 {
     let socket = testbed.run_in_hut(|| UdpSocket::bind((to, 9000)).unwrap()).unwrap();
     let sender =
@@ -93,7 +93,7 @@ fn packets_cross_and_nothing_remains() {
     assert_eq!(fs::read_dir(state.path().join("journal")).unwrap().count(), 0);
 }
 
-/// Packets that RPS brought to a CPU from others.
+/// Number of times that RPS on another CPU woke this CPU.
 fn received_rps(cpu: u32) -> u32 {
     let stats = softnet_stats().unwrap();
     stats.iter().find(|stat| stat.cpu == cpu).map_or(0, |stat| stat.received_rps)
@@ -123,7 +123,7 @@ fn backlog_reception_takes_place_on_the_chosen_cpu() {
             }
         })
         .unwrap();
-    // One inter-processor interrupt can bring several packets; none would mean no steering.
+    // One inter-processor interrupt can announce several packets; without any interrupt RPS did not steer.
     assert!(received_rps(chosen).wrapping_sub(before) >= 20, "{before} then {}", received_rps(chosen));
 }
 
@@ -137,7 +137,8 @@ fn ipv6_is_there_where_it_is_asked_for() {
     let to = testbed.endpoint(Side::HostUnderTest).ipv6.expect("it was asked for");
     let datagrams = exchange_with(&testbed, to.into()) + exchange(&testbed);
     let [sender, receiver] = [Side::Sender, Side::HostUnderTest].map(|side| testbed.counters(side).unwrap());
-    // Beside them a few reports of multicast listeners; no solicitation, which would be answered.
+    // In addition to the datagrams there are a few reports of multicast listeners, but no solicitation, which would be
+    // answered.
     let more = sender.tx_packets + sender.tx_dropped - datagrams;
     assert!(more <= 6 && receiver.tx_packets <= 6, "{sender:?} {receiver:?}");
     drop(testbed);
@@ -156,7 +157,7 @@ fn the_fingerprint_tells_two_testbeds_apart() {
     let facts = |reception| {
         let testbed = Testbed::create(&lock, TestbedOptions { reception, ..Default::default() }).unwrap();
         let mut facts = fingerprint::of_testbed(&host, &testbed).unwrap();
-        // Host-wide ones may be changed by another program's test meanwhile.
+        // A test of another program may change host-wide sysctls at the same time.
         facts.facts.retain(|key, _| !key.starts_with("sysctl."));
         facts
     };
@@ -165,7 +166,7 @@ fn the_fingerprint_tells_two_testbeds_apart() {
     let difference = backlog.diff(&napi);
     assert!(difference.contains(&("nic.veth1.gro", Some("false"), Some("true"))), "{difference:#?}");
     assert!(difference.contains(&("testbed.reception", Some("backlog"), Some("napi"))), "{difference:#?}");
-    // NAPI polls nothing of a sender with TCP segmentation.
+    // NAPI does not poll the packets of a sender with TCP segmentation.
     let explained = |key: &str| {
         ["nic.veth1.", "testbed.", "nic.veth0.tso", "nic.veth0.feature.tx-tcp"].iter().any(|of| key.starts_with(of))
     };
@@ -205,11 +206,11 @@ fn reception_modes_are_what_the_kernel_reports() {
             };
             assert!(status.contains(&format!("Cpus_allowed_list:\t{cpu}\n")), "{status}");
         }
-        // None where another PID namespace hides the threads.
+        // `None` if the threads are in a PID namespace that this process cannot see.
         let ran_ns = || threads.iter().map(|one| Some(scheduled(*one, *one)?.ran_ns)).sum::<Option<u64>>();
         let before_ns = ran_ns();
         exchange(&testbed);
-        // While the sender's veth has TCP segmentation, NAPI polls none of a socket's packets.
+        // NAPI polls a socket's packets only if TCP segmentation is off at the sender's veth.
         if let (false, Some(before_ns), Some(after_ns)) = (threads.is_empty(), before_ns, ran_ns()) {
             assert!(after_ns > before_ns, "the thread polled nothing");
         }
@@ -295,7 +296,7 @@ fn the_link_is_changed_and_changed_back() {
             testbed.share_rate(None).unwrap();
             assert_eq!(qdiscs(), before);
         }
-        // What polices both directions together is an action of the traffic classifier, often a module.
+        // One limit for both directions needs an action of the traffic classifier, which is often in a module.
         Err(error) => skip(Need::Kernel, format!("no half duplex: {error}")),
     }
 }

@@ -1,4 +1,4 @@
-//! Loads and attaches the programs; optional ones that this kernel lacks are left out and listed.
+//! Loads and attaches the eBPF programs; optional programs whose tracepoint this kernel lacks are left out and listed.
 
 use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
 use crate::bpf::{self, Mapped};
@@ -20,12 +20,12 @@ use skeleton::{CpuSkel, CpuSkelBuilder, types};
 
 /// Programs without which there is no accounting at all.
 const REQUIRED: [&str; 3] = ["softirq_entry", "softirq_exit", "sched_switch"];
-/// Interrupts have one set of tracepoints on x86 and another on other architectures; the set of the other ones is
-/// always missing.
+/// Tracepoints of inter-processor and timer interrupts on x86. Other architectures have others, so a part of all known
+/// tracepoints is always missing.
 const ONLY_X86: [&str; 6] =
     ["call_function_single", "call_function", "reschedule", "local_timer", "irq_work", "x86_platform_ipi"];
 
-/// The loaded programs. Dropping it detaches them.
+/// The loaded eBPF programs. Dropping this value detaches them.
 pub(super) struct Programs {
     // Dropped first: no program may write to the maps while they are freed.
     links: Vec<Link>,
@@ -90,7 +90,8 @@ impl Programs {
         self.links.clear();
     }
 
-    /// Attaches them again. Time while they were detached is counted for what ran when they were detached.
+    /// Attaches the programs again. The time since they were detached is charged to the class that ran when they were
+    /// detached.
     ///
     /// # Errors
     /// A required tracepoint refuses its program.
@@ -114,7 +115,8 @@ impl Programs {
         }
     }
 
-    /// Attaches exits before entries, so that an interrupt whose entry was seen always has its exit seen.
+    /// Attaches the programs for exits before those for entries, so that of every interrupt whose entry is seen the
+    /// exit is seen, too.
     fn attach(&mut self, missing: &mut BTreeSet<String>) -> Result<(), MeterError> {
         let mut programs: Vec<_> = self
             .skel
@@ -184,22 +186,23 @@ impl Programs {
             .collect()
     }
 
-    /// The heartbeat for threads on a CPU; None if the programs' memory cannot be mapped a second time.
+    /// The heartbeat for threads on a CPU; `None` if the programs have no space for this CPU, or if their memory cannot
+    /// be mapped a second time.
     pub(super) fn heartbeat(&self, cpu: usize) -> Option<Heartbeat> {
         let memory = (cpu < self.most_cpus()).then(|| Mapped::new(self.skel.maps.bss.as_fd(), 1).ok())??;
         let signs = SharedSigns { memory, cpu };
         Some(Heartbeat::new(Box::new(signs)))
     }
 
-    /// One CPU's counters, consistent, including the running class up to now. `None` if the record changed during each
-    /// of many attempts.
+    /// A consistent copy of one CPU's counters, including the time of the running class up to now. `None` if the
+    /// programs changed the counters during each of 1000 attempts.
     pub(super) fn snapshot(&self, cpu: usize) -> Option<CpuSnapshot> {
         (0..1000).find_map(|_| self.try_snapshot(cpu))
     }
 
     fn try_snapshot(&self, cpu: usize) -> Option<CpuSnapshot> {
-        // SAFETY: `cpu` was checked against `most_cpus`; the memory is mapped while `self` lives. The
-        // kernel writes to it at the same time: reads are volatile, and torn records are found out below.
+        // SAFETY: `cpu` was checked against `most_cpus`; the memory is mapped while `self` lives. The kernel writes to
+        // it at the same time: reads are volatile, and torn records are detected below.
         let (state, at_ns, last_again) = unsafe {
             let place = &raw const (*self.state.as_ptr()).cpus[cpu];
             let state = place.read_volatile();
@@ -240,7 +243,8 @@ impl Signs for SharedSigns {
     }
 
     fn noted(&self) -> Vec<Pause> {
-        // SAFETY: inside the mapping; the programs may write during the read, which at worst mixes two pauses that are 512 apart.
+        // SAFETY: inside the mapping; the programs may write during the read, which at worst mixes a pause with the one
+        // that replaces it in the ring of 512.
         let pauses = unsafe { (&raw const (*self.memory.as_ptr()).pauses[self.cpu]).read_volatile() };
         pauses.ring.iter().map(|pause| Pause { from_ns: pause.from, to_ns: pause.to }).collect()
     }
@@ -256,7 +260,8 @@ impl Signs for SharedSigns {
     }
 }
 
-/// A task's name, up to its end. The task's owner chose it: control characters are removed.
+/// A task's name up to the first zero byte. The task's owner chose the name, so unprintable characters are replaced by
+/// `?`.
 fn text(name: &[i8]) -> String {
     let bytes: Vec<u8> = name.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
     if bytes.is_empty() {
@@ -298,7 +303,7 @@ fn tracepoints() -> Result<BTreeSet<String>, MeterError> {
         .collect())
 }
 
-/// Removes tracepoints that are missing on every kernel of this architecture.
+/// Returns the missing tracepoints without those that every kernel of this architecture lacks.
 fn worth_reporting(missing: &BTreeSet<String>) -> Vec<String> {
     let base = |name: &str| name.trim_end_matches("_entry").trim_end_matches("_exit").to_owned();
     missing

@@ -70,12 +70,12 @@ impl EbpfMeter {
         Ok(meter)
     }
 
-    /// Stops measuring, and its cost, until [`EbpfMeter::wake`].
+    /// Stops measuring until [`EbpfMeter::wake`]; the programs cost no CPU time in between.
     pub fn rest(&mut self) {
         self.programs.detach();
     }
 
-    /// Measures again. Snapshots before the pause cannot be compared with those after it.
+    /// Measures again after [`EbpfMeter::rest`]. Snapshots from before and after the rest cannot be compared.
     ///
     /// # Errors
     /// A required tracepoint refuses its program.
@@ -152,8 +152,8 @@ impl CpuMeter for EbpfMeter {
     }
 
     fn read(&mut self) -> Result<Vec<CpuSplit>, MeterError> {
-        // In the order of `mark`: reading the kernel's files takes milliseconds, which must be part of their interval,
-        // not of this one.
+        // Read in the same order as in `mark`: reading the kernel's files takes milliseconds, which must fall into the
+        // interval of the kernel's counters, not into that of the snapshots.
         let counts = kernel_counts::read(&self.spec.cpus)?;
         let interval = &self.snapshot()? - &self.mark;
         let splits = interval.cpus.iter().zip(self.mark_counts.iter().zip(&counts));

@@ -11,18 +11,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Number of datagrams sent to itself, so that the programs run with warm caches; about 20 ms.
+/// Number of datagrams that this process sends to itself, so that the programs run with warm caches; about 20 ms.
 const DATAGRAMS: usize = 3000;
 /// Time to wait for the machine's usual activity if there is no loopback.
 const WAIT: Duration = Duration::from_millis(100);
-/// Fewest runs from which a program's cost is known.
+/// Fewest runs from which a program's cost is computed.
 const LEAST_RUNS: u64 = 20;
 
 /// (runs, time (ns)) of each program.
 type Costs = BTreeMap<String, (u64, u64)>;
 
-/// Enables the statistics briefly, exercises the programs, and reads their cost. `None`: the kernel does not permit it
-/// (before 5.8), or nothing ran.
+/// Enables the statistics briefly, exercises the programs, and reads their cost. `None` if the kernel does not permit
+/// it (before 5.8), or if no program ran.
 pub(super) fn measure(programs: &Programs) -> Option<Overhead> {
     measure_while(programs, || {
         if exercise().is_err() {
@@ -92,7 +92,8 @@ fn costs(programs: &Programs) -> Costs {
         .collect()
 }
 
-/// Sends datagrams to itself over loopback: this causes softirqs, polls and (by short sleeps) task switches.
+/// Sends datagrams from this process to itself over loopback, which causes softirqs, polls and (by short sleeps) task
+/// switches.
 fn exercise() -> io::Result<()> {
     let receiver = UdpSocket::bind("127.0.0.1:0")?;
     receiver.set_read_timeout(Some(Duration::from_millis(10)))?;

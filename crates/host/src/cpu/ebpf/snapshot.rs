@@ -87,7 +87,8 @@ pub struct Figures {
     pub(super) tail_ns: u64,
     /// [polls whose first packet a driver passed to GRO, total time until that packet (ns)].
     pub(super) looks: [u64; 2],
-    /// [polls among these with a device interrupt before their first packet, their time (ns), interrupts in that time].
+    /// Of the polls in `looks`: [polls with a device interrupt before their first packet, time until that packet (ns),
+    /// interrupts in that time].
     pub(super) hit_looks: [u64; 3],
     pub(super) cells: Vec<RawCell>,
 }
@@ -147,7 +148,8 @@ impl Sub for &Snapshot {
 }
 
 fn minus<const N: usize>(later: &[u64; N], earlier: &[u64; N]) -> [u64; N] {
-    // Wrapping: a class that an interrupt overtook may step back by nanoseconds between two readings.
+    // The subtraction wraps: if an interrupt overtook an update, the time of a class may be smaller by nanoseconds in
+    // the later reading.
     std::array::from_fn(|i| later[i].wrapping_sub(earlier[i]))
 }
 
@@ -255,7 +257,8 @@ impl Figures {
     }
 }
 
-/// Fewest and most packets of a cell; the inverse of `cell_of` in the programs.
+/// Fewest and most packets of the polls in a cell, `None` for no upper limit; the inverse of `cell_of` in
+/// bpf/cpu.bpf.c.
 fn cell_bounds(index: u32) -> (u32, Option<u32>) {
     match index {
         0..=64 => (index, Some(index)),
@@ -294,7 +297,7 @@ impl CpuInterval {
         }
     }
 
-    /// The programs' counts, which replace the kernel's own counters.
+    /// Event counts of the eBPF programs, which replace those in the kernel's own counters.
     pub fn counters(&self, kernel: Counters) -> Counters {
         let f = &self.figures;
         Counters {

@@ -12,7 +12,8 @@ pub(super) struct Sample {
     pub(super) iterations: Vec<u64>,
 }
 
-/// The median of the upper quarter, as disturbances only reduce a rate.
+/// Returns the median of the upper quarter of the rates, because disturbances only reduce a rate. `None` if there are
+/// no rates or the median is 0.
 pub(super) fn upper_quarter_median(rates: &mut [f64]) -> Option<f64> {
     rates.sort_by(f64::total_cmp);
     let upper = &rates[rates.len() * 3 / 4..];

@@ -4,7 +4,8 @@ use crate::drops::{Ask, By, Reading, Tracer, symbols::Symbols};
 use netcliff_testkit::{Need, has};
 use std::net::UdpSocket;
 
-/// Drops of datagrams to these ports of loopback, which normally have no listener, between two snapshots.
+/// Sends a datagram to each of these ports of loopback, which normally have no listener; returns the snapshots before
+/// and after.
 fn provoked(tracer: &Tracer, ports: impl Iterator<Item = u16>) -> (Reading, Reading) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let before = tracer.read().unwrap();
@@ -35,7 +36,8 @@ fn above_the_bound_some_are_looked_at_and_rows_are_scaled() {
         drops.sampling_factor > 2.0 && drops.limits.iter().any(|limit| limit.contains("were looked at")),
         "{drops:?}"
     );
-    // A correction factor applies to drops after those that determined it: the sum varies with the rate.
+    // The sampling factor is applied to drops that come after those from which it was computed, so the sum varies with
+    // the rate.
     let told: u64 = drops.rows.iter().map(|row| row.drops).sum();
     assert!((SENT / 2..SENT * 2).contains(&told), "{told} of {SENT}: {drops:?}");
 }

@@ -1,4 +1,4 @@
-//! Filters against tcpdump: generated ones over the same packets, by the evaluator in Rust and by the one in the kernel.
+//! Compares generated filters with tcpdump's on the same packets: by the evaluator in Rust and by the eBPF programs.
 
 use netcliff_core::filter::{Filter, NO_PORT, WORDS, Word};
 use netcliff_testkit::has_program;
@@ -238,8 +238,8 @@ fn filters() -> Vec<String> {
     (0..count).map(|n| expression(&mut draw, n % 3)).collect()
 }
 
-/// Filters that both accept select the same packets; filters that tcpdump accepts are accepted, up to the length of a
-/// program.
+/// A filter that both accept selects the same packets. A filter that tcpdump accepts is accepted here, too, unless it
+/// needs too many steps.
 #[test]
 fn generated_filters_mean_what_they_mean_in_tcpdump() {
     if !has_program("tcpdump") {
@@ -278,7 +278,8 @@ fn generated_filters_mean_what_they_mean_in_tcpdump() {
     assert!(equal > 150 && refused > 5, "{equal} {refused}");
 }
 
-/// The programs of the kernel accept what the evaluator accepts: frames that an XDP program drops are counted by filter.
+/// The eBPF programs accept the packets that the evaluator accepts: frames that an XDP program drops are counted by
+/// filter.
 #[cfg(have_bpf)]
 #[test]
 fn the_kernel_accepts_what_the_evaluator_accepts() {

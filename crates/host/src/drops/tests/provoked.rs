@@ -94,7 +94,8 @@ impl Bed {
         let sockets = |address: &str| UdpSocket::bind((address, 0));
         let sender = self.testbed.run_in_sender(|| sockets("0.0.0.0")).unwrap().unwrap();
         sender.set_ttl(trial.hops).unwrap();
-        // Packets waiting at the receiver still count for the sending socket, which would block.
+        // Packets that wait at the receiver still count against the send buffer of the sending socket, which would
+        // block.
         set_buffer(&sender, 64 << 20);
         let raw = trial.damaged.then(|| self.testbed.run_in_sender(raw_socket).unwrap());
         let receiver = (trial.receiver != Receiver::None)
@@ -102,7 +103,7 @@ impl Bed {
         if trial.receiver == Receiver::Waits {
             nix::sys::socket::setsockopt(receiver.as_ref().unwrap(), nix::sys::socket::sockopt::RcvBuf, &4096).unwrap();
         }
-        // A receiver that reads late loses nothing.
+        // The buffer is so large that a receiver that reads late loses nothing.
         if let Some(socket) = receiver.as_ref().filter(|_| trial.receiver == Receiver::Reads) {
             nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::RcvBufForce, &(64 << 20)).unwrap();
         }
@@ -204,7 +205,7 @@ fn trials() -> u32 {
 /// Checks that every trial accounts for all packets, and loses some at the expected place for the expected reason.
 fn provoke(bed: &Bed, kind: &str, trial: Trial, place: Place, reasons: &[&str]) {
     let (mut done, mut lost, mut shown, mut tracing_ns) = (0, 0, 0, 0);
-    // A whole trial may coincide with a time in which this kernel runs no program.
+    // During a whole trial this kernel may run no tracing program, so that no drop is shown.
     while done < trials() || (shown == 0 && done < trials() + 9) {
         done += 1;
         let ledger = bed.trial(trial);
@@ -271,7 +272,7 @@ fn every_packet_is_accounted_for() {
     bed.nft(&format!(
         "delete table ip t;\ntable ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }};\n}};\n"
     ));
-    // On the receiving CPU the sender would do the receiver's work itself.
+    // The sender is bound to CPU 0: on the receiver's CPU it would itself process the received packets.
     let mut first = nix::sched::CpuSet::new();
     first.set(0).unwrap();
     nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &first).unwrap();

@@ -84,7 +84,7 @@ fn policies_jumps_and_what_is_not_understood() {
     assert_eq!(deep.as_deref(), Some("nft: table ip filter, chain test drops udp sport 9001"));
     let accepted = rule("ip", "test", json!([{"accept": null}]));
     assert_eq!(found(vec![closed(), jump, test, accepted]), None);
-    // A set by name, a limit: it may be.
+    // A condition with a named set or a limit: the rule may drop the flow.
     let open = || chain("ip", "input", Some("input"), "accept");
     let named = found(vec![open(), rule("ip", "input", json!([udp("dport", "@ports"), drop()]))]).expect("it may");
     assert!(

@@ -123,7 +123,7 @@ fn coalescing(port: &Port) -> String {
     [figures.join(", ")].into_iter().filter(|set| !set.is_empty()).chain(zero).collect::<Vec<_>>().join("; ")
 }
 
-/// Coalescing of each queue, if a queue differs from the first one or the device has no common setting.
+/// The values of coalescing in which the queues differ, one value per queue; `None` if all queues are equal.
 fn of_queues(port: &Port) -> Option<String> {
     let each = &port.nic.queue_coalesce;
     let first = each.first().filter(|first| each.iter().any(|other| other != *first))?;
@@ -158,7 +158,7 @@ fn flow_rules(port: &Port) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join("; "))
 }
 
-/// How the device places received packets: headers in buffers of their own, and hints to caches.
+/// How the device places received packets: headers in separate buffers (header split), and hints to CPU caches (TPH).
 fn placing(port: &Port) -> Option<String> {
     let nic = &port.nic;
     if !nic.is_physical() {
@@ -216,7 +216,7 @@ fn rss(port: &Port) -> Option<String> {
     Some(format!("{hash}{key}, {table}{}", rules.unwrap_or_default()))
 }
 
-/// The first bytes of the hash key, enough to tell two keys apart.
+/// The first bytes of the hash key, enough to distinguish two keys.
 fn key(rss: &Rss) -> Option<String> {
     const SHOWN: usize = 16;
     let bytes = rss.key_bytes.or(rss.key.as_ref().map(|key| key.len() / 2)).filter(|bytes| *bytes > 0)?;

@@ -5,8 +5,7 @@ use crate::inspect::{Growth, Inspection, Port};
 use crate::rtnl::RING_COUNTERS;
 use netcliff_core::{inspection::Severity, quote::shell};
 
-/// Share of packets lost since boot that is not reported while no more are lost: RFC 2544 tests and the guide's figures
-/// tolerate it.
+/// Share of packets lost since boot up to which the loss is not reported, if no further packets are lost.
 const OLD_LOSS: f64 = 1e-4;
 
 /// Squeezes since boot that are not reported: the start of the host causes some.
@@ -111,7 +110,8 @@ pub(crate) fn backlog_losses(inspection: &Inspection) -> Option<Pressure> {
 
 /// Softirq rounds that ended with packets left; `None` if too few to report.
 pub(crate) fn squeezes(inspection: &Inspection) -> Option<Pressure> {
-    // A squeeze is counted at most once per budget of packets; more than one in ten is reported.
+    // A squeeze is counted at most once per budget of packets. It is reported if more than one budget in ten ended in a
+    // squeeze.
     let budget = inspection.sysctl("net.core.netdev_budget")?;
     let few = (0.1 * processed(inspection) as f64 / budget.max(1) as f64).max(OLD_SQUEEZES);
     Pressure::of(&softnet_sum(inspection, |stat| stat.time_squeeze), few)

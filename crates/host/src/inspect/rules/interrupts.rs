@@ -48,7 +48,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Least number of interrupts since boot that shows which CPU takes them; below, the share of that CPU.
+/// Least number of interrupts since boot from which the CPU that takes them is derived. [`NEARLY_ALL`] is the share of
+/// them that this CPU must have.
 const ENOUGH_COUNTS: u64 = 1000;
 const NEARLY_ALL: f64 = 0.99;
 
@@ -58,7 +59,7 @@ const ENOUGH_GROWN: u64 = 100;
 const LITTLE_MEMORY: u64 = 16 << 20;
 
 /// The only CPU that takes an interrupt, `None` if several do. It follows from the counts while watching; otherwise
-/// from the mask; otherwise, where the mask allows several CPUs and the kernel chooses one (which it reports only since
+/// from the mask; otherwise, if the mask allows several CPUs and the kernel chooses one (which it reports only since
 /// Linux 4.15), from the counts since boot.
 fn taken_by(irq: &Irq) -> Option<u32> {
     if let Some(cpu) = nearly_all(&irq.grown, ENOUGH_GROWN) {
@@ -77,7 +78,7 @@ fn nearly_all(counts: &BTreeMap<u32, u64>, enough: u64) -> Option<u32> {
     (all >= enough && *most as f64 >= NEARLY_ALL * all as f64).then_some(*cpu)
 }
 
-/// Interrupts that other CPUs took while watching than those that the kernel reports.
+/// Finds interrupts that, while watching, were taken by CPUs other than those that the kernel reports.
 fn mask(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let seconds = inspection.growth.as_ref()?.seconds;
     let astray = |irq: &&Irq| {
@@ -107,7 +108,8 @@ fn mask(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     )
 }
 
-/// Programs with most of their memory on other nodes, if all hardware interfaces of the page are on one node.
+/// Finds programs with most of their memory on other nodes than the device, if all hardware interfaces of the page are
+/// on one node.
 fn memory(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let node = port.nic.numa_node?;
     if inspection.main_ports().iter().any(|other| other.nic.numa_node.is_some_and(|other| other != node)) {
@@ -213,8 +215,8 @@ fn remote_node(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 fn smt_pair(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let mut cores: BTreeMap<Vec<u32>, BTreeSet<u32>> = BTreeMap::new();
     for (irq, cpu) in placed(port) {
-        // A CPU that takes the receive and the transmit interrupt of one queue is intended: figure 8 of Gasparakis and
-        // Waskiewicz (2010) pairs them.
+        // Transmit interrupts do not count: figure 8 of Gasparakis and Waskiewicz (2010) puts a queue's transmit
+        // interrupt on the sibling of the CPU that takes its receive interrupt.
         if irq.direction != Some(crate::inspect::Direction::Transmit) {
             cores.entry(inspection.core_of(cpu)).or_default().insert(cpu);
         }

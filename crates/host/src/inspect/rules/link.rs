@@ -79,7 +79,8 @@ pub(in crate::inspect) struct Lane {
     pub need_bps: f64,
 }
 
-/// The port's slot and link; `None` if either is not reported, or a hypervisor made it up.
+/// Capacity of the port's slot and need of its link; `None` if the slot or the link's speed is not reported, or if a
+/// hypervisor invented them.
 pub(in crate::inspect) fn lane(port: &Port) -> Option<Lane> {
     if is_made_up(port) {
         return None;
@@ -87,8 +88,8 @@ pub(in crate::inspect) fn lane(port: &Port) -> Option<Lane> {
     let slot = port.nic.pcie?;
     let link_bps = f64::from(port.nic.speed_supported_mbps.or(port.nic.speed_mbps)?) * 1e6;
     let pcie = Bus::pcie(slot.generation, slot.lanes).ok()?;
-    // Assumes eight frames per interrupt and descriptors in batches, as docs/theory/limits.md does; counts bits of
-    // frames.
+    // Assumes eight frames per interrupt and descriptors in batches, as docs/theory/limits.md does; counts the bits of
+    // frames without the gaps between them.
     let bus_bps = bus::typical_share(&pcie) * 8.0 * FRAME_BYTES / bus::seconds_per_frame(&pcie, FRAME_BYTES, 8.0);
     let need_bps = link_bps * FRAME_BYTES / (FRAME_BYTES + GAP_BYTES);
     Some(Lane { bus_bps: whole_mbps(bus_bps), need_bps: whole_mbps(need_bps) })

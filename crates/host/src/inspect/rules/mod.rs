@@ -30,7 +30,7 @@ pub struct Aim {
 }
 
 impl Default for Aim {
-    /// No objective; 1 ms, the round-trip time of a large building.
+    /// No objective, and a round-trip time of 1 ms, as in a large building.
     fn default() -> Self {
         Self { objective: None, rtt_s: 1e-3 }
     }

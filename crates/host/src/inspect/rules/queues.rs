@@ -142,7 +142,7 @@ impl Deal {
     }
 }
 
-/// Whether one queue has many more entries than the mean, or a queue has none.
+/// Whether one queue has many more entries of the RSS table than the mean, or a queue has none.
 pub(crate) fn is_skewed(port: &Port) -> bool {
     deal(port).is_some_and(|deal| deal.skewed())
 }

@@ -48,7 +48,8 @@ fn is_straight(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
-/// A process that has ended, or whose id another process now has, is left alone anyway.
+/// Whether a process belongs to this user. Also true if the process has ended, or if its id now belongs to another
+/// process: the undo does not touch it then.
 fn is_ours(process: ProcessId) -> bool {
     let status = procfs::text(format!("/proc/{}/status", process.pid)).unwrap_or_default();
     let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse::<u32>().ok());

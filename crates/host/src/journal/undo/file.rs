@@ -49,8 +49,8 @@ impl Parsed {
     }
 
     /// Whether a change may be missing. A crash of the owner can leave the last line incomplete, but the change in it
-    /// was not made; a file without a complete first line contained no change yet. A kept journal was complete, so any
-    /// unreadable line in it counts.
+    /// was not made; a file without a complete first line contained no change yet. A journal that tuning stored
+    /// (`kept`) was complete, so any unreadable line in it counts.
     pub(super) fn is_damaged(&self, kept: bool) -> bool {
         if kept {
             return self.owner.is_none() || !self.unread.is_empty();

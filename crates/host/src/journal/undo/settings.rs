@@ -37,7 +37,8 @@ fn by_its_name(setting: &Setting, ifindex: Option<u32>) -> (Setting, Option<Stri
     }
 }
 
-/// Sets the moved settings back; a setting that no longer exists needs nothing. The note names what was set.
+/// Sets the settings that a device change altered back to their old values. A setting that no longer exists is skipped.
+/// The note names the settings that were set.
 pub(super) fn undo_at_risk(settings: &[(Setting, String)], (namespace, ifindex): Where) -> Undone {
     let (mut moved, mut failed) = (Vec::new(), Vec::new());
     for (setting, old) in settings {

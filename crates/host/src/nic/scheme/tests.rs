@@ -75,7 +75,7 @@ fn qemus_devices_keep_a_gap_of_their_own() {
     }
 }
 
-/// Timers that the drivers do not report, as QEMU keeps them.
+/// Timers that the drivers do not report, as QEMU implements them.
 #[test]
 fn timers_that_the_module_was_given() {
     for (driver, given, means) in [
@@ -146,7 +146,7 @@ fn what_is_not_reported_is_named_beside_the_scheme() {
     assert!(named("tg3", &[("rx-usecs", 20)], "ethtool"));
     assert_eq!(beside("igb", &[("rx-usecs", 50)]), None);
     assert_eq!(beside("mlx5_core", &[("rx-usecs", 50)]), None);
-    // The reported settings delay nothing, and `rx-usecs` is complete.
+    // No sentence if the reported settings delay nothing, or if no scheme expresses `rx-usecs`.
     assert_eq!(beside("tg3", &[("rx-usecs", 0)]), None);
     assert_eq!(beside("e1000e", &[("rx-usecs", 3)]), None);
 }

@@ -12,9 +12,9 @@ const REFUSED_PORT: u16 = 60_000;
 const TABLE: &[u8] = b"netcliff";
 const CHAIN: &[u8] = b"forward";
 
-/// Rules per transaction. The library requests an answer to each message: a socket's buffer would not hold the answers
-/// to many more (ENOBUFS), and of 64 messages and more netlink-socket2 0.3.5 forgets to wait for some (`Bits::with_len`
-/// if 64 divides the number).
+/// Rules per transaction. The library requests an answer to each message: the answers to many more messages do not fit
+/// the socket's buffer (ENOBUFS). With 64 messages or more, netlink-socket2 0.3.5 does not wait for all answers
+/// (`Bits::with_len` if 64 divides the number).
 const RULES_AT_ONCE: usize = 48;
 
 /// nfnetlink.h: the resource of a batch's first and last message.
@@ -136,7 +136,7 @@ fn append(batch: &mut Chained<'static>, rule: Rule) {
     };
 }
 
-/// Continues with the rule only if the register compares with the value as given.
+/// Adds a comparison to a rule: the rule applies only if the register compares to `value` as `how` requires.
 fn compare<'a>(to: Expressions<'a>, how: CmpOps, value: &[u8]) -> Expressions<'a> {
     to.nested_elem()
         .nested_data_cmp()
@@ -197,7 +197,7 @@ mod tests {
         assert!(ruleset.ends_with(rules), "{ruleset}");
     }
 
-    /// The port that ends a rule, as nft prints it: 60000, or 0xea60 if it does not know that the bytes are a port.
+    /// The port that ends a rule, as nft prints it: 60000, or 0xea60 if nft does not recognise the bytes as a port.
     fn number(rule: &str) -> u16 {
         let word = rule.split_whitespace().last().unwrap();
         word.strip_prefix("0x").map_or_else(|| word.parse(), |hex| u16::from_str_radix(hex, 16)).unwrap()

@@ -1,9 +1,9 @@
 //! A router that is an XDP program: frames of each port go to the other port.
 //!
 //! In native mode a veth runs the program in the NAPI poll of the router's port. The kernel starts that poll on the CPU
-//! that sends; a NAPI thread bound to the router's CPU takes it over, so that the tester's CPU does only the tester's
-//! work. Frames that a program sends to a veth go into the ring of its far end, which exists only while that end
-//! receives by NAPI: GRO is on there (`veth_xdp_xmit`, drivers/net/veth.c).
+//! that sends; a NAPI thread bound to the router's CPU takes over the poll, so that the tester's CPU does only the
+//! tester's work. Frames that a program sends to a veth go into the ring of its far end, which exists only while that
+//! end receives by NAPI: GRO is on there (`veth_xdp_xmit`, drivers/net/veth.c).
 
 use std::{io, os::fd::AsRawFd};
 
@@ -61,7 +61,7 @@ fn native(
     })
 }
 
-/// Lets the tester's ports receive by NAPI, or restores the previous state.
+/// Makes the tester's ports receive by NAPI, or restores the previous state.
 fn receive_by_napi(tester: &[Namespace; 2], sides: &[Side; 2], on: bool) -> Result<io::Result<()>, TestbedError> {
     for (namespace, side) in tester.iter().zip(sides) {
         if let Err(error) = namespace.run(|| ethtool::set_feature(&side.interface, c"rx-gro", on))? {
@@ -90,13 +90,13 @@ fn detach(n: usize) -> io::Result<()> {
     rtnl.detach_xdp(index, Mode::Native.flag())
 }
 
-/// Lets a NAPI thread on this CPU poll an interface, with a real-time priority.
+/// Makes a NAPI thread on this CPU poll an interface, with a real-time priority.
 pub(super) fn thread(interface: &str, cpu: u32, priority: i32) -> io::Result<()> {
     thread_napi(interface, &[cpu])?.into_iter().try_for_each(|thread| before_programs(thread, priority))
 }
 
-/// Gives a kernel thread a priority above programs, like that of the softirq whose work it does: its ring holds only
-/// 256 frames.
+/// Gives a NAPI thread a real-time priority above programs: it does the work of a softirq, and the ring that it empties
+/// has space for only 256 frames.
 fn before_programs(thread: Pid, priority: i32) -> io::Result<()> {
     crate::schedule::set(thread, libc::SCHED_FIFO, priority)
 }

@@ -52,7 +52,8 @@ fn quiet() {
     }
 }
 
-/// Configures RPS: what arrives goes to the backlog of one CPU; settings that are not permitted become a limit.
+/// Configures RPS: received packets go to the backlog of one CPU. Settings that are not permitted are reported in
+/// `limits`.
 pub(super) fn steer(
     namespace: &Namespace,
     interface: &str,

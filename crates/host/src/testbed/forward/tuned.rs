@@ -23,14 +23,14 @@ pub struct RouterPlan {
     pub applied: Vec<Applied>,
     /// What the plan omits, and why.
     pub notes: Vec<String>,
-    /// CPUs that do the router's work; empty: the CPU that sends.
+    /// CPUs that do the router's work; empty if the CPU that sends does it.
     pub cpus: Vec<u32>,
 }
 
 impl ForwardBed {
-    /// Leaves the router's work on the CPU that sends, where the kernel does it by default, then makes the settings
-    /// that a plan for `objective` proposes for the router's interfaces. The tester's CPU is spared. The settings last
-    /// as long as the testbed, and are in the journal.
+    /// Switches RPS off, which leaves the router's work on the CPU that sends, then makes the settings that a plan for
+    /// `objective` proposes for the router's interfaces. The plan does not use the tester's CPU. The settings last as
+    /// long as the testbed, and are recorded in the journal.
     ///
     /// # Errors
     /// The router cannot be inspected, or a setting cannot be made; the settings before it are then restored.
@@ -53,7 +53,7 @@ impl ForwardBed {
             })
         })?;
         let made = made.map_err(TestbedError::failed("set the router as planned"))?;
-        // Without a chosen CPU the work is on the tester's, which sends.
+        // Without a chosen CPU the tester's CPU, which sends, does the router's work.
         self.options.router_cpu = made.cpus.first().copied().unwrap_or(self.options.tester_cpu);
         self.tuned = Some(session);
         Ok(made)

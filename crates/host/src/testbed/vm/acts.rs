@@ -1,11 +1,11 @@
-//! Settings that a driver accepts and QEMU's device ignores: a measurement of them would compare equal things.
+//! Settings that a driver accepts and QEMU's device ignores: measuring such a setting would compare two equal devices.
 
 use netcliff_core::experiment::{Coalesce, Feature, Setting};
 
 use super::Model;
 
-/// The shortest time between two interrupts of QEMU's e1000 and e1000e (us): `mit_delay` of hw/net/e1000.c, `E1000E_MIN_XITR` of
-/// hw/net/e1000e_core.c.
+/// The shortest time between two interrupts of QEMU's e1000 and e1000e (us): `mit_delay` of hw/net/e1000.c,
+/// `E1000E_MIN_XITR` of hw/net/e1000e_core.c.
 const LEAST_GAP_US: u32 = 128;
 
 /// Why a setting has no effect on this NIC of a guest, although its driver accepts it; `None` if it has an effect.

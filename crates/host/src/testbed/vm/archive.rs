@@ -15,7 +15,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// An empty directory; `path` has no `/` at its ends.
+    /// Adds an empty directory; `path` has no `/` at its ends.
     pub(super) fn directory(&mut self, path: &str) {
         if self.directories.contains(path) {
             return;

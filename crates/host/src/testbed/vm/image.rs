@@ -9,7 +9,7 @@ use super::archive::Archive;
 use super::kernel::Module;
 use super::{VmError, step};
 
-/// Directory of the modules in the guest, in load order, and the file with the parameters of the last.
+/// Directory of the modules in the guest, in load order, and the file with the parameters of the last module.
 pub(super) const MODULES: &str = "lib/modules";
 pub(super) const PARAMETERS: &str = "etc/parameters";
 

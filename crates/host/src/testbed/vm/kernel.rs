@@ -179,7 +179,7 @@ fn unpacked(path: &Path) -> Result<Vec<u8>, VmError> {
     }
 }
 
-/// The `depends=` of its .modinfo section (include/linux/module.h).
+/// The module names in the `depends=` entry of a module's .modinfo section (include/linux/module.h).
 fn depends(module: &[u8]) -> Vec<String> {
     let entries = module.split(|byte| *byte == 0);
     let list = entries.filter_map(|entry| entry.strip_prefix(b"depends=")).next().unwrap_or_default();

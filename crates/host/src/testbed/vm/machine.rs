@@ -83,7 +83,8 @@ pub(super) fn check(options: &VmOptions) -> Result<(), VmError> {
 #[derive(Debug)]
 pub(super) struct Machine {
     child: Child,
-    /// The generator's CPU, if only one other CPU is left.
+    /// The generator's CPU, if this process has only one other CPU: QEMU's devices are then served on the generator's
+    /// CPU.
     shared_cpu: Option<Vec<usize>>,
     /// The generator's CPU, if other CPUs are left.
     near_cpu: Option<usize>,
@@ -107,7 +108,7 @@ impl Machine {
         let mut command = Command::new(program(options));
         command.args(arguments(options, acceleration, own, &taps)).arg("-kernel").arg(&kernel.path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Ctrl-C must reach only netcliff, which ends QEMU after reading its figures.
+        // Ctrl-C must reach only netcliff, which ends QEMU itself, after the last values are read from the guest.
         command.process_group(0);
         let (parent, cpus) = (Pid::this(), cpus_beside(options.sender_cpu));
         let (bound, inherited) = (cpus.clone(), [&own[..], &taps].concat());
@@ -125,12 +126,12 @@ impl Machine {
         Ok((Self { child, shared_cpu, near_cpu, said }, control.into()))
     }
 
-    /// Moves QEMU's input and output to the generator's CPU if the guest has the only other one: on the guest's CPU
-    /// each of its turns would interrupt the guest.
+    /// Moves the thread that serves QEMU's devices to the generator's CPU if the guest runs on the only other CPU: on
+    /// the guest's CPU each run of this thread would interrupt the guest.
     pub(super) fn settle(&self) {
         let Some(cpus) = &self.shared_cpu else { return };
-        // The first thread serves the devices. Without the right to raise its priority the generator is late at times,
-        // and reports it.
+        // The first thread serves the devices. Without the right to raise its priority, the generator sends late at
+        // times, and reports this.
         let main = self.child.id();
         let _ = system::bind_thread(main as i32, cpus);
         // SAFETY: setpriority takes numbers.
@@ -182,8 +183,8 @@ fn arguments(
 ) -> Vec<String> {
     let (device, accelerator, cpus) = (options.model.device(), acceleration.name(), options.cpus);
     let cpu = if acceleration == Acceleration::Kvm { "host" } else { "max" };
-    // The guest uses the processor's clock: any other is an emulated device, whose access costs more than a packet's
-    // protocol work.
+    // The guest uses the processor's clock: any other clock is an emulated device, whose access costs more than a
+    // packet's protocol work.
     let append =
         "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable net.ifnames=0 ipv6.disable=1 rdinit=/netcliff";
     // The kernel passes unknown parameters to its first program as environment: the guest logs with this program's
@@ -224,7 +225,7 @@ fn cpus_beside(sender: Option<u32>) -> Option<Vec<usize>> {
     (!cpus.is_empty()).then_some(cpus)
 }
 
-/// CPUs of this process except these; `None` if none remains.
+/// CPUs of this process except these; `None` if the CPUs of this process cannot be read.
 fn others(cpus: &[usize]) -> Option<Vec<usize>> {
     Some(system::cpus_of_thread(0).ok()?.into_iter().filter(|cpu| !cpus.contains(cpu)).collect())
 }

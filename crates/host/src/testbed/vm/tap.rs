@@ -1,4 +1,4 @@
-//! The wire: a tap in a namespace of its own. Both disappear with the last descriptor, however this process ends.
+//! The wire: a tap in a separate network namespace. Both disappear with the last descriptor, however this process ends.
 
 use std::fs::write;
 use std::io;
@@ -12,13 +12,14 @@ use crate::system;
 
 /// Name of this host's end.
 pub(super) const NAME: &str = "vm0";
-/// Queue length (frames) if QEMU is late to read them, in place of a NIC's own buffer while its ring is full: 20 KiB of
-/// the 82574's 40 are for reception (its datasheet, section 7.3), some 300 of the smallest frames.
+/// Length of the tap's queue (frames), in which frames wait while QEMU does not read. It stands for the buffer of a NIC
+/// whose ring is full: 20 of the 82574's 40 KiB are for reception (its datasheet, section 7.3), space for some 300 of
+/// the smallest frames.
 const QUEUE_FRAMES: u32 = 300;
 /// Initial MTU of a tap (bytes).
 const MTU_BYTES: u32 = 1500;
 
-/// A tap in a namespace of its own: this host's end of the guest's link.
+/// A tap in a separate network namespace: this host's end of the guest's link.
 #[derive(Debug)]
 pub struct Wire {
     namespace: Namespace,
@@ -46,8 +47,8 @@ impl Wire {
         set.map_err(step(format!("set the MTU of the guest's wire to {mtu_bytes}")))
     }
 
-    /// Limits what goes to the guest to a rate on the wire (bit/s), by a token bucket as in a namespace testbed, or the
-    /// sum of both directions; `None` removes the limit.
+    /// Limits what goes to the guest to a rate on the wire (bit/s), by a token bucket as in a namespace testbed; with
+    /// `both_ways`, limits the sum of both directions instead. `None` removes the limit.
     ///
     /// # Errors
     /// The kernel has no token bucket, or for both directions no ifb, u32 or mirred.

@@ -1,4 +1,5 @@
-//! Reads a plan from a file: [`Plan::from_json`]. Its author need not be the user who applies it.
+//! Reads a plan from a file: [`Plan::from_json`]. The author of the file may be another user than the one who applies
+//! the plan.
 
 use super::{Plan, Step};
 use netcliff_core::quote::one_line;
@@ -8,7 +9,8 @@ impl Plan {
     /// from it again, whatever the file contains; reasons and notes are taken from the file, each on one line.
     ///
     /// # Errors
-    /// It is no plan, or a step changes a setting that netcliff does not change: which, and why.
+    /// The text is no plan, or a step changes a setting that netcliff does not change. The error names the step and the
+    /// reason.
     pub fn from_json(text: &str) -> Result<Plan, String> {
         let mut plan: Plan = serde_json::from_str(text)
             .map_err(|error| format!("{error}; expected what `netcliff tune plan --json` prints"))?;

@@ -52,7 +52,7 @@ pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) -> bool {
     true
 }
 
-/// Proposes rings that hold the packets that line rate brings between two polls.
+/// Proposes rings with space for the packets that arrive at line rate between two polls.
 pub(super) fn rings(draft: &mut Draft<'_>, port: &Port) {
     if let Some(wanted) = rules::ring_wanted(draft.inspection, port) {
         propose(
@@ -67,8 +67,8 @@ pub(super) fn rings(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// Delay of the receive interrupt (us) for each objective: a short one; one long enough for a budget of packets; the
-/// initial delay of the Intel drivers, which is near DIM's middle profile.
+/// Delay of the receive interrupt (us) for an objective. Latency: short. CPU: long enough for a budget of packets.
+/// Throughput: the initial delay of the Intel drivers, which is near DIM's middle profile.
 fn delay_us(objective: Objective) -> u32 {
     match objective {
         Objective::Latency => rules::SHORT_DELAY_US,
@@ -137,7 +137,8 @@ pub(super) fn rss_table(draft: &mut Draft<'_>, port: &Port) {
     );
 }
 
-/// Proposes to hash ports, too, unless fragments arrive: those have no ports, and would overtake other packets.
+/// Proposes to hash ports, too, unless fragments arrive: fragments have no ports, and could overtake other packets of
+/// their flow.
 pub(super) fn hash_fields(draft: &mut Draft<'_>, port: &Port) {
     let found = rules::hashed_without_ports(port);
     let fragments = draft.inspection.counters.ip.get("ReasmReqds").copied().unwrap_or(0);

@@ -29,8 +29,8 @@ pub struct Wish {
     pub objective: Objective,
     /// Names of the interfaces; empty: those on the page of `inspect`.
     pub interfaces: Vec<String>,
-    /// CPUs of receive and transmit interrupts; `None`: pairing, or siblings if the interrupts are separate and SMT is
-    /// on.
+    /// How receive and transmit interrupts are placed on CPUs; `None`: pairing, or siblings if the interrupts are
+    /// separate and SMT is on.
     pub design: Option<Design>,
     /// Round-trip time of the paths on which TCP is to reach full throughput (s).
     pub rtt_s: f64,
@@ -118,7 +118,8 @@ impl Step {
 pub struct Machine {
     /// Online CPUs.
     pub online: Vec<u32>,
-    /// Driver, bus, and number of queues and of those in use, of each interface that the plan changes.
+    /// Driver, bus address, number of queues in use and possible number of queues, by name of each interface that the
+    /// plan changes.
     pub interfaces: BTreeMap<String, String>,
 }
 
@@ -182,8 +183,8 @@ impl Machine {
     }
 }
 
-/// Number of queues in use and possible number: steps for them fit no other numbers. `None` if the driver does not
-/// report them.
+/// Number of queues in use and possible number of queues, as text: a plan's steps fit only these numbers. `None` if the
+/// driver does not report them.
 fn queues(port: &Port) -> Option<String> {
     let channel = |name| port.nic.channels.get(name).copied();
     let most = channel("combined-max").filter(|most| *most > 0).or(channel("rx-max")).or(port.nic.rx_queues);

@@ -57,7 +57,8 @@ pub(super) fn threads(draft: &mut Draft<'_>, port: &Port) {
     propose(draft, port, NapiKey::Threaded, 0, reason, THREADED);
 }
 
-/// The instances that serve receive queues, with their position; all instances if the driver does not report which do.
+/// The instances that serve receive queues, with their position; all instances if the driver does not report which of
+/// them do.
 fn instances(nic: &Nic) -> impl Iterator<Item = (usize, &Napi)> {
     let receives = |napi: &Napi| nic.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
     let told = nic.napis.iter().any(receives);
@@ -81,7 +82,7 @@ fn propose(draft: &mut Draft<'_>, port: &Port, key: NapiKey, wanted: u32, reason
 }
 
 /// Settings that set a key on all instances that receive, with their present values; empty if the kernel does not
-/// report it.
+/// report the key.
 pub(in crate::tune) fn settings(nic: &Nic, key: NapiKey) -> Vec<(Setting, String)> {
     let name = &nic.name;
     let file = file_of(key).and_then(|file| Some((file, *nic.napi_settings.get(file)?)));

@@ -62,7 +62,7 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     }
 }
 
-/// The setting of an interrupt: by name, unless several interrupts share it.
+/// The setting of an interrupt, by name, or by number if it has no name or shares the name with another interrupt.
 fn interrupt(port: &Port, irq: &Irq) -> Setting {
     if irq.name.is_empty() || port.irqs.iter().filter(|other| other.name == irq.name).count() > 1 {
         return Setting::file(format!("/proc/irq/{}/smp_affinity_list", irq.number));
@@ -148,7 +148,8 @@ fn flow_table(port: &Port, queue: usize) -> Setting {
     Setting::file(format!("/sys/class/net/{}/queues/rx-{queue}/rps_flow_cnt", port.nic.name))
 }
 
-/// Proposes RFS. The table of sockets belongs to the host: other network namespaces do not have it.
+/// Proposes RFS. Its table of flows (net.core.rps_sock_flow_entries) belongs to the whole host and is not shown in
+/// other network namespaces.
 fn flow_steering(draft: &mut Draft<'_>, port: &Port) {
     let nic = &port.nic;
     let table = "net.core.rps_sock_flow_entries";

@@ -127,7 +127,7 @@ impl Draft<'_> {
         true
     }
 
-    /// Sets the NAPI instances. Errors: the setting does not exist, and the wanted value is not 0.
+    /// Sets a setting of the NAPI instances. Errors: the setting does not exist, and the wanted value is not 0.
     fn instance(&mut self, key: NapiKey, new: u32, reason: &str) -> Result<(), String> {
         let name = self.name().to_owned();
         let all = match self.device {

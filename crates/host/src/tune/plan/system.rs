@@ -62,7 +62,7 @@ fn pressure(draft: &mut Draft<'_>) {
     }
 }
 
-/// Proposes TCP buffers that hold the bytes in flight on the fastest link.
+/// Proposes TCP buffers with space for the bytes in flight on the fastest link.
 fn buffers(draft: &mut Draft<'_>, ports: &[&Port]) {
     let fastest_bps = ports.iter().filter_map(|port| port.link_bps()).fold(0.0, f64::max);
     let needed = (fastest_bps * draft.wish.rtt_s / 8.0).ceil() as u64;

@@ -1,4 +1,5 @@
-//! The affinity planner: the guide's example machines, and what holds for every machine.
+//! Tests the affinity planner: the example machines of Gasparakis and Waskiewicz (2010), and properties that hold for
+//! every machine.
 
 use crate::inspect::common::{base, captured};
 use netcliff_host::{
@@ -17,7 +18,7 @@ fn four_queues() -> Queues {
     Queues { receive: 4, transmit: 4, node: Some(0), after: 0 }
 }
 
-/// Figure 6: receive queue n and transmit queue n on core n, so that what is forwarded stays in one cache.
+/// Figure 6: receive queue n and transmit queue n on core n, so that forwarded packets stay in one cache.
 #[test]
 fn figure_6_cache_coherency() {
     let assignment = plan(&flat(4), four_queues(), Design::Pairing);
@@ -31,19 +32,21 @@ fn figure_7_interrupt_spread() {
     assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![4, 5, 6, 7] });
 }
 
-/// With as many CPUs as queues a queue's two interrupts are on different ones, and each CPU has as many as with pairing.
+/// With N CPUs and N queues the two interrupts of a queue are on different CPUs, and each CPU has as many interrupts as
+/// with pairing.
 #[test]
 fn figure_7_on_as_many_cpus_as_queues() {
     let assignment = plan(&flat(4), four_queues(), Design::Spread);
     assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![1, 0, 3, 2] });
     assert_ne!(assignment, plan(&flat(4), four_queues(), Design::Pairing));
-    // Second threads are used when all cores have work, and then not those of the queue's own core.
+    // Second threads of cores are used only when all cores have work, and then not the second thread of the queue's own
+    // core.
     let cores = (0..4).map(|core| vec![core, core + 4]).collect();
     let assignment = plan(&Topology { cores, ..flat(8) }, four_queues(), Design::Spread);
     assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![5, 4, 7, 6] });
 }
 
-/// Several devices of a node have cores of their own as long as there are any.
+/// Several devices of a node use different cores as long as there are enough cores.
 #[test]
 fn devices_get_cores_of_their_own() {
     let two =
@@ -73,8 +76,8 @@ fn an_igb_is_spread_otherwise_than_paired() {
     }
 }
 
-/// Figure 8: a quad-core whose physical cores are 0 to 3 and whose second threads 4 to 7; a queue's interrupts stay on the
-/// physical core and its sibling.
+/// Figure 8: a quad-core with the physical cores 0 to 3 and their second threads 4 to 7. A queue's two interrupts are
+/// on one physical core and its sibling.
 #[test]
 fn figure_8_smt() {
     let cores = (0..4).map(|core| vec![core, core + 4]).collect();
@@ -83,7 +86,7 @@ fn figure_8_smt() {
     assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![4, 5, 6, 7] });
     // The two designs for machines without SMT use the physical cores first here.
     assert_eq!(plan(&quad, four_queues(), Design::Pairing).receive, [0, 1, 2, 3]);
-    // Where siblings are numbered side by side the same pairs come out.
+    // The result is the same if siblings have neighbouring numbers.
     let beside = Topology { cores: (0..4).map(|core| vec![2 * core, 2 * core + 1]).collect(), ..flat(8) };
     let assignment = plan(&beside, four_queues(), Design::Smt);
     assert_eq!(assignment, Assignment { receive: vec![0, 2, 4, 6], transmit: vec![1, 3, 5, 7] });
@@ -102,7 +105,8 @@ fn a_captured_router_is_planned_on_the_node_of_its_nic() {
     assert_eq!(interrupts(&host, port, Design::Spread, 0), [(50, 2), (51, 3), (52, 10), (53, 11)]);
 }
 
-/// Machines: nodes x cores x threads, numbered in either way that kernels do, some CPUs offline or isolated.
+/// Generates machines of nodes x cores x threads, numbered in one of the two ways that kernels use, with some CPUs
+/// offline or isolated.
 fn machines() -> impl Strategy<Value = Topology> {
     let shape = (1..4_u32, 1..9_u32, 1..4_u32, any::<bool>());
     shape.prop_flat_map(|(nodes, cores, threads, beside)| {
@@ -137,7 +141,7 @@ fn loads(cpus: &[u32]) -> BTreeMap<u32, usize> {
     loads
 }
 
-/// The least and the most queues of any of these CPUs.
+/// Difference between the largest and the smallest number of queues on one of these CPUs.
 fn spread(cpus: &[u32]) -> usize {
     let loads = loads(cpus);
     loads.values().max().unwrap_or(&0) - loads.values().min().unwrap_or(&0)
@@ -188,7 +192,7 @@ proptest! {
         prop_assert!(!doubled || cores == possible, "{all:?}");
     }
 
-    /// Where all cores are alike the plan for one node is that for another, moved by the first core's number.
+    /// If all cores are alike, the plans for two nodes differ only by the number of the node's first core.
     #[test]
     fn symmetric_where_the_machine_is(cores in 1..9_u32, receive in 1..20_u32, design in prop::sample::select(Design::ALL.to_vec())) {
         let machine = Topology {

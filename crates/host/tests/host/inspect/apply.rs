@@ -1,4 +1,4 @@
-//! Plans made true on a real veth in namespaces that the test makes, and taken back.
+//! Applies plans to a real veth in namespaces that the test creates, and undoes them.
 
 use crate::inspect::common::journal;
 use crate::inspect::live::{bed, mtu, offload, plan_of, queue_file, values};
@@ -17,7 +17,7 @@ use netcliff_host::{
 use netcliff_testkit::{Need, has, has_all, skip};
 use std::{fs, time::Duration};
 
-/// Files, ethtool, rtnetlink: one of each.
+/// Settings by files, ethtool and rtnetlink.
 fn several() -> Vec<(Setting, &'static str)> {
     vec![
         (queue_file("rx-0/rps_cpus"), "1"),
@@ -40,7 +40,7 @@ fn what_is_applied_stays_and_is_undone() {
             assert_eq!(applied.len(), wanted.len());
             assert!(applied.iter().all(|one| !one.differs()), "{applied:#?}");
             assert_eq!(journal::kept(lock.state()).unwrap().len(), wanted.len());
-            // A start of another command does not touch it.
+            // The start of another command does not undo the changes.
             assert!(journal::replay(lock.state()).unwrap().outcomes.is_empty());
             assert_eq!(wanted[3].0.read().unwrap(), "1400");
 
@@ -77,7 +77,8 @@ fn a_step_that_fails_takes_the_others_back() {
             let mut wanted = several();
             let before = values(&wanted);
             wanted.push((mtu(), "1"));
-            // The plan was made before its own fourth step changed the MTU.
+            // `plan_of` reads the MTU before the fourth step sets it to 1400, so the old value of the last step is
+            // corrected here.
             let mut plan = plan_of(&wanted);
             plan.steps.last_mut().unwrap().proposal.old = "1400".into();
             let error = apply::apply(&lock, &plan).unwrap_err();
@@ -109,7 +110,7 @@ fn what_the_kernel_rounds_is_told() {
         .unwrap();
 }
 
-/// Each instance gets its own value and its own old value back.
+/// Each NAPI instance gets its own new value, and its own old value back.
 #[test]
 fn napi_instances_are_set_one_by_one() {
     use netcliff_host::nic::netdev::NapiKey;
@@ -133,7 +134,7 @@ fn napi_instances_are_set_one_by_one() {
             assert!(applied.len() == 4 && applied.iter().all(|one| !one.differs()), "{applied:#?}");
             assert!(apply::undo(&lock).unwrap().is_clean());
             assert_eq!(values(&wanted), before);
-            // Out of the kernel's range (s32): refused in words, nothing left.
+            // A value out of the kernel's range (s32) is refused with a message, and nothing is changed.
             let error = apply::apply(&lock, &plan_of(&[(napi(0, NapiKey::DeferHardIrqs), "4294967295")])).unwrap_err();
             assert!(
                 error.to_string().contains("veth1 NAPI 0 defer-hard-irqs could not be set to 4294967295"),
@@ -170,7 +171,8 @@ fn a_session_that_is_not_kept_sets_back() {
             let plan = plan_of(&[(mtu(), "1400")]);
             session.apply(&plan).unwrap();
             assert_eq!(mtu().read().unwrap(), "1400");
-            // Set back and made again it is still written down: a kill now would be replayed.
+            // A setting that was restored and made again is in the journal again: after a kill the next start would
+            // undo it.
             session.set_back();
             session.apply(&plan).unwrap();
             let journal = lock.state().path().join("journal");
@@ -186,13 +188,13 @@ fn a_session_that_is_not_kept_sets_back() {
 fn another_namespaces_link_of_the_same_name_is_not_touched() {
     let Some((_dir, lock, testbed)) = bed() else { return };
     testbed.run_in_hut(|| apply::apply(&lock, &plan_of(&[(mtu(), "1400")])).unwrap()).unwrap();
-    // Here, outside, there may be another veth1 or none: the undo has to refuse either way.
+    // Outside the namespace there may be another veth1, or no veth1: the undo has to refuse in both cases.
     let report = apply::undo(&lock).unwrap();
     assert!(!report.is_clean(), "{report:#?}");
     assert!(report.outcomes[0].error.as_ref().unwrap().contains("another network namespace"), "{report:#?}");
     let there = testbed.run_in_hut(|| (apply::undo(&lock).unwrap().is_clean(), mtu().read().unwrap())).unwrap();
     assert_eq!(there, (true, "1500".to_owned()));
-    // Once the namespace is gone there is nothing left to undo.
+    // Once the namespace has gone, there is nothing to undo.
     testbed.run_in_hut(|| apply::apply(&lock, &plan_of(&[(mtu(), "1400")])).unwrap()).unwrap();
     drop(testbed);
     let report = apply::undo(&lock).unwrap();
@@ -200,7 +202,7 @@ fn another_namespaces_link_of_the_same_name_is_not_touched() {
     assert!(report.outcomes[0].note.as_ref().unwrap().contains("gone"), "{report:#?}");
 }
 
-/// The whole way: inspect, plan, apply, see that nothing is left to propose, undo.
+/// All steps: inspect, plan, apply, check that nothing more is proposed, undo.
 #[test]
 fn a_plan_for_a_real_link_leaves_nothing_to_propose() {
     let Some((_dir, lock, testbed)) = bed() else { return };
@@ -209,7 +211,7 @@ fn a_plan_for_a_real_link_leaves_nothing_to_propose() {
             let wish = Wish { interfaces: vec!["veth1".into()], ..Wish::new(Objective::Throughput) };
             let look = || {
                 let plan = plan(&Inspection::of_this_host(Duration::ZERO).unwrap(), &wish).unwrap();
-                // Only what belongs to the namespace: this test does not change the host.
+                // Only settings that belong to the namespace: this test does not change the host.
                 let own = plan.steps.iter().filter(|step| step.setting.interface().is_some()).cloned().collect();
                 Plan { steps: own, ..plan }
             };
@@ -229,7 +231,8 @@ fn a_plan_for_a_real_link_leaves_nothing_to_propose() {
         .unwrap();
 }
 
-/// The router between two sides of a tester: planned as if the tester's CPU were not there, set back in the end.
+/// The router between two sides of a tester is planned without the tester's CPU, and its settings are restored at the
+/// end.
 #[test]
 fn a_router_is_set_as_planned_and_set_back() {
     use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
@@ -255,14 +258,15 @@ fn a_router_is_set_as_planned_and_set_back() {
     for port in ["rtr0", "rtr1"] {
         assert!(names.contains(&format!("/sys/class/net/{port}/queues/rx-0/rps_cpus").as_str()), "{names:?}");
     }
-    // Written down while it holds, undone without an error, nothing left.
+    // The changes are in the journal while they are in force. They are undone without an error, and no journal is left.
     assert!(fs::read_dir(journal(&dir)).unwrap().count() >= 2);
     let undone = bed.close();
     assert!(undone.len() >= 2 && undone.iter().all(|outcome| outcome.error.is_none()), "{undone:#?}");
     assert_eq!(fs::read_dir(journal(&dir)).unwrap().count(), 0);
 }
 
-/// What belonged to it is gone with it, the rest is set back, and nothing stays written down.
+/// Settings of an interface that was removed need no undo, all other settings are restored, and the journal is empty
+/// afterwards.
 #[test]
 fn an_interface_that_goes_away_in_the_middle_is_told() {
     let Some((dir, lock, testbed)) = bed() else { return };
@@ -288,7 +292,7 @@ fn an_interface_that_goes_away_in_the_middle_is_told() {
         .unwrap();
 }
 
-/// Here from another namespace, where nothing of the interface can be set.
+/// The undo runs in another namespace, where the interface's settings cannot be restored.
 #[test]
 fn what_cannot_be_set_back_stays_written_down() {
     let Some((dir, lock, testbed)) = bed() else { return };
@@ -303,7 +307,8 @@ fn what_cannot_be_set_back_stays_written_down() {
     assert_eq!(left.count(), 1);
 }
 
-/// What is wanted of a veth by names, and its state.
+/// Settings of a veth that are requested by name are in force until the hold is dropped; if one is refused, none stays
+/// in force.
 #[test]
 fn a_device_holds_settings_until_it_is_let_go() {
     let Some((dir, lock, testbed)) = bed() else { return };

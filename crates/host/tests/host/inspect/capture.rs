@@ -1,4 +1,4 @@
-//! A capture says what the host said, and nothing that names it.
+//! A capture gives the same inspection as the host, and contains nothing that identifies the host.
 
 use crate::inspect::common::{base, files};
 use netcliff_host::{
@@ -33,7 +33,8 @@ fn the_base_is_read_as_it_was_written() {
     assert_eq!(growth.softnet[0].processed, 1000);
 }
 
-/// What the kernel does not map is taken from the names that drivers give their interrupts.
+/// If the kernel does not report the queues' interrupts, they are derived from the names that drivers give their
+/// interrupts.
 #[test]
 fn without_netdev_netlink_names_tell_the_queues() {
     let empty = serde_json::json!([]);
@@ -59,7 +60,7 @@ fn a_capture_of_a_capture_is_the_same_host() {
     assert_eq!(first, second);
 }
 
-/// Only what moves by itself may differ between this host and its capture.
+/// Only values that change by themselves may differ between this host and its capture.
 #[test]
 fn a_capture_of_this_host_says_what_the_host_says() {
     let still = |inspection: &Inspection| {
@@ -69,12 +70,12 @@ fn a_capture_of_this_host_says_what_the_host_says() {
         host.host.memory_available_bytes = None;
         host.host.softnet.clear();
         host.host.kernel.command_line = None;
-        // Asked of the processor itself, not of a file.
+        // The name is read from the processor (CPUID), not from a file.
         host.host.hypervisor = None;
         host.network.conntrack_entries = None;
-        // Written apart, with other destinations.
+        // Paths are written by another function, with made-up destinations.
         host.network.narrow_paths.clear();
-        // Sysctls of a test that runs beside this one.
+        // Tests that run at the same time change sysctls.
         host.host.sysctls.clear();
         // Other tests make and remove links.
         host.ports.retain(|port| port.nic.is_physical());

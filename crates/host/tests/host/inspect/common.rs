@@ -1,4 +1,4 @@
-//! Captures made of a base and what a test lays over it.
+//! Builds captures from a base and the files and values that a test replaces in it.
 
 use netcliff_host::inspect::capture::ANSWERS;
 use serde_json::Value;
@@ -12,12 +12,12 @@ pub struct Overlay {
 }
 
 /// A router: two packages of four cores with two threads (CPU n and n + 8), two 10 Gbit/s ports with four queues each,
-/// on node 0, one interrupt a queue and a core.
+/// on node 0, one interrupt per queue and core.
 pub fn base() -> Overlay {
     captured(include_str!("../../fixtures/router.tree")).equal_rss("eth0", 4).equal_rss("eth1", 4)
 }
 
-/// A capture that is kept as one file, its netlink answers among the sections.
+/// A capture that is stored as one file, in which the netlink answers are one of the sections.
 pub fn captured(tree: &str) -> Overlay {
     let sections = tree.split("== ").skip(1).map(|section| section.split_once('\n').unwrap());
     let (answers, files): (Vec<_>, Vec<_>) = sections.partition(|(path, _)| *path == ANSWERS);
@@ -26,7 +26,7 @@ pub fn captured(tree: &str) -> Overlay {
 }
 
 impl Overlay {
-    /// A file with other text, or one more file.
+    /// Returns the capture with another text of a file, or with an additional file.
     pub fn file(&self, path: &str, text: &str) -> Overlay {
         let mut overlay = self.clone();
         overlay.files.push((path.to_owned(), text.to_owned()));
@@ -40,7 +40,8 @@ impl Overlay {
         overlay
     }
 
-    /// A netlink answer about an interface, by JSON pointer; a missing last key is added.
+    /// Returns the capture with another value in the netlink answer about an interface, by JSON pointer. A missing last
+    /// key is added.
     pub fn nic(&self, name: &str, pointer: &str, value: impl Into<Value>) -> Overlay {
         let mut overlay = self.clone();
         let nics = overlay.answers.as_array_mut().unwrap();
@@ -50,14 +51,14 @@ impl Overlay {
         overlay
     }
 
-    /// Both CPU lists of an interrupt.
+    /// Returns the capture with these CPUs in both CPU lists of an interrupt.
     pub fn irq(&self, irq: u32, cpus: &str) -> Overlay {
         let effective = if cpus.contains('-') { "" } else { cpus };
         self.file(&format!("proc/irq/{irq}/smp_affinity_list"), &format!("{cpus}\n"))
             .file(&format!("proc/irq/{irq}/effective_affinity_list"), &format!("{effective}\n"))
     }
 
-    /// 128 entries over queues, round robin.
+    /// Returns the capture with an RSS table of 128 entries, round robin over the queues.
     pub fn equal_rss(&self, name: &str, queues: u32) -> Overlay {
         self.nic(name, "/rss/indirection", (0..128).map(|entry| entry % queues).collect::<Vec<_>>())
     }
@@ -95,7 +96,8 @@ pub fn files(dir: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The journal of a state directory: a temporary directory is open to others, so that it lies one below.
+/// The journal's directory of a state directory. Others can enter the temporary directory, so the state is in a
+/// subdirectory.
 pub fn journal(dir: &tempfile::TempDir) -> std::path::PathBuf {
     netcliff_host::journal::StateDir::at(dir.path()).unwrap().path().join("journal")
 }

@@ -1,4 +1,4 @@
-//! What drivers of real devices tell, captured in guests (docs/drivers.md), and what is made of it.
+//! Tests what is derived from captures of guests in which drivers of real devices ran (docs/drivers.md).
 
 use crate::inspect::common::{Overlay, captured, files};
 use netcliff_core::inspection::Objective;
@@ -14,7 +14,7 @@ use netcliff_host::{
     },
 };
 
-/// The features that a virtio device negotiated, a letter each.
+/// The features that a virtio device negotiated, one character per feature.
 const FEATURES: &str = "sys/class/net/eth0/device/features";
 
 macro_rules! guest {
@@ -23,7 +23,7 @@ macro_rules! guest {
     };
 }
 
-/// eth0 in the words of `--scheme`, or why not.
+/// The scheme of eth0 as text for `--scheme`; `Err` with the reason if there is no scheme.
 fn scheme_of(guest: &Overlay) -> Result<String, String> {
     let host = Inspection::of_capture(guest.lay().path()).unwrap();
     let all = inspect::scheme::of(&host);
@@ -32,7 +32,7 @@ fn scheme_of(guest: &Overlay) -> Result<String, String> {
     told.scheme.map(|scheme| scheme.to_string()).ok_or_else(|| told.why.expect("a reason"))
 }
 
-/// The inspection, and the rules that speak for an objective.
+/// The inspection of a capture, and the rules that report something for an objective.
 fn judged(guest: &Overlay, objective: Objective) -> (Inspection, Vec<String>) {
     let host = Inspection::of_capture(guest.lay().path()).unwrap();
     let remarks = rules::check(&host, &Aim { objective: Some(objective), ..Aim::default() });
@@ -47,7 +47,7 @@ fn receive_interrupts(host: &Inspection, port: &str) -> Vec<(u32, Option<u32>)> 
     receive.map(|path| (path.queue, path.irq)).collect()
 }
 
-/// New values that an objective brings to eth0's coalescing, rings and channels.
+/// New values of eth0's coalescing, rings and channels that a plan for an objective proposes.
 fn device_steps(host: &Inspection, objective: Objective) -> Vec<String> {
     let wish = Wish { interfaces: vec!["eth0".into()], ..Wish::new(objective) };
     let steps = plan(host, &wish).unwrap().steps.into_iter().map(|step| step.proposal);
@@ -55,7 +55,7 @@ fn device_steps(host: &Inspection, objective: Objective) -> Vec<String> {
     of_device.map(|step| format!("{} {}", step.name, step.new)).collect()
 }
 
-/// 82576: four queues each way with interrupts of their own, adaptive by the word 3.
+/// 82576: four receive and four transmit queues with separate interrupts; adaptive by `rx-usecs` 3.
 #[test]
 fn igb() {
     let (host, told) = judged(&guest!("igb"), Objective::Latency);
@@ -69,7 +69,7 @@ fn igb() {
     assert_eq!(device_steps(&host, Objective::Throughput), Vec::<String>::new());
 }
 
-/// A device that a hypervisor made up: its 10 Gbit/s over a slot of one lane are no fault.
+/// A paravirtual device: 10 Gbit/s over a PCI Express slot of one lane is not reported as a fault.
 #[test]
 fn vmxnet3() {
     let (host, told) = judged(&guest!("vmxnet3"), Objective::Throughput);
@@ -83,7 +83,7 @@ fn vmxnet3() {
     );
 }
 
-/// Behind a PCI bridge, with one interrupt that carries no queue's name.
+/// A device behind a PCI bridge, with one interrupt whose name does not contain a queue.
 #[test]
 fn e1000() {
     let (host, told) = judged(&guest!("e1000"), Objective::Throughput);
@@ -92,7 +92,7 @@ fn e1000() {
     assert_eq!(irqs, [("eth0", Some(0))]);
 }
 
-/// 82574: interrupts of their own for reception and transmission, both of one NAPI; adaptive by the word 3.
+/// 82574: separate interrupts for reception and transmission, both of one NAPI instance; adaptive by `rx-usecs` 3.
 #[test]
 fn e1000e() {
     let (host, told) = judged(&guest!("e1000e"), Objective::Latency);
@@ -106,7 +106,8 @@ fn e1000e() {
     assert_eq!(told, Vec::<String>::new());
 }
 
-/// Four queue pairs with RSS; no speed and no delay to set, which is said and not proposed.
+/// Four queue pairs with RSS. The device has no speed and no adjustable delay: this is reported, and no delay is
+/// proposed.
 #[test]
 fn virtio_net() {
     for objective in [Objective::Latency, Objective::Throughput] {
@@ -121,7 +122,8 @@ fn virtio_net() {
     assert!(nic.missing.values().any(|why| why.contains("VIRTIO_NET_F_NOTF_COAL")), "{:?}", nic.missing);
 }
 
-/// A virtio device without VIRTIO_NET_F_NOTF_COAL refuses delays and counts, although ethtool lists them: only what NAPI has is proposed.
+/// A virtio device without VIRTIO_NET_F_NOTF_COAL refuses delays and counts, although ethtool lists them: only settings
+/// of NAPI are proposed.
 #[test]
 fn virtio_net_without_the_feature_is_set_by_napi_alone() {
     let guest = guest!("virtio_net");
@@ -150,8 +152,8 @@ fn virtio_net_without_the_feature_is_set_by_napi_alone() {
     assert!(steps_of(&features(52), "coalesce:frames=8,masked=true").is_err());
 }
 
-/// As captured, the drivers of Intel adapt and say so by a word or not at all; with a number the same captures have a scheme, which `tune
-/// plan` finds in force.
+/// As captured, Intel's devices are adaptive, which their drivers report by a special `rx-usecs` or not at all. With a
+/// fixed `rx-usecs` the captures have a scheme, and for it `tune plan` proposes nothing.
 #[test]
 fn captured_devices_in_the_words_of_schemes() {
     let kernel = "napi:weight=64,budget=300,budget_time=";
@@ -180,7 +182,7 @@ fn captured_devices_in_the_words_of_schemes() {
     }
 }
 
-/// A fixture that is called whole is: what is captured of it is it again, no file more or less.
+/// A capture of a complete fixture is equal to the fixture, without missing or additional files.
 #[test]
 fn fixtures_of_drivers_hold_what_is_read() {
     for guest in [guest!("e1000e"), guest!("virtio_net")] {

@@ -1,4 +1,4 @@
-//! The inspection and the tuning on captured hosts, on this one, and on links that the tests make.
+//! Tests inspection and tuning on captured hosts, on this host, and on links that the tests create.
 
 mod affinity;
 mod apply;
@@ -11,7 +11,7 @@ mod queues;
 mod rules;
 
 mod live {
-    //! A real veth in namespaces that the test makes, and plans for it.
+    //! A real veth in namespaces that the test creates, and plans for it.
 
     use netcliff_core::inspection::Objective;
     use netcliff_host::{
@@ -22,7 +22,7 @@ mod live {
     };
     use netcliff_testkit::{Need, has};
 
-    /// A veth with two queues in a namespace of its own; `None`, reported on the terminal, without the rights.
+    /// A veth with two queues in a new namespace; `None`, with a message on the terminal, if the rights are missing.
     pub fn bed() -> Option<(tempfile::TempDir, HostLock, Testbed)> {
         if !has(Need::Netns) {
             return None;
@@ -46,7 +46,7 @@ mod live {
         Setting::Ethtool { interface: "veth1".into(), group: Group::Features, key: name.into() }
     }
 
-    /// Steps from what is in force to these values.
+    /// A plan that changes the present values of settings to these values.
     pub fn plan_of(settings: &[(Setting, &str)]) -> Plan {
         let step = |(setting, new): &(Setting, &str)| {
             Step::new(setting.clone(), &setting.read().unwrap_or_default(), new, "a test", "none")
@@ -61,7 +61,7 @@ mod live {
 }
 
 mod paths {
-    //! What this kernel says of the MTU of paths, in a namespace that the test makes.
+    //! The MTUs of paths that this kernel reports, in a namespace that the test creates.
 
     use netcliff_host::{
         inspect::{Inspection, Known},
@@ -107,7 +107,7 @@ mod paths {
                     [(host.as_str(), 1300, 1500, Known::Route), ("203.0.113.0/24", 1400, 1500, Known::Route)]
                 );
                 assert!(paths.iter().all(|path| path.interface.as_deref() == Some("veth0")));
-                // The route is gone, the connection keeps what it has taken from it.
+                // The route is removed, but the connection still uses the MTU that it took from the route.
                 let gone = Command::new("ip").args(["route", "del", &format!("{host}/32")]).status();
                 assert!(gone.is_ok_and(|status| status.success()));
                 let paths = look();

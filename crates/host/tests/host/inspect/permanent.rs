@@ -1,4 +1,5 @@
-//! Plans as files: each kind is read back by a reader of the kind's grammar, and by the system's own tool where there is one.
+//! Tests plans as files: each kind of file is read by a parser of its grammar, and by the system's own tool if it is
+//! installed.
 
 use crate::inspect::common::{Overlay, base};
 use netcliff_core::inspection::Objective;
@@ -34,7 +35,7 @@ fn plans() -> (Inspection, Vec<Plan>) {
     (inspection, plans.into())
 }
 
-/// Whether a tool accepts its input, and what it says; None, reported: it is not installed.
+/// Whether a tool accepts its input, and the tool's output; `None`, with a message, if it is not installed.
 fn tool(program: &str, args: &[&str]) -> Option<(bool, String)> {
     if !has_program(program) {
         return None;
@@ -87,14 +88,14 @@ fn sysctl_files_hold_every_sysctl_and_name_the_rest() {
         if told.contains("unrecognized option") {
             continue;
         }
-        // What it prints is what it has understood, also of keys that this host lacks.
+        // The tool prints what it has understood, also for keys that this host lacks.
         for (name, value) in wanted {
             assert!(told.contains(&format!("{name} = {value}")) || told.contains("No such file"), "{name}: {told}");
         }
     }
 }
 
-/// udev(7): `KEY{attribute}OPERATOR"value"` with commas; of the keys those that are used.
+/// udev(7): `KEY{attribute}OPERATOR"value"` with commas; only the keys that netcliff writes.
 fn udev_word(word: &str) -> Result<(), String> {
     let wrong = || format!("{word:?} is no udev expression");
     let (left, value) = word.split_once('"').ok_or_else(wrong)?;
@@ -120,7 +121,7 @@ fn udev_rules_are_in_the_grammar_of_udev() {
             let action = words.last().unwrap();
             assert!(!action.contains("=="), "{line}");
             kinds.insert(action.split(['=', '+', '{']).next().unwrap().to_owned());
-            // A name may change and is no number; the bus address stays.
+            // The rule identifies the device by its bus address, because its name may change.
             assert!(!line.contains("eth0") || !line.contains("SUBSYSTEM==\"net\""), "{line}");
         }
         assert_eq!(lines(&file.text).count() + file.left_out.len(), plan.steps.len());
@@ -144,7 +145,7 @@ fn udev_rules_are_in_the_grammar_of_udev() {
     assert!(udev_word("ATTR{mtu}==1500").is_err() && udev_word("RUN+=\"ethtool\"").is_err(), "the reader is strict");
 }
 
-/// What tuned's plugins take (tuned/plugins: main, net, script, sysctl, sysfs).
+/// Checks that a tuned plugin accepts a line (tuned/plugins: main, net, script, sysctl, sysfs).
 fn tuned_line(section: &str, key: &str, value: &str) -> Result<(), String> {
     let words: Vec<&str> = value.split(' ').collect();
     let pairs = |keys: &[&str]| words.len().is_multiple_of(2) && words.iter().step_by(2).all(|key| keys.contains(key));
@@ -181,7 +182,7 @@ fn tuned_profiles_use_what_its_plugins_take() {
                 }
             }
         }
-        // tuned reads it with this parser and this delimiter only.
+        // tuned reads the file with this parser and only this delimiter.
         let conf = write(dir.path(), "tuned.conf", &profile.conf);
         let read = "import configparser,sys; c=configparser.ConfigParser(delimiters=('='),inline_comment_prefixes=('#'),\
                     strict=True,interpolation=None); c.optionxform=str; c.read_file(open(sys.argv[1])); assert c['main']";
@@ -195,7 +196,8 @@ fn tuned_profiles_use_what_its_plugins_take() {
     assert!(tuned_line("net_eth0", "coalesce", "rx-usecs").is_err() && tuned_line("net_eth0", "speed", "1").is_err());
 }
 
-/// The script with the kernel's files and its tools replaced: each setting is made once, interrupts by today's number.
+/// Runs the script with the kernel's files and the tools replaced: each setting is made once, and interrupts are found
+/// by their present number.
 #[test]
 fn scripts_do_what_the_plan_says() {
     let (inspection, plans) = plans();
@@ -222,7 +224,7 @@ fn scripts_do_what_the_plan_says() {
             let stub = write(dir.path(), stub, &format!("#!/bin/sh\necho \"$(basename \"$0\") $*\" >> {root}/calls\n"));
             fs::set_permissions(stub, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        // NAPI instances by ids of this boot: that in place n has the id 700 + n.
+        // NAPI instances are found by their ids of this boot: instance n has the id 700 + n.
         let ids =
             (0..4).rev().map(|n| format!("{{\"ifindex\": 2, \"id\": {}}}", 700 + n)).collect::<Vec<_>>().join(", ");
         let ynl = format!(

@@ -1,4 +1,4 @@
-//! What is proposed for captured hosts.
+//! Tests the settings that are proposed for captured hosts.
 
 use crate::inspect::common::{Overlay, base};
 use netcliff_core::inspection::Objective;
@@ -56,7 +56,7 @@ fn latency() {
     assert_eq!(
         steps,
         [
-            // 14.88 M frames/s for 25 + 133 + 20 us.
+            // The ring has to store 14.88 M frames/s for 25 + 133 + 20 us.
             "eth0 ring rx: 512 -> 4096",
             "eth0 coalesce adaptive-rx: 1 -> 0",
             "eth0 coalesce rx-usecs: 25 -> 8",
@@ -91,7 +91,7 @@ fn cpu() {
     );
 }
 
-/// Small numbers in rx-usecs are words to the Intel drivers, and delays below 10 us are refused.
+/// Small values of rx-usecs select a mode of Intel's drivers, and delays below 10 us are refused.
 #[test]
 fn delays_in_the_words_of_a_driver() {
     let host = base().nic("eth0", "/driver", "igb").nic("eth0", "/coalesce", json!({ "rx-usecs": 3 }));
@@ -107,7 +107,8 @@ fn delays_in_the_words_of_a_driver() {
     assert_eq!(of(Objective::Throughput), [], "adaptive is left on");
 }
 
-/// Where the instances agree a file of sysfs sets them all; where one differs, or there is no file, each is set by itself.
+/// If all NAPI instances have one value, a sysfs file sets them together. If one differs, or there is no file, each
+/// instance is set separately.
 #[test]
 fn napi_instances_one_by_one_where_they_differ() {
     let host =
@@ -135,7 +136,7 @@ fn napi_instances_one_by_one_where_they_differ() {
         ]
     );
     assert!(steps(&planned(&host, &wish(Objective::Latency))).contains(&"eth0 NAPI 2 defer-hard-irqs: 7 -> 0".into()));
-    // Threads that never sleep serve latency.
+    // NAPI threads that never sleep are left on if the objective is latency.
     let spinning = host.nic("eth0", "/napis/1/threaded", 2);
     let steps = steps(&planned(&spinning, &wish(Objective::Latency)));
     assert!(steps.iter().all(|step| !step.contains("threaded")), "{steps:#?}");
@@ -156,7 +157,7 @@ fn throughput_on_a_host_set_up_badly() {
     assert_eq!(
         steps(&planned(&host, &throughput)),
         [
-            // Of 2 us in which the CPU wakes, 30 frames: no reason to touch the ring.
+            // Only 30 frames arrive in the 2 us in which the CPU wakes, so the ring is not changed.
             "eth0 coalesce rx-usecs: 0 -> 50",
             "eth0 RSS table: 0,0,0,0,0,0,0,0 -> 0,1,2,3,0,1,2,3",
             "eth0 offload rx-lro: on -> off",
@@ -169,7 +170,7 @@ fn throughput_on_a_host_set_up_badly() {
     );
 }
 
-/// Counts since boot do not fall when the budget is raised: one plan's cause is not the next one's.
+/// Counts since boot do not fall when the budget is raised, so they must not make the next plan raise it again.
 #[test]
 fn old_squeezes_are_answered_once() {
     let counted = |squeezed: u32| {
@@ -183,7 +184,7 @@ fn old_squeezes_are_answered_once() {
     let many = counted(50).file("proc/sys/net/core/netdev_budget", "300\n");
     assert_eq!(budgets(&many)[0], "net.core.netdev_budget: 300 -> 600");
     assert_eq!(budgets(&many.file("proc/sys/net/core/netdev_budget", "600\n")), [""; 0]);
-    // As few as a boot makes.
+    // Three squeezes are as few as the start of a host causes.
     assert_eq!(budgets(&counted(3).file("proc/sys/net/core/netdev_budget", "300\n")), [""; 0]);
 }
 
@@ -217,14 +218,15 @@ fn one_queue_is_helped_by_rps_and_rfs() {
             "/sys/class/net/eth0/queues/rx-0/rps_flow_cnt: 0 -> 32768",
         ]
     );
-    // Its CPU is the one that the interrupt will be on: the same is wanted before it is moved there and afterwards.
+    // The CPU that RPS leaves out is the planned CPU of the interrupt, so the plan is the same before and after the
+    // interrupt is moved.
     for file in ["smp_affinity_list", "effective_affinity_list"] {
         std::fs::write(only_first.path().join("proc/irq/40").join(file), "2\n").unwrap();
     }
     let inspection = Inspection::of_capture(only_first.path()).unwrap();
     let moved = steps(&plan(&inspection, &wish(Objective::Throughput)).unwrap());
     assert_eq!((moved[0].as_str(), &moved[1..]), ("eth0 interrupt eth0-TxRx-0: 2 -> 0", &wanted[..]));
-    // Where they are not wanted, neither is left on.
+    // If the objective needs neither RPS nor RFS, the plan switches both off.
     let on = host.file("sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "256\n");
     let off = "/sys/class/net/eth0/queues/rx-0/rps_flow_cnt: 256 -> 0".to_owned();
     assert!(steps(&planned(&on, &wish(Objective::Latency))).contains(&off));
@@ -237,7 +239,7 @@ fn channels_come_first_and_are_told_of() {
     assert_eq!(steps(&plan)[0], "eth0 channels combined: 2 -> 4");
     assert!(plan.changes_channels() && plan.notes[0].contains("eth0"), "{plan:#?}");
     assert!(!planned(&two, &wish(Objective::Cpu)).changes_channels());
-    // The interrupts of today will not be those of the four queues.
+    // The present interrupts will not be those of the four queues, so none of them is placed.
     let pinned = two.irq(43, "7");
     assert_eq!(steps(&planned(&pinned, &wish(Objective::Throughput))), steps(&plan));
     let settled = Wish { channels_as_they_are: true, ..wish(Objective::Throughput) };
@@ -258,13 +260,14 @@ fn designs_differ_where_interrupts_are_apart() {
         let irqs = steps(&plan).into_iter().filter(|step| step.contains(" interrupt "));
         irqs.map(|step| step.replace("eth0 interrupt eth0-", "")).collect::<Vec<_>>()
     };
-    // Set are: rx 0 and 1 on CPUs 0 and 1, tx 0 and 1 on 2 and 3.
+    // Present CPUs: rx 0 and 1 on CPUs 0 and 1, tx 0 and 1 on CPUs 2 and 3.
     assert_eq!(placed(Some(Design::Pairing)), ["tx-0: 2 -> 0", "tx-1: 3 -> 1"]);
     assert_eq!(placed(Some(Design::Spread)), [""; 0]);
     assert_eq!(placed(None), ["tx-0: 2 -> 8", "tx-1: 3 -> 9"], "SMT: the second threads of CPUs 0 and 1");
 }
 
-/// A router gives both ports the same cores; other hosts part them where there are cores enough, and say where there are not.
+/// On a router both ports use the same cores. On other hosts the ports use different cores; if there are too few cores,
+/// a note says so.
 #[test]
 fn only_a_router_gives_its_ports_the_same_cores_by_design() {
     let shares = |host: &Overlay| {
@@ -311,7 +314,8 @@ fn planned_error(interface: &str) -> String {
     plan(&Inspection::of_capture(dir.path()).unwrap(), &wish).unwrap_err().to_string()
 }
 
-/// Below 1280 bytes the kernel takes IPv6 from an interface, addresses and static routes with it, and gives nothing back.
+/// With an MTU below 1280 bytes the kernel disables IPv6 on an interface, removes its addresses and static routes, and
+/// does not restore them.
 #[test]
 fn an_mtu_that_costs_ipv6_is_refused() {
     let error = |host: &Overlay, mtu: u32| {
@@ -339,7 +343,7 @@ fn plans_survive_json() {
     }
 }
 
-/// What a CPU that is spared would have worked on goes to the others; with none left nothing is placed.
+/// The work of a spared CPU is placed on the other CPUs; if no CPU is left, nothing is placed.
 #[test]
 fn spared_cpus_get_no_work() {
     let few = Wish { spared: vec![0, 8], ..wish(Objective::Throughput) };
@@ -361,7 +365,7 @@ fn spared_cpus_get_no_work() {
     assert_eq!(error, "CPU 77 is not online: 0-15 are");
 }
 
-/// UDP is hashed by its ports, too, unless fragments come, which have none.
+/// The plan makes the device hash the ports of UDP, too, unless fragments arrive, which have no ports.
 #[test]
 fn ports_are_hashed() {
     let host = base().nic("eth0", "/hash_fields", json!({ "tcp4": "sdfn", "udp4": "sd", "udp6": "vsd" }));

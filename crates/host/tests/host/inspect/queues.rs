@@ -1,4 +1,5 @@
-//! Channels and what goes with them, links and interrupts, on a real veth in namespaces that the test makes.
+//! Tests changes of channels with their side effects, of links and of interrupts, on a real veth in namespaces that the
+//! test creates.
 
 use crate::inspect::live::{bed, mtu, offload, plan_of, queue_file};
 use netcliff_host::{
@@ -15,7 +16,7 @@ fn channels(key: &str) -> Setting {
     Setting::Ethtool { interface: "veth1".into(), group: Group::Channels, key: key.into() }
 }
 
-/// A queue that goes with the channels and comes back knows nothing of what it was set to, unless it is set again.
+/// A queue that is removed with its channel and recreated has lost its settings, so they are restored.
 #[test]
 fn what_a_change_of_channels_resets_is_set_back_too() {
     let Some((_dir, lock, testbed)) = bed() else { return };
@@ -31,7 +32,8 @@ fn what_a_change_of_channels_resets_is_set_back_too() {
             }
             let read = || of_queue_1.each_ref().map(|setting| setting.read().unwrap());
             let before = read();
-            // The queue is set, then goes: that it is not there while the channels are undone is no news.
+            // The queue is configured and then removed: the undo does not report that it is missing until the channels
+            // are restored.
             let plan = plan_of(&[(of_queue_1[0].clone(), "0"), (channels("rx"), "1"), (channels("tx"), "1")]);
             apply::apply(&lock, &plan).unwrap();
             assert!(of_queue_1[0].read().is_err(), "there is no queue 1");
@@ -50,7 +52,7 @@ fn what_a_change_of_channels_resets_is_set_back_too() {
         .unwrap();
 }
 
-/// A plan of which a run died after the channels: the next start sets all back.
+/// Settings at risk that a failed change of channels did not alter are not reported.
 #[test]
 fn what_was_at_risk_and_was_not_touched_is_not_spoken_of() {
     let Some((_dir, lock, testbed)) = bed() else { return };
@@ -69,7 +71,7 @@ fn what_was_at_risk_and_was_not_touched_is_not_spoken_of() {
         .unwrap();
 }
 
-/// A setting after which the link stays down is no setting to keep.
+/// If the link stays down after a setting, all settings are restored.
 #[test]
 fn a_link_that_does_not_come_back_takes_all_back() {
     let Some((_dir, lock, testbed)) = bed() else { return };
@@ -90,7 +92,7 @@ fn a_link_that_does_not_come_back_takes_all_back() {
         .unwrap();
 }
 
-/// As after a measurement whose XDP program had the kernel switch one off.
+/// An offload that the kernel switched off during a measurement, as for an XDP program, is switched on again.
 #[test]
 fn an_offload_that_was_on_is_on_again() {
     let Some((dir, lock, testbed)) = bed() else { return };
@@ -111,7 +113,7 @@ fn an_offload_that_was_on_is_on_again() {
         .unwrap();
 }
 
-/// On this host's own hardware, which is only looked at.
+/// Reads this host's own hardware, without changing it.
 #[test]
 fn interrupts_are_found_by_the_drivers_name() {
     let host = Inspection::of_this_host(Duration::ZERO).unwrap();

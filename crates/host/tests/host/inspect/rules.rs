@@ -1,7 +1,7 @@
-//! Every rule of the inspection, on captured hosts: one that triggers it and one that does not.
+//! Tests every rule of the inspection on captured hosts: one that triggers the rule and one that does not.
 //!
-//! The base is a router of two nodes on which no rule has anything to say; each case lays a few files over it. A capture
-//! is a directory, so that a case can be looked at with `netcliff inspect --from`.
+//! The base is a router with two NUMA nodes for which no rule reports anything; each case replaces a few files. A
+//! capture is a directory, so a case can be examined with `netcliff inspect --from`.
 
 use crate::inspect::common::{Overlay, base};
 use netcliff_core::inspection::{Objective, Remark, Severity};
@@ -12,13 +12,13 @@ use netcliff_host::inspect::{
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// What the rules say of the base with an overlay.
+/// The remarks of all rules on a capture.
 fn remarks(overlay: &Overlay, aim: Aim) -> Vec<Remark> {
     let dir = overlay.lay();
     rules::check(&Inspection::of_capture(dir.path()).unwrap(), &aim)
 }
 
-/// One rule, made to speak by an overlay.
+/// Checks that a rule reports something on a capture, with this severity and these words.
 fn triggers(rule: &str, severity: Severity, overlay: &Overlay, aim: Aim, says: &[&str]) {
     let all = remarks(overlay, aim);
     let found: Vec<&Remark> = all.iter().filter(|remark| remark.rule == rule).collect();
@@ -78,13 +78,13 @@ fn link_duplex() {
 fn pcie_narrow() {
     let narrow = base().file("sys/class/net/eth0/device/current_link_width", "2\n");
     triggers("pcie-narrow", Severity::Fault, &narrow, Aim::default(), &["generation 2 x2", "can use generation 2 x8"]);
-    // A fourth of the lanes is enough for a fourth of the speed.
+    // A quarter of the lanes is enough for a quarter of the speed.
     let enough = base()
         .file("sys/class/net/eth0/device/current_link_width", "2\n")
         .nic("eth0", "/speed_mbps", 2500)
         .nic("eth0", "/speed_supported_mbps", 2500);
     silent("pcie-narrow", &enough, Aim::default());
-    // A hypervisor's device: neither its speed nor its slot is anything.
+    // Neither the speed nor the slot of a paravirtual device is compared.
     silent("pcie-narrow", &narrow.nic("eth0", "/driver", "vmxnet3"), Aim::default());
     silent("link-speed", &base().nic("eth0", "/speed_mbps", 1000).nic("eth0", "/driver", "vmxnet3"), Aim::default());
 }
@@ -115,7 +115,8 @@ fn irq_one_cpu() {
     );
 }
 
-/// Masks that allow four CPUs, on a kernel that does not tell which one takes it: the counts do.
+/// The masks allow four CPUs, and the kernel does not report which CPU takes the interrupt: it is derived from the
+/// counts.
 #[test]
 fn irq_one_cpu_by_counts() {
     let names = (0..16).map(|cpu| format!("CPU{cpu} ")).collect::<String>();
@@ -131,7 +132,7 @@ fn irq_one_cpu_by_counts() {
     let says = ["4 queue interrupts all on CPU 0 by their counts, although their masks allow 0-3"];
     triggers("irq-one-cpu", Severity::Fault, &one, Aim::default(), &says);
     silent("irq-one-cpu", &masks.file("proc/interrupts", &table(4000)), Aim::default());
-    // Since boot they were shared; while watching all came to CPU 0.
+    // Since boot two CPUs took the interrupts; while watching only CPU 0 took them.
     let later = |first: u32| {
         let row = |queue: u32| {
             let rest = "0 ".repeat(14);
@@ -150,7 +151,7 @@ fn irq_one_cpu_by_counts() {
     silent("irq-one-cpu", &shared.file("later/proc/interrupts", &later(5020)), Aim::default());
 }
 
-/// A mask that has no effect: the interrupt belongs on CPU 2, and while watching CPU 0 takes it.
+/// A mask that has no effect: the interrupt is assigned to CPU 2, but while watching CPU 0 takes it.
 #[test]
 fn irq_mask() {
     let names = (0..16).map(|cpu| format!("CPU{cpu} ")).collect::<String>();
@@ -167,7 +168,7 @@ fn irq_mask() {
         Aim::default(),
         &["interrupt 42 (eth0-TxRx-2) belongs on CPU 2", "CPU 0 600", "CPU 2 3", "/proc/irq/42/smp_affinity_list"],
     );
-    // What came to CPU 0 before the mask was set is no contradiction, nor are a few interrupts.
+    // Interrupts that CPU 0 took before the mask was set do not contradict the mask; a few interrupts do not either.
     silent("irq-mask", &before.file("later/proc/interrupts", &table(9000, 900)), Aim::default());
     silent("irq-mask", &before.file("later/proc/interrupts", &table(9020, 103)), Aim::default());
     silent("irq-mask", &before, Aim::default());
@@ -201,7 +202,7 @@ fn memory_remote_node() {
     assert_eq!(found[0].commands[0], "migratepages 812 1 0");
     host.programs.remove(0);
     assert_eq!(remarks(&host), []);
-    // With devices on both nodes it is not known which one a program serves.
+    // With devices on both nodes it is not known which device a program uses.
     host.programs = vec![program(812, "memcached", &[(1, 768 << 20)])];
     host.ports.iter_mut().find(|port| port.nic.name == "eth1").unwrap().nic.numa_node = Some(1);
     assert_eq!(remarks(&host), []);
@@ -215,7 +216,7 @@ fn services_disturb() {
     silent("services-disturb", &base().file("proc/814/comm", "sshd\n"), Aim::default());
 }
 
-/// As igb comes up: TCP hashed with ports, UDP without.
+/// The default of igb: TCP is hashed with ports, UDP without.
 #[test]
 fn rss_ports() {
     let fields = |udp: &str| {
@@ -258,7 +259,7 @@ fn irq_remote_node() {
 
 #[test]
 fn irq_smt_pair() {
-    // CPU 8 is the other thread of CPU 0; CPU 3 is left without a queue.
+    // CPU 8 is the SMT sibling of CPU 0; CPU 3 has no queue.
     let paired = base().irq(43, "8");
     triggers("irq-smt-pair", Severity::Warning, &paired, Aim::default(), &["CPUs 0,8"]);
 }
@@ -313,7 +314,7 @@ fn coalesce_adaptive() {
     let adaptive = base().nic("eth0", "/coalesce/adaptive-rx", 1);
     triggers("coalesce-adaptive", Severity::Warning, &adaptive, aim(Objective::Latency), &["adaptive-rx off"]);
     silent("coalesce-adaptive", &adaptive, aim(Objective::Throughput));
-    // To igb 3 is no delay, and 8 would be refused.
+    // For igb `rx-usecs` 3 is not a delay, and its driver would refuse 8.
     let word = base().nic("eth0", "/rings/rx", 4096).nic("eth0", "/driver", "igb").nic(
         "eth0",
         "/coalesce",
@@ -329,7 +330,7 @@ fn ring_drops() {
     let file = "sys/class/net/eth0/statistics/rx_missed_errors";
     let rising = base().file(file, "10\n").file(&format!("later/{file}"), "35\n");
     triggers("ring-drops", Severity::Fault, &rising, Aim::default(), &["25 in 1.0 s", "ethtool -G eth0 rx 4096"]);
-    // One in a hundred since boot, none now.
+    // One packet in a hundred was lost since boot, none while watching.
     let past = base().file(file, "20000\n").file(&format!("later/{file}"), "20000\n");
     triggers("ring-drops", Severity::Note, &past, Aim::default(), &["20000 since boot, none in the last"]);
     silent("ring-drops", &base().file(file, "10\n").file(&format!("later/{file}"), "10\n"), Aim::default());
@@ -357,7 +358,7 @@ fn time_squeeze() {
     triggers("time-squeeze", Severity::Warning, &rising, Aim::default(), &["2 in 1.0 s", "netdev_budget=600"]);
     let still = base().file(file, &softnet(1_000_000, 0, 4)).file(&format!("later/{file}"), &softnet(1_000_900, 0, 4));
     silent("time-squeeze", &still, Aim::default());
-    // So many packets take longer than the time: more of them would change nothing.
+    // A budget of 65535 packets takes longer than the time limit, so a larger budget would change nothing.
     let wide = rising
         .file("proc/sys/net/core/netdev_budget", "65535\n")
         .file("proc/sys/net/core/netdev_budget_usecs", "2000\n");
@@ -411,7 +412,7 @@ fn conntrack_router() {
     triggers("conntrack-router", Severity::Warning, &tracking, Aim::default(), &["812 of 262144"]);
     let full = tracking.file("proc/sys/net/netfilter/nf_conntrack_count", "262000\n");
     triggers("conntrack-router", Severity::Fault, &full, Aim::default(), &["nf_conntrack_max=524288"]);
-    // A full table drops a server's connections, too; one with room is no finding there.
+    // A full connection table drops a server's connections, too. On a server a table that is not full is not reported.
     let off = ("proc/sys/net/ipv4/ip_forward", "0\n");
     triggers("conntrack-router", Severity::Fault, &full.file(off.0, off.1), Aim::default(), &["262000 of 262144"]);
     let room = full.file("proc/sys/net/netfilter/nf_conntrack_count", "812\n");
@@ -495,7 +496,7 @@ fn idle_states_of_every_cpu() {
             host.file(&path, &text)
         })
     };
-    // Off where one looks first, on elsewhere.
+    // The idle state is disabled on CPU 0 and enabled on other CPUs.
     triggers(
         "idle-deep",
         Severity::Note,
@@ -513,7 +514,8 @@ fn selinux() {
     silent("selinux", &base().file("sys/fs/selinux/enforce", "0\n"), Aim::default());
 }
 
-/// A network namespace shows only some sysctls: none is made up, none proposed, and what is not read is named.
+/// A network namespace shows only some sysctls: the others get no default value, no change of them is proposed, and the
+/// page names them.
 #[test]
 fn sysctls_that_cannot_be_read() {
     let file = "proc/net/softnet_stat";

@@ -87,8 +87,8 @@ fn what_no_driver_offers_is_said() {
     assert_eq!(on(&veth, "napi:weight=16").unwrap(), ["sysctl -w net.core.dev_weight=16"]);
 }
 
-/// `rx-usecs` is a gap for Intel's drivers and a timer for the others; Intel's accept no delay that selects an adaptive
-/// mode.
+/// `rx-usecs` is the shortest time between interrupts for Intel's drivers and a timer for all others. Intel's drivers
+/// accept no delay whose value selects an adaptive mode.
 #[test]
 fn a_delay_is_what_the_driver_means_by_it() {
     let intel = port("igb", &[("rx-usecs", 3)]);
