@@ -1,7 +1,8 @@
 //! Findings and records as text people read: pure functions from data to strings, no file, clock or terminal.
 //!
-//! Start with [`terminal::finding`], what `netcliff find` prints. It and [`html::finding`] are two renderings of
-//! one table, computed once in [`sheet`]; the pictures of the page are those of [`svg`], drawn once for wide screens and once for phones.
+//! Start with [`terminal::finding`], what `netcliff find` prints. It and [`html::finding`] are two renderings of one
+//! table, computed once in [`sheet`]; the pictures of the page are those of [`svg`], drawn once for wide screens and
+//! once for phones.
 //!
 //! | module | turns |
 //! | --- | --- |

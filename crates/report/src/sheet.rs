@@ -29,7 +29,7 @@ pub use verdict::{caution, confidences, doubts, no_cliff, verdict};
 /// The engines in the order of the columns.
 pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
 
-/// Label of the cliff with what came from outside left in.
+/// Label of the cliff that includes pauses from outside the host.
 pub const WITH_PAUSES: &str = "with pauses";
 
 /// The engine's name as a column: `model`, `sim`, `measured`.
@@ -147,13 +147,13 @@ pub fn round_trips(at: &RoundTripsAt) -> Vec<Row> {
     ]
 }
 
-/// What they are called at one load.
+/// Heading of the round trips at one load.
 pub fn round_trips_heading(at: &RoundTripsAt, finding: &Finding) -> String {
     let (share, load) = (format::share_short(at.share), format::quantity(at.load_pps, Unit::Pps));
     format!("Round trips at {share} {}, {load}, {} answers", of_the_cliff(finding), at.samples)
 }
 
-/// A part of a CPU's time: name and how to get it.
+/// A part of a CPU's time: its name, and the function that reads its share.
 pub type CpuPart = (&'static str, fn(&CpuShares) -> Option<Figure>);
 
 /// The parts of a CPU's time from the highest priority down.
@@ -165,7 +165,7 @@ pub const CPU_PARTS: [CpuPart; 5] = [
     ("available", |cpu| cpu.available),
 ];
 
-/// The CPU split, a row a part.
+/// The CPU split, one row for each part.
 pub fn cpu(split: &ByEngine<CpuShares>) -> Vec<Row> {
     CPU_PARTS
         .iter()
@@ -293,7 +293,7 @@ fn traffic(finding: &Finding) -> String {
     }
 }
 
-/// The stages of a run and where the seconds of each went; empty for findings of versions that did not say.
+/// The stages of a run, and how the time of each was spent. Empty for findings of versions that did not record it.
 pub fn time_spent(finding: &Finding) -> Vec<(String, String)> {
     let Some(spent) = &finding.time_spent else { return Vec::new() };
     let row = |name: &str, measured_s: f64, waited_s: f64, computed_s: f64, trials: u32| {
@@ -310,7 +310,7 @@ pub fn time_spent(finding: &Finding) -> Vec<(String, String)> {
     std::iter::once(whole).chain(each).collect()
 }
 
-/// The configuration of the host, a sentence each.
+/// The configuration of the run: name and value of each setting.
 pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     use netcliff_core::units::{print_bytes, print_time_s};
     let setup = &finding.setup;
@@ -327,7 +327,7 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What the generator is, and its limits, in words.
+/// The load generator and its limits, in words.
 pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     let generator = &finding.generator;
     let ceiling = generator.ceiling_pps.map_or("-".to_owned(), |ceiling| format::figure(&ceiling, Unit::Pps));
@@ -399,7 +399,7 @@ fn with_ends(gain: &Figure, of_ends: &str) -> String {
 mod tests;
 
 pub mod ledger {
-    //! Rows of a trial's ledger.
+    //! Rows of the packet accounting of a trial.
 
     use netcliff_core::ledger::Ledger;
 

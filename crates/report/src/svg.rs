@@ -1,10 +1,10 @@
 //! Findings and experiments as pictures: [`delivered`], [`latency`], [`cpu`], [`loss`] over the offered load,
 //! [`experiment`], [`effects`].
 //!
-//! Each is one SVG document with its own light background, so that it reads equally well on a dark page, and with a second
-//! drawing for narrow screens. Curves differ in colour (safe for colour-blind eyes), dashes and points; engines of a
-//! finding in form: model dashed, simulation drawn through with its interval as a band, measurements as points with
-//! error bars.
+//! Each is one SVG document with its own light background, so that it reads equally well on a dark page, and with a
+//! second drawing for narrow screens. Curves differ in colour (safe for colour-blind eyes), dashes and points; engines
+//! of a finding in form: model dashed, simulation as a solid line with its interval as a band, measurements as points
+//! with error bars.
 
 mod cpu;
 mod effects;

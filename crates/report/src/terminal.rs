@@ -52,7 +52,7 @@ pub use tuning::plan;
 
 /// Half width of the mean's interval, as a share of the mean, above which the verdicts of `stream` and `rr` doubt it.
 const WIDE: f64 = 0.1;
-/// The remedy for it.
+/// Remedy for a mean whose interval is wide.
 const SURER: &str = "more repeats or --precision 5% make it surer";
 
 /// How text may look: columns, escape codes, characters beyond ASCII.

@@ -10,7 +10,7 @@ use super::{open_store_to_read, refuse_unwritable_files, store_path, write};
 use crate::args::{CompareArgs, StoreArgs};
 use crate::output;
 
-/// Exit code if the repeats show neither that B is slower by more than the bar nor that it is not.
+/// Exit code if the repeats show neither that B is slower by more than `--fail-if-slower` nor that it is not.
 const INCONCLUSIVE: u8 = 3;
 
 /// Compares two runs and prints the result.

@@ -142,7 +142,7 @@ fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>)
     Ok(profiles)
 }
 
-/// The capture that is replayed, and how it is.
+/// Reads the capture to replay. Also returns how it is replayed, in a sentence.
 fn captured(file: &Path) -> anyhow::Result<(Arc<Capture>, String)> {
     let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
     let (capture, told) = replayable(capture);
@@ -151,13 +151,13 @@ fn captured(file: &Path) -> anyhow::Result<(Arc<Capture>, String)> {
 
 /// The hosts of a run.
 enum Hosts {
-    /// This one, in a testbed.
+    /// This host, in a testbed.
     This,
-    /// This one, with another that sends.
+    /// This host, while another host sends.
     From(BetweenOptions),
-    /// Another one; this one sends.
+    /// Another host, while this one sends.
     Of(Box<FarSession>, NearEnd),
-    /// A guest of this one.
+    /// A guest of this host.
     Vm(Box<Guest>),
 }
 
@@ -202,7 +202,7 @@ impl Hosts {
         }
     }
 
-    /// The link of the testbed, where another host sends.
+    /// Options of the link between two hosts, if another host sends to this one. `None` otherwise.
     fn between(&self) -> Option<BetweenOptions> {
         if let Self::From(between) = self { Some(between.clone()) } else { None }
     }

@@ -102,15 +102,15 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
-/// A report while it runs.
+/// A report of a running test.
 enum LiveEvent {
     /// A repeat with these settings begins.
     Repeat(Box<Settings>),
-    /// An interval of it has passed.
+    /// An interval of the repeat has ended; with its figures.
     Passed(Interval),
 }
 
-/// Lines while it runs.
+/// Prints the lines of a running test.
 struct Live {
     every: Duration,
     to: mpsc::Sender<LiveEvent>,
@@ -118,7 +118,7 @@ struct Live {
 }
 
 impl Live {
-    /// Starts them if the options ask for them.
+    /// Starts the lines if the options request them. `None` otherwise.
     fn start(args: &RrArgs) -> anyhow::Result<Option<Self>> {
         let asked_s = args.interval.and_then(|interval| interval.0);
         if args.live {
@@ -202,7 +202,7 @@ fn provenance(settings: &Settings) -> Provenance {
     }
 }
 
-/// A report of a running test as an event.
+/// Prints a report of a running test as an event of `--live`.
 fn live_line(event: &LiveEvent) {
     match event {
         LiveEvent::Repeat(settings) => {

@@ -3,7 +3,7 @@
 use super::sheet::Format;
 use super::{Plot, Series, text};
 
-/// Between the lines of two names, of the height of their text.
+/// Smallest distance between two names, as a multiple of the height of their text.
 const LEADING: f64 = 1.15;
 /// Wider names go into the legend [drawing units].
 const WIDEST: f64 = 165.0;
@@ -38,7 +38,7 @@ fn named(plot: &Plot) -> Vec<(usize, String)> {
     plot.series.iter().enumerate().filter_map(name).collect()
 }
 
-/// The last point that is in the plot, as shares of the axes; of an area its middle.
+/// The last point inside the plot, as shares of the axes. For an area: the middle between its edges.
 fn last(plot: &Plot, series: &Series) -> Option<(f64, f64)> {
     series.dots.iter().rev().find_map(|dot| {
         let x = plot.x.place(dot.x)?;

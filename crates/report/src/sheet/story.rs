@@ -95,7 +95,8 @@ fn measured_by(finding: &Finding) -> String {
     format!("measured in the trial that accounts for each packet{slowed}")
 }
 
-/// `CPU at twice the cliff: protocol 95.1 % (63.0 % at the cliff), application 2.10 % (30.0 %), ...`
+/// Sentence on the CPU split: `CPU at twice the cliff: protocol 95.1 % (63.0 % at the cliff), application 2.10 % (30.0
+/// %), ...`
 fn why(finding: &Finding, engine: EngineKind) -> Option<String> {
     let twice = finding.cpu_at_twice.get(engine)?;
     let cliff = finding.cpu_at_cliff.get(engine);

@@ -32,7 +32,7 @@ pub fn no_cliff(finding: &Finding) -> Option<String> {
     why_no_cliff(finding).map(|why| format!("No cliff was measured: {why}"))
 }
 
-/// The reason in the words that the run recorded, which have the bound that there is.
+/// The reason why no cliff was measured, as the run recorded it, with the bound of the cliff if there is one.
 fn why_no_cliff(finding: &Finding) -> Option<&str> {
     if finding.cliff_pps.wire.is_some() {
         return None;

@@ -39,7 +39,7 @@ impl Node {
         called.map(|node| 1 + node.depth(least_s)).max().unwrap_or(0)
     }
 
-    /// The stage that has most of it.
+    /// The stage with most of this function's time.
     fn stage(&self) -> Stage {
         self.by_stage.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(Stage::Unknown, |(stage, _)| *stage)
     }

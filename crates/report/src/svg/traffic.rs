@@ -15,7 +15,7 @@ pub struct Files {
     pub name: &'static str,
     /// The picture.
     pub svg: String,
-    /// Its values.
+    /// Values of the figure as CSV.
     pub csv: String,
 }
 

@@ -80,7 +80,7 @@ fn checks(page: &mut Page, finding: &Finding) {
     }
 }
 
-/// Where to find the rest.
+/// A line on where to find the figures that this page leaves out.
 fn rest(finding: &Finding) -> String {
     let absent = sheet::not_had(finding).iter().map(|group| group.figures.len()).sum::<usize>();
     let absent = match absent {

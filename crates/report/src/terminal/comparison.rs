@@ -24,8 +24,8 @@ struct Most {
     points: usize,
 }
 
-/// The complete page: the answer, both runs, every figure of the points that both have, the bar, other changes, and
-/// notes.
+/// The complete page: the answer, both runs, every figure of the points that both have, the result against
+/// `--fail-if-slower`, other changes, and notes.
 pub fn compare(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
     let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX };

@@ -7,7 +7,7 @@ use super::Style;
 use crate::format;
 use crate::sheet::{self, Cell, CostLine, ENGINES, Row};
 
-/// Narrower than this nothing would fit.
+/// Smallest width of a page (columns).
 const MIN_WIDTH: usize = 48;
 /// Width from which a figure and its interval fit in one cell, next to labels of 16 columns (columns).
 const WIDE: usize = 76;
@@ -157,7 +157,7 @@ impl Page {
         self.columned(Tone::Strong, "", names);
     }
 
-    /// Rows of model, sim, measured; intervals go to a line of their own where they do not fit.
+    /// Adds rows of model, sim and measured. Intervals that do not fit are on a separate line.
     pub fn rows(&mut self, rows: &[Row]) {
         for row in rows {
             let mut label = format!("  {}", row.label);
@@ -179,7 +179,7 @@ impl Page {
         }
     }
 
-    /// Lines that are laid out already, right below what was written last.
+    /// Adds lines that are already laid out, without a blank line before them.
     pub fn lines(&mut self, lines: impl Iterator<Item = String>) {
         lines.for_each(|line| self.line(Tone::Plain, &line));
     }

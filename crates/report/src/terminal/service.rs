@@ -29,7 +29,7 @@ pub fn service(finding: &ServiceFinding, style: Style) -> String {
     page.finish()
 }
 
-/// Requests a second.
+/// A rate as text, in requests per second.
 fn rate(value: f64) -> String {
     format::quantity(value, Unit::PerSecond).replace("/s", " requests/s")
 }
@@ -91,11 +91,11 @@ fn silences(pauses: &Pauses) -> String {
     format!("{often} without an answer for {} or longer{}", seconds(pauses.shortest_s), lengths.unwrap_or_default())
 }
 
-/// Sentence on what "agrees" means, above the checks.
+/// Sentence above the checks: what "agrees" means.
 const CHECK_NOTE: &str =
     "Predicted with the costs of this run, then measured; they agree where their intervals overlap";
 
-/// Other set-ups, predicted and measured.
+/// Adds the checks: other set-ups of the service, predicted and measured.
 fn checks(page: &mut Page, finding: &ServiceFinding) {
     if finding.checks.is_empty() {
         return;

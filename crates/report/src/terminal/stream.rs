@@ -60,7 +60,7 @@ fn ledgers(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// Threads that followed their flow's packets.
+/// Adds the threads that were moved to the CPU on which the packets of their flow arrive.
 fn followed(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         for placed in &row.followed {
@@ -74,7 +74,7 @@ fn followed(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// How well paced senders kept to their rate.
+/// Adds how exactly paced senders kept to their rate.
 fn pacing(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(pacing) = row.pacing else { continue };

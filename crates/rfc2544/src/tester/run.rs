@@ -306,7 +306,7 @@ impl Bench {
 }
 
 impl Trial {
-    /// Index of the tagged one among `frames` frames. `None` if no frame is tagged.
+    /// Index of the tagged frame among `frames` frames. `None` if no frame is tagged.
     pub(super) fn tagged(&self, frames: u64) -> Option<u64> {
         self.tagged_at_s.map(|at_s| ((at_s * self.load_pps) as u64).min(frames - 1))
     }

@@ -58,7 +58,7 @@ pub(super) fn in_order(records: &[Record]) -> Vec<Record> {
     records
 }
 
-/// The rows of CSV of a run that has no records.
+/// The rows of CSV for a run that has no records.
 pub(super) fn rows(stored: &Stored) -> anyhow::Result<String> {
     Ok(match stored {
         Stored::Records(records) => csv::records(&in_order(records)),
@@ -103,7 +103,7 @@ fn of_times(run: &RunSummary, stored: &Stored) -> Option<Drawing> {
 /// The figure of a run.
 ///
 /// # Errors
-/// Its kind has none, or nothing of it was measured.
+/// The run's kind has no figure, or nothing of the figure was measured.
 pub(super) fn figure(run: &RunSummary, stored: &Stored) -> anyhow::Result<String> {
     let drawn = |drawing: Drawing| (!drawing.curves.is_empty()).then(|| svg::experiment(&drawing));
     let figure = match stored {

@@ -19,7 +19,7 @@ use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_sign
 use crate::live;
 use crate::output;
 
-/// Measures, prints and keeps it.
+/// Measures the experiment, prints the results and stores them.
 pub fn run(
     args: &RunArgs,
     store_args: &StoreArgs,

@@ -26,14 +26,14 @@ pub enum Weight {
     Heavy,
 }
 
-/// The turns of requests, and the room of answers.
+/// Limits of what requests use at once: threads for making answers, and memory for answers.
 pub struct Work {
     light: Arc<Semaphore>,
     heavy: Arc<Semaphore>,
     answers: Arc<Semaphore>,
 }
 
-/// An answer's room, freed when the last clone is dropped.
+/// Memory reserved for an answer. It is freed when the last clone is dropped.
 #[derive(Clone)]
 pub struct Room(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
 
@@ -54,7 +54,7 @@ impl Work {
         };
         let Some(turn) = waited(turns, 1).await else { return busy() };
         match tokio::task::spawn_blocking(move || (make(), turn)).await {
-            // The next one begins when this answer has its room.
+            // The next request begins when memory is reserved for this answer.
             Ok((answer, _turn)) => self.with_room(answer).await,
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
         }
