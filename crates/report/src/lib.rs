@@ -16,7 +16,7 @@
 //! | [`metrics`] | counters and headroom into the text that a monitoring system scrapes |
 //! | [`csv`] | records into CSV, a column a figure |
 //! | [`sheet`] | a finding into rows of model / sim / measured, and what was not measured |
-//! | [`drawing`] | an experiment and its answers: the figure that [`svg::experiment`], [`terminal::experiment`] and [`html::experiment`] draw |
+//! | [`drawing`] | an experiment and its answers: the figure that [`svg`], [`terminal`] and [`html`] draw |
 //! | [`mod@format`] | numbers into three significant digits, units and intervals |
 
 pub mod builds;

@@ -14,7 +14,7 @@ use netcliff_testkit::{Need, has, has_all, has_program};
 use nix::fcntl::{FcntlArg, fcntl};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A control character of each kind: C0, DEL, C1, and what turns text round.
+/// A control character of each kind: C0, DEL, C1, and characters that change the direction of text.
 const EVIL: &str = "\u{1b}[31m\u{7}\u{7f}\u{85}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{2028}";
 
 fn mode(path: &Path) -> u32 {
@@ -76,7 +76,7 @@ fn nothing_but_a_regular_file_is_replaced() {
     }
     assert_eq!(names(&home.path("")), before, "no file is left beside");
     assert_eq!(fs::read_to_string(foreign).unwrap(), "another's");
-    // A pipe that nobody reads is not waited for: a signal ends it at once.
+    // Netcliff does not wait for a pipe that nobody reads: a signal ends it at once.
     let begun = Instant::now();
     let args = ["watch", "--once", "--interval", "1s", "--metrics-file", pipe.to_str().unwrap()];
     let mut watch = home.command(args).stderr(Stdio::piped()).spawn().unwrap();
@@ -213,7 +213,7 @@ fn lines_that_are_missing_are_counted() {
     assert!(text[at..].lines().count() > 5, "the page comes after it: {text}");
 }
 
-/// No output of a forged store steers a terminal, in any form, and what a build server reads is XML.
+/// No output of a forged store controls a terminal, in any form, and output for a build server is valid XML.
 #[test]
 fn control_characters_end_at_the_outlet() {
     if !has_program("python3") {

@@ -34,7 +34,7 @@ fn lines_come_before_the_page() {
         let output = home.netcliff([command, &["-i", "0.2"]].concat()).output().unwrap();
         let (page, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{command:?}: {told}");
-        // Three intervals a repeat; on a loaded machine one that was seen late is one with the next.
+        // Three intervals per repeat. On a busy machine, an interval that was seen late is merged with the next one.
         let lines = intervals(&page);
         assert!((2..=8).contains(&lines.len()), "{command:?}: {page}");
         assert_eq!(page.lines().filter(|line| line.starts_with("  interval ")).count(), 2, "{command:?}: {page}");

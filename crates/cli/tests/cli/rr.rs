@@ -341,7 +341,7 @@ fn wrong_usage() {
 #[test]
 fn flows_use_the_cpus_of_a_list_round_robin() {
     let home = Home::new();
-    // One CPU that there surely is, twice: each flow has to find its far end.
+    // CPU 0, which surely exists, twice: each flow has to find its far end.
     let short = ["rr", "--testbed", "loopback", "--time", "100ms", "--warm-up", "20ms", "--repeats", "1", "--json"];
     for transport in ["tcp", "udp", "unix"] {
         let spread = home.json([&short[..], &["--flows", "3", "--cpu", "0+0,0+0", "--transport", transport]].concat());

@@ -31,7 +31,7 @@ impl Bed {
         Command::new("ip").args(args).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     }
 
-    /// `netcliff` inside.
+    /// Runs `netcliff` inside the namespace.
     fn inside(&self, home: &Home, args: &[&str]) -> Command {
         let netcliff = home.command(args);
         let mut command = Command::new("ip");
@@ -323,7 +323,7 @@ fn a_signal_sets_back() {
     }
 }
 
-/// A plan is for the queues that there were; an undo cannot give back what IPv6 loses below 1280 bytes.
+/// A plan for another number of queues is refused, and so is an MTU below 1280 bytes on an interface with IPv6.
 #[test]
 fn a_plan_for_other_queues_and_an_mtu_that_costs_ipv6() {
     let Some(bed) = Bed::new("queues") else { return };

@@ -7,7 +7,7 @@ use crate::common::{Home, number_at, refusal};
 use crate::schema::printed;
 use serde_json::Value;
 
-/// Both ends are as the experiment has them.
+/// Whether each end's device has the settings of the experiment.
 fn is_changed(bed: &Bed) -> [bool; 2] {
     [0, 1].map(|end| {
         let now = bed.offloads(end);

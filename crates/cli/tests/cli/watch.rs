@@ -137,7 +137,7 @@ fn a_terminal_that_is_gone_ends_it() {
     }
 }
 
-/// The question of `tune apply` is answered by nobody once its terminal is gone: nothing is changed, and it ends.
+/// If the terminal is gone, nobody answers the question of `tune apply`: nothing is changed, and the program ends.
 #[test]
 fn a_question_to_a_terminal_that_is_gone_is_a_no() {
     let home = Home::new();
@@ -160,7 +160,7 @@ fn terminal_gone(home: &Home, how: &str, args: &[&str]) -> Option<String> {
     Some(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Whoever ends it from elsewhere gets the terminal back as it was.
+/// A watch that is ended by SIGTERM restores the terminal.
 #[test]
 fn sigterm_gives_the_terminal_back() {
     let home = Home::new();

@@ -123,7 +123,7 @@ fn the_tables_as_csv() {
     insta::assert_snapshot!("rfc2544_csv", csv::rfc2544(&report()));
 }
 
-/// The report over lines of a rate.
+/// The report of a device whose ports have lines of this rate (bit/s).
 fn of_line(line_bps: f64) -> Rfc2544Report {
     Rfc2544Report { line_bps: Some(line_bps), ..report() }
 }
@@ -283,7 +283,7 @@ fn limits_and_void_loads_are_in_every_form() {
     }
 }
 
-/// Ended during the search of the first size; the second was not begun.
+/// A report of a run that ended during the search of the first size; the second size was not begun.
 fn interrupted() -> Rfc2544Report {
     let mut json = serde_json::to_value(report()).expect("plain data");
     json["partial"] = "stopped before it was done".into();
