@@ -26,7 +26,7 @@ struct Live {
     result: Mutex<Option<Value>>,
 }
 
-/// Starts the lines of a command if `asked`. `to_stderr`: stdout contains something else.
+/// Starts the lines of a command if `asked`. `to_stderr`: they go to stderr, because stdout contains something else.
 pub fn start(asked: bool, to_stderr: bool, command: &str) -> anyhow::Result<()> {
     if !asked {
         return Ok(());

@@ -146,7 +146,7 @@ impl Outlet {
         Err(io::Error::new(ErrorKind::TimedOut, why))
     }
 
-    /// Waits until all is written or nothing was taken for a moment.
+    /// Waits until all is written, or until the reader has read nothing for [`LEAVING`].
     pub fn settle(&self) {
         let state = self.shared.held();
         if !state.stalled {

@@ -416,7 +416,7 @@ pub fn command_line() -> String {
     words.join(" ")
 }
 
-/// Seconds since the epoch (UTC); below 0 where the clock is before it.
+/// Seconds since the epoch (UTC). Below 0 if the clock is before the epoch.
 pub fn now_unix_s() -> f64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

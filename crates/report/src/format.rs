@@ -185,7 +185,8 @@ fn without_unit(key: &str) -> &str {
 
 /// The ends of an interval in the unit of its value, without the unit: `403-421`.
 ///
-/// `dash` stands between the ends; `..` where the lower end is negative and a dash would be read as a minus.
+/// `dash` stands between the ends. If the lower end is negative, `..` stands there, because a dash would look like a
+/// minus.
 pub fn ends(value: f64, interval: &Interval, unit: Unit, dash: &str) -> String {
     // Zero has no magnitude: the upper end then sets the unit.
     let value = unit.settled(value);
@@ -222,7 +223,7 @@ pub fn interval(figure: &Figure, unit: Unit, dash: &str) -> Option<String> {
     figure.value.is_finite().then(|| figure.interval.map(|i| ends(figure.value, &i, unit, dash)))?
 }
 
-/// A figure with its half width: `412 ± 9 kpps`; the ends instead where the interval is not symmetric.
+/// A figure with its half width: `412 ± 9 kpps`. If the interval is not symmetric, with its ends instead.
 pub fn plus_minus(figure: &Figure, unit: Unit) -> String {
     let Some(interval) = figure.interval.filter(|_| figure.value.is_finite()) else {
         return value(figure, unit);

@@ -62,9 +62,9 @@ impl Cell {
 /// A label and one cell for each engine, in the order of [`ENGINES`]. `None`: the figure was not measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// What the figures are.
+    /// Name of the row's figures.
     pub label: String,
-    /// By engine.
+    /// One cell for each engine.
     pub cells: [Option<Cell>; 3],
 }
 
@@ -249,7 +249,7 @@ pub struct CostLine {
     pub key: String,
     /// Value and interval.
     pub cell: Option<Cell>,
-    /// How it was measured.
+    /// How the cost was measured.
     pub how: String,
 }
 
@@ -265,7 +265,7 @@ pub fn costs(finding: &Finding) -> Vec<CostLine> {
         .collect()
 }
 
-/// The confidence that all intervals of a finding share; `None` where they differ.
+/// The confidence that all intervals of a finding share. `None` if the confidences differ.
 pub fn confidence(finding: &Finding) -> Option<f64> {
     let figures = finding.cliff_pps.present().chain(finding.peak_pps.present()).map(|(_, figure)| figure);
     let costs = finding.calibration.iter().flat_map(|c| &c.costs).map(|cost| &cost.figure);
@@ -274,7 +274,7 @@ pub fn confidence(finding: &Finding) -> Option<f64> {
     found.all(|other| other == first).then_some(first)
 }
 
-/// Frame sizes and arrivals, `64B, poisson`; of a capture its file, `own.pcap`.
+/// Frame sizes and arrivals, such as `64B, poisson`. For a capture, its file: `own.pcap`.
 pub fn traffic_in_short(finding: &Finding) -> String {
     let Traffic { size, arrivals, .. } = &finding.setup.traffic;
     match (arrivals, size) {

@@ -171,7 +171,7 @@ fn answer(record: &Record) -> String {
 /// Loss up to this counts as no loss: RFC 2544's short trials do not resolve less.
 const NO_LOSS: f64 = 1e-3;
 
-/// Highest of several loads without loss. `None` where the records differ in more than their load.
+/// Highest of several loads without loss. `None` if the records differ in more than their load.
 fn several(records: &[Record]) -> Option<String> {
     let first = records.first()?;
     let same = |record: &Record| record.engine == first.engine && LONG.iter().all(|(_, get)| get(record) == get(first));

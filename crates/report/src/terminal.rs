@@ -58,7 +58,7 @@ const SURER: &str = "more repeats or --precision 5% make it surer";
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns; below 48 is taken as 48.
+    /// Width of a line in columns; less than 48 counts as 48.
     pub width: usize,
     /// True: ANSI escape codes for weight and colour.
     pub colour: bool,

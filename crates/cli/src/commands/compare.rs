@@ -45,7 +45,7 @@ pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     }))
 }
 
-/// The run of this name, if there is no file of it.
+/// Reads the run with this name from the store. `None` if a file has this name, or there is no store.
 fn named(text: &str, store_args: &StoreArgs) -> Option<Result<Measured, ReadError>> {
     if Path::new(text).exists() || !store_path(store_args).is_ok_and(|path| path.exists()) {
         return None;

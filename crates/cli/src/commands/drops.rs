@@ -28,7 +28,7 @@ const FOLLOWED_TIME: Duration = Duration::from_secs(10);
 /// Interval between checks for a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a line of JSON holds.
+/// A line of JSON: a time and its content.
 #[derive(Serialize)]
 struct Line<'a, T> {
     unix_s: f64,

@@ -41,7 +41,7 @@ pub const LOADED_S: f64 = 10.0;
 pub struct FarSession {
     /// The control channel.
     pub session: Session,
-    /// Where data goes.
+    /// Address of the far end for data connections.
     pub address: IpAddr,
     ssh: Option<Ssh>,
     /// The guest in which the agent runs, and what limits measurements in it. It is dropped after the session.

@@ -117,7 +117,7 @@ fn refuse_profile(args: &FindArgs) -> anyhow::Result<()> {
     Err(output::usage(elsewhere))
 }
 
-/// Sends a trial at the measured cliff with its host's CPU sampled.
+/// Makes a trial at the measured cliff, and samples the host's CPU during it.
 fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>) -> anyhow::Result<Profiles> {
     let Some(cliff) = finding.cliff_pps.wire.or(finding.cliff_experienced_pps.wire) else {
         output::say("netcliff: --profile: no cliff was measured, so that there is no load to profile".to_owned());

@@ -34,7 +34,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const LIVE_S: f64 = 1.0;
 /// The shortest interval of lines (s).
 const LEAST_INTERVAL_S: f64 = 0.001;
-/// The program that runs, even where the file it came from has been replaced since.
+/// Path of the running program, valid also if its file has been replaced since.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Measures and prints the results.

@@ -29,7 +29,7 @@ use crate::output;
 use keys::Keys;
 use screen::View;
 
-/// What a line of JSON holds.
+/// A line of JSON: a time and the moment's values.
 #[derive(Serialize)]
 struct Line<'a> {
     unix_s: f64,

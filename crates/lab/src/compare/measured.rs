@@ -8,7 +8,7 @@ use netcliff_stats::contrast::Estimate;
 /// A run as points with figures, for a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// How the user named it.
+    /// Name by which the user chose the run.
     pub name: String,
     /// `stream`, `rr`, `transfer`, `forwarding`, `rfc2544`, `find`, `service`, `run` (records of any kind).
     pub kind: &'static str,

@@ -1,4 +1,4 @@
-//! Figures of stored runs, whose experiment's file is not at hand: axes as the report gives them.
+//! Figures of stored runs, for which the experiment's file is not available: the axes follow from the report.
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::service::{ResponseTimes, ServiceFinding, ServiceTrial};

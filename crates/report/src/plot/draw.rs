@@ -16,7 +16,7 @@ pub const LINE: f64 = 1.3;
 /// Space for a label on the vertical axis, as a multiple of its height. A figure with few lines is easier to read.
 const SPACING: f64 = 2.2;
 
-/// The plot itself on its sheet.
+/// Place and size of the plot on its sheet.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     pub format: Format,
@@ -41,7 +41,7 @@ impl Frame {
     }
 }
 
-/// Lines of text from an upper edge down.
+/// Lines of text that are placed from an upper edge downwards.
 pub struct Lines {
     pub top: f64,
     pub markup: String,

@@ -161,7 +161,7 @@ impl Scale {
         }
     }
 
-    /// The axis's name, with the unit where the ticks have none.
+    /// The axis's name, with the unit if the tick labels have no unit.
     pub fn title(&self) -> String {
         match self.one().1.trim() {
             "" => self.name.clone(),

@@ -43,7 +43,7 @@ const BELOW: [Kind; 2] = [
     ("packets/poll", Unit::Number, |outcome| outcome.packets_per_poll),
 ];
 
-/// Interrupts and packets a poll by load, where a NIC interrupts.
+/// Rows of interrupts and packets per poll by load, if a NIC interrupts the host.
 fn below(check: &SetupCheck) -> Vec<Row> {
     let mut loads: Vec<f64> = check.below.iter().map(|point| point.load_pps).collect();
     loads.dedup();

@@ -9,12 +9,12 @@ use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 use crate::table;
 
-/// Pieces of advice that a page shows.
+/// Largest number of remedies that a page shows.
 const MOST_ADVICE: usize = 5;
 /// Number of drops that one sample stands for, above which the page reports sampling. Below it, all drops were
 /// examined.
 const SAMPLED: f64 = 1.05;
-/// Functions of a stack that a page shows.
+/// Largest number of functions of a stack that a page shows.
 const MOST_FUNCTIONS: usize = 12;
 
 /// The drops of an interval: what was counted and how, one row per reason and place, remedies, and limits of the

@@ -10,11 +10,11 @@ use super::Style;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// CPUs whose programs are listed: those with the largest shares.
+/// Largest number of CPUs whose programs are listed: those with the largest shares.
 const MOST_CPUS: usize = 4;
 /// Number of queues above which those without a packet are left out.
 const MOST_QUEUES: usize = 16;
-/// Other limits that are listed, and the share from which they are.
+/// Largest number of other limits that are listed, and the smallest share of a listed limit.
 const MOST_BOUNDS: usize = 8;
 const LEAST_BOUND: f64 = 0.01;
 /// Least share of all packets for which a CPU counts as processing packets.

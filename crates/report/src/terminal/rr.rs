@@ -218,7 +218,7 @@ fn cost(page: &mut Page, cost: &Cost) {
     }
 }
 
-/// Each CPU of both ends' hosts. Records of earlier versions have none.
+/// Adds each CPU of both ends' hosts. Records of earlier versions do not have these figures.
 fn hosts(page: &mut Page, cpus: &HostCpus) {
     if !cpus.system.is_empty() {
         let heading = "CPUS OF THE HOST (/proc/stat, nice in user; exact: eBPF; medians)";

@@ -60,7 +60,7 @@ pub fn deviation(report: &TransferReport, row: &TransferRow) -> String {
     row.deviation(report.y).map_or("-".to_owned(), |deviation| format::quantity(deviation, unit))
 }
 
-/// The columns of figures: [`FIGURE`], or more where one needs it, two blanks before each.
+/// Widths of the columns of figures: [`FIGURE`], or more if a figure needs it; with two blanks before each figure.
 fn figure_widths(report: &TransferReport, measures: &[TransferMeasure]) -> Vec<usize> {
     let longest = |measure: &TransferMeasure| report.rows.iter().map(|row| cell(row, *measure).chars().count()).max();
     measures.iter().map(|measure| (longest(measure).unwrap_or(0) + 2).max(FIGURE)).collect()

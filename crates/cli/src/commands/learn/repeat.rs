@@ -73,9 +73,9 @@ fn wait(stop: &AtomicBool) {
 struct Series {
     store: Store,
     name: String,
-    /// Watches to keep in the store.
+    /// Largest number of watches in the store.
     most: usize,
-    /// The newest of them, at most [`WINDOW`], the oldest first.
+    /// The newest watches, at most [`WINDOW`], the oldest first.
     watches: Vec<(RunSummary, Measured)>,
     /// Changes up to this run were already reported.
     reported: i64,

@@ -1,4 +1,4 @@
-//! Progress of `rfc2544`: how long it may take, then a line a load.
+//! Progress of `rfc2544`: how long it may take, then one line for each load.
 
 use std::time::Instant;
 

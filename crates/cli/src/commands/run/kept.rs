@@ -10,7 +10,7 @@ use crate::output;
 
 /// Identity of a run.
 pub struct Known<'a> {
-    /// Its kind in the store.
+    /// Kind of the run in the store.
     pub kind: &'a str,
     /// Identifier of the experiment with its settings.
     pub id: &'a str,

@@ -46,7 +46,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const LOOK_UPS: usize = 2;
 /// An answer of more than this has a time limit (bytes).
 const LONG_ANSWER_BYTES: u64 = 1 << 20;
-/// Time that any answer gets, and the rate at which a long one has to be taken beyond it (bytes/s).
+/// Time allowed for any answer. A long answer gets additional time, at this rate of reading (bytes/s).
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 const SLOWEST_BYTES_PER_S: f64 = 256e3;
 

@@ -17,7 +17,7 @@ use crate::output;
 pub enum Ended {
     /// The user stopped the measurement.
     Stopped,
-    /// It failed.
+    /// The measurement failed.
     Failed(anyhow::Error),
 }
 

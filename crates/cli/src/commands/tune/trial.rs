@@ -43,7 +43,7 @@ enum Measurement {
     Experiment { experiment: Experiment, arguments: Vec<OsString> },
 }
 
-/// Measures in turns; keeps the settings if that was requested and they proved better.
+/// Measures in rounds with and without the settings. Keeps the settings if that was requested and they proved better.
 pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     args.wait.begin();
     let measurement = measurement(args, store)?;
