@@ -91,7 +91,7 @@ fn every_command_of_the_book_is_read() {
     assert!(seen > 100, "only {seen} commands");
 }
 
-/// Marks are compared with the curves that they name; experiments that need hosts or devices are read only.
+/// Marks are compared with the curves that they name. Experiments that need hosts or devices are only read.
 #[test]
 fn every_experiment_of_the_book_runs() {
     let mut ran = 0;

@@ -374,7 +374,7 @@ pub mod headroom {
         Ok(ExitCode::from(u8::from(failed)))
     }
 
-    /// The named ports, or the main ones.
+    /// The ports with these names. Without names, the host's main ports.
     pub(super) fn ports<'a>(interfaces: &[String], host: &'a Inspection) -> anyhow::Result<Vec<&'a Port>> {
         if interfaces.is_empty() {
             return Ok(host.main_ports());

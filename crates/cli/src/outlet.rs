@@ -46,7 +46,7 @@ struct State {
     writes: bool,
     /// Number of lines that found the queue full since the last line that did not.
     dropped: u64,
-    /// Pieces written.
+    /// Number of pieces ([`PIECE`]) written.
     pieces: u64,
     /// True after the first line: the reader follows the run.
     has_lines: bool,

@@ -241,7 +241,7 @@ impl Write for Messages {
     }
 }
 
-/// Whether stderr is a terminal that is drawn on; elsewhere progress is lines.
+/// Whether stderr is a terminal on which bars can be drawn. Otherwise progress is printed as lines.
 pub fn has_bars() -> bool {
     std::io::stderr().is_terminal() && !is_dumb()
 }

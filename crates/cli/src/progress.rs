@@ -21,7 +21,7 @@ pub struct Progress<'a> {
     /// When the remaining time is printed, if no bar is drawn.
     due: Due,
     store: Option<(&'a Store, i64)>,
-    /// Records so far.
+    /// Number of records so far.
     pub records: u64,
     /// The first failure of the store; the run goes on without it.
     pub store_failure: Option<String>,

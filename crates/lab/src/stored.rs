@@ -386,7 +386,7 @@ mod tests {
         assert!(empty.to_string().contains("holds nothing"), "{empty}");
     }
 
-    /// A file that was cut between two lines, or several joined files, are not a whole run.
+    /// A file that was cut between two lines, or several joined files, are not read as a whole run.
     #[test]
     fn an_exported_run_is_whole() {
         let dir = tempfile::tempdir().unwrap();

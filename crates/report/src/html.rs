@@ -245,7 +245,7 @@ fn raw(finding: &Finding) -> Markup {
 }
 
 mod of_file {
-    //! [`of_file`]: what the pages of measurements that a file describes have in common.
+    //! [`of_file`]: the common parts of pages about measurements that a file describes.
 
     use maud::{Markup, html};
 

@@ -142,7 +142,7 @@ mod loss {
     }
 
     pub(crate) fn plot(finding: &Finding) -> Plot {
-        // An interval may reach past all of the packets; a share does not.
+        // The interval of a share may exceed 1; the share itself cannot.
         let capped = |dot: Dot| Dot { y: dot.y.min(1.0), high: dot.high.min(1.0), ..dot };
         let curves: Curves = sheet::ENGINES
             .into_iter()

@@ -38,7 +38,7 @@ pub enum Step {
     Trial {
         /// Load (pps).
         load_pps: f64,
-        /// Length (s).
+        /// Length of the trial (s).
         duration_s: f64,
         /// Result of the trial.
         answer: Answer,

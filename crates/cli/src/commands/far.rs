@@ -49,7 +49,8 @@ pub struct FarSession {
 }
 
 impl FarSession {
-    /// Boots a guest, moves this thread and those that it starts into the namespace of its wire, and sets its link.
+    /// Boots a guest and sets up its link. Moves this thread, and the threads that it starts, into the namespace of the
+    /// link.
     pub fn in_guest(options: &VmOptions, link: GuestLink) -> anyhow::Result<Self> {
         let Guest { mut session, vm, limits } = Guest::boot(options)?;
         vm.enter()?;

@@ -37,7 +37,7 @@ use crate::live;
 use crate::output;
 use crate::progress::Progress;
 
-/// Length of the trial that is profiled (s): 4000 samples of its CPU by the default rate.
+/// Length of the profiled trial (s): 4000 samples of its CPU at the default rate.
 const PROFILED_S: f64 = 4.0;
 
 /// Finds the cliff and prints the result.

@@ -28,7 +28,7 @@ use crate::args::tune::{ApplyArgs, SetArgs, WishArgs};
 use crate::args::{PlanArgs, StoreArgs, TuneAction, TuneArgs};
 use crate::output;
 
-/// Plans, applies, undoes or tries.
+/// Runs the action of `netcliff tune`: plans, applies, undoes or tries settings.
 pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         TuneAction::Plan(args) => show(args, store),

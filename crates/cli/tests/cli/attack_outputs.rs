@@ -87,7 +87,7 @@ fn nothing_but_a_regular_file_is_replaced() {
     assert!(told.contains("nobody reads") && begun.elapsed() < PATIENCE, "{told}");
 }
 
-/// A full disk leaves the old file, and no other; an import that does not fit leaves no run.
+/// If the disk is full, the old file stays and no other file is left. An import that does not fit stores no run.
 #[test]
 fn a_full_disk_leaves_what_was_there() {
     if !has_all(&[Need::Root, Need::Tmpfs]) || !has_program("unshare") {

@@ -192,7 +192,7 @@ fn is_object(schema: &Map<String, Value>) -> bool {
     schema.get("type") == Some(&json!("object")) && schema.get("properties").is_some_and(Value::is_object)
 }
 
-/// The files that come with netcliff are as the schemas for editors say.
+/// The experiments that come with netcliff are valid by the schemas for editors.
 #[test]
 fn the_experiments_are_as_the_schemas_of_files_say() {
     let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");

@@ -3,7 +3,7 @@
 
 use crate::common::{Home, commands_in, entries};
 
-/// One page, which docs/reference/commands.md includes.
+/// The help of every command on one page, which docs/reference/commands.md includes.
 #[test]
 fn help_of_every_command() {
     let home = Home::new();

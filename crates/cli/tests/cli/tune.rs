@@ -221,7 +221,7 @@ fn tried_with_an_experiment() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("measures nothing"), "{output:?}");
 }
 
-/// While one measures another neither measures nor changes anything.
+/// While one netcliff measures, another one neither measures nor changes anything.
 #[test]
 fn two_at_once() {
     let Some(bed) = Bed::new("two") else { return };

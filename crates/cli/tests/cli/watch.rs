@@ -130,7 +130,7 @@ fn a_terminal_that_is_gone_ends_it() {
     let home = Home::new();
     for how in ["hangup", "no-signal", "unread", "huge"] {
         let Some(told) = terminal_gone(&home, how, &["watch", "--interval", "200ms"]) else { return };
-        // Never by a signal that ends the process; in full view it ends as after `q`.
+        // The program always ends by itself: with code 1, or with code 0, as after `q`, if the terminal stays.
         let stays = matches!(how, "unread" | "huge");
         let fits = told.starts_with("ended 1 ") || (stays && told.starts_with("ended 0 "));
         assert!(fits, "{how}: {told}");

@@ -61,7 +61,7 @@ pub enum ReadError {
     NotJson {
         /// The file.
         path: String,
-        /// Line and column.
+        /// Error of the JSON parser, with line and column.
         source: serde_json::Error,
     },
     /// The file contains JSON of something else.

@@ -55,7 +55,7 @@ fn coalesce(dice: &mut Dice, masked: bool) -> String {
     text
 }
 
-/// napi behind a NIC's moderation.
+/// A random scheme `napi` behind a NIC's moderation.
 fn moderated(dice: &mut Dice) -> String {
     let mut text = format!("napi:weight={}", dice.whole(8, 64));
     let (gap, timer) = (dice.unit() < 0.5, dice.unit());

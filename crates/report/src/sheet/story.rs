@@ -78,8 +78,8 @@ pub fn livelock(finding: &Finding) -> Option<Livelock> {
     Some(Livelock { verdict, text, why })
 }
 
-/// Share of the peak that is delivered at twice the cliff. Results of earlier versions have no such share of the
-/// ledger's trial, so it is computed here.
+/// Share of the peak that is delivered at twice the cliff. Results of earlier versions lack the share of the trial that
+/// accounts for each packet; it is computed here.
 pub fn delivered_at_twice(finding: &Finding) -> ByEngine<Figure> {
     let wire = finding.livelock.wire.or_else(|| finding.delivered_in_ledger());
     ByEngine { wire, ..finding.livelock.clone() }

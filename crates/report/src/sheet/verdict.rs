@@ -167,7 +167,7 @@ fn searches_in_words(count: usize) -> String {
     if count == 1 { "1 search".to_owned() } else { format!("{count} searches") }
 }
 
-/// ` (202-245, 94 % confidence)`; empty without an interval.
+/// The interval of a figure as text: ` (202-245, 94 % confidence)`. Empty without an interval.
 fn ends(figure: &Figure, searches: usize) -> String {
     let ends = format::interval(figure, Unit::Pps, "-").zip(figure.interval);
     ends.map_or(String::new(), |(text, ends)| format!(" ({text}, {})", certainty(ends.confidence, searches)))

@@ -8,7 +8,7 @@ use super::{Style, answer, head, livelock};
 use crate::format::{self, Unit};
 use crate::sheet::{self, Row};
 
-/// Other set-ups that are shown: those predicted worst.
+/// Largest number of other set-ups shown: those with the worst predictions.
 const CHECKS: usize = 3;
 /// Columns of a set-up's name.
 const NAME: usize = 16;

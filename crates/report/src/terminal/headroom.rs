@@ -40,7 +40,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     page.finish()
 }
 
-/// `This host is at 62 % of its cliff: CPU 1, by time in softirqs.`
+/// Sentence with the answer: `This host is at 62 % of its cliff: CPU 1, by time in softirqs.`
 fn answer(headroom: &Headroom) -> String {
     let nearest = headroom.cpus.iter().find(|cpu| cpu.cpu == headroom.cpu);
     let by = nearest.map_or("", |cpu| by(cpu.by));
@@ -85,7 +85,7 @@ fn programs(headroom: &Headroom) -> Vec<String> {
     numbers.flat_map(of).map(sentence).collect()
 }
 
-/// `eth0 sends 970 of 1000 Mbit/s`.
+/// The load of a link as text: `eth0 sends 970 of 1000 Mbit/s`.
 fn of_link(link: &LinkFilling) -> String {
     let way = if link.sent { "sends" } else { "receives" };
     let (bps, limit) = (format::quantity(link.bps, Unit::Bps), format::quantity(link.limit_bps, Unit::Bps));

@@ -114,7 +114,7 @@ impl RrLines {
     }
 }
 
-/// `0.00-1.00 s`.
+/// A time span as text: `0.00-1.00 s`.
 fn span(from_s: f64, to_s: f64) -> String {
     format!("{from_s:.2}-{to_s:.2} s")
 }

@@ -55,7 +55,8 @@ pub fn profile(profile: &Profile, style: Style) -> String {
     page.finish()
 }
 
-/// `A received packet takes 2.31 us of CPU time (2.25-2.37 us, 95 % confidence): copy 26 %, ...`
+/// Sentence on the cost of a packet: `A received packet takes 2.31 us of CPU time (2.25-2.37 us, 95 % confidence): copy
+/// 26 %, ...`
 fn answer(profile: &Profile) -> String {
     let mut rows: Vec<&StageRow> = profile.stages.iter().collect();
     rows.sort_by(|a, b| b.share.value.total_cmp(&a.share.value));

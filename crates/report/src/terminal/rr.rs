@@ -241,7 +241,7 @@ mod agents {
     use super::{Page, Tone};
     use crate::format::{self, Unit};
 
-    /// A table of the agents, and how they began.
+    /// Adds a table of the agents, and how they started.
     pub(super) fn agents(page: &mut Page, record: &RrRecord) {
         let Some(together) = &record.report.together else { return };
         page.heading("AGENTS");

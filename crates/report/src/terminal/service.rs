@@ -10,7 +10,7 @@ use super::page::{Page, Tone};
 use super::rfc2544::{table, words};
 use crate::format::{self, Unit};
 
-/// Loads that the table shows: those next to the cliff.
+/// Largest number of loads in the table: those next to the cliff.
 const LOADS: usize = 12;
 
 /// The cliff, measured and predicted, the bottleneck, the checks, the costs of a request, the loads next to the cliff.
@@ -80,7 +80,7 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     }
 }
 
-/// Times without answers, in one sentence.
+/// A sentence on the pauses of the service, which are times without answers.
 fn silences(pauses: &Pauses) -> String {
     let seconds = |value: f64| format::quantity(value, Unit::Seconds);
     let lengths = pauses.p50_s.zip(pauses.max_s);

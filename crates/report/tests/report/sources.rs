@@ -31,7 +31,7 @@ pub struct Field {
 }
 
 impl Item {
-    /// A variant as serde writes it.
+    /// Name of a variant in the JSON that serde writes.
     pub fn value_name(&self, variant: &str) -> String {
         match quoted(&self.attributes, "rename_all") {
             Some("kebab-case") => separated(variant, '-'),

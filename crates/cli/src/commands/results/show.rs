@@ -21,7 +21,7 @@ pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool)
     output::page(&text(run, stored, verbose, output::style()))
 }
 
-/// The page for people.
+/// The page of a run for the terminal.
 fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> String {
     match stored {
         Stored::Finding(finding) if verbose => terminal::finding(finding, style),

@@ -65,7 +65,7 @@ struct Load {
 pub struct Progress {
     began: Instant,
     load: Option<Load>,
-    /// Sizes, or searches of sizes, that were begun.
+    /// Number of sizes, or of searches of sizes, that have begun.
     begun: u32,
     /// Number of turns in all.
     turns: f64,

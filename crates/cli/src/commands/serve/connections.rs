@@ -53,7 +53,7 @@ const SLOWEST_BYTES_PER_S: f64 = 256e3;
 /// Errors of a process or host with too many files or too little memory.
 const SHORTAGES: [Errno; 4] = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
 
-/// A connection, as its requests see it.
+/// State of a connection that its requests use.
 pub struct Connection {
     source: IpAddr,
     /// Why the connection is refused. Not set if it is served.

@@ -140,7 +140,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View) {
     tables(frame, body, view);
 }
 
-/// The verdict and the tables.
+/// Draws the verdict and the tables.
 fn tables(frame: &mut Frame<'_>, body: Rect, view: &View) {
     let (cpus, interfaces) = (view.cpus(), view.interfaces());
     // The verdict, and three tables' heads.

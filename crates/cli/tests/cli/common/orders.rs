@@ -175,7 +175,7 @@ pub fn session(address: &str, key: &Key) -> Session {
     Session::connect(address, Some(key), env!("CARGO_PKG_VERSION"), Limits::default()).expect("the agent is there")
 }
 
-/// Asks for a test, connects its flows, moves what moves within a short time, and stops it.
+/// Starts a test, connects its flows, transfers data for a short time, and stops the test.
 pub fn carry_out(session: &mut Session, ip: IpAddr, (kind, settings): &AgentRequest) -> RequestOutcome {
     let Ok(ready) = session.start(kind, settings) else { return RequestOutcome::Refused };
     let flows = settings["flows"].as_u64().unwrap_or(0) * if settings["direction"] == "both" { 2 } else { 1 };

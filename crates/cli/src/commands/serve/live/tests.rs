@@ -14,7 +14,7 @@ fn reader(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Waits at most 20 s.
+/// Waits until `so` is true, at most 20 s.
 async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
