@@ -34,7 +34,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     found.into_iter().map(|path| (path.clone(), std::fs::read_to_string(&path).expect("a page"))).collect()
 }
 
-/// The blocks of a page in a language.
+/// The fenced blocks of a page in this language.
 fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     let after = page.split(&fence).skip(1);

@@ -19,7 +19,7 @@ use crate::output::now_unix_s;
 const SCHEMA: u32 = 1;
 static LIVE: OnceLock<Live> = OnceLock::new();
 
-/// The lines of this process.
+/// State of the `--live` lines of this process.
 struct Live {
     began: Instant,
     to_stderr: bool,

@@ -104,12 +104,12 @@ pub fn json(text: &str) -> anyhow::Result<()> {
     put(format::json(text))
 }
 
-/// One line of JSON to stdout.
+/// Writes one line of JSON to stdout.
 pub fn json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
     json(&(serde_json::to_string(value)? + "\n"))
 }
 
-/// The sequence that clears a terminal, to stdout.
+/// Clears the terminal on stdout.
 pub fn clear() -> anyhow::Result<()> {
     put("\x1b[H\x1b[J".to_owned())
 }
@@ -258,7 +258,7 @@ pub fn bar(length: u64) -> ProgressBar {
 /// Number of times per second that a bar is drawn.
 const DRAWINGS_PER_S: u8 = 10;
 
-/// A terminal on stderr that does not wait.
+/// A terminal on stderr for progress bars; drawing on it does not wait.
 #[derive(Debug, Default)]
 struct Drawing(Mutex<String>);
 
@@ -317,7 +317,7 @@ impl TermLike for Drawing {
 pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
     /// Columns of a terminal that does not report them, and of pages.
     const USUAL: usize = 80;
-    /// Narrower than this nothing would fit.
+    /// Smallest width that pages are laid out for (columns).
     const LEAST: usize = 48;
     let told = || ratatui::crossterm::terminal::size().ok().filter(|(columns, _)| *columns > 0);
     stream.is_terminal().then(|| told().map_or(USUAL, |(columns, _)| usize::from(columns)).max(LEAST))

@@ -157,7 +157,7 @@ impl Points {
         }
     }
 
-    /// A line next to the bar.
+    /// Prints a line without disturbing the bar.
     pub fn say(&self, text: &str) {
         self.bar.suspend(|| output::say(format!("netcliff: {text}")));
     }

@@ -46,7 +46,7 @@ use samples::Samples;
 /// The question: a host under a load, an objective and constraints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Costs and sizes.
+    /// Costs and queue sizes of the host.
     pub host: Host,
     /// Offered traffic.
     pub traffic: Traffic,
@@ -67,7 +67,7 @@ pub struct Question {
 pub enum Indifference {
     /// A share of the best figure. For a figure that is a share of a CPU: a share of one CPU.
     Share(f64),
-    /// In the figure's unit.
+    /// A difference in the figure's unit.
     Absolute(f64),
 }
 
@@ -120,7 +120,7 @@ impl Default for Settings {
 
 /// Receives the progress of the search.
 pub trait Observer {
-    /// A stage begins.
+    /// Reports that a stage begins.
     fn stage(&mut self, name: &str);
     /// Reports that `simulated` of at most `at_most` arrivals are simulated.
     fn packets(&mut self, simulated: u64, at_most: u64);

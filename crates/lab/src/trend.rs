@@ -251,7 +251,7 @@ pub fn trend(
 /// A series that is being divided.
 struct Levels<'a> {
     runs: &'a [(RunSummary, Measured)],
-    /// Indices of runs, and values.
+    /// Values, each with the index of its run.
     values: &'a [(usize, f64)],
     level: f64,
     permutations: u32,

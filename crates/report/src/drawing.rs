@@ -59,7 +59,7 @@ const NAMED: usize = 3;
 /// A figure with its title, marks, configuration and provenance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawing {
-    /// One line.
+    /// Title of the figure, in one line.
     pub title: String,
     /// The axes: x and y.
     pub axes: Axes,

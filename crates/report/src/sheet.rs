@@ -43,7 +43,7 @@ pub fn column(engine: EngineKind) -> &'static str {
 /// One figure as text; the interval's ends apart, so that a narrow page can put them on their own line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// `412 kpps`.
+    /// The value as text: `412 kpps`.
     pub value: String,
     /// Ends of the interval: `403-421`. `None` if the figure was computed, not sampled.
     pub interval: Option<String>,
@@ -345,7 +345,7 @@ pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Suggestions shown on the page.
+/// Largest number of suggestions shown on the page.
 pub const SUGGESTIONS: usize = 2;
 
 /// A setting to try, why, and the cliff it is expected to give.

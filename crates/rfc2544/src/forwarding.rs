@@ -69,7 +69,7 @@ pub enum Stage<'a> {
         round: u32,
         /// Number of rounds.
         rounds: u32,
-        /// The set-up.
+        /// Name of the set-up.
         set_up: &'a str,
     },
     /// A step within the turn.

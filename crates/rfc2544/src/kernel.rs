@@ -95,7 +95,7 @@ pub enum Place {
 
 /// Length of the flat-out run that finds the sender's rate (s).
 const FLAT_OUT_S: f64 = 0.3;
-/// A rate above that of any sender here (pps).
+/// A rate that no sender here reaches (pps).
 const FLAT_OUT_PPS: f64 = 20e6;
 /// Real-time priority of the sending thread, so that other programs do not void trials.
 const PRIORITY: u8 = 40;
@@ -125,7 +125,7 @@ pub struct Kernel {
     remote: Option<Remote>,
     /// Answers ARP requests and neighbour solicitations at two real ports.
     neighbours: Option<Neighbours>,
-    /// Whether a frame has come through, or none can be tried.
+    /// Whether single frames were already tried between the ports; they are tried only once.
     probed: bool,
     instruments: Instruments,
     scheme: Scheme,

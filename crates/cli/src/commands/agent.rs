@@ -203,7 +203,7 @@ fn log(counts: &Counts, most: u32) -> Log {
     })
 }
 
-/// Listens where systemd listened already, else at the address of `--listen`.
+/// Listens on the sockets that systemd passes, otherwise at the addresses of `--listen`.
 fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Result<Agent> {
     let log = log(counts, args.clients);
     let activated = activation::listeners().map_err(output::usage)?;
@@ -217,7 +217,7 @@ fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Resu
     } else if args.listen.is_empty() {
         let usual = [SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)), SocketAddr::from((Ipv6Addr::LOCALHOST, PORT))];
         match Agent::bind(&usual, settings.clone(), Arc::clone(&log)) {
-            // A host may have no IPv6; if the reason is another, IPv4 alone fails too.
+            // A host may have no IPv6. If the error has another reason, IPv4 alone fails too.
             Err(_) => Agent::bind(&usual[..1], settings, log),
             bound => bound,
         }

@@ -67,7 +67,7 @@ impl Engine for Counted<'_> {
 const OF_A_CLIFF: usize = 18;
 const OF_SENSITIVITIES: usize = 50;
 
-/// A record with the analysis around it, as one object.
+/// A record and its analysis, as one JSON object.
 #[derive(serde::Serialize)]
 struct Analysed<'a> {
     #[serde(flatten)]

@@ -37,7 +37,7 @@ pub const FIND_S: f64 = 4.0;
 /// a trial of 5 s.
 pub const LOADED_S: f64 = 10.0;
 
-/// An agent that answered.
+/// A session with an agent that has answered.
 pub struct FarSession {
     /// The control channel.
     pub session: Session,

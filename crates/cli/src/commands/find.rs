@@ -98,7 +98,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
 }
 
-/// Refuses a profile of what this host's kernel does not receive.
+/// Refuses `--profile` if this host's kernel does not receive the packets.
 fn refuse_profile(args: &FindArgs) -> anyhow::Result<()> {
     let elsewhere = match (&args.of, args.testbed) {
         _ if !args.profile => return Ok(()),

@@ -248,7 +248,7 @@ fn settings(args: &Rfc2544Args) -> anyhow::Result<Settings> {
     })
 }
 
-/// The capture that is replayed.
+/// Reads the capture to replay.
 fn captured(file: &Path, least_bytes: u32) -> anyhow::Result<Pcap> {
     let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
     Ok(Pcap::of(capture, least_bytes))

@@ -346,7 +346,7 @@ fn there(
     Ok(found)
 }
 
-/// Measures with several agents, from a common start on.
+/// Measures with several agents, which all start at the same time.
 fn of_several(
     args: &RrArgs,
     sweep: &Sweep,

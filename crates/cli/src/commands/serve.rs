@@ -28,7 +28,7 @@ use crate::output;
 const SLOWEST_READER_MS: u32 = 10_000;
 /// Time allowed for open connections to end after the server ended.
 const LEAVING: Duration = Duration::from_secs(1);
-/// Interval between looks at the flag that a signal sets.
+/// Interval between checks of the flag that a signal sets.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// State that every answer needs.

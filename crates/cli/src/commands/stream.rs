@@ -362,7 +362,7 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
     Ok(path)
 }
 
-/// CPUs and namespaces of both ends.
+/// Sets the CPUs and namespaces of both ends.
 fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
     let usual = || usual_cpus(args, direction).map(|(sender, receiver)| (Cpus::List(sender), Cpus::List(receiver)));

@@ -25,7 +25,7 @@ while True:
     s.sendto(data, peer)
 ";
 
-/// The service, on these CPUs of the far end.
+/// Starts the service on these CPUs of the far end.
 fn service(bed: &Bed, home: &Home, cpus: &str) -> Running {
     let echo = home.file("echo.py", ECHO);
     let mut service = Running::of(bed.inside(1, home, &["taskset", "-c", cpus, "python3", &echo], &[]));

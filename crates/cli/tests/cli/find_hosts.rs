@@ -37,7 +37,7 @@ fn bed(name: &str) -> Option<(Bed, Turn)> {
     Some((bed, turn(Shared::Cpus)))
 }
 
-/// `ip` in a namespace.
+/// Runs `ip` in a namespace.
 fn set(space: &str, args: &str) {
     let all = [&["-n", space], &args.split(' ').collect::<Vec<_>>()[..]].concat();
     assert!(ip(&all), "ip {}", all.join(" "));
@@ -240,7 +240,7 @@ fn flows_reach_the_queues_asked_for_by_the_method_asked_for() {
     assert!(testbed.contains("VLAN 5") && finding["device"]["interface"] == "near0", "{testbed}");
 }
 
-/// `nft` at the near end.
+/// Runs `nft` at the near end.
 fn nft(bed: &Bed, rule: &str) {
     let args = ["netns", "exec", bed.ends()[0].0, "nft", rule];
     assert!(ip(&args), "nft {rule}");

@@ -1,4 +1,4 @@
-//! `-i`: a line an interval while `stream` and `rr` run.
+//! `-i`: one line for each interval while `stream` and `rr` run.
 
 use std::io::Read;
 use std::process::Stdio;

@@ -60,7 +60,7 @@ impl Bed {
         done.success().then_some(()).ok_or_else(|| "forwarding cannot be switched on".to_owned())
     }
 
-    /// The binary in the tester's namespace, its output to be read.
+    /// Runs the binary in the tester's namespace, with captured output.
     fn netcliff(&self, home: &Home, args: &[&str]) -> Command {
         self.inside(&[], home, args)
     }

@@ -266,7 +266,7 @@ fn a_sender_that_dies_is_named_among_ten() {
     assert!(number_at(&report, "/rows/0/many/agents/0/received_bytes") > 0.0, "{report}");
 }
 
-/// One of several that does not answer is named before anything is measured.
+/// If one of several agents does not answer, it is named before anything is measured.
 #[test]
 fn an_agent_that_is_not_there_is_named_among_several() {
     let home = Home::new();

@@ -16,7 +16,7 @@ use netcliff_core::math::SplitMix64;
 /// would count as a level.
 pub const LEAST: usize = 3;
 
-/// A split.
+/// A split of a series into two parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Split {
     /// Index of the first value after the split.

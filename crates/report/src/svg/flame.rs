@@ -17,7 +17,7 @@ const NARROWEST: f64 = 0.3;
 /// Room above for the title and the legend.
 const TOP: f64 = 64.0;
 
-/// A function below its caller.
+/// A function in the tree of calls, below its caller.
 #[derive(Default)]
 struct Node {
     seconds: f64,

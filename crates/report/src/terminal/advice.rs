@@ -156,7 +156,7 @@ fn effort(advice: &Advice) -> String {
     )
 }
 
-/// Names of the columns.
+/// Adds the names of the columns.
 fn head(page: &mut Page) {
     let [latency, loss, cpu, by] = FIGURES;
     page.block(&format!("    {:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting", "p99", "lost", "CPU left", "by"));

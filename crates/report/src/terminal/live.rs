@@ -83,7 +83,7 @@ pub struct RrLines {
 }
 
 impl RrLines {
-    /// A repeat with these settings begins.
+    /// Notes that a repeat with these settings begins.
     pub fn repeat(&mut self, settings: &rr::Settings) {
         let flows = if settings.flows == 1 { "flow" } else { "flows" };
         let load = match settings.rate_per_s {
@@ -93,7 +93,7 @@ impl RrLines {
         self.heading = Some(format!("{} {flows}, {load}", settings.flows));
     }
 
-    /// An interval, after the heading if it is the first of a repeat.
+    /// The line of an interval, after the heading if it is the first of a repeat.
     pub fn line(&mut self, interval: &rr::Interval) -> String {
         let head = |name: String| {
             let names = ["responses", "rate", "mean", "max", "lost"];

@@ -64,31 +64,31 @@ impl Page {
         }
     }
 
-    /// A blank line and a heading.
+    /// Adds a blank line and a heading.
     pub fn heading(&mut self, text: &str) {
         self.text.push('\n');
         self.line(Tone::Strong, text);
     }
 
-    /// Text wrapped to the width, with a first and a following indent.
+    /// Adds text wrapped to the width, with an indent for the first line and one for the others.
     fn wrapped(&mut self, tone: Tone, first: &str, rest: &str, text: &str) {
         for line in format::lines(text, self.style.width, first, rest) {
             self.line(tone, &line);
         }
     }
 
-    /// A paragraph, indented.
+    /// Adds an indented paragraph.
     pub fn paragraph(&mut self, indent: usize, tone: Tone, text: &str) {
         let indent = " ".repeat(indent);
         self.wrapped(tone, &indent, &indent, text);
     }
 
-    /// A name and its value.
+    /// Adds a name and its value.
     pub fn fact(&mut self, name: &str, text: &str) {
         self.wrapped(Tone::Plain, &format!("  {name:<NAME$} "), &" ".repeat(NAME + 3), text);
     }
 
-    /// An item of a list behind its mark.
+    /// Adds an item of a list after its mark.
     pub fn item(&mut self, mark: &str, text: &str) {
         self.wrapped(Tone::Plain, &format!("  {mark}"), &" ".repeat(2 + mark.len()), text);
     }
@@ -146,7 +146,7 @@ impl Page {
         self.line(tone, &format!("{label:<label_width$}{}", cells.concat()));
     }
 
-    /// A blank line and a heading that names the columns.
+    /// Adds a blank line and a heading that names the columns.
     pub fn columns(&mut self, heading: &str) {
         self.text.push('\n');
         let names = ENGINES.map(sheet::column);

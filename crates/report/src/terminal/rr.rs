@@ -46,7 +46,7 @@ fn one(page: &mut Page, record: &RrRecord) {
     }
 }
 
-/// Mean over the repeats with its interval: a figure of each configuration.
+/// Adds a table of all configurations: means over the repeats, with their intervals.
 fn overview(page: &mut Page, run: &RrRun) {
     page.heading("CONFIGURATIONS (mean of the repeats, 95 % interval)");
     let mut lines = vec![format!("  {:>6}{:>7}{:>22}{:>20}{:>20}", "flows", "depth", "rate", "p50", "p99")];

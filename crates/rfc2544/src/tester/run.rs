@@ -28,7 +28,7 @@ use open::{receivers, senders};
 pub const MAX_BURST: usize = 32;
 /// Time after the end of a trial during which overdue frames may still leave \[ns\].
 pub(super) const GRACE_NS: u64 = 5_000_000;
-/// Time from the order to the first frame \[ns\].
+/// Time between the call that starts a trial and its first frame \[ns\].
 const LEAD_NS: u64 = 2_000_000;
 
 /// One direction through the device under test.

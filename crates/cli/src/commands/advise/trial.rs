@@ -174,7 +174,7 @@ fn sides(finding: &Finding, engine: EngineKind, setting: &str, measure: &Measure
 }
 
 impl Trial {
-    /// The trial as people read it.
+    /// The trial as text for people.
     pub fn page(&self) -> String {
         let mut page = format!(
             "\nTRIAL at {} on {}: {} against the driver as found ({AS_FOUND})\n",
@@ -211,7 +211,7 @@ impl Trial {
     }
 }
 
-/// Shows the stages.
+/// Prints the stages of the run.
 struct Stages;
 
 impl Observer for Stages {

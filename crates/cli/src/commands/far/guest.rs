@@ -21,7 +21,7 @@ const SILENCE_S: f64 = 30.0;
 const EMULATED: &str = "QEMU emulates the guest's CPU (TCG; KVM does not work here): rates, costs and cliff are those of the emulation, not \
                         of this host: settings compare with each other, as ratios, and pauses of QEMU are pauses of the host under test";
 
-/// A guest that answered.
+/// A booted guest whose agent has answered.
 #[derive(Debug)]
 pub struct Guest {
     /// The control channel.

@@ -32,7 +32,7 @@ pub struct Ssh {
     said: Arc<Mutex<Said>>,
     /// Thread that reads ssh's stderr until its end.
     listener: thread::JoinHandle<()>,
-    /// Dropped when the wait is over.
+    /// Sender that is dropped when the wait is over.
     waiting: Option<mpsc::Sender<()>>,
 }
 
@@ -70,7 +70,7 @@ impl Ssh {
         said.lines.drain(..).for_each(|line| show(&self.host, &line));
     }
 
-    /// Why there is no agent, with ssh's output.
+    /// The error that no agent answered, with ssh's output.
     pub fn failed(mut self, error: ControlError) -> anyhow::Error {
         self.waiting = None;
         // An ssh that still tries to connect would stay.

@@ -69,7 +69,7 @@ fn wait(stop: &AtomicBool) {
     }
 }
 
-/// The watches of one name.
+/// The stored watches of one name.
 struct Series {
     store: Store,
     name: String,
@@ -77,7 +77,7 @@ struct Series {
     most: usize,
     /// The newest watches, at most [`WINDOW`], the oldest first.
     watches: Vec<(RunSummary, Measured)>,
-    /// Changes up to this run were already reported.
+    /// Number of the run up to which changes were already reported.
     reported: i64,
 }
 

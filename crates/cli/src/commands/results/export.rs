@@ -101,7 +101,7 @@ pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::R
     let all = paths.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     let keep = |(name, stored, label): (String, Stored, Option<Label>)| -> anyhow::Result<String> {
         let run = stored.keep(store, label.as_ref())?;
-        // A file may be anyone's: a name that nobody could give is left out.
+        // The file may come from anyone: a name that is not valid for a run is left out.
         let own = label.and_then(|label| run_name(&label.name?).ok()).filter(|_| !named);
         if own.is_some() {
             store.rename(run, own.as_deref())?;

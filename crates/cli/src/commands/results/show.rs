@@ -74,7 +74,7 @@ pub(super) fn rows(stored: &Stored) -> anyhow::Result<String> {
     })
 }
 
-/// The page for a browser, whatever the kind.
+/// The page for a browser, for a run of any kind.
 pub fn page(run: &RunSummary, stored: &Stored) -> String {
     match stored {
         Stored::Finding(finding) => html::finding(finding),

@@ -70,7 +70,7 @@ fn asked<'a>(run: &'a Run<'_>, device: &DeviceSection, open: &'a [Task]) -> anyh
     Ok(Loaded { checks, loads_pps, traffic, seed, provenance })
 }
 
-/// Shows the stages.
+/// Prints the stages of the run.
 struct Stages<'a, 'r>(&'a Run<'r>);
 
 impl Observer for Stages<'_, '_> {

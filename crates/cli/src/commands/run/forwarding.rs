@@ -81,7 +81,7 @@ impl forwarding::Watch for Kept<'_, ForwardingReport> {
     }
 }
 
-/// Refuses options for other kinds.
+/// Refuses options that belong to other kinds of experiments.
 fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),

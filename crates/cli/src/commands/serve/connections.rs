@@ -40,17 +40,17 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const REFUSED_HEAD_TIME: Duration = Duration::from_secs(2);
 /// Largest size of a request's head, and of an answer waiting to be sent (bytes).
 const BUFFER_BYTES: usize = 64 << 10;
-/// Part of an answer that is handed on at once (bytes).
+/// Largest part of an answer that is sent at once (bytes).
 const CHUNK_BYTES: usize = 64 << 10;
 /// Largest number of connections whose owner is looked up at once, if that takes long.
 const LOOK_UPS: usize = 2;
-/// An answer of more than this has a time limit (bytes).
+/// Size above which an answer has a time limit (bytes).
 const LONG_ANSWER_BYTES: u64 = 1 << 20;
 /// Time allowed for any answer. A long answer gets additional time, at this rate of reading (bytes/s).
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 const SLOWEST_BYTES_PER_S: f64 = 256e3;
 
-/// Errors of a process or host with too many files or too little memory.
+/// System errors of a process or host that has too many open files or too little memory.
 const SHORTAGES: [Errno; 4] = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
 
 /// State of a connection that its requests use.

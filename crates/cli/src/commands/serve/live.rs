@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Number of moments that wait for a slow reader. A reader that falls further behind is dropped. They are stored once
 /// for all readers.
 const BEHIND: usize = 8;
-/// Readers at once.
+/// Largest number of readers at once.
 const MOST_READERS: usize = 128;
 
 /// The readers of live values, and whether the server ends.

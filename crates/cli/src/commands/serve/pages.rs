@@ -53,7 +53,7 @@ pub async fn engine() -> Response {
     file("text/javascript; charset=utf-8", ENGINE)
 }
 
-/// Why there is no answer.
+/// Status and message of a request that is refused.
 struct Refusal(StatusCode, String);
 
 impl IntoResponse for Refusal {

@@ -21,7 +21,7 @@ use crate::args::{StoreArgs, TryArgs};
 use crate::commands::{stop_on_signal, store_path};
 use crate::output;
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(serde::Serialize)]
 struct Tried<'a> {
     plan: &'a Plan,

@@ -74,12 +74,12 @@ impl Bed {
         said(&["ethtool", "-k", device]) + &said(&["cat", &format!("/sys/class/net/{device}/mtu")])
     }
 
-    /// The agent at the far end.
+    /// Starts an agent at the far end.
     pub fn agent(&self, home: &Home, key: &str, more: &[&str]) -> Running {
         self.agent_by(home, &[], key, more)
     }
 
-    /// The agent at the far end, started by another program.
+    /// Starts an agent at the far end by another program.
     pub fn agent_by(&self, home: &Home, program: &[&str], key: &str, more: &[&str]) -> Running {
         let args = [&["agent", "--listen", AGENT, "--key", key, "--silence", "1s"], more].concat();
         let mut agent = Running::of(self.inside(1, home, program, &args));

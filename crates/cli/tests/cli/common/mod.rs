@@ -46,7 +46,7 @@ impl Home {
         self.path("data/netcliff/records.db")
     }
 
-    /// The binary, all its directories inside this home.
+    /// A command of the binary, with all its directories inside this home.
     pub fn command<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_netcliff"));
         command.args(args).current_dir(self.dir.path());
@@ -86,7 +86,7 @@ impl Home {
         db
     }
 
-    /// What a successful call prints.
+    /// The text that a successful call prints.
     pub fn stdout<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
         let output = self.netcliff(args).assert().success();
         String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")

@@ -10,7 +10,7 @@ use super::{Page, Style, Tone, median, name};
 use crate::format::{self, Unit};
 use crate::terminal::{SURER, WIDE, beside};
 
-/// Warnings that are shown; `-v` shows all.
+/// Largest number of warnings shown; `-v` shows all.
 const WARNINGS: usize = 3;
 /// Width from which the table of a sweep shows what limited each configuration (columns).
 const WITH_LIMITS: usize = 100;

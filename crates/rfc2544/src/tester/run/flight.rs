@@ -238,7 +238,7 @@ pub(super) enum Ended {
     Sent,
     /// More frames were lost than the trial may lose.
     Decided {
-        /// When \[ns\].
+        /// Time at which this was known \[ns\].
         at_ns: u64,
     },
     /// The stop flag was set.
