@@ -323,7 +323,7 @@ fn keep((store, run): (&Store, i64), finding: &Finding) -> Result<(), String> {
     store.finish(run, finding.partial, Some(finding)).map_err(|error| error.to_string())
 }
 
-/// Keeps the finding if nothing else can be written: a file in the temporary directory, or else stdout.
+/// Writes the finding to a file in the temporary directory, or else to stdout, if nothing else can be written.
 fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
     if let Ok(path) = write_temporary("netcliff-find", "json", &report::format::json(&serde_json::to_string(finding)?))
     {

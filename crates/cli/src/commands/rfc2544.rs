@@ -200,7 +200,7 @@ fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
 fn settings(args: &Rfc2544Args) -> anyhow::Result<Settings> {
     let tests = |throughput, latency, loss, back_to_back| Tests { throughput, latency, loss, back_to_back };
     let defaults = Settings::default();
-    // The smallest frame that names itself takes the place of 64 bytes, which IPv6 or a VLAN tag leave no room for.
+    // The smallest frame with room for netcliff's label: with IPv6 or a VLAN tag, 64 bytes are too few.
     let least = least_bytes(args.ipv6, args.vlan.is_some());
     let standard = || STANDARD_BYTES.map(|bytes| FrameSize::Fixed(bytes.max(least as u32)));
     let trial_s = args.trial.unwrap_or(defaults.trial_s);

@@ -99,7 +99,7 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let mut gone = Vec::new();
     let ended = on_screen(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
     let restored = terminal.show_cursor().and_then(|()| ratatui::try_restore());
-    // When it is dropped, it prints to stderr what it could not restore, and panics if stderr is gone too.
+    // Dropping `terminal` would print to stderr what it cannot restore, and panic if stderr is gone too.
     std::mem::forget(terminal);
     gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
     ended?;

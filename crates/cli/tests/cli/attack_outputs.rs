@@ -57,7 +57,8 @@ fn nothing_but_a_regular_file_is_replaced() {
             command.iter().map(|word| (*word).to_owned()).chain([path.display().to_string()]).collect()
         };
         let expected = if command.contains(&"--metrics-file") { "netcliff_" } else { "" };
-        // A link leads to its file, which keeps its mode; a pipe gets all and stays; so does a device.
+        // Output to a link is written to the link's file, which keeps its mode. A pipe gets all output and stays a
+        // pipe; so does a device.
         home.netcliff(to(&link)).assert().success();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "{command:?}");
         let text = fs::read_to_string(&file).unwrap();
@@ -96,7 +97,8 @@ fn a_full_disk_leaves_what_was_there() {
     let home = Home::new();
     let db = home.stored();
     let json = home.text("run.json");
-    // Many records, of which the first fit; without the number of objects that an export has.
+    // Many records, of which only the first fit on the disk. Unlike an exported file, this one does not contain the
+    // number of its objects.
     let rows = home.stdout(["results", "show", "1", "--json", "--db", &db]);
     let row = rows.lines().last().unwrap().to_owned() + "\n";
     fs::write(&json, rows + &row.repeat(400)).unwrap();

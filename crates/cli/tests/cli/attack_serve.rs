@@ -13,7 +13,7 @@ use netcliff_testkit::{Need, has, has_program};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server, and its address: what stands between `http://` and the path, and the path.
+/// Starts a server. Returns it, its host and port, and the path of its address.
 fn serve(home: &Home, listen: &str, more: &[&str]) -> (Running, String, String) {
     of(home.command([&["serve", "--listen", listen], more].concat()))
 }

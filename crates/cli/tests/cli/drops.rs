@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::Home;
 use crate::schema::printed;
 
-/// Datagrams to a port of loopback at which nobody listens, until the work is done.
+/// Sends datagrams to a port of loopback where nobody listens, until `work` returns.
 fn while_dropping<T>(port: u16, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

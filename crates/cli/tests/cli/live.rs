@@ -26,7 +26,8 @@ const COMMANDS: [(&[&str], &str); 4] = [
     (&["rr", "--testbed", "loopback", "--rate", "500", "--time", "600ms", "--repeats", "2"], "asked for"),
 ];
 
-/// On stdout before the page, as in iperf3: a heading for each repeat, and no lines unless requested.
+/// The lines are on stdout before the page, as in iperf3, with a heading for each repeat. Without `-i` there are no
+/// lines.
 #[test]
 fn lines_come_before_the_page() {
     let home = Home::new();

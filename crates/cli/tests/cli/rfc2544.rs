@@ -258,8 +258,8 @@ fn searches<'a>(frames: &'a str, searches: &'a str) -> Vec<&'a str> {
     [&start[..], &["--trial", "50ms", "--max", "20kpps", "--rest", "0s", "--width", "20%", "--json"]].concat()
 }
 
-/// A loaded machine may lose frames at any load: of one attempt in ten at most, so that five in a row are a fault
-/// (a false alarm in 1e5 runs).
+/// Number of attempts. On a loaded machine at most one attempt in ten loses frames by chance, so five that lose in a
+/// row are a fault (a false alarm in 1e5 runs).
 const ATTEMPTS: usize = 5;
 
 #[test]
@@ -333,7 +333,7 @@ fn a_stop_during_a_search_keeps_its_trials() {
         return;
     }
     let home = Home::new();
-    // Half of a minute of trials at the highest load; the first line is printed once they have begun.
+    // Half a minute of trials at the highest load. The first line is printed when they have begun.
     let args = ["rfc2544", "throughput", "--frames", "64,imix", "--max", "5kpps", "--rest", "0s", "--save", "--json"];
     let goal = ["--goal", "trial=500ms,sum=60s,exceed=50%,initial=100ms"];
     let mut run = Running::start(&home, &[&args[..], &goal].concat());

@@ -235,7 +235,7 @@ fn what_cannot_be_is_refused_before_anything_starts() {
     let table: Vec<(&[&str], &[&str])> = rows.iter().map(|(args, says)| (&args[..], &says[..])).collect();
     refusals(&home, 2, &table);
     refusals(&home, 2, &[(&["find", "--service", "true", "--request", &dns], &["line 1", "NOSUCHTYPE"])]);
-    // The refusal stands alone: no stage has begun, and the host's load does not matter yet.
+    // Only the refusal is printed: no stage, and no warning about the host's load.
     let unread: [&[&str]; 2] = [&["--tls", "--cacert", "nowhere.pem", "--request", "http:/"], &["--request", &dns]];
     for more in unread {
         let output = home.command([&["find", "--service", "true"], more].concat()).output().unwrap();

@@ -256,7 +256,7 @@ fn scripts_share_the_lock() {
     let shared = attempt(&format!("{own} tune undo 2>&1 | grep -q 'nothing to set back' && cat /sys/class/net/v0/mtu"));
     assert_eq!(shared.status.code(), Some(0), "{shared:?}");
     assert!(String::from_utf8_lossy(&shared.stdout).contains("without 1500, with 1400"), "{shared:?}");
-    // The shell that starts it has ended when it asks, while the measured command goes on.
+    // The shell that starts this netcliff has ended when netcliff requests the lock. The measured command continues.
     let said = home.path("said");
     let background = format!("(sleep 0.3; {own} tune undo > {} 2>&1) > /dev/null 2>&1 &\n", said.display());
     let left = attempt(&format!("sh {}; sleep 1; echo 1", home.file("left.sh", background)));

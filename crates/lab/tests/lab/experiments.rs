@@ -114,7 +114,7 @@ fn computed(plan: &Plan, mark: &Mark, answers: &mut BTreeMap<usize, Outcome>) ->
     Grid::curves_of(measure, &plan.tasks, |task| answers.get(&task.index))
 }
 
-/// Every mark that is computed holds, or its file says why it does not; and the same curves, changed, break it.
+/// Every claim about computed curves holds, or its file says why it does not. Changed curves break the claim.
 #[test]
 fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
     let mut stated = Vec::new();
@@ -134,7 +134,7 @@ fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
             assert!(!found.is_empty(), "{name}: {}: no curve reaches it", mark.label);
             assert!(found.iter().all(|check| check.within.is_some()), "{name}: {}: no verdict: {found:?}", mark.label);
             let held = found.iter().all(|check| check.within == Some(true));
-            // Heavy tails need more packets than a test has: what Table 1 comes to is in docs/claims.md.
+            // Heavy tails need more packets than a test has. docs/claims.md has the results for Table 1.
             let is_heavy = mark.interval.is_some() && text.contains("onoff:");
             assert!(is_heavy || held == mark.differs.is_none(), "{name}: {}: {found:?}", mark.label);
             let breaks = |change: &dyn Fn(&Curve) -> Curve| {
@@ -254,7 +254,7 @@ fn made(mark: &Mark) -> (Vec<Curve>, Vec<Vec<Curve>>) {
     (stepping(x), vec![stepping(2.0 * x)])
 }
 
-/// Each mark of each file, whatever measures it: made data that it holds for, and changed data that it must not.
+/// Each mark of each file holds for data made for it, and does not hold for changed data.
 #[test]
 fn changed_data_break_every_mark() {
     let mut broken = 0;
@@ -297,7 +297,8 @@ fn the_docs_have_every_claim() {
     assert!(!page.contains("no reason is known"), "a claim that does not hold has no reason");
 }
 
-/// Eq. (1) bends where it says, and polling never falls: the two forms of figure 1 of the NIC prototype's paper.
+/// The curve of eq. (1) (interrupts) bends at the rate that the formula gives, and the curves of polling never fall:
+/// the two forms of figure 1 of the NIC prototype's paper.
 #[test]
 fn the_mlfrr_curves_bend_at_the_formulas() {
     let (.., experiment) = files().into_iter().find(|(name, ..)| name == "mlfrr.toml").expect("mlfrr.toml");

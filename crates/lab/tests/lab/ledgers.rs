@@ -67,7 +67,8 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
     }
     let trials: u32 = std::env::var("NETCLIFF_PROVOKED_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let (mut done, mut sent, mut lost, mut shown, mut not_shown, mut trials_not_shown) = (0, 0, 0, 0, 0, 0);
-    // The time in which this kernel runs no program can cover much of one trial, so a bound on it needs more of them.
+    // This kernel may not run the tracer's program during much of one trial, so a bound on the drops missed by that
+    // needs more trials.
     while done < trials || (shown <= 10 * not_shown && place.is_some() && done < trials + MORE_TRIALS) {
         done += 1;
         let ledger = trial();

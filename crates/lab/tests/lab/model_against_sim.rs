@@ -264,8 +264,8 @@ fn several_queues() {
     compare(&points, 60_000, false);
 }
 
-/// dim is an approximation, so that its results need not be within the intervals. The effects that the walk excludes
-/// change latency and interrupts by at most a sixth, and the CPU hardly.
+/// The model of dim is an approximation, so its results need not be within the intervals. The effects that it leaves
+/// out change latency and interrupts by at most a sixth, and the CPU time hardly.
 #[test]
 fn dim_is_near() {
     for profile in ["eqe", "cqe"] {

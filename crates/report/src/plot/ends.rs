@@ -10,7 +10,8 @@ const WIDEST: f64 = 165.0;
 /// Distance from the plot to a name [drawing units].
 pub const LEADER: f64 = 16.0;
 
-/// A name and the heights (0 to 1 of the plot, from below) of its curve's end and of itself.
+/// The name at the end of a curve, with the place of the curve's end and the height of the name (0 to 1 of the plot,
+/// from below).
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
     pub series: usize,

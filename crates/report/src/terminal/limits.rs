@@ -9,7 +9,7 @@ use super::page::{Page, Tone};
 use crate::drawing::Drawing;
 use crate::format::{self, Unit};
 
-/// Parts with a column of their own; of the CPU's items the sum is shown, JSON and CSV have each.
+/// Parts that have a column. The CPU's column shows the sum of its items; JSON and CSV contain each item.
 const COLUMNS: [&str; 4] = ["link", "bus", "memory", CPU];
 const CPU: &str = "CPU";
 /// Name of the fact that gives the measured load next to the bounds.

@@ -86,7 +86,8 @@ fn no_line_is_made_up_and_the_tester_fails_nothing() {
     assert!(json["sizes"][0].as_object_mut().expect("an object").remove("line_shares").is_none());
 }
 
-/// Latency by the stamps of two devices, with the kernel's and the application's of these frames.
+/// A report with latency by the timestamps of two devices, and the kernel's and the application's latency of the same
+/// frames.
 fn stamped() -> Rfc2544Report {
     let mut json = serde_json::to_value(report()).expect("plain data");
     let more = serde_json::json!({"clock": "hardware", "uncertainty_s": 1.5e-6, "application_mean_s": 2.9e-5,

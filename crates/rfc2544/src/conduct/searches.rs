@@ -89,7 +89,8 @@ pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Opti
     let found = turn.searched.found.get(goal)?;
     match found.end {
         End::Regular => Some(Limit::Device),
-        // A higher load was offered and not forwarded. The tester only could not offer the loads in between.
+        // A higher load was offered and not forwarded, so the device is the limit, although the tester could not offer
+        // the loads in between.
         End::AboveMaximum | End::AboveSender | End::AboveVoid if found.upper_pps.is_some() => Some(Limit::Device),
         End::AboveMaximum if below_sender => Some(Limit::Asked),
         End::AboveMaximum | End::AboveSender | End::AboveVoid => Some(Limit::Tester),

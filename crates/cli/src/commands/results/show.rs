@@ -45,7 +45,7 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
     }
 }
 
-/// Records by engine, host, scheme and traffic, each by ascending load. A run stores them in the order of computation.
+/// Sorts records by engine, scheme, host and traffic, and then by load. A run stores them in the order of computation.
 pub(super) fn in_order(records: &[Record]) -> Vec<Record> {
     let rest = |record: &Record| {
         let Point { host, scheme, traffic, .. } = &record.point;

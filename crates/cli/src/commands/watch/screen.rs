@@ -30,7 +30,7 @@ const PAGE: usize = 10;
 pub struct View {
     /// The last sample.
     pub moment: Moment,
-    /// Length of the first interval, which has not ended yet (s): there is no sample.
+    /// Length of the first interval (s), until it ends and gives the first sample. `None` afterwards.
     pub first_s: Option<f64>,
     /// True: the view does not follow new samples.
     pub paused: bool,
