@@ -34,7 +34,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     found.into_iter().map(|path| (path.clone(), std::fs::read_to_string(&path).expect("a page"))).collect()
 }
 
-/// The blocks of a page in a language.
+/// The fenced blocks of a page in this language.
 fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     let after = page.split(&fence).skip(1);
@@ -91,7 +91,7 @@ fn every_command_of_the_book_is_read() {
     assert!(seen > 100, "only {seen} commands");
 }
 
-/// Marks are compared with the curves that they name; experiments that need hosts or devices are read only.
+/// Marks are compared with the curves that they name. Experiments that need hosts or devices are only read.
 #[test]
 fn every_experiment_of_the_book_runs() {
     let mut ran = 0;

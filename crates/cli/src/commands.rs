@@ -68,7 +68,7 @@ pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result
     }
 }
 
-/// Refuses a `--max-rate` below the load of the trial that looks whether packets arrive.
+/// Refuses a `--max-rate` below the load of the trial that checks whether packets arrive.
 pub fn refuse_low_rate(rate_pps: Option<f64>) -> anyhow::Result<()> {
     let Some(rate_pps) = rate_pps.filter(|rate_pps| *rate_pps < LEAST_MOST_PPS) else { return Ok(()) };
     let (rate, least) = (print_pps(rate_pps), print_pps(LEAST_MOST_PPS));
@@ -94,7 +94,7 @@ pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: 
     Ok(costs)
 }
 
-/// Costs with their origin. The origin of a disturbed run says so.
+/// Costs with their origin. If the costs come from a disturbed run, the origin says so.
 pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
     let path = || store_path(store).map_err(|error| error.to_string());
     let mut costs = costs::named(name, path).map_err(output::usage)?;
@@ -113,7 +113,7 @@ pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs) -
     Ok(costs)
 }
 
-/// Says before a measurement that others use the CPUs.
+/// Warns before a measurement that other programs use the CPUs.
 fn warn_of_load() {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if let Some(warning) = Load::of_this_host().warning(cpus) {
@@ -123,7 +123,7 @@ fn warn_of_load() {
 
 /// The reasons against relying on a `find`, in the words of its own page. `None` if nothing speaks against it.
 pub fn caution(found: &Found) -> Option<String> {
-    // Costs that were given have nothing measured to doubt.
+    // Costs that the user gave have no measurement that could be doubted.
     if found.run.is_none() && found.finding.provenance.started_unix_s == 0.0 {
         return None;
     }
@@ -144,7 +144,7 @@ pub fn preset_caution(name: Option<&str>, store: &StoreArgs) -> String {
     }
 }
 
-/// The store of this user; its home is that of /etc/passwd where the environment has none, as in a unit of systemd.
+/// Path of this user's store. If HOME is not set, as in a systemd unit, the home directory is that of /etc/passwd.
 fn default_store() -> anyhow::Result<PathBuf> {
     let home = || process::home_directory().map(|home| home.display().to_string());
     let environment = |name: &str| match std::env::var(name).ok().filter(|value| !value.is_empty()) {
@@ -163,12 +163,12 @@ pub fn data_dir() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The CPU of a testbed's end: reception is steered to the first of several.
+/// The CPU of one end of a testbed. Of several CPUs, the first: received packets are steered to it.
 fn first_cpu(cpus: &[usize]) -> Option<u32> {
     cpus.first().and_then(|cpu| u32::try_from(*cpu).ok())
 }
 
-/// The list of CPUs if it has several, else empty: one alone is the CPU of all threads.
+/// The list of CPUs if there are several. Empty for a single CPU, which is the CPU of all threads.
 fn several(cpus: &[usize]) -> Vec<usize> {
     if cpus.len() > 1 { cpus.to_vec() } else { Vec::new() }
 }
@@ -211,7 +211,7 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Refuses a file that could not be written in the end, before anything is measured.
+/// Refuses a file that cannot be written, before anything is measured.
 pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     if path == Path::new("-") {
@@ -235,7 +235,7 @@ pub fn refuse_unwritable_files<'a>(paths: impl IntoIterator<Item = Option<&'a Pa
         let whole =
             path.canonicalize().or_else(|_| Ok(parent.canonicalize()?.join(path.file_name().unwrap_or_default())));
         let whole = whole.unwrap_or_else(|_: std::io::Error| path.to_owned());
-        // A pipe or device takes one after the other.
+        // A pipe or device can take several outputs, one after the other.
         if whole.metadata().is_ok_and(|there| !there.is_file()) {
             continue;
         }
@@ -250,7 +250,7 @@ pub fn refuse_unwritable_files<'a>(paths: impl IntoIterator<Item = Option<&'a Pa
     Ok(())
 }
 
-/// Says what must be known of the captures that traffic is read from, each sentence once.
+/// Prints the notes on captures that traffic is read from, each note once.
 pub fn warn_of_captures<'a>(traffic: impl IntoIterator<Item = &'a netcliff_core::Traffic>) {
     let mut said = std::collections::BTreeSet::new();
     for traffic in traffic {
@@ -262,7 +262,7 @@ pub fn warn_of_captures<'a>(traffic: impl IntoIterator<Item = &'a netcliff_core:
     }
 }
 
-/// Writes a file of ours in a directory that the user named.
+/// Writes one of netcliff's own files into a directory that the user named.
 pub fn write_in(dir: &Path, name: &str, text: &str, mode: u32) -> anyhow::Result<PathBuf> {
     let path = dir.join(name);
     let form = Form { mode: Some(mode), is_own_name: true, ..Form::default() };
@@ -271,7 +271,7 @@ pub fn write_in(dir: &Path, name: &str, text: &str, mode: u32) -> anyhow::Result
 }
 
 impl Meter {
-    /// The preference in terms of the host's meters.
+    /// Converts the preference into that of the host's CPU meters.
     pub fn preference(self) -> netcliff_host::cpu::Preference {
         use netcliff_host::cpu::{Method, Preference};
         match self {
@@ -374,7 +374,7 @@ pub mod headroom {
         Ok(ExitCode::from(u8::from(failed)))
     }
 
-    /// The named ports, or the main ones.
+    /// The ports with these names. Without names, the host's main ports.
     pub(super) fn ports<'a>(interfaces: &[String], host: &'a Inspection) -> anyhow::Result<Vec<&'a Port>> {
         if interfaces.is_empty() {
             return Ok(host.main_ports());

@@ -148,13 +148,13 @@ pub fn without_hidden(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The word behind `--csv`, which takes a file as `--csv=FILE` only; `None` without such a word.
+/// The word after `--csv`, which takes a file as `--csv=FILE` only. `None` if there is no such word.
 pub fn after_csv(words: &[OsString]) -> Option<&OsString> {
     let at = words.iter().position(|word| *word == "--csv")?;
     words.get(at + 1)
 }
 
-/// How CSV is written to a file.
+/// Hint on how to write CSV to a file.
 pub fn csv_to(file: &str) -> String {
     format!("--csv alone prints to stdout; for a file write --csv={file}")
 }

@@ -3,7 +3,7 @@
 //! stdout carries data only; progress, hints and errors go to stderr. Exit code 0: done; 1: the measurement failed
 //! or was stopped; 2: wrong usage; 3: inconclusive.
 //!
-//! A library, so that fuzz targets and tests reach the reading of command lines ([`points_of`]); the program is [`run`].
+//! A library, so that fuzz targets and tests reach the parser of command lines ([`points_of`]). The program is [`run`].
 
 // The comments of arguments are their help texts, in which [,X] marks an optional part and is not a link.
 #[allow(rustdoc::broken_intra_doc_links)]

@@ -19,14 +19,14 @@ use crate::output::now_unix_s;
 const SCHEMA: u32 = 1;
 static LIVE: OnceLock<Live> = OnceLock::new();
 
-/// The lines of this process.
+/// State of the `--live` lines of this process.
 struct Live {
     began: Instant,
     to_stderr: bool,
     result: Mutex<Option<Value>>,
 }
 
-/// Starts the lines of a command if `asked`. `to_stderr`: stdout contains something else.
+/// Starts the lines of a command if `asked`. `to_stderr`: they go to stderr, because stdout contains something else.
 pub fn start(asked: bool, to_stderr: bool, command: &str) -> anyhow::Result<()> {
     if !asked {
         return Ok(());
@@ -41,19 +41,19 @@ pub fn start(asked: bool, to_stderr: bool, command: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// False when the reader is gone: who only writes lines may end.
+/// Whether the lines are still read. If not, a command that only prints lines may end. True without `--live`.
 pub fn is_read() -> bool {
     LIVE.get().is_none_or(|live| output::is_read(live.to_stderr))
 }
 
-/// Tells of an event, whose keys `fields` gives; it does not wait. Nothing without --live.
+/// Prints an event with the keys that `fields` returns, without waiting for the reader. Does nothing without --live.
 pub fn tell(event: &str, fields: impl FnOnce() -> Value) {
     if let Some(live) = LIVE.get() {
         live.tell(event, fields());
     }
 }
 
-/// Keeps the result for the last line.
+/// Stores the result for the last line.
 pub fn result(found: &impl Serialize, partial: bool) -> anyhow::Result<()> {
     if let Some(live) = LIVE.get() {
         let found = serde_json::to_value(found)?;
@@ -85,7 +85,7 @@ impl Live {
         self.result.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The line of an event: what all lines have, and then its own.
+    /// The line of an event: the keys that all lines have, then the event's own.
     fn line(&self, event: &str, fields: Value) -> String {
         let mut line = Map::new();
         line.insert("event".to_owned(), event.into());

@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Texts that wait for their reader: of `stream -i 1ms` half a second's.
+/// Largest number of queued texts: half a second of lines of `stream -i 1ms`.
 pub const QUEUED: usize = 512;
-/// Drawings that wait: of one bar, its removal and the message between.
+/// Number of queued texts from which drawings are omitted: enough for a bar, its removal and a message between.
 const DRAWN: usize = 8;
 /// Time for which a reader of lines may read nothing at the end before the remaining lines are given up. The
 /// measurement is over by then.
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Bytes of one write. Progress within a long text shows that its reader reads.
 const PIECE: usize = 4096;
 
-/// The queue of a stream and its thread.
+/// The queue of an output stream, and the thread that writes it.
 #[derive(Clone)]
 pub struct Outlet {
     shared: Arc<Shared>,
@@ -42,17 +42,17 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<String>,
-    /// The thread writes: what was taken from the queue may wait for its reader.
+    /// True while the thread writes a text that it has taken from the queue.
     writes: bool,
     /// Number of lines that found the queue full since the last line that did not.
     dropped: u64,
-    /// Pieces written.
+    /// Number of pieces ([`PIECE`]) written.
     pieces: u64,
-    /// Lines were offered: the reader follows the run.
+    /// True after the first line: the reader follows the run.
     has_lines: bool,
-    /// A message waited in vain, and nothing was taken since.
+    /// True after a message waited in vain, until something is written again.
     stalled: bool,
-    /// The reader is gone, or the disk full.
+    /// Error of a write: the reader is gone, or the disk is full.
     failed: Option<(ErrorKind, String)>,
 }
 
@@ -93,7 +93,7 @@ impl Outlet {
         self.shared.moved.notify_all();
     }
 
-    /// Queues text that replaces itself, such as a progress bar. Omitted if other text waits.
+    /// Queues text that replaces itself, such as a progress bar. Omits it if [`DRAWN`] texts wait.
     pub fn draw(&self, text: String) {
         let mut state = self.shared.held();
         if state.queue.len() < DRAWN && state.failed.is_none() {
@@ -102,7 +102,7 @@ impl Outlet {
         }
     }
 
-    /// A message: written when this returns, unless its reader has stopped. `dropped` as in [`Outlet::offer`].
+    /// Writes a message before it returns, unless the reader has stopped. `dropped` as in [`Outlet::offer`].
     pub fn say(&self, text: String, dropped: impl FnOnce(u64) -> String) {
         let has_lines = self.shared.held().has_lines;
         self.offer(text, dropped);
@@ -146,7 +146,7 @@ impl Outlet {
         Err(io::Error::new(ErrorKind::TimedOut, why))
     }
 
-    /// Waits until all is written or nothing was taken for a moment.
+    /// Waits until all is written, or until the reader has read nothing for [`LEAVING`].
     pub fn settle(&self) {
         let state = self.shared.held();
         if !state.stalled {
@@ -155,7 +155,7 @@ impl Outlet {
         }
     }
 
-    /// Whether there is somebody to write for.
+    /// Whether there is still a reader: false after a failed write.
     pub fn is_read(&self) -> bool {
         self.shared.held().failed.is_none()
     }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    // Set by the test of a signal: the other one does not depend on it.
+    // Only the test of signals sets this flag; the other test does not depend on it.
     static ENDS: AtomicBool = AtomicBool::new(false);
 
     fn note(lines: u64) -> String {

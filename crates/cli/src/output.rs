@@ -31,7 +31,8 @@ pub fn usage(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow::Error::new(Usage(error.to_string()))
 }
 
-/// The ways out while something is measured; before that, and in commands that do not measure, whoever writes waits.
+/// The output queues during a measurement. Before a measurement, and in commands without one, a write waits for its
+/// reader.
 static OUTLETS: OnceLock<Outlets> = OnceLock::new();
 /// Set by the first signal that asks this process to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
@@ -39,7 +40,8 @@ static ENDS: AtomicBool = AtomicBool::new(false);
 /// Receives each message of [`say`] as well.
 static LISTENER: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Lines before that, each with whether it goes to stderr: a process with threads could not enter a user namespace.
+/// Lines before [`OUTLETS`] is set, each with whether it goes to stderr. The threads of the queues start later, because
+/// a process with threads cannot enter a user namespace.
 static EARLY: Mutex<Vec<(bool, String)>> = Mutex::new(Vec::new());
 
 fn early() -> Vec<(bool, String)> {
@@ -102,12 +104,12 @@ pub fn json(text: &str) -> anyhow::Result<()> {
     put(format::json(text))
 }
 
-/// One line of JSON to stdout.
+/// Writes one line of JSON to stdout.
 pub fn json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
     json(&(serde_json::to_string(value)? + "\n"))
 }
 
-/// The sequence that clears a terminal, to stdout.
+/// Clears the terminal on stdout.
 pub fn clear() -> anyhow::Result<()> {
     put("\x1b[H\x1b[J".to_owned())
 }
@@ -144,7 +146,7 @@ pub fn line(to_stderr: bool, text: String, dropped: impl FnOnce(u64) -> String) 
     }
 }
 
-/// The last line of `--live`, which waits for a reader that reads.
+/// Writes the last line of `--live`. Waits for a reader that reads.
 ///
 /// # Errors
 /// The reader has stopped or is gone.
@@ -158,12 +160,12 @@ pub fn last_line(to_stderr: bool, text: String, dropped: impl FnOnce(u64) -> Str
     }
 }
 
-/// Whether anybody reads lines.
+/// Whether the lines on stdout, or on stderr if `of_stderr`, still have a reader.
 pub fn is_read(of_stderr: bool) -> bool {
     OUTLETS.get().is_none_or(|Outlets { out, err }| if of_stderr { err } else { out }.is_read())
 }
 
-/// A line that stands where others are missing.
+/// The line that stands in place of missing lines.
 pub fn missing(lines: u64) -> String {
     format!("... {lines} lines are missing: they came faster than they were read\n")
 }
@@ -225,7 +227,7 @@ fn to_stderr(text: String) {
     }
 }
 
-/// stderr for what writes bytes itself: logs.
+/// A writer to stderr for logs, which write bytes.
 pub struct Messages;
 
 impl Write for Messages {
@@ -239,7 +241,7 @@ impl Write for Messages {
     }
 }
 
-/// Whether stderr is a terminal that is drawn on; elsewhere progress is lines.
+/// Whether stderr is a terminal on which bars can be drawn. Otherwise progress is printed as lines.
 pub fn has_bars() -> bool {
     std::io::stderr().is_terminal() && !is_dumb()
 }
@@ -253,10 +255,10 @@ pub fn bar(length: u64) -> ProgressBar {
     ProgressBar::with_draw_target(Some(length), target)
 }
 
-/// How often a bar is drawn.
+/// Number of times per second that a bar is drawn.
 const DRAWINGS_PER_S: u8 = 10;
 
-/// A terminal on stderr that does not wait.
+/// A terminal on stderr for progress bars; drawing on it does not wait.
 #[derive(Debug, Default)]
 struct Drawing(Mutex<String>);
 
@@ -315,7 +317,7 @@ impl TermLike for Drawing {
 pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
     /// Columns of a terminal that does not report them, and of pages.
     const USUAL: usize = 80;
-    /// Narrower than this nothing would fit.
+    /// Smallest width that pages are laid out for (columns).
     const LEAST: usize = 48;
     let told = || ratatui::crossterm::terminal::size().ok().filter(|(columns, _)| *columns > 0);
     stream.is_terminal().then(|| told().map_or(USUAL, |(columns, _)| usize::from(columns)).max(LEAST))
@@ -323,7 +325,7 @@ pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
 
 /// Prints an error and returns its exit code.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
-    // Lines of --live have ended with it.
+    // The lines of --live already contain the error as their last line.
     say_plainly(&format!("netcliff: {}", sentence_of(error)));
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
@@ -378,7 +380,7 @@ pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// The style for whatever stdout is.
+/// The style of text on stdout: width, colour, and whether the characters may be other than ASCII.
 pub fn style() -> Style {
     let terminal = std::io::stdout().is_terminal();
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || is_dumb();
@@ -390,7 +392,7 @@ pub fn style() -> Style {
     let width = columns(&std::io::stdout()).map_or(Style::default().width, |columns| columns.min(WIDEST));
     Style { colour: terminal && !no_colour, unicode: utf8, width }
 }
-/// Writes a file that the user named, in a form: its characters are those that a terminal shows.
+/// Writes a file that the user named, with the properties of `form`. Replaces characters that would control a terminal.
 pub fn write_as(path: &Path, text: &str, form: Form) -> std::io::Result<()> {
     files::write(path, format::printable(text).as_bytes(), form, &ends)
 }
@@ -414,7 +416,7 @@ pub fn command_line() -> String {
     words.join(" ")
 }
 
-/// Seconds since the epoch (UTC); below 0 where the clock is before it.
+/// Seconds since the epoch (UTC). Below 0 if the clock is before the epoch.
 pub fn now_unix_s() -> f64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

@@ -21,7 +21,7 @@ pub struct Progress<'a> {
     /// When the remaining time is printed, if no bar is drawn.
     due: Due,
     store: Option<(&'a Store, i64)>,
-    /// Records so far.
+    /// Number of records so far.
     pub records: u64,
     /// The first failure of the store; the run goes on without it.
     pub store_failure: Option<String>,
@@ -113,7 +113,7 @@ pub struct Due {
 }
 
 impl Due {
-    /// The first line after a time, the others by [`SAY_EVERY`].
+    /// The first line is due after the time `first`, the others every [`SAY_EVERY`].
     fn after(first: Duration) -> Self {
         Self { next: Instant::now() + first, every: SAY_EVERY }
     }
@@ -157,7 +157,7 @@ impl Points {
         }
     }
 
-    /// A line next to the bar.
+    /// Prints a line without disturbing the bar.
     pub fn say(&self, text: &str) {
         self.bar.suspend(|| output::say(format!("netcliff: {text}")));
     }
@@ -237,7 +237,7 @@ const AT_ONCE: u64 = 20_000_000;
 const MILLION: u64 = 1_000_000;
 
 impl ShownSimulation {
-    /// Of about `packets`.
+    /// Progress of a simulation of about `packets` packets.
     pub fn of(packets: u64) -> Self {
         Self { progress: Mutex::new(Progressing::of("simulating", ("million packets", MILLION), packets)) }
     }
@@ -276,7 +276,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// `place`: which of how many loads.
+    /// Starts the progress of one search. `place`: number of its load, and number of all loads.
     pub fn new(place: Option<(usize, usize)>) -> Self {
         let terminal = output::has_bars();
         let bar = output::bar(1);

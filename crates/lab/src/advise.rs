@@ -46,11 +46,11 @@ use samples::Samples;
 /// The question: a host under a load, an objective and constraints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Costs and sizes.
+    /// Costs and queue sizes of the host.
     pub host: Host,
     /// Offered traffic.
     pub traffic: Traffic,
-    /// How much of it.
+    /// Offered load.
     pub load: Load,
     /// Objective: the figure to minimise or maximise.
     pub goal: Goal,
@@ -67,7 +67,7 @@ pub struct Question {
 pub enum Indifference {
     /// A share of the best figure. For a figure that is a share of a CPU: a share of one CPU.
     Share(f64),
-    /// In the figure's unit.
+    /// A difference in the figure's unit.
     Absolute(f64),
 }
 
@@ -75,7 +75,7 @@ pub enum Indifference {
 const LOSS_ALIKE: f64 = 1e-4;
 
 impl Indifference {
-    /// The zone in the goal's unit, for a best figure of `best`.
+    /// The indifference zone in the unit of the goal, if the best figure is `best`.
     fn at(self, goal: &Goal, best: f64) -> f64 {
         match self {
             Self::Absolute(zone) => zone,
@@ -120,7 +120,7 @@ impl Default for Settings {
 
 /// Receives the progress of the search.
 pub trait Observer {
-    /// A stage begins.
+    /// Reports that a stage begins.
     fn stage(&mut self, name: &str);
     /// Reports that `simulated` of at most `at_most` arrivals are simulated.
     fn packets(&mut self, simulated: u64, at_most: u64);
@@ -156,7 +156,7 @@ pub enum AdviseError {
         /// Number of candidates left after the screening.
         count: usize,
     },
-    /// A point failed.
+    /// An engine failed at one of the points.
     #[error(transparent)]
     Engine(#[from] EngineFailure),
 }
@@ -164,7 +164,8 @@ pub enum AdviseError {
 /// Finds the best of the candidates. `paper` (the model) screens, `sampler` simulates.
 ///
 /// # Errors
-/// See [`AdviseError`]. No feasible candidate, or no decision within the packets allowed, is a [`Verdict`], not an error.
+/// See [`AdviseError`]. No feasible candidate, or no decision within the packets allowed, is a [`Verdict`], not an
+/// error.
 pub fn advise(
     question: &Question,
     paper: &(dyn Engine + Sync),
@@ -187,7 +188,7 @@ pub fn advise(
     Ok(advice)
 }
 
-/// The point of a scheme.
+/// The point that evaluates a scheme: the question's host, traffic and load, with this scheme.
 fn point(question: &Question, scheme: &Scheme) -> Point {
     let Question { host, traffic, load, .. } = question;
     Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic.clone(), load: *load }
@@ -298,7 +299,7 @@ fn finish(advice: &mut Advice) {
 mod tests;
 
 mod settings {
-    //! Candidates on a device: shell commands, or why the device does not offer them.
+    //! Shell commands that configure a device for each candidate, or the reason why the device cannot be configured so.
 
     use netcliff_core::{Advice, Scheme};
     use netcliff_host::tune::plan::scheme::{Device, steps};
@@ -316,7 +317,7 @@ mod settings {
         offered(scheme, Device::Any(Advice::PLACEHOLDER)).is_ok()
     }
 
-    /// Sets the commands of every candidate, or the reason why no command makes it.
+    /// Stores, for every candidate, the commands that configure the device for it, or the reason why no command does.
     pub fn with_commands(advice: &mut Advice, device: Device<'_>) {
         advice.device = match device {
             Device::Port(_, port) => Some(port.nic.name.clone()),

@@ -42,13 +42,13 @@ pub enum NotComparable {
     /// The runs measured different things.
     #[error("{a} is of `{a_kind}` and {b} of `{b_kind}`: only runs of the same kind have figures in common")]
     Kinds {
-        /// First run.
+        /// Name of the first run.
         a: String,
-        /// Its kind.
+        /// Kind of the first run.
         a_kind: &'static str,
-        /// Second run.
+        /// Name of the second run.
         b: String,
-        /// Its kind.
+        /// Kind of the second run.
         b_kind: &'static str,
     },
     /// The rates of the runs mean different things.
@@ -56,25 +56,25 @@ pub enum NotComparable {
         "{a} has rates by the {a_clock}'s clock and {b} by the {b_clock}'s: repeat one of them with the other's --method"
     )]
     Clocks {
-        /// First run.
+        /// Name of the first run.
         a: String,
-        /// Its clock.
+        /// Clock of the first run's rates.
         a_clock: String,
-        /// Second run.
+        /// Name of the second run.
         b: String,
-        /// Its clock.
+        /// Clock of the second run's rates.
         b_clock: String,
     },
     /// The runs have no point in common.
     #[error("no point is in both: {a} has {a_points}, {b} has {b_points}")]
     NothingInCommon {
-        /// First run.
+        /// Name of the first run.
         a: String,
-        /// Its points.
+        /// Names of points of the first run.
         a_points: String,
-        /// Second run.
+        /// Name of the second run.
         b: String,
-        /// Its points.
+        /// Names of points of the second run.
         b_points: String,
     },
 }
@@ -181,7 +181,7 @@ fn check(a: &Measured, b: &Measured) -> Result<(), NotComparable> {
     Ok(())
 }
 
-/// The names of the first points, for messages.
+/// Names of the first three points of a run, for messages.
 fn few(run: &Measured) -> String {
     let names: Vec<&str> = run.points.iter().take(3).map(|point| point.name.as_str()).collect();
     match run.points.len() {

@@ -28,12 +28,13 @@ const LAST_LEARN: &str = "last-learn";
 /// Prefixes of `--host` for a run of the store.
 const FIND: &str = "find:";
 const LEARN: &str = "learn:";
-/// Name of such a run in messages.
+/// Name of a `learn` run in messages.
 const LEARN_RUN: &str = "learn run";
-/// Loads at which packets per interrupt are read, as shares of the cliff.
+/// Loads near the cliff at which packets per interrupt are taken, as shares of the cliff.
 const NEAR_CLIFF: std::ops::RangeInclusive<f64> = 0.89..=1.11;
 
-/// Results of a `find` in the store or a file that describe its host; or given costs, without measurements.
+/// Costs of a host and their source: a `find` or `learn` in the store or in a file, or costs that were given without
+/// measurements.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// Number of the run in the store. `None` if it is in a file, or a preset.
@@ -42,7 +43,7 @@ pub struct Found {
     pub name: String,
     /// Why this run was chosen and not the newest. `None` if it is the newest, or if the user named it.
     pub why: Option<String>,
-    /// Its costs.
+    /// Costs of the host.
     pub calibration: Calibration,
     /// Lowest and highest number of packets per interrupt, as measured near the cliff.
     pub packets_per_interrupt: Option<(f64, f64)>,
@@ -109,7 +110,7 @@ impl Found {
         Self::of_run(run, &finding).expect("it has costs")
     }
 
-    /// Given costs with the kernel's NAPI scheme. The cliff is the model's.
+    /// Costs that the user gave, with the kernel's NAPI scheme. The cliff is the model's.
     fn given(name: &str, host: Host) -> Result<Self, String> {
         let scheme = Scheme::Napi(Napi::default());
         let calibration = Calibration {
@@ -207,7 +208,7 @@ pub fn is_of(finding: &Finding, cpu: &str) -> bool {
 }
 
 /// The run that a page about this host shows first: this host's [`calibration`], otherwise the newest `find` of this
-/// machine that has costs, otherwise that of another machine. The flag is true for a run of this machine.
+/// machine that has costs, otherwise the newest `find` of another machine. The flag is true for a run of this machine.
 ///
 /// # Errors
 /// No run has costs; the reason as a part of a sentence.
@@ -267,7 +268,7 @@ fn newest_learned(store: &Path, cpu: &str) -> Result<Found, String> {
     search().map_err(|error| error.to_string())?.ok_or_else(none)
 }
 
-/// A run by its number.
+/// Reads the run with this number from the store.
 fn run(store: &Path, number: &str) -> Result<Found, String> {
     let form = || format!("{number:?} is no number of a run; give find:3 or {LAST_FIND}, or learn:3 or {LAST_LEARN}");
     let id: i64 = number.parse().map_err(|_| form())?;
@@ -291,10 +292,10 @@ fn number_of(name: &str) -> Option<&str> {
     name.strip_prefix(FIND).or_else(|| name.strip_prefix(LEARN)).or_else(|| is_number().then_some(name))
 }
 
-/// A host to compute with.
+/// Host parameters to compute with, and their source.
 #[derive(Debug, Clone)]
 pub struct Costs {
-    /// Its costs and sizes.
+    /// Costs and queue sizes of the host.
     pub host: Host,
     /// The source of the costs.
     pub origin: Origin,
@@ -318,7 +319,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The `find` or `learn` with the costs, in the store or a file.
+    /// The `find` or `learn` that provides the costs. `None` for a preset or a file that the user named.
     pub fn run(&self) -> Option<&Found> {
         match self {
             Self::Found(found) => Some(found),

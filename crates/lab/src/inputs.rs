@@ -64,7 +64,7 @@ fn calibrated(text: &str) -> Option<Host> {
     serde_json::from_value(finding.get("calibration")?.get("host")?.clone()).ok()
 }
 
-/// Describes a text that is not TOML, with its first line. `None` if it is not JSON either.
+/// Describes a text that is not TOML: the kind of its JSON, and its first line. `None` if it is not JSON either.
 fn what_it_is(text: &str) -> Option<String> {
     let json: serde_json::Value = serde_json::Deserializer::from_str(text).into_iter().next()?.ok()?;
     let object = json.as_object()?;
@@ -158,10 +158,10 @@ pub fn traffic(arrivals: &Arrivals, size: &FrameSizes, link_bps: f64) -> Result<
     Ok(Traffic { size: frame_sizes(&size)?, arrivals, link_bps, flows: None })
 }
 
-/// The load `rate` of a traffic; where none is given, that of its trace, `speed` times as recorded.
+/// The offered load: `rate`. If `rate` is `None`, the load of the traffic's trace, multiplied by the trace's speed.
 ///
 /// # Errors
-/// A load is lacking, or given twice.
+/// No load is known, or the user gave both a rate and a speed of the trace.
 pub fn load(traffic: &Traffic, rate: Option<Load>) -> Result<Load, FileError> {
     let own = |file: &str, message: &str| FileError { path: file.to_owned(), message: message.to_owned() };
     match (&traffic.arrivals, rate) {
@@ -219,7 +219,7 @@ fn read(path: &str) -> Result<String, FileError> {
 
 /// Why a file was not read, in words that follow its name.
 pub(crate) fn unread(cause: &std::io::Error) -> String {
-    // The message already describes what it is instead of a file.
+    // The message already says what the path is instead of a file.
     match cause.kind() {
         std::io::ErrorKind::InvalidInput => cause.to_string(),
         _ => format!("cannot be read: {cause}"),

@@ -34,7 +34,7 @@ pub enum StoreError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// Schema version of the file.
         found: i64,
         /// The newest schema that this program knows.
         known: i64,
@@ -54,7 +54,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Number of the record's row.
         id: i64,
-        /// What is wrong with its JSON.
+        /// What is wrong with the record's JSON.
         source: serde_json::Error,
     },
     /// Another process works on the run that should be continued.
@@ -133,9 +133,9 @@ impl RunSummary {
 pub struct Store {
     path: PathBuf,
     connection: Connection,
-    /// Name for the runs that are started.
+    /// Name for the runs that this process starts. `None`: no name.
     name: Option<String>,
-    /// Locks of the runs that this process works on, except those of experiments, which their starter holds.
+    /// Locks of the runs that this process works on. The lock of an experiment belongs to the caller that started it.
     held: RefCell<Vec<Held>>,
     /// What this process created for the store. `None` if the store existed.
     made: Option<Made>,

@@ -40,12 +40,12 @@ pub enum Stored {
 /// Facts about a run that an exported file contains in addition to the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
-    /// Its name, if it has one.
+    /// Name of the run, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// One of [`crate::store::KINDS`].
+    /// Kind of the run: one of [`crate::store::KINDS`].
     pub kind: String,
-    /// How it ended.
+    /// State of the run: how it ended.
     pub state: String,
     /// Number of objects in the file. `None` in files of versions that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,22 +58,22 @@ const LABEL: &str = "run";
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
-    /// netcliff did not write it with --json.
+    /// The text is not output of netcliff with --json.
     #[error("{name}: {why}; expected what `netcliff ... --json` or `netcliff results export` wrote")]
     NotOurs {
         /// The file or run.
         name: String,
-        /// What is wrong with it.
+        /// Why the text is not a result.
         why: Unfit,
     },
     /// A run has neither records nor a result.
     #[error("run {id} (`{kind}`, {state}) holds nothing; `netcliff results gc` removes such runs")]
     Empty {
-        /// Its number.
+        /// Number of the run.
         id: i64,
-        /// Its kind.
+        /// Kind of the run.
         kind: String,
-        /// How it ended.
+        /// State of the run: how it ended.
         state: String,
     },
     /// The store cannot be read or written.
@@ -175,7 +175,7 @@ impl Stored {
     /// The JSON that the run's command prints with --json: a single object, or one per line.
     ///
     /// # Errors
-    /// None for a result that was read from a store or a file.
+    /// Never for a result that was read from a store or a file.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         let lines = match self {
             Self::Finding(finding) => vec![serde_json::to_string(finding)?],
@@ -192,7 +192,7 @@ impl Stored {
         Ok(lines.into_iter().map(|line| line + "\n").collect())
     }
 
-    /// Its kind in the store.
+    /// Kind of this result in the store.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Finding(_) => "find",
@@ -334,7 +334,7 @@ fn read(values: Vec<Value>) -> Result<Stored, Unfit> {
     })
 }
 
-/// The only value.
+/// Deserializes the only value. An error if there are several values or none.
 fn single<T: DeserializeOwned>(values: Vec<Value>) -> Result<T, Unfit> {
     let [value] = <[Value; 1]>::try_from(values).map_err(|values| Unfit::Several(values.len()))?;
     serde_json::from_value(value).map_err(Unfit::Damaged)
@@ -386,7 +386,7 @@ mod tests {
         assert!(empty.to_string().contains("holds nothing"), "{empty}");
     }
 
-    /// A file that was cut between two lines, or several joined files, are not a whole run.
+    /// A file that was cut between two lines, or several joined files, are not read as a whole run.
     #[test]
     fn an_exported_run_is_whole() {
         let dir = tempfile::tempdir().unwrap();

@@ -94,8 +94,8 @@ fn alone(point: &Point) -> Vec<Point> {
     vec![one; shape.sources as usize]
 }
 
-/// H of the sum of many sources: (3 - alpha)/2 for the heavier tail of their periods if there is no cut-off, 1/2 for
-/// independent gaps.
+/// Hurst parameter of the sum of many sources: (3 - alpha)/2 for the heavier tail of their periods if there is no
+/// cut-off, 1/2 for independent gaps. `None` for other arrivals.
 fn theory(arrivals: &Arrivals) -> Option<f64> {
     match arrivals {
         Arrivals::Poisson | Arrivals::Batch { .. } => Some(0.5),

@@ -15,10 +15,10 @@ use crate::compare::{Better, Class, Measured, Quantity, ReadError, Source};
 use crate::store::{RunSummary, Store, StoreError};
 use netcliff_stats::CONFIDENCE;
 
-/// Smallest number of runs with which a change can be shown at the usual level: with 8 values, 2 of 70 divisions are as
-/// clear as the clearest.
+/// Smallest number of runs with which a change can be significant at level 0.05. 8 values can be divided into halves in
+/// 70 ways; 2 of these are as clear as the clearest, so that p = 2/70.
 pub const FEWEST_RUNS: usize = 8;
-/// Smallest number of permutations in a test. It gives p to within 0.01 at 0.05.
+/// Smallest number of permutations in a test. The standard error of p is then 0.01 at p = 0.05.
 const LEAST_PERMUTATIONS: u32 = 499;
 /// Largest number of facts that are named at a change.
 const MOST_FACTS: usize = 12;
@@ -154,11 +154,11 @@ pub type Kept = (Vec<(RunSummary, Measured)>, Vec<String>);
 /// The values of a figure, each with the index of its run.
 type Values = Vec<(usize, f64)>;
 
-/// The finished runs of a name that have figures, oldest first. If their kinds differ, only those of the newest run's
-/// kind.
+/// The finished runs of a name that have figures, oldest first. If the runs differ in kind, only those of the newest
+/// run's kind.
 ///
 /// # Errors
-/// There are none, or the store cannot be read.
+/// No run has the name, no run has figures, or the store cannot be read.
 pub fn of_store(store: &Store, name: &str) -> Result<Kept, TrendError> {
     let mut runs = store.runs()?;
     runs.retain(|run| run.name.as_deref() == Some(name));
@@ -186,7 +186,7 @@ pub fn of_store(store: &Store, name: &str) -> Result<Kept, TrendError> {
     Ok((read, notes))
 }
 
-/// The trend of runs, which are given oldest first.
+/// The trend of `runs`, which are in order of time, the oldest first.
 ///
 /// # Errors
 /// The runs have no measured figure.
@@ -251,7 +251,7 @@ pub fn trend(
 /// A series that is being divided.
 struct Levels<'a> {
     runs: &'a [(RunSummary, Measured)],
-    /// Indices of runs, and values.
+    /// Values, each with the index of its run.
     values: &'a [(usize, f64)],
     level: f64,
     permutations: u32,
@@ -310,7 +310,7 @@ impl Levels<'_> {
         Level { from_run: self.id(from), to_run: self.id(to - 1), runs: values.len(), median }
     }
 
-    /// Facts that differ between the hosts of the runs on both sides of a split.
+    /// Facts that differ between the host of the run before index `at` and the host of the run at this index.
     fn changed(&self, at: usize) -> Vec<String> {
         let of = |at: usize| self.runs[self.values[at].0].1.fingerprint.as_ref();
         let (Some(before), Some(after)) = (of(at - 1), of(at)) else { return Vec::new() };

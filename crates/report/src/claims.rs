@@ -12,12 +12,12 @@ const HEAD: [&str; 2] = ["| claim, and what is held against it | holds here | wh
 const COUNT: &str = "Comparisons: ";
 /// Start of an experiment's heading.
 const HEADING: &str = "## `";
-/// Between the lines of a cell.
+/// Separator between the lines of a cell.
 const BREAK: &str = "<br>";
 /// Result of a mark that was not compared.
 const NOT_COMPARED: &str = "not compared";
 const NOT_RUN: &str = "not run";
-/// The cell of a reason that is the one of the row before.
+/// Text of a cell whose reason is the same as in the row above.
 const AS_ABOVE: &str = "as above";
 
 /// A mark's row: claim, results, reasons.
@@ -123,7 +123,8 @@ fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) 
     parts
 }
 
-/// A page in which the section of `experiment` is this one; of a page without sections they follow its text.
+/// Returns `page` with the section of `experiment` replaced by `section`. On a page without sections, `section` is
+/// added after the text.
 pub fn merged(page: &str, experiment: &str, section: &[String]) -> String {
     let mut before: Vec<String> = Vec::new();
     let mut sections: Vec<Vec<String>> = Vec::new();
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(merged(&page, "fig-7a", &rows("fig-7a", "no memory")), page, "the same page again");
     }
 
-    /// 72 curves that were missing for one reason have it in the cell once.
+    /// If 72 curves are missing for one reason, the cell gives the reason once, with their number.
     #[test]
     fn a_reason_of_several_curves_stands_once_with_their_number() {
         let missing = |at: usize| NotHad {

@@ -54,7 +54,7 @@ pub fn series(slices: &[Slice]) -> String {
     [names.to_owned()].into_iter().chain(rows).collect()
 }
 
-/// The stages of a profile, one row each, in seconds a packet and as shares of the account.
+/// The stages of a profile, one row each: times per packet (s), and shares of the time of all stages.
 pub fn profile(profile: &Profile) -> String {
     let names =
         "stage,per_packet_s,per_packet_low_s,per_packet_high_s,share,share_low,share_high,cpu,samples,by_caller\n";
@@ -193,7 +193,8 @@ fn number(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map(|value| format!("{value:?}")).unwrap_or_default()
 }
 
-/// A cell behind an apostrophe where a spreadsheet would run it as a formula: a host's or file's name may be anyone's.
+/// Puts an apostrophe before a cell that a spreadsheet would run as a formula: names of hosts and files may come from
+/// anyone.
 fn plain(cell: &str) -> String {
     let is_value = |rest: &str| rest.chars().all(|letter| letter.is_alphanumeric() || " .,%/_".contains(letter));
     let runs = cell.starts_with(['=', '@', '\t', '\r'])

@@ -104,7 +104,7 @@ fn first_step(latency_ns: u64) -> u64 {
     step
 }
 
-/// 1, 2, 5, 10, ...: the next.
+/// The step after `step` in the series 1, 2, 5, 10, 20, 50, ...
 fn next_step(step: u64) -> u64 {
     let decade = 10_u64.pow(step.ilog10());
     match step / decade {

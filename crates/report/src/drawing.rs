@@ -23,13 +23,13 @@ pub struct NotHad {
 }
 
 impl NotHad {
-    /// The points as a sentence.
+    /// These points as a sentence: curve, engine, number of points and reason.
     pub fn text(&self) -> String {
         let points = if self.points == 1 { "1 point".to_owned() } else { format!("{} points", self.points) };
         format!("{}, {}, {points}: {}", self.curve, self.answerer, self.why)
     }
 
-    /// The reasons of several, each once with the curves that have it, as sentences.
+    /// The reasons of several entries, as sentences: each reason once, with the curves that have it.
     pub fn by_reason<'a>(several: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
         let mut groups: Vec<Vec<&Self>> = Vec::new();
         for one in several {
@@ -53,13 +53,13 @@ impl NotHad {
     }
 }
 
-/// Curves that are named of those with one reason.
+/// Largest number of curves that are named for one reason.
 const NAMED: usize = 3;
 
 /// A figure with its title, marks, configuration and provenance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawing {
-    /// One line.
+    /// Title of the figure, in one line.
     pub title: String,
     /// The axes: x and y.
     pub axes: Axes,
@@ -79,7 +79,7 @@ pub struct Drawing {
     pub limits: Vec<String>,
     /// The configuration: name and value.
     pub asked: Vec<(String, String)>,
-    /// The file, whole.
+    /// Complete text of the experiment's file.
     pub source: String,
     /// How it was produced.
     pub provenance: Provenance,
@@ -144,7 +144,7 @@ impl Drawing {
         }
     }
 
-    /// True if the curve has no model, so that only its sampled points hold it together.
+    /// True if there is no curve of the model with this name, so that only sampled points show the curve.
     pub fn alone(&self, curve: &Curve) -> bool {
         !self.curves.iter().any(|other| {
             other.name == curve.name && other.answerer.is_some_and(|answerer| answerer.engine == EngineKind::Model)
@@ -162,8 +162,8 @@ impl Drawing {
         self.judged.get(key).unwrap_or(&self.curves)
     }
 
-    /// Draws and judges. `curves` gives the curves for the key of each figure that a mark is about; the key "" means
-    /// the drawn figure.
+    /// Sets the curves with which marks are compared. `curves` returns the curves for the key of a figure that a mark
+    /// is about; the key "" means the drawn figure.
     #[must_use]
     pub fn judged_by(mut self, curves: impl Fn(&str) -> Option<Vec<Curve>>) -> Self {
         let keys = self.marks.iter().map(|mark| mark.of.as_ref().map_or(String::new(), |of| of.key.clone()));
@@ -171,7 +171,7 @@ impl Drawing {
         self
     }
 
-    /// Why [`Self::checks`] has nothing for a mark.
+    /// Why [`Self::checks`] has no comparison for a mark.
     pub fn not_compared(&self, mark: &Mark) -> String {
         let mut names: Vec<&str> = self.curves_for(mark).iter().map(|curve| curve.name.as_str()).collect();
         names.sort_unstable();
@@ -283,7 +283,7 @@ fn ends((low, high): (f64, f64), unit: Unit) -> String {
     }
 }
 
-/// The unit numbers on an axis are written in.
+/// The unit in which the numbers on an axis are written.
 pub fn unit(axis: &Axis) -> Unit {
     Unit::of(axis.dimension)
 }

@@ -52,7 +52,7 @@ impl Unit {
         }
     }
 
-    /// The unit a calibrated cost names (`s`, `s/B`, `packets`); another name leaves the number bare.
+    /// The unit that a calibrated cost names (`s`, `s/B`, `packets`). With any other name, numbers have no unit.
     pub fn of_cost(name: &str) -> Self {
         match name {
             "s" => Self::Seconds,
@@ -62,7 +62,7 @@ impl Unit {
         }
     }
 
-    /// (factor to one of it, suffix), largest first.
+    /// Scales of the unit, the largest first: the factor, and the suffix of numbers at this scale.
     pub(crate) fn scales(self) -> &'static [(f64, &'static str)] {
         match self {
             Self::Pps => &[(1e9, " Gpps"), (1e6, " Mpps"), (1e3, " kpps"), (1.0, " pps")],
@@ -107,7 +107,7 @@ impl Unit {
         if value.abs() < least { 0.0 } else { value }
     }
 
-    /// `scaled` with the decimals of `lead`; with an exponent where that would be zeros only.
+    /// Writes `scaled` with as many decimals as `lead` needs; with an exponent if these decimals would all be zeros.
     fn digits(self, scaled: f64, lead: f64) -> String {
         let rounded = units::three_digits(lead.abs());
         match scaled {
@@ -154,7 +154,7 @@ pub fn loss(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-4 { format!("{value:.1e}").replace(".0e", "e") } else { share_short(value) }
 }
 
-/// Below it a share has no digits that anyone acts on.
+/// Shares below this are written as `below 0.01 %`, because their digits do not matter.
 const LEAST_SHARE: f64 = 1e-4;
 
 /// A share without trailing zeros: `50 %`, `0.01 %`, `below 0.01 %`.
@@ -191,7 +191,8 @@ fn without_unit(key: &str) -> &str {
 
 /// The ends of an interval in the unit of its value, without the unit: `403-421`.
 ///
-/// `dash` stands between the ends; `..` where the lower end is negative and a dash would be read as a minus.
+/// `dash` stands between the ends. If the lower end is negative, `..` stands there, because a dash would look like a
+/// minus.
 pub fn ends(value: f64, interval: &Interval, unit: Unit, dash: &str) -> String {
     // Zero has no magnitude: the upper end then sets the unit.
     let value = unit.settled(value);
@@ -228,13 +229,13 @@ pub fn interval(figure: &Figure, unit: Unit, dash: &str) -> Option<String> {
     figure.value.is_finite().then(|| figure.interval.map(|i| ends(figure.value, &i, unit, dash)))?
 }
 
-/// A figure with its half width: `412 ± 9 kpps`; the ends instead where the interval is not symmetric.
+/// A figure with its half width: `412 ± 9 kpps`. If the interval is not symmetric, with its ends instead.
 pub fn plus_minus(figure: &Figure, unit: Unit) -> String {
     let Some(interval) = figure.interval.filter(|_| figure.value.is_finite()) else {
         return value(figure, unit);
     };
     let (below, above) = (figure.value - interval.low, interval.high - figure.value);
-    // Ends that differ by rounding only are not of two lengths.
+    // A difference of the two half widths that comes from rounding does not count.
     let rounding = 1e-9 * figure.value.abs();
     if figure.value == 0.0 || !above.is_finite() || (below - above).abs() > 0.02 * (below + above) + rounding {
         return self::figure(figure, unit);
@@ -293,7 +294,7 @@ pub fn printable_but_styles(text: &str) -> String {
     clean + &printable(rest)
 }
 
-/// Digits of a sequence of weight or colour.
+/// Largest number of characters in an escape sequence of weight or colour.
 const LONGEST_STYLE: usize = 16;
 
 /// JSON in which every character is visible or escaped. JSON allows C1, DEL and characters that change the direction of
@@ -310,7 +311,8 @@ pub fn json(text: &str) -> String {
     safe
 }
 
-/// Bytes in thousands, so that eight times of them in a second are the rate next to them.
+/// Formats an amount of bytes in decimal units (kB, MB, GB). 8 times the bytes per second is then the rate shown next
+/// to it.
 pub fn amount(bytes: u64) -> String {
     let scales = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let scale = scales.into_iter().find(|(factor, _)| bytes as f64 >= *factor);

@@ -47,7 +47,7 @@ fn headline(finding: &Finding) -> String {
     }
 }
 
-/// The script as a page has it: without indentation and lines of comment; what a module exports is plainly there.
+/// The script as it stands in a page: without indentation, lines of comment, and the word `export`.
 fn script() -> String {
     let is_code = |line: &&str| !(line.is_empty() || ["//", "/*", "*"].iter().any(|mark| line.starts_with(mark)));
     let lines = figure::SCRIPTS.iter().flat_map(|script| script.lines()).map(str::trim_start).filter(is_code);
@@ -245,7 +245,7 @@ fn raw(finding: &Finding) -> Markup {
 }
 
 mod of_file {
-    //! [`of_file`]: what the pages of measurements that a file describes have in common.
+    //! [`of_file`]: the common parts of pages about measurements that a file describes.
 
     use maud::{Markup, html};
 
@@ -317,12 +317,12 @@ mod stack {
         Words(Markup),
     }
 
-    /// A figure as it is written.
+    /// A cell with a figure.
     pub fn figure(text: impl AsRef<str>) -> Cell {
         Cell::Figure(html! { (text.as_ref()) })
     }
 
-    /// Words as they are.
+    /// A cell with words.
     pub fn words(text: impl AsRef<str>) -> Cell {
         Cell::Words(html! { (text.as_ref()) })
     }
@@ -339,7 +339,7 @@ mod stack {
         }
     }
 
-    /// A stack that may be wider than any screen: it is scrolled by keys too, and has a name.
+    /// Like [`stack`], for a table that may be wider than any screen: keys can scroll it, and it has a name.
     pub fn wide_stack<'a>(
         name: &str,
         heads: &[impl AsRef<str>],

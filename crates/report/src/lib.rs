@@ -1,7 +1,8 @@
 //! Findings and records as text people read: pure functions from data to strings, no file, clock or terminal.
 //!
-//! Start with [`terminal::finding`], what `netcliff find` prints. It and [`html::finding`] are two renderings of
-//! one table, computed once in [`sheet`]; the pictures of the page are those of [`svg`], drawn once for wide screens and once for phones.
+//! Start with [`terminal::finding`], what `netcliff find` prints. It and [`html::finding`] are two renderings of one
+//! table, computed once in [`sheet`]; the pictures of the page are those of [`svg`], drawn once for wide screens and
+//! once for phones.
 //!
 //! | module | turns |
 //! | --- | --- |
@@ -15,7 +16,7 @@
 //! | [`metrics`] | counters and headroom into the text that a monitoring system scrapes |
 //! | [`csv`] | records into CSV, a column a figure |
 //! | [`sheet`] | a finding into rows of model / sim / measured, and what was not measured |
-//! | [`drawing`] | an experiment and its answers: the figure that [`svg::experiment`], [`terminal::experiment`] and [`html::experiment`] draw |
+//! | [`drawing`] | an experiment and its answers: the figure that [`svg`], [`terminal`] and [`html`] draw |
 //! | [`mod@format`] | numbers into three significant digits, units and intervals |
 
 pub mod builds;

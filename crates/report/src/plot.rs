@@ -23,9 +23,9 @@ pub use swatch::swatch;
 /// Colours by number: black, then Okabe and Ito's without yellow, which is not visible on white, a brown and a grey.
 pub const TONES: [&str; 9] =
     ["#111111", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#777777"];
-/// Dashes by number; the first is drawn through.
+/// Dash patterns by number; the first one is a solid line.
 pub const DASHES: [&str; 9] = ["none", "8 4", "2 3", "11 3 2 3", "5 3", "14 4", "8 3 2 3 2 3", "3 6", "1 2"];
-/// The light tone of helping lines, as an index of [`TONES`].
+/// The light grey of guide lines, as an index of [`TONES`].
 pub const GREY: usize = 8;
 
 /// A figure with two axes.
@@ -54,7 +54,7 @@ pub struct Plot {
     pub stated: Vec<Stated>,
     /// Meaning of the forms if several series share a key: a swatch and its text.
     pub forms: Vec<(Look, String)>,
-    /// Lines below.
+    /// Lines of text below the plot.
     pub notes: Vec<String>,
     /// Text shown if nothing is drawn.
     pub empty: String,
@@ -70,7 +70,7 @@ pub struct Key {
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Look {
-    /// Of [`TONES`].
+    /// Colour, as an index of [`TONES`].
     pub tone: usize,
     /// Dashes (of [`DASHES`]) and width [pixels] of the line. `None`: points without a line.
     pub line: Option<(usize, f64)>,
@@ -95,7 +95,7 @@ impl Look {
 /// The shape of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marker {
-    /// Circle, square, triangle, ... : see `swatch`.
+    /// Number of the shape: circle, square, triangle, ... (see `swatch`).
     pub shape: usize,
     pub filled: bool,
 }
@@ -111,14 +111,14 @@ pub enum Spread {
 /// One curve, its values in base units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Its entry of the legend.
+    /// Index of the series' entry in the legend.
     pub key: usize,
     /// Which series of its legend entry this is. Empty if it is the only one.
     pub who: String,
     /// Text at the curve's end. `None`: no text.
     pub label: Option<String>,
     pub look: Look,
-    /// True: a helping line, no data.
+    /// True: a guide line that shows no data.
     pub guide: bool,
     pub dots: Vec<Dot>,
 }
@@ -131,7 +131,7 @@ pub struct Dot {
     /// Ends of the interval; the value itself if it has no interval. An infinite upper end means a lower limit.
     pub low: f64,
     pub high: f64,
-    /// Height of what lies below it in a stack.
+    /// Height at which the area of this value begins, if areas are stacked. Otherwise 0.
     pub base: f64,
     /// True: the sender did not reach the load.
     pub late: bool,
@@ -143,7 +143,7 @@ impl Dot {
         Self { x, y, low: y, high: y, base: 0.0, late: false }
     }
 
-    /// True where the value is a lower limit.
+    /// True if the value is a lower limit.
     pub fn is_at_least(&self) -> bool {
         self.high == f64::INFINITY
     }
@@ -166,7 +166,7 @@ pub struct Stated {
 }
 
 impl Plot {
-    /// A key's name, with which series of it is meant.
+    /// Name of a series: its legend entry, and which series of this entry it is.
     pub fn full_name(&self, series: &Series) -> String {
         let name = &self.keys[series.key].name;
         if series.who.is_empty() { name.clone() } else { format!("{name}: {}", series.who) }
@@ -194,18 +194,18 @@ impl Plot {
         draw::sheet(self, format)
     }
 
-    /// A document of its own.
+    /// The figure as an SVG document.
     pub fn document(&self) -> String {
         document(&[self.sheet(Format::Wide), self.sheet(Format::Narrow)])
     }
 }
 
-/// A document that shows the wide sheet, and the narrow one where a phone opens it.
+/// A document that shows the wide sheet, or the narrow one if a phone opens it.
 pub fn document(sheets: &[Sheet; 2]) -> String {
     crate::format::printable(&sheet::document(sheets).into_string())
 }
 
-/// Both sheets for a page, without what the page itself shows.
+/// Both sheets for a page, without the parts that the page itself shows.
 pub fn inline(sheets: &[Sheet; 2]) -> Markup {
     maud::html! { @for sheet in sheets { (sheet.inline()) } }
 }

@@ -29,7 +29,7 @@ pub use verdict::{caution, confidences, doubts, no_cliff, verdict};
 /// The engines in the order of the columns.
 pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
 
-/// Label of the cliff with what came from outside left in.
+/// Label of the cliff that includes pauses from outside the host.
 pub const WITH_PAUSES: &str = "with pauses";
 
 /// The engine's name as a column: `model`, `sim`, `measured`.
@@ -43,7 +43,7 @@ pub fn column(engine: EngineKind) -> &'static str {
 /// One figure as text; the interval's ends apart, so that a narrow page can put them on their own line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// `412 kpps`.
+    /// The value as text: `412 kpps`.
     pub value: String,
     /// Ends of the interval: `403-421`. `None` if the figure was computed, not sampled.
     pub interval: Option<String>,
@@ -62,9 +62,9 @@ impl Cell {
 /// A label and one cell for each engine, in the order of [`ENGINES`]. `None`: the figure was not measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// What the figures are.
+    /// Name of the row's figures.
     pub label: String,
-    /// By engine.
+    /// One cell for each engine.
     pub cells: [Option<Cell>; 3],
 }
 
@@ -147,13 +147,13 @@ pub fn round_trips(at: &RoundTripsAt) -> Vec<Row> {
     ]
 }
 
-/// What they are called at one load.
+/// Heading of the round trips at one load.
 pub fn round_trips_heading(at: &RoundTripsAt, finding: &Finding) -> String {
     let (share, load) = (format::share_short(at.share), format::quantity(at.load_pps, Unit::Pps));
     format!("Round trips at {share} {}, {load}, {} answers", of_the_cliff(finding), at.samples)
 }
 
-/// A part of a CPU's time: name and how to get it.
+/// A part of a CPU's time: its name, and the function that reads its share.
 pub type CpuPart = (&'static str, fn(&CpuShares) -> Option<Figure>);
 
 /// The parts of a CPU's time from the highest priority down.
@@ -165,7 +165,7 @@ pub const CPU_PARTS: [CpuPart; 5] = [
     ("available", |cpu| cpu.available),
 ];
 
-/// The CPU split, a row a part.
+/// The CPU split, one row for each part.
 pub fn cpu(split: &ByEngine<CpuShares>) -> Vec<Row> {
     CPU_PARTS
         .iter()
@@ -249,7 +249,7 @@ pub struct CostLine {
     pub key: String,
     /// Value and interval.
     pub cell: Option<Cell>,
-    /// How it was measured.
+    /// How the cost was measured.
     pub how: String,
 }
 
@@ -265,7 +265,7 @@ pub fn costs(finding: &Finding) -> Vec<CostLine> {
         .collect()
 }
 
-/// The confidence that all intervals of a finding share; `None` where they differ.
+/// The confidence that all intervals of a finding share. `None` if the confidences differ.
 pub fn confidence(finding: &Finding) -> Option<f64> {
     let figures = finding.cliff_pps.present().chain(finding.peak_pps.present()).map(|(_, figure)| figure);
     let costs = finding.calibration.iter().flat_map(|c| &c.costs).map(|cost| &cost.figure);
@@ -274,7 +274,7 @@ pub fn confidence(finding: &Finding) -> Option<f64> {
     found.all(|other| other == first).then_some(first)
 }
 
-/// Frame sizes and arrivals, `64B, poisson`; of a capture its file, `own.pcap`.
+/// Frame sizes and arrivals, such as `64B, poisson`. For a capture, its file: `own.pcap`.
 pub fn traffic_in_short(finding: &Finding) -> String {
     let Traffic { size, arrivals, .. } = &finding.setup.traffic;
     match (arrivals, size) {
@@ -293,7 +293,7 @@ fn traffic(finding: &Finding) -> String {
     }
 }
 
-/// The stages of a run and where the seconds of each went; empty for findings of versions that did not say.
+/// The stages of a run, and how the time of each was spent. Empty for findings of versions that did not record it.
 pub fn time_spent(finding: &Finding) -> Vec<(String, String)> {
     let Some(spent) = &finding.time_spent else { return Vec::new() };
     let row = |name: &str, measured_s: f64, waited_s: f64, computed_s: f64, trials: u32| {
@@ -310,7 +310,7 @@ pub fn time_spent(finding: &Finding) -> Vec<(String, String)> {
     std::iter::once(whole).chain(each).collect()
 }
 
-/// The configuration of the host, a sentence each.
+/// The configuration of the run: name and value of each setting.
 pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     use netcliff_core::units::{print_bytes, print_time_s};
     let setup = &finding.setup;
@@ -327,7 +327,7 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What the generator is, and its limits, in words.
+/// The load generator and its limits, in words.
 pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     let generator = &finding.generator;
     let ceiling = generator.ceiling_pps.map_or("-".to_owned(), |ceiling| format::figure(&ceiling, Unit::Pps));
@@ -345,7 +345,7 @@ pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Suggestions shown on the page.
+/// Largest number of suggestions shown on the page.
 pub const SUGGESTIONS: usize = 2;
 
 /// A setting to try, why, and the cliff with it: simulated, and measured where it was tried.
@@ -399,7 +399,7 @@ fn with_ends(gain: &Figure, of_ends: &str) -> String {
 mod tests;
 
 pub mod ledger {
-    //! Rows of a trial's ledger.
+    //! Rows of the packet accounting of a trial.
 
     use netcliff_core::ledger::Ledger;
 

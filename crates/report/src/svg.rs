@@ -1,10 +1,10 @@
 //! Findings and experiments as pictures: [`delivered`], [`latency`], [`cpu`], [`loss`] over the offered load,
 //! [`experiment`], [`effects`].
 //!
-//! Each is one SVG document with its own light background, so that it reads equally well on a dark page, and with a second
-//! drawing for narrow screens. Curves differ in colour (safe for colour-blind eyes), dashes and points; engines of a
-//! finding in form: model dashed, simulation drawn through with its interval as a band, measurements as points with
-//! error bars.
+//! Each is one SVG document with its own light background, so that it reads equally well on a dark page, and with a
+//! second drawing for narrow screens. Curves differ in colour (safe for colour-blind eyes), dashes and points; engines
+//! of a finding in form: model dashed, simulation as a solid line with its interval as a band, measurements as points
+//! with error bars.
 
 mod cpu;
 mod effects;
@@ -142,7 +142,7 @@ mod loss {
     }
 
     pub(crate) fn plot(finding: &Finding) -> Plot {
-        // An interval may reach past all of the packets; a share does not.
+        // The interval of a share may exceed 1; the share itself cannot.
         let capped = |dot: Dot| Dot { y: dot.y.min(1.0), high: dot.high.min(1.0), ..dot };
         let curves: Curves = sheet::ENGINES
             .into_iter()

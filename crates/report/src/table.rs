@@ -34,7 +34,7 @@ const SHORT: &[Fact] = &[
     }),
 ];
 
-/// Text after the load of a single record that was given in bits.
+/// The bit rates of a single record whose load was given in bits per second.
 const BITS: Fact = ("bits", |r| bits(&r.point));
 
 /// For a load in bits per second, which bits the load counts. Empty for other loads.
@@ -45,7 +45,7 @@ fn bits(point: &Point) -> String {
     format!("{frames} of frames, {link} on the link with preamble and gap")
 }
 
-/// A figure's name, unit and place.
+/// A figure's name, its unit, and the function that reads it from an outcome.
 type Column = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
 
 /// Columns of a list.
@@ -105,7 +105,7 @@ pub fn outcomes(records: &[Record], style: Style) -> String {
     format::printable(&text)
 }
 
-/// Cliff and livelock index, then a line a cost, the most important for the cliff first.
+/// Cliff and livelock index, then one line for each cost, the most important for the cliff first.
 pub fn analysis(analysis: &Analysis, style: Style) -> String {
     let mut text = format!(
         "cliff       {} (loss {})\nlivelock    at twice the cliff {} of the peak is delivered\n",
@@ -171,10 +171,10 @@ fn answer(record: &Record) -> String {
     format!("At {load}: {parts} ({}{level}).", sheet::column(record.engine))
 }
 
-/// A loss up to here counts as none: RFC 2544's short trials do not resolve less.
+/// Loss up to this counts as no loss: RFC 2544's short trials do not resolve less.
 const NO_LOSS: f64 = 1e-3;
 
-/// Highest of several loads without loss. `None` where the records differ in more than their load.
+/// Highest of several loads without loss. `None` if the records differ in more than their load.
 fn several(records: &[Record]) -> Option<String> {
     let first = records.first()?;
     let same = |record: &Record| record.engine == first.engine && LONG.iter().all(|(_, get)| get(record) == get(first));

@@ -52,13 +52,13 @@ pub use tuning::plan;
 
 /// Half width of the mean's interval, as a share of the mean, above which the verdicts of `stream` and `rr` doubt it.
 const WIDE: f64 = 0.1;
-/// The remedy for it.
+/// Remedy for a mean whose interval is wide.
 const SURER: &str = "more repeats or --precision 5% narrow it";
 
 /// How text may look: columns, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns; below 48 is taken as 48.
+    /// Width of a line in columns; less than 48 counts as 48.
     pub width: usize,
     /// True: ANSI escape codes for weight and colour.
     pub colour: bool,

@@ -27,7 +27,7 @@ pub enum Step {
     Size(FrameSize),
     /// One of several searches of a frame size starts.
     Search {
-        /// The size.
+        /// The frame size.
         frame: FrameSize,
         /// The round, from 1.
         round: u32,
@@ -38,9 +38,9 @@ pub enum Step {
     Trial {
         /// Load (pps).
         load_pps: f64,
-        /// Length (s).
+        /// Length of the trial (s).
         duration_s: f64,
-        /// Its result.
+        /// Result of the trial.
         answer: Answer,
     },
 }
@@ -171,7 +171,7 @@ impl<D: Device> Conduct<'_, D> {
     }
 }
 
-/// Makes trials on a device and counts them.
+/// Makes trials on a device and counts the trials.
 struct Asker<'a, D: Device> {
     device: &'a mut D,
     watch: &'a mut dyn FnMut(Step),

@@ -12,8 +12,8 @@ use netcliff_find::calibrate::poll_line;
 use netcliff_find::{Elsewhere, Predictor};
 use netcliff_trial::trial::poll_time;
 
-/// Loss ratio that a simulated throughput may have, and the number of frames simulated at each load. The loss is 100 of
-/// these frames.
+/// Loss ratio that a simulated throughput may have, and the number of frames simulated at each load. 100 of these
+/// frames may be lost.
 const SIMULATED_LOSS: f64 = 1e-4;
 const SIMULATED_FRAMES: u64 = 1_000_000;
 
@@ -160,12 +160,12 @@ mod tests {
             vec![thread(8, 900), thread(20, 500), thread(64, 30), behind(8, 900), behind(20, 500), behind(64, 30)];
         let costs = Costs::of_threads(&PollTable { cells, ..PollTable::default() }).expect("three sizes");
         assert!((costs.frame_s - 400e-9).abs() < 4e-9 && (costs.poll_s - 2e-6).abs() < 3e-8, "{costs:?}");
-        // Polls that all take in as many tell nothing of a poll by itself.
+        // Polls that all take the same number of frames cannot separate the time of a poll from that of a frame.
         let alike = PollTable { cells: vec![thread(20, 500)], ..PollTable::default() };
         assert_eq!(Costs::of_threads(&alike), None);
     }
 
-    /// The closed form and the simulator are two ways to the same number.
+    /// The throughput by formula equals that of the simulator.
     #[test]
     fn one_server_and_the_simulator_agree() {
         for (frame_s, poll_s) in [(1e-6, 0.0), (5e-6, 3e-6), (0.8e-6, 6.4e-6)] {

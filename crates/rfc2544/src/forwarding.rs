@@ -50,11 +50,11 @@ pub enum ForwardingError {
 /// A set-up of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetUp {
-    /// Its name.
+    /// Name of the set-up.
     pub name: String,
-    /// How it forwards.
+    /// How the router forwards.
     pub forwarding: Way,
-    /// Rules of [`Way::Netfilter`].
+    /// Number of rules for [`Way::Netfilter`].
     pub rules: u16,
     /// Objective of the tuning plan. `None`: the kernel's own settings.
     pub tune: Option<Objective>,
@@ -69,7 +69,7 @@ pub enum Stage<'a> {
         round: u32,
         /// Number of rounds.
         rounds: u32,
-        /// The set-up.
+        /// Name of the set-up.
         set_up: &'a str,
     },
     /// A step within the turn.
@@ -78,7 +78,7 @@ pub enum Stage<'a> {
 
 /// Observer of a run.
 pub trait Watch {
-    /// The current stage.
+    /// Receives the current stage.
     fn stage(&mut self, stage: Stage<'_>);
 
     /// Receives the results so far after each turn, so that they can be stored.

@@ -73,9 +73,9 @@ pub enum DeviceError {
 pub enum Place {
     /// A router in a namespace.
     Namespaces {
-        /// How it forwards.
+        /// How the router forwards.
         forwarding: Forwarding,
-        /// Rules of [`Forwarding::Netfilter`].
+        /// Number of rules for [`Forwarding::Netfilter`].
         rules: u16,
         /// CPU of the router's packet work. `None`: the last CPU that is online.
         router_cpu: Option<u32>,
@@ -95,7 +95,7 @@ pub enum Place {
 
 /// Length of the flat-out run that finds the sender's rate (s).
 const FLAT_OUT_S: f64 = 0.3;
-/// A rate above that of any sender here (pps).
+/// A rate that no sender here reaches (pps).
 const FLAT_OUT_PPS: f64 = 20e6;
 /// Real-time priority of the sending thread, so that other programs do not void trials.
 const PRIORITY: u8 = 40;
@@ -103,14 +103,14 @@ const PRIORITY: u8 = 40;
 const BACKLOG: u64 = 1000;
 /// VETH_RING_SIZE of drivers/net/veth.c: number of frames that may wait for an XDP program in native mode.
 const VETH_RING: u64 = 256;
-/// Limit of results with live frames.
+/// Sentence on how live XDP frames ([`netcliff_host::live`]) limit the result.
 const NO_LEDGER: &str = "where lost frames went is not followed: the program that counts drops each frame, which looks like a loss to the \
                          kernel's tracepoints (--send-by auto follows them)";
 /// Number of frames in a batch in the second cost trial, so that its polls have another size than those of the first.
 const SMALL_BATCH: usize = 8;
 /// Length of a cost trial (s): long enough for thousands of polls.
 const COST_S: f64 = 0.5;
-/// Limit of results with kernel or hardware timestamps.
+/// Sentence on how kernel or hardware timestamps limit the result.
 const STAMPS_COST: &str = "with time stamps the kernel reads its clock for each frame at each interface, the device's too where \
                            that is in this kernel; compare throughput only with runs that ask for the same stamps";
 
@@ -125,7 +125,7 @@ pub struct Kernel {
     remote: Option<Remote>,
     /// Answers ARP requests and neighbour solicitations at two real ports.
     neighbours: Option<Neighbours>,
-    /// Whether a frame has come through, or none can be tried.
+    /// Whether single frames were already tried between the ports; they are tried only once.
     probed: bool,
     instruments: Instruments,
     scheme: Scheme,
@@ -261,14 +261,14 @@ impl Kernel {
         self.bed.as_ref().map(ForwardBed::router_netns_path)
     }
 
-    /// Adds a limit, once.
+    /// Adds a sentence to the limits of the result, unless it is already there.
     fn limit(&mut self, limit: String) {
         if !self.limits.contains(&limit) {
             self.limits.push(limit);
         }
     }
 
-    /// What a trial depends on and is watched for changes: the namespaces of the testbed, or the ports.
+    /// The places that are watched for changes during a trial: the namespaces of the testbed, or the ports.
     fn places(&self) -> Vec<stand::Place> {
         match (&self.place, &self.bed) {
             (Place::Ports { tx, rx, .. }, _) => vec![stand::Place::devices(None, [tx.clone(), rx.clone()])],
@@ -399,7 +399,7 @@ impl Device for Kernel {
 
     fn trial(&mut self, request: Request) -> Result<Measured, DeviceError> {
         let Request { duration_s, load_pps, most_lost } = request;
-        // The counting program works more if it records times.
+        // Programs in the kernel (live frames) tag a frame only for the latency test: recording times costs CPU time.
         let tagged = self.settings.tests.latency || !self.is_live();
         let directions = if self.settings.both_ways { 2 } else { 1 };
         let report = self.run(WireTrial {

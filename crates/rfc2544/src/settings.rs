@@ -176,8 +176,8 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-/// Largest number of destination addresses: those behind a side of the testbed outside the link's own network, with
-/// some spare.
+/// Largest number of destination addresses: a side of the testbed has slightly more of them outside the link's own
+/// network.
 const MOST_DESTINATIONS: u32 = 32_000;
 /// Largest number of destination ports, from the first one up.
 const MOST_DESTINATION_PORTS: u32 = 10_000;

@@ -5,7 +5,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`frame`] | frames that name run, stream, sequence and send time; flows over addresses and ports; sizes in turn, or those of a capture |
+//! | [`frame`] | frames that name run, stream, sequence and send time; their flows and sizes, also those of a capture |
 //! | [`neighbours`] | answers ARP requests for the addresses of the ports |
 //! | [`account`] | what happened to each frame: lost, duplicated, reordered, corrupted, arrival time |
 //! | [`stamps`] | timestamps that kernel or hardware put on the tagged frame |

@@ -65,7 +65,7 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(said(&all))
 }
 
-/// The exit code, with a line to stderr for every load without a pick.
+/// Returns the exit code. Prints a line to stderr for every load without an advised setting.
 fn said(all: &[Advice]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for advice in all {
@@ -97,13 +97,13 @@ fn closest(advice: &Advice) -> String {
     format!("; closest comes {} with {}", candidate.scheme, each.collect::<Vec<_>>().join(" and "))
 }
 
-/// This host, where a device of it is named.
+/// Inspects this host. `None` if the options name no device of it.
 fn inspected(args: &AdviseArgs) -> anyhow::Result<Option<Inspection>> {
     let look = |_| Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces");
     args.interface.as_ref().map(look).transpose()
 }
 
-/// The device that the commands set.
+/// The device whose settings the advised commands change.
 fn device<'a>(args: &AdviseArgs, inspection: Option<&'a Inspection>) -> anyhow::Result<Device<'a>> {
     let Some((name, inspection)) = args.interface.as_ref().zip(inspection) else {
         return Ok(Device::Any(Advice::PLACEHOLDER));
@@ -194,7 +194,7 @@ fn provenance(args: &AdviseArgs, elapsed_s: f64) -> Provenance {
     }
 }
 
-/// Everything but a failure of an engine is wrong usage.
+/// Every error except a failure of an engine is wrong usage.
 fn explain(error: AdviseError) -> anyhow::Error {
     match error {
         AdviseError::Engine(

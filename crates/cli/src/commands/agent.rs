@@ -65,7 +65,7 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
     kinds
 }
 
-/// Services for its clients besides tests.
+/// Services that the agent offers its clients in addition to tests.
 fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
     if let Some(interface) = args.allow_find.first().filter(|_| args.key.is_none()) {
         return Err(output::usage(format!(
@@ -125,7 +125,7 @@ pub fn run(args: &AgentArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves as `stream -s` and `rr -s` ask: this host without a key, every address with one.
+/// Runs the agent for `stream -s` and `rr -s`: without a key on this host only, with a key on every address.
 pub fn serve(far: &FarArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let port = far.port.unwrap_or(PORT);
     let mut words = vec![OsString::from("netcliff"), "agent".into()];
@@ -180,14 +180,14 @@ pub(super) fn serve_one(args: &AgentArgs, read: &impl AsFd, write: &impl AsFd) -
     Ok(serve_pipes(stream, args.data_at, &settings, &silent)?)
 }
 
-/// Says what happens, and counts it. `most`: clients that are served at once.
+/// Returns the log, which prints events and counts them. `most`: largest number of clients served at once.
 fn log(counts: &Counts, most: u32) -> Log {
     let counts = Arc::clone(counts);
     Arc::new(move |event: &Event<'_>| {
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Refused(_) => counts.refused += 1,
-            // Counted here: two that come or leave at once may be reported in either order.
+            // Count clients here, because two that come or leave at once may be reported in either order.
             Event::Came { .. } => {
                 counts.clients += 1;
                 counts.most_clients = counts.most_clients.max(counts.clients);
@@ -203,7 +203,7 @@ fn log(counts: &Counts, most: u32) -> Log {
     })
 }
 
-/// Listens where systemd listened already, else at the address of `--listen`.
+/// Listens on the sockets that systemd passes, otherwise at the addresses of `--listen`.
 fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Result<Agent> {
     let log = log(counts, args.clients);
     let activated = activation::listeners().map_err(output::usage)?;
@@ -217,7 +217,7 @@ fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Resu
     } else if args.listen.is_empty() {
         let usual = [SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)), SocketAddr::from((Ipv6Addr::LOCALHOST, PORT))];
         match Agent::bind(&usual, settings.clone(), Arc::clone(&log)) {
-            // A host may have no IPv6; if the reason is another, IPv4 alone fails too.
+            // A host may have no IPv6. If the error has another reason, IPv4 alone fails too.
             Err(_) => Agent::bind(&usual[..1], settings, log),
             bound => bound,
         }

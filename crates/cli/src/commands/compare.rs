@@ -10,7 +10,7 @@ use super::{open_store_to_read, refuse_unwritable_files, store_path, write};
 use crate::args::{CompareArgs, StoreArgs};
 use crate::output;
 
-/// Exit code if the repeats show neither that B is slower by more than the bar nor that it is not.
+/// Exit code if the repeats show neither that B is slower by more than `--fail-if-slower` nor that it is not.
 const INCONCLUSIVE: u8 = 3;
 
 /// Compares two runs and prints the result.
@@ -45,7 +45,7 @@ pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     }))
 }
 
-/// The run of this name, if there is no file of it.
+/// Reads the run with this name from the store. `None` if a file has this name, or there is no store.
 fn named(text: &str, store_args: &StoreArgs) -> Option<Result<Measured, ReadError>> {
     if Path::new(text).exists() || !store_path(store_args).is_ok_and(|path| path.exists()) {
         return None;

@@ -24,7 +24,7 @@ use crate::args::{ComputeArgs, PredictArgs, QueuesArg, StoreArgs};
 use crate::output;
 use crate::progress::Progressing;
 
-/// By the model.
+/// Runs `netcliff predict`: computes the requested points by the model.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     netcliff_remote::control::agent::hold_freed();
     let engine = ModelEngine::new(args.fidelity);
@@ -67,7 +67,7 @@ impl Engine for Counted<'_> {
 const OF_A_CLIFF: usize = 18;
 const OF_SENSITIVITIES: usize = 50;
 
-/// A record with the analysis around it, as one object.
+/// A record and its analysis, as one JSON object.
 #[derive(serde::Serialize)]
 struct Analysed<'a> {
     #[serde(flatten)]
@@ -76,7 +76,7 @@ struct Analysed<'a> {
     analysis: &'a Analysis,
 }
 
-/// The cliff and, if requested, the sensitivities; the point's own outcome comes with them.
+/// Prints the cliff and, if requested, the sensitivities, together with the outcome at the point.
 fn analyse(
     engine: &ModelEngine,
     args: &PredictArgs,
@@ -132,7 +132,7 @@ fn otherwise(point: &Point, finding: &Finding, args: &PredictArgs) -> Vec<CliffR
     parts.into_iter().flatten().collect()
 }
 
-/// The points' outcomes on stdout.
+/// Evaluates the points and prints their outcomes to stdout.
 pub(super) fn answer(
     engine: &(dyn Engine + Sync),
     kind: &str,
@@ -205,7 +205,7 @@ fn together(
     };
     std::thread::scope(|scope| {
         let others: Vec<_> = points.by_ref().take(several).map(|point| scope.spawn(move || answer(point))).collect();
-        // A panic goes on here: a load must not go missing without a word.
+        // Pass on a panic of the thread, so that no load is missing without an error.
         let joined =
             |other: std::thread::ScopedJoinHandle<'_, _>| other.join().unwrap_or_else(|panic| resume_unwind(panic));
         others.into_iter().map(joined).collect()
@@ -259,7 +259,7 @@ pub(super) fn explain(error: EngineFailure) -> anyhow::Error {
     }
 }
 
-/// The point, or those of a sweep.
+/// The point of the command line, or the points of a sweep (`--rates`).
 pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point>> {
     let Some(rates) = &args.rates else {
         return Ok(vec![point(args, args.rate, store)?]);
@@ -273,7 +273,7 @@ pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point
     rates.0.iter().map(at).collect()
 }
 
-/// The point at a load; a trace brings its own where none is given.
+/// The point at the load `rate`. If `rate` is `None`, the load of the trace is used.
 pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<Point> {
     let (host, scheme, _) = host_and_scheme(args, store)?;
     if rate.is_none() && !traced(args) {
@@ -315,7 +315,7 @@ fn traffic(args: &ComputeArgs) -> anyhow::Result<Traffic> {
     Ok(Traffic { flows, ..traffic })
 }
 
-/// Refuses a point that cannot be, and a load above the link that the user named.
+/// Refuses an invalid point, and a load above the link that the user named.
 fn checked(args: &ComputeArgs, point: Point) -> anyhow::Result<Point> {
     point.validate().map_err(output::usage)?;
     point.traffic.fits_link(point.load, args.link.is_some()).map(|()| point).map_err(output::usage)

@@ -23,12 +23,12 @@ use crate::output;
 
 /// Number of packets per second that the tracer begins to follow.
 const FOLLOWED_PER_S: f64 = 100.0;
-/// How long packets are waited for.
+/// Longest wait for the packets to follow, if no time is given.
 const FOLLOWED_TIME: Duration = Duration::from_secs(10);
 /// Interval between checks for a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a line of JSON holds.
+/// A line of JSON: a time and its content.
 #[derive(Serialize)]
 struct Line<'a, T> {
     unix_s: f64,
@@ -36,17 +36,17 @@ struct Line<'a, T> {
     what: &'a T,
 }
 
-/// How this run counts.
+/// How this run counts drops: by a tracer, or by the kernel's counters alone.
 struct Counting {
     tracer: Option<Traced>,
-    /// Why nothing is traced.
+    /// Why drops are not traced. `None` if they are.
     why: Option<String>,
     counters: Look,
     since: Instant,
     owners: Owners,
     columns: Columns,
     only: Only,
-    /// Namespaces; none: all.
+    /// Network namespaces whose drops are counted. Empty: all.
     spaces: Vec<u64>,
     scope: String,
 }
@@ -118,14 +118,14 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Removes what a previous page already said: a page each second is read for its figures.
+/// Removes advice and limits that the previous page contained: of a page each second, people read the figures.
 fn say_once(drops: &mut Drops, before: Option<&Drops>) {
     let Some(before) = before else { return };
     drops.advice.retain(|advice| !before.advice.iter().any(|known| known.meaning == advice.meaning));
     drops.limits.retain(|limit| !before.limits.contains(limit));
 }
 
-/// True if a signal ended it.
+/// Waits until the time `until`. Returns true if a signal ended the wait.
 fn wait(until: Instant, stop: &AtomicBool) -> bool {
     while !stop.load(Ordering::Relaxed) {
         let left = until.saturating_duration_since(Instant::now());
@@ -218,7 +218,7 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
 }
 
 impl Counting {
-    /// What was dropped since the last call.
+    /// Returns the drops since the last call.
     fn next(&mut self) -> anyhow::Result<Drops> {
         let mut drops = match &mut self.tracer {
             Some(Traced { tracer, ask, symbols, before }) => {

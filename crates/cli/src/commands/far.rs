@@ -37,11 +37,11 @@ pub const FIND_S: f64 = 4.0;
 /// a trial of 5 s.
 pub const LOADED_S: f64 = 10.0;
 
-/// An agent that answered.
+/// A session with an agent that has answered.
 pub struct FarSession {
     /// The control channel.
     pub session: Session,
-    /// Where data goes.
+    /// Address of the far end for data connections.
     pub address: IpAddr,
     ssh: Option<Ssh>,
     /// The guest in which the agent runs, and what limits measurements in it. It is dropped after the session.
@@ -49,7 +49,8 @@ pub struct FarSession {
 }
 
 impl FarSession {
-    /// Boots a guest, moves this thread and those that it starts into the namespace of its wire, and sets its link.
+    /// Boots a guest and sets up its link. Moves this thread, and the threads that it starts, into the namespace of the
+    /// link.
     pub fn in_guest(options: &VmOptions, link: GuestLink) -> anyhow::Result<Self> {
         let Guest { mut session, vm, limits } = Guest::boot(options)?;
         vm.enter()?;
@@ -63,13 +64,13 @@ impl FarSession {
         self.guest.as_ref().map(|(vm, limits)| GuestHost { vm, limits })
     }
 
-    /// Session and guest.
+    /// The session, and the guest if the agent runs in a guest.
     pub fn parts(&mut self) -> (&mut Session, Option<GuestHost<'_>>) {
         let guest = self.guest.as_ref().map(|(vm, limits)| GuestHost { vm, limits });
         (&mut self.session, guest)
     }
 
-    /// An error of the run, with the last lines of QEMU and the guest where the guest is gone.
+    /// Adds the last lines of QEMU and the guest to an error of the run, if the guest is gone.
     pub fn of_run(&mut self, error: anyhow::Error) -> anyhow::Error {
         match &mut self.guest {
             Some((vm, _)) if self.session.gone().load(Ordering::Relaxed) => {
@@ -92,8 +93,8 @@ impl FarSession {
         Self::within(&args, &[], Limits { silence_s, ..Limits::default() })
     }
 
-    /// Connects as the options say, to change `devices`: this host's and the far host's. An agent that is started by
-    /// ssh then permits changes of the latter.
+    /// Connects as the options say, in order to change `devices` of this host and of the far host. An agent that is
+    /// started by ssh then permits changes of the far host's device.
     pub fn open_changing(args: &FarArgs, devices: &[String]) -> anyhow::Result<Self> {
         let usual = Limits::default();
         let silence_s = if devices.is_empty() { usual.silence_s } else { CHANGING_S };
@@ -125,7 +126,7 @@ impl FarSession {
         Ok(Self { session, address, ssh, guest: None })
     }
 
-    /// Splits into the session and what must be closed after the session is dropped.
+    /// Splits into the session, and the connection that must be closed after the session is dropped.
     pub fn split(self) -> (Session, FarEnding) {
         (self.session, FarEnding(self.ssh))
     }
@@ -138,7 +139,7 @@ impl FarSession {
     }
 }
 
-/// What a session ran over.
+/// The connection below a session: ssh, if the session uses it.
 pub struct FarEnding(Option<Ssh>);
 
 impl FarEnding {
@@ -154,7 +155,7 @@ impl Debug for FarSession {
     }
 }
 
-/// The session's, with the ssh that it runs over.
+/// Forwards each call to the session. The value also owns the ssh process below the session.
 impl Carrier for FarSession {
     fn begin(&mut self, request: &LoadRequest) -> Result<LoadReady, WireError> {
         self.session.begin(request)
@@ -185,7 +186,7 @@ impl Carrier for FarSession {
     }
 }
 
-/// A refusal by an agent elsewhere, to a client without a key, with the lines to paste.
+/// Adds to an agent's refusal of a client without a key the command lines that make and copy a key.
 fn without_key(error: ControlError, host: &str, keyless: bool) -> anyhow::Error {
     let here = ["127.", "localhost", "::1", "[::1]"].iter().any(|name| host.starts_with(name));
     if !keyless || here {

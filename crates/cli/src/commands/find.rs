@@ -37,7 +37,7 @@ use crate::live;
 use crate::output;
 use crate::progress::Progress;
 
-/// Length of the trial that is profiled (s): 4000 samples of its CPU by the default rate.
+/// Length of the profiled trial (s): 4000 samples of its CPU at the default rate.
 const PROFILED_S: f64 = 4.0;
 
 /// Finds the cliff and prints the result.
@@ -98,7 +98,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
 }
 
-/// Refuses a profile of what this host's kernel does not receive.
+/// Refuses `--profile` if this host's kernel does not receive the packets.
 fn refuse_profile(args: &FindArgs) -> anyhow::Result<()> {
     let elsewhere = match (&args.of, args.testbed) {
         _ if !args.profile => return Ok(()),
@@ -117,7 +117,7 @@ fn refuse_profile(args: &FindArgs) -> anyhow::Result<()> {
     Err(output::usage(elsewhere))
 }
 
-/// Sends a trial at the measured cliff with its host's CPU sampled.
+/// Makes a trial at the measured cliff, and samples the host's CPU during it.
 fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>) -> anyhow::Result<Profiles> {
     let Some(cliff) = finding.cliff_pps.wire.or(finding.cliff_experienced_pps.wire) else {
         output::say("netcliff: --profile: no cliff was measured, so that there is no load to profile".to_owned());
@@ -142,7 +142,7 @@ fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>)
     Ok(profiles)
 }
 
-/// The capture that is replayed, and how it is.
+/// Reads the capture to replay. Also returns how it is replayed, in a sentence.
 fn captured(file: &Path) -> anyhow::Result<(Arc<Capture>, String)> {
     let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
     let (capture, told) = replayable(capture);
@@ -151,13 +151,13 @@ fn captured(file: &Path) -> anyhow::Result<(Arc<Capture>, String)> {
 
 /// The hosts of a run.
 enum Hosts {
-    /// This one, in a testbed.
+    /// This host, in a testbed.
     This,
-    /// This one, with another that sends.
+    /// This host, while another host sends.
     From(BetweenOptions),
-    /// Another one; this one sends.
+    /// Another host, while this one sends.
     Of(Box<FarSession>, NearEnd),
-    /// A guest of this one.
+    /// A guest of this host.
     Vm(Box<Guest>),
 }
 
@@ -202,7 +202,7 @@ impl Hosts {
         }
     }
 
-    /// The link of the testbed, where another host sends.
+    /// Options of the link between two hosts, if another host sends to this one. `None` otherwise.
     fn between(&self) -> Option<BetweenOptions> {
         if let Self::From(between) = self { Some(between.clone()) } else { None }
     }
@@ -323,7 +323,7 @@ fn keep((store, run): (&Store, i64), finding: &Finding) -> Result<(), String> {
     store.finish(run, finding.partial, Some(finding)).map_err(|error| error.to_string())
 }
 
-/// Keeps the finding if nothing else can be written: a file in the temporary directory, or else stdout.
+/// Writes the finding to a file in the temporary directory, or else to stdout, if nothing else can be written.
 fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
     if let Ok(path) = write_temporary("netcliff-find", "json", &report::format::json(&serde_json::to_string(finding)?))
     {

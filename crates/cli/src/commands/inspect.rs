@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args::InspectArgs;
 use crate::output;
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(Serialize)]
 struct Whole<'a> {
     #[serde(flatten)]

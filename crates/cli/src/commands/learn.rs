@@ -1,4 +1,4 @@
-//! `netcliff learn`, and learning for commands that need a cliff where no `find` was made.
+//! `netcliff learn`, and learning for commands that need a cliff if there is no `find`.
 
 mod repeat;
 

@@ -226,7 +226,7 @@ mod tests {
         args: LimitsArgs,
     }
 
-    /// Frames an interrupt are named as they are with costs that are given by name.
+    /// The text names the number of frames per interrupt also if the costs have an origin, such as a `find` run.
     #[test]
     fn frames_an_interrupt_are_told_beside_costs_that_were_found() {
         let found = vec![("CPU".to_owned(), "costs of find run 4 (eBPF), 1 CPU".to_owned())];

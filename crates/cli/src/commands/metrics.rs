@@ -30,7 +30,7 @@ fn monitor(interfaces: &[String], named: Option<&str>, store: &StoreArgs) -> any
     // A name that does not exist is refused before anything is served.
     super::headroom::ports(interfaces, &host)?;
     let calibration = Calibration { named: named.map(str::to_owned), store: store_path(store).ok() };
-    // A host that was named has to be there; without one metrics come without the cliff.
+    // A host that the user named must exist. Without a named host, metrics may lack the cliff.
     let found = calibration.read();
     match (&found, named) {
         (Err(why), Some(_)) => return Err(output::usage(why)),
@@ -58,7 +58,7 @@ fn text(monitor: &Monitor, agent: Option<&Counts>, format: Format) -> Result<Str
     Ok(metrics(source, format == Format::OpenMetrics))
 }
 
-/// A port that answers with this host's metrics.
+/// Opens a port that answers requests with this host's metrics.
 pub fn scrapes(
     address: SocketAddr,
     interfaces: &[String],
@@ -74,7 +74,7 @@ pub fn scrapes(
     Ok(scrapes)
 }
 
-/// Answers until a signal.
+/// Answers requests for metrics until a signal.
 pub fn serve(address: SocketAddr, args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let scrapes = scrapes(address, &args.interfaces, args.host.as_deref(), store, None)?;
     scrapes.run(&*stop_on_signal()?);
@@ -86,7 +86,7 @@ pub fn write_file(path: &Path, args: &WatchArgs, store: &StoreArgs) -> anyhow::R
     super::refuse_unwritable(Some(path))?;
     let monitor = monitor(&args.interfaces, args.host.as_deref(), store)?;
     let stop = stop_on_signal()?;
-    // Shares are of a second at least.
+    // Shares are computed over at least a second.
     let interval = args.interval.max(Duration::from_secs(1));
     loop {
         let next = Instant::now() + interval;

@@ -81,12 +81,12 @@ fn write_stacks(args: &ProfileArgs, profile: &Profile, folded: &[Folded]) -> any
     Ok(())
 }
 
-/// Whose work a profile of another command's load accounts for.
+/// What is sampled by a profile of another command's load.
 #[derive(Debug, Clone, Default)]
 pub struct Sampled {
     /// CPUs that are sampled; empty: all.
     pub cpus: Vec<usize>,
-    /// True: netcliff's own threads are not the application.
+    /// True: netcliff's own threads do not count as the application.
     pub without_own: bool,
 }
 
@@ -132,7 +132,7 @@ impl Sampling {
         Ok(sampling)
     }
 
-    /// Ends it.
+    /// Ends sampling and returns the profile.
     ///
     /// # Errors
     /// A counter of the kernel could not be read.
@@ -143,7 +143,7 @@ impl Sampling {
     }
 }
 
-/// Profiles of a command's loads, one of each: of its first turn.
+/// Profiles of a command's loads: one for each load, of the first time that it is offered.
 #[derive(Default)]
 pub struct Profiles {
     wanted: bool,
@@ -167,7 +167,7 @@ impl Profiles {
         Ok(Self { wanted, sampled, ..Self::default() })
     }
 
-    /// A load begins; the one before has ended.
+    /// Ends the profile of the previous load, and starts that of `load` if profiles are requested and it has none yet.
     pub fn begin(&mut self, load: &str) {
         self.end();
         if !self.wanted || self.begun.iter().any(|begun| begun == load) {
@@ -180,7 +180,7 @@ impl Profiles {
         }
     }
 
-    /// The load has ended.
+    /// Ends the profile of the current load and stores it.
     pub fn end(&mut self) {
         match self.current.take().map(Sampling::end) {
             Some(Ok(profile)) => self.had.push(profile),
@@ -204,7 +204,7 @@ impl Profiles {
             }
             if let Some(store) = store {
                 let run = Stored::Profile(Box::new(profile.clone())).keep(store, None)?;
-                // Its command's run has the name.
+                // The name of `--name` belongs to the command's run, not to the profile.
                 store.rename(run, None)?;
                 let load = profile.load.as_deref().unwrap_or_default();
                 output::say(format!("netcliff: the profile of {load} is kept as run {run}"));

@@ -36,7 +36,7 @@ pub const STREAM: &[(&str, &str)] = &[
     ("probe-around", "--probe-around"),
 ];
 
-/// Those of `netcliff rr`.
+/// Settings of a request/response test and the options of `netcliff rr` that set them.
 pub const RR: &[(&str, &str)] = &[
     ("request", "--request"),
     ("response", "--response"),
@@ -63,7 +63,8 @@ pub const EXPERIMENT: &[(&str, &str)] = &[
     ("bytes", "bytes"),
 ];
 
-/// An invalid setting is the user's mistake, and named as the user named it; the rest is a failed measurement.
+/// Converts an error of a test. An invalid setting is wrong usage, under the user's name for it; the rest are failed
+/// measurements.
 pub fn explained(error: WireError, names: Names<'_>) -> anyhow::Error {
     match error {
         WireError::Setting { what, value, accepted } => match named(what, &value, &accepted, names) {
@@ -104,7 +105,7 @@ fn named(what: &str, value: &str, accepted: &str, names: Names<'_>) -> Option<St
     })
 }
 
-/// A value as it would be typed.
+/// A value in the form in which a user types it, with its unit.
 fn with_unit(what: &str, value: &str) -> String {
     let time = what.ends_with("_s") || ["time", "warm-up", "timeout"].contains(&what);
     let bytes = what.ends_with("bytes") || ["request", "response", "temporary files"].contains(&what);
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(refused(setting("time_s", "7200", "at most 60 s")), "db1: --time 7200s: expected at most 60 s");
         let unnamed = setting("memory for buffers", "5", "4");
         assert_eq!(refused(unnamed), "db1: memory for buffers is 5: expected 4");
-        // A file of this name would have been taken for a setting in a sentence.
+        // If settings were searched in the text of a sentence, this file's name would look like one.
         let file = setting("file", "/tmp/a is 1: expected b", "one that exists");
         assert_eq!(refused(file), "db1: --file /tmp/a is 1: expected b: expected one that exists");
         // An agent of an older version sends sentences.

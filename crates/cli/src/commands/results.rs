@@ -100,7 +100,7 @@ fn stored(store: &Store, run: &RunSummary) -> anyhow::Result<Stored> {
     })
 }
 
-/// That a run has no result yet.
+/// Sentence that a run is still in progress and has no result yet.
 fn goes_on(run: &RunSummary) -> String {
     format!("{} ({}) goes on and has no result yet; wait for its end, or stop it by Ctrl-C", run.title(), run.kind)
 }
@@ -116,7 +116,7 @@ fn named(run: &RunSummary) -> String {
     format!("run {}: {}, {date}", run.id, plain(run.name.as_deref().unwrap_or(&run.kind)))
 }
 
-/// On one line, without control characters.
+/// `text` on one line, without control characters.
 fn plain(text: &str) -> String {
     one_line(text).into_owned()
 }
@@ -143,7 +143,7 @@ mod calibrate {
     use super::pick;
     use crate::output;
 
-    /// Names a run, or none, and reports which one is in force.
+    /// Sets or clears the run that is this host's calibration, and reports which one is in force.
     pub(super) fn calibrate(store: &Store, run: Option<&str>, auto: bool) -> anyhow::Result<()> {
         if let Some(text) = run {
             let run = pick(store, Some(text))?;
@@ -220,7 +220,7 @@ mod trend {
         Ok(ExitCode::from(u8::from(found.failed)))
     }
 
-    /// The series that is drawn.
+    /// The series that the options select for drawing.
     fn picked<'a>(args: &TrendArgs, trend: &'a Trend) -> anyhow::Result<&'a Series> {
         let fits = |series: &&Series| {
             args.point.as_ref().is_none_or(|text| series.point.contains(text))

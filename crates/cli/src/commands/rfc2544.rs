@@ -42,10 +42,10 @@ use crate::live;
 use crate::output;
 use progress::Progress;
 
-/// Wait for residual frames of trials below a second (s): each that loses a frame waits for all of it.
+/// Wait for residual frames after trials shorter than a second (s). A trial that loses a frame waits for all of it.
 const SHORT_SETTLE_S: f64 = 0.2;
 
-/// Length of the trial that is profiled (s), at least, and how far it is below the throughput.
+/// Shortest length of the profiled trial (s), and how far its load is below the throughput, as a share.
 const PROFILED_S: f64 = 2.0;
 const PROFILED_STEP: f64 = 0.01;
 
@@ -75,7 +75,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         output::say(format!("netcliff: {}", progress::expected(&settings)));
     }
     let mut progress = Progress::new(&settings);
-    // The router, if it is a guest. It forwards as long as this value lives.
+    // If the router is a guest, it forwards as long as this value lives.
     let mut guest = args.testbed.map(|model| boot(args, model)).transpose()?;
     let far = guest.as_mut().and_then(|guest| far_fingerprint(&mut guest.session, guest.address).ok());
     let place = match guest.as_ref().and_then(FarSession::guest) {
@@ -95,7 +95,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         found.limits.extend(guest.limits.iter().cloned());
     }
     let nics = netcliff_host::nic::read_all(std::path::Path::new("/sys")).unwrap_or_default();
-    // Differences of a router's results are explained by the router's own kernel and driver.
+    // The router's own kernel and driver explain differences between its results.
     let host = far.unwrap_or_else(|| fingerprint::of_host(&Inventory::of_this_host(), &nics));
     guest.map_or(Ok(()), FarSession::close)?;
     found.provenance = Provenance {
@@ -119,7 +119,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     Ok(ExitCode::from(u8::from(found.partial.is_some() || nothing)))
 }
 
-/// Sends trials at the throughput of each size and just below it, the second with the router's CPUs sampled.
+/// Makes trials at the throughput of each size and just below it; samples the router's CPUs during the second one.
 fn at_throughput(
     args: &Rfc2544Args,
     settings: &Settings,
@@ -200,7 +200,7 @@ fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
 fn settings(args: &Rfc2544Args) -> anyhow::Result<Settings> {
     let tests = |throughput, latency, loss, back_to_back| Tests { throughput, latency, loss, back_to_back };
     let defaults = Settings::default();
-    // The smallest frame that names itself takes the place of 64 bytes, which IPv6 or a VLAN tag leave no room for.
+    // The smallest frame with room for netcliff's label: with IPv6 or a VLAN tag, 64 bytes are too few.
     let least = least_bytes(args.ipv6, args.vlan.is_some());
     let standard = || STANDARD_BYTES.map(|bytes| FrameSize::Fixed(bytes.max(least as u32)));
     let trial_s = args.trial.unwrap_or(defaults.trial_s);
@@ -248,7 +248,7 @@ fn settings(args: &Rfc2544Args) -> anyhow::Result<Settings> {
     })
 }
 
-/// The capture that is replayed.
+/// Reads the capture to replay.
 fn captured(file: &Path, least_bytes: u32) -> anyhow::Result<Pcap> {
     let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
     Ok(Pcap::of(capture, least_bytes))

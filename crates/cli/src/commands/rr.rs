@@ -34,7 +34,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const LIVE_S: f64 = 1.0;
 /// The shortest interval of lines (s).
 const LEAST_INTERVAL_S: f64 = 0.001;
-/// The program that runs, even where the file it came from has been replaced since.
+/// Path of the running program, valid also if its file has been replaced since.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Measures and prints the results.
@@ -102,15 +102,15 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
-/// A report while it runs.
+/// A report of a running test.
 enum LiveEvent {
     /// A repeat with these settings begins.
     Repeat(Box<Settings>),
-    /// An interval of it has passed.
+    /// An interval of the repeat has ended; with its figures.
     Passed(Interval),
 }
 
-/// Lines while it runs.
+/// Prints the lines of a running test.
 struct Live {
     every: Duration,
     to: mpsc::Sender<LiveEvent>,
@@ -118,7 +118,7 @@ struct Live {
 }
 
 impl Live {
-    /// Starts them if the options ask for them.
+    /// Starts the lines if the options request them. `None` otherwise.
     fn start(args: &RrArgs) -> anyhow::Result<Option<Self>> {
         let asked_s = args.interval.and_then(|interval| interval.0);
         if args.live {
@@ -202,7 +202,7 @@ fn provenance(settings: &Settings) -> Provenance {
     }
 }
 
-/// A report of a running test as an event.
+/// Prints a report of a running test as an event of `--live`.
 fn live_line(event: &LiveEvent) {
     match event {
         LiveEvent::Repeat(settings) => {
@@ -346,7 +346,7 @@ fn there(
     Ok(found)
 }
 
-/// Measures with several agents, from a common start on.
+/// Measures with several agents, which all start at the same time.
 fn of_several(
     args: &RrArgs,
     sweep: &Sweep,

@@ -105,7 +105,7 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The experiments that come along: name and title.
+/// Lists the experiments that are built into the program: name and title.
 fn list(json: bool) -> anyhow::Result<ExitCode> {
     let widest = experiments::KNOWN.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, text) in experiments::KNOWN {
@@ -250,7 +250,7 @@ impl Run<'_> {
         self.chosen.iter().all(|index| self.records.contains_key(index) || self.passed_over.contains_key(index))
     }
 
-    /// Computes everything by model and simulation.
+    /// Computes the open tasks of model and simulation.
     fn computed(&mut self, threads: Option<u16>) {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = threads.map_or_else(cores, usize::from);
@@ -258,7 +258,8 @@ impl Run<'_> {
         compute(&plan, self.open(false), threads, &provenance, &stop, |index, answer| self.keep(index, answer));
     }
 
-    /// Measures everything with real packets, one point after the other, when the computation no longer disturbs.
+    /// Measures the open tasks with real packets, one point after the other. Called after the computation, which would
+    /// disturb the measurement.
     fn measured(&mut self) {
         let open = self.open(true);
         if open.is_empty() || self.stop.load(Ordering::Relaxed) {

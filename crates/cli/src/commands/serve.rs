@@ -24,14 +24,14 @@ use super::{stop_on_signal, store_path, write_temporary};
 use crate::args::{ServeArgs, StoreArgs};
 use crate::output;
 
-/// A reader whose host has taken nothing for so long is dropped by the kernel (ms).
+/// Time after which the kernel drops a connection whose reader takes no data (ms).
 const SLOWEST_READER_MS: u32 = 10_000;
 /// Time allowed for open connections to end after the server ended.
 const LEAVING: Duration = Duration::from_secs(1);
-/// Interval between looks at the flag that a signal sets.
+/// Interval between checks of the flag that a signal sets.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What every answer needs.
+/// State that every answer needs.
 struct Served {
     store: PathBuf,
     key: Option<Key>,
@@ -53,7 +53,7 @@ pub fn run(args: &ServeArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         Arc::new(Served { store: store_path(store)?, key, live: live::Live::default(), work: work::Work::default() });
     give_back_to_the_kernel();
     let stop = stop_on_signal()?;
-    // Two threads: one would do, but a slow query of the store must not hold the stream of others up.
+    // Two threads, so that a slow query of the store does not delay the streams of other readers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(serve(args, served, stop))?;
     // Ends the reader of the kernel's counters, too.
@@ -107,7 +107,7 @@ fn address_of(address: SocketAddr, key: Option<&Key>) -> String {
 struct Redirect(PathBuf);
 
 impl Redirect {
-    /// Readable by this user only.
+    /// Writes a file, readable by this user only, that leads a browser to `place`.
     fn to(place: &str) -> std::io::Result<Self> {
         let page = format!(
             "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\

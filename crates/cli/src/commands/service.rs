@@ -84,7 +84,7 @@ fn show(args: &FindArgs, finding: &ServiceFinding) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The agent on the service's host, if the user wants one.
+/// Connects to the agent on the service's host. `None` if the user requested no agent.
 fn agent(args: &FindArgs) -> anyhow::Result<Option<FarSession>> {
     let (service, with_agent) = (&args.service, args.ssh || args.key.is_some());
     let (Some(to), true) = (service.to, with_agent || service.agent.is_some()) else { return Ok(None) };
@@ -169,7 +169,7 @@ fn explain(error: FindError) -> anyhow::Error {
     if error.is_usage() { output::usage(error) } else { error.into() }
 }
 
-/// Stages and trials on stderr. How long a search takes is not known before.
+/// Prints stages and trials on stderr. The duration of a search is not known before.
 struct Progress {
     bar: ProgressBar,
     stage: String,

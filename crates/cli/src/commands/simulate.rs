@@ -18,7 +18,7 @@ use crate::args::{SimulateArgs, StoreArgs};
 use crate::output;
 use crate::progress::ShownSimulation;
 
-/// In simulation.
+/// Runs `netcliff simulate`.
 pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let (effort, settings) = effort(args);
     let engine = SimEngine { seed: args.seed, effort, confidence: args.confidence.0, ..SimEngine::default() };
@@ -86,7 +86,7 @@ fn shown(args: &SimulateArgs) -> ShownSimulation {
     }
 }
 
-/// The one load of a question that takes only one.
+/// The point of an option that takes a single load.
 fn one_point(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<Point> {
     point(&args.compute, args.compute.rate, store)
 }
@@ -123,7 +123,7 @@ struct Detailed<'a> {
     detail: &'a Detail,
 }
 
-/// The outcome with distributions or a series.
+/// Prints the outcome with distributions or a series over time.
 fn in_detail(
     engine: SimEngine,
     args: &SimulateArgs,
@@ -151,7 +151,7 @@ fn in_detail(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Two schemes on one sequence of packets.
+/// The outcomes of two schemes for the same sequence of packets.
 #[derive(serde::Serialize)]
 struct Compared<'a> {
     first: &'a Point,

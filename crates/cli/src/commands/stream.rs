@@ -36,7 +36,7 @@ use crate::output;
 
 /// Longest interval between readings of TCP_INFO (s).
 const TCP_INFO_S: f64 = 0.1;
-/// A burst of up to so much is one block (bytes).
+/// Largest burst that is sent as a single block (bytes).
 const BURST_BLOCK_BYTES: usize = 1 << 20;
 /// Interval of lines of --live without --interval (s).
 const LIVE_S: f64 = 1.0;
@@ -44,7 +44,7 @@ const LIVE_S: f64 = 1.0;
 /// and after each repeat. They take some 0.4 % of a CPU (bench/stream/threads.sh).
 const PROBE_EVERY_S: f64 = 0.02;
 const PROBE_AROUND_S: f64 = 1.0;
-/// A temporary file where no size is given (bytes).
+/// Size of a temporary file if no size is given (bytes).
 const FILE_BYTES: u64 = 64 << 20;
 /// MTU of the testbed if none is given.
 const ETHERNET_MTU_BYTES: u32 = 1500;
@@ -90,7 +90,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
             options.blocks_bytes = vec![args.method.default_block_bytes(&options.template.channel)];
         }
     }
-    // Requests are a test of their own, and a session has one at a time.
+    // The requests are a separate test, and a session runs one test at a time.
     let mut asker = None;
     if let Some(probe) = options.probe.as_mut().filter(|_| one) {
         let (session, ending) = FarSession::open(&args.far)?.split();
@@ -129,7 +129,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     drop(options);
     asker.map_or(Ok(()), FarEnding::close)?;
     lines.into_iter().for_each(Lines::end);
-    // Whoever reads the page may take any time for it: the host is set back before.
+    // Restore the host first, because the reader of the page may take any time.
     drop(rig);
     drop(lock);
     if let (Err(_), Some((store, run))) = (&found, kept) {
@@ -151,7 +151,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
-/// Several agents, each connected to; none with one far end.
+/// Connects to each agent, if there are several. Empty if there is one far end.
 fn agents(args: &StreamArgs) -> anyhow::Result<Vec<Agent>> {
     let open = |far: FarArgs| {
         let name = far.to.concat();
@@ -202,7 +202,7 @@ fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Optio
     Ok(Some(lines))
 }
 
-/// A report of a running sweep as an event.
+/// Prints a report of a running sweep as an event of `--live`.
 fn live_line(event: &LiveEvent) {
     match event {
         LiveEvent::Repeat { path, block_bytes, repeat } => {
@@ -315,7 +315,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     })
 }
 
-/// Who sends, if given.
+/// The direction of the data. `None` if the options do not give one.
 fn direction(args: &StreamArgs) -> Option<Direction> {
     match (args.direction, args.reverse, args.bidir) {
         (Some(Way::Receive), ..) | (_, true, _) => Some(Direction::Receive),
@@ -362,7 +362,7 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
     Ok(path)
 }
 
-/// CPUs and namespaces of both ends.
+/// Sets the CPUs and namespaces of both ends.
 fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
     let usual = || usual_cpus(args, direction).map(|(sender, receiver)| (Cpus::List(sender), Cpus::List(receiver)));

@@ -28,7 +28,7 @@ use crate::args::tune::{ApplyArgs, SetArgs, WishArgs};
 use crate::args::{PlanArgs, StoreArgs, TuneAction, TuneArgs};
 use crate::output;
 
-/// Plans, applies, undoes or tries.
+/// Runs the action of `netcliff tune`: plans, applies, undoes or tries settings.
 pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         TuneAction::Plan(args) => show(args, store),
@@ -143,7 +143,8 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
     Ok(told)
 }
 
-/// Effects by the costs that `--host` names, else by this host's calibration in the store.
+/// Adds expected effects to the plan, by the costs that `--host` names, otherwise by this host's calibration in the
+/// store.
 ///
 /// # Errors
 /// There are no such costs.
@@ -167,7 +168,7 @@ fn expect(
     Ok(())
 }
 
-/// The plan of `tune plan --objective` for this host, to look at.
+/// The plan of `tune plan --objective` for this host, as data for a page.
 pub fn sheet(objective: Objective, store: PathBuf) -> Result<PlanSheet, String> {
     let host = Inspection::of_this_host(Duration::ZERO).map_err(|error| error.to_string())?;
     let mut plan = plan(&host, &Wish::new(objective)).map_err(|error| error.to_string())?;
@@ -175,7 +176,7 @@ pub fn sheet(objective: Objective, store: PathBuf) -> Result<PlanSheet, String> 
     Ok(plan.sheet())
 }
 
-/// The lock; first restores what a killed run left.
+/// Takes the host's lock, after restoring what a killed run left.
 fn lock() -> anyhow::Result<HostLock> {
     lock_and_left().map(|(lock, _)| lock)
 }
@@ -222,7 +223,7 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what became of each setting.
+/// Prints the result of each setting.
 fn say(applied: &[Applied], json: bool) -> anyhow::Result<()> {
     for one in applied {
         if json {

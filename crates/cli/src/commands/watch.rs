@@ -29,7 +29,7 @@ use crate::output;
 use keys::Keys;
 use screen::View;
 
-/// What a line of JSON holds.
+/// A line of JSON: a time and the moment's values.
 #[derive(Serialize)]
 struct Line<'a> {
     unix_s: f64,
@@ -42,9 +42,9 @@ struct Line<'a> {
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Columns if the output is no terminal.
 const USUAL_COLUMNS: usize = 80;
-/// Columns and rows that are drawn on at most: cells take memory, and a terminal may claim any number of them.
+/// Largest area that is drawn (columns, rows): cells take memory, and a terminal may claim any size.
 const LARGEST: (u16, u16) = (1000, 500);
-/// A watch ends within a few intervals of a signal.
+/// Time after a signal from which a watch that still runs is ended by force. Usually it ends after a few intervals.
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// Watches until a key, a signal or the end of stdout ends it, or until what is watched is gone.
@@ -85,7 +85,7 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     let stop = Arc::<AtomicBool>::default();
     let theirs = Arc::clone(&stop);
-    // Silent: a watch ended from elsewhere leaves the terminal as it was.
+    // Print nothing: a watch that is ended from elsewhere leaves the terminal as it was.
     let end = move || {
         output::end();
         if !theirs.swap(true, Ordering::Relaxed) {
@@ -99,7 +99,7 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let mut gone = Vec::new();
     let ended = on_screen(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
     let restored = terminal.show_cursor().and_then(|()| ratatui::try_restore());
-    // When it is dropped, it prints to stderr what it could not restore, and panics if stderr is gone too.
+    // Dropping `terminal` would print to stderr what it cannot restore, and panic if stderr is gone too.
     std::mem::forget(terminal);
     gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
     ended?;
@@ -121,8 +121,8 @@ fn end_all_the_same() {
     std::process::exit(1);
 }
 
-/// Drops the ports that went away between two looks. A sentence about each; an error if none is left of those that
-/// were to be watched.
+/// Drops the ports that went away between two readings. Returns a sentence for each. An error if none of the ports to
+/// watch is left.
 fn without_gone(ports: &mut Vec<&Port>, before: &Look, now: &Look) -> anyhow::Result<Vec<String>> {
     let gone = before.gone(now, ports);
     let sentence =
@@ -135,7 +135,7 @@ fn without_gone(ports: &mut Vec<&Port>, before: &Look, now: &Look) -> anyhow::Re
     Ok(said)
 }
 
-/// All counters that are watched.
+/// Reads all counters that the options request.
 fn look(args: &WatchArgs, ports: &[&Port], before: Option<&Look>) -> anyhow::Result<Look> {
     let look = before.map_or_else(|| Look::now(ports), |before| before.next(ports))?;
     Ok(if args.all { look.and_elsewhere() } else { look })

@@ -219,7 +219,7 @@ fn a_device_that_goes_and_another_owner() {
     let running = Running::of(bed.inside(1, &home, &args));
     let load = bed.load(Duration::from_secs(1));
     assert!(bed.become_values(["50000", "2"]));
-    // Somebody else's value: the switch back does not run over it unsaid.
+    // Another program's value: switching back does not overwrite it without a message.
     let write = "echo 3 > /sys/class/net/v1/napi_defer_hard_irqs";
     assert!(ip(&["netns", "exec", &bed.0[1], "sh", "-c", write]));
     let ended = running.end(PATIENCE);
@@ -267,7 +267,7 @@ fn what_cannot_be_adapted_is_said_with_what_can() {
     assert!(refusal(&["--if", "v1", "--up", "1kpps"]).contains("ethtool -K v1 gro on"));
 }
 
-/// A user without the right hears it before anything is followed, not when the load comes.
+/// A user without permission gets the error before the load is followed, not when the load arrives.
 #[test]
 fn without_root_it_is_refused_at_once() {
     use std::os::unix::fs::PermissionsExt;

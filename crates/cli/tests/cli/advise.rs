@@ -1,5 +1,5 @@
 //! `netcliff advise`: its page, its JSON, its refusals and its exit codes. Runs are small; which setting is right is
-//! tested in the lab's room against exact fakes.
+//! tested in crate lab against exact fakes.
 
 use crate::common::{Home, number_at, refusals};
 use crate::schema::printed;

@@ -19,13 +19,13 @@ use netcliff_testkit::{Need, has, has_program};
 use serde_json::json;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// `--memory` of the agents here, and what they may have besides it (MiB).
+/// `--memory` of the agents here, and the memory that they may use in addition (MiB).
 const MEMORY_MIB: u64 = 64;
 const BESIDE_MIB: u64 = 64;
 /// Seeds of the drawn orders: of the short form and the long one.
 const SEED: u8 = 17;
 const LONG_SEED: u8 = 117;
-/// Within this an agent leaves after SIGTERM, whatever it does, on a loaded machine.
+/// Longest time from SIGTERM to the end of an agent, whatever it does, on a busy machine.
 const LEAVING: Duration = Duration::from_secs(5);
 
 /// An agent with a key and little memory.
@@ -122,7 +122,7 @@ fn windows_are_bounded_and_counted() {
     leaves(agent);
 }
 
-/// Messages that are short and take a hundred times as much when they are read, and messages that are long.
+/// Messages that need a hundred times their length in memory when they are parsed, and messages that are long.
 #[test]
 fn messages_are_small_when_they_are_read() {
     let home = Home::new();
@@ -181,7 +181,7 @@ fn an_agent_leaves_whatever_its_clients_wait_for() {
     drop((held, silent));
 }
 
-/// Loopback is every user's: an agent without a key serves its own and root.
+/// Every user can connect to loopback: an agent without a key serves only its own user and root.
 #[test]
 fn an_agent_without_a_key_serves_its_own_user_only() {
     if !has_program("bash") {

@@ -39,7 +39,7 @@ fn capture(home: &Home, name: &str, interface: &str) -> String {
     home.text(name)
 }
 
-/// Runs a script in a bare shell whose tools only note how they are called; its directory must then hold nothing else.
+/// Runs a script in a shell whose tools only record how they are called. Checks that the script wrote nothing else.
 fn run_bare(home: &Home, script: &str) -> Vec<Vec<String>> {
     let dir = home.path("bare");
     let (bin, here) = (dir.join("bin"), dir.join("here"));
@@ -191,7 +191,7 @@ fn a_wrong_host_file_is_named_and_not_printed() {
     assert!(told.len() < 1000, "{} bytes", told.len());
 }
 
-/// Nobody's journal, in a directory of nobody's, and a lock that is a link.
+/// Root uses no state directory that belongs to user nobody, and no lock that is a link.
 #[test]
 fn root_obeys_no_state_directory_of_others() {
     // Only root can change the owner of a directory.
@@ -213,14 +213,14 @@ fn root_obeys_no_state_directory_of_others() {
     refusal(&home, &["tune", "undo"], 1, &["lock"]).unwrap();
     assert_eq!(fs::read_to_string(&precious).unwrap(), "root's own");
     fs::remove_file(state.join("lock")).unwrap();
-    // Others can enter it: it stays as it is, and has a directory of netcliff's own.
+    // Others can enter the directory: it stays as it is, and netcliff uses a subdirectory of its own.
     home.netcliff(["tune", "undo"]).assert().success();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let own = state.join("netcliff");
     assert_eq!((mode(&state), mode(&own), mode(&own.join("lock"))), (0o755, 0o700, 0o600));
 }
 
-/// Whoever has the lock is named by the kernel, and is waited for on request.
+/// The kernel names the process that has the lock. On request, another netcliff waits for it.
 #[test]
 fn a_lock_that_is_taken_is_waited_for() {
     let home = Home::new();
@@ -365,7 +365,7 @@ fn a_link_to_a_file_that_is_not_there_yet_stays_one() {
     assert!(fs::read_to_string(target).unwrap().contains("<html"));
 }
 
-/// Ctrl-C is tested with each command.
+/// Ctrl-\ leaves nothing behind. Ctrl-C is tested with each command.
 #[test]
 fn ctrl_backslash_leaves_nothing_behind() {
     if !has(Need::Netns) {
@@ -382,7 +382,7 @@ fn ctrl_backslash_leaves_nothing_behind() {
     assert_eq!(namespaces_of(pid), [""; 0]);
 }
 
-/// A netcliff as another user, where that user can run this binary at all.
+/// Runs netcliff as another user, if that user can execute this binary.
 #[test]
 fn without_a_home_nothing_lies_in_the_temporary_directory() {
     if !has(Need::Root) || !has_program("setpriv") {

@@ -14,7 +14,7 @@ use netcliff_testkit::{Need, has, has_all, has_program};
 use nix::fcntl::{FcntlArg, fcntl};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A control character of each kind: C0, DEL, C1, and what turns text round.
+/// A control character of each kind: C0, DEL, C1, and characters that change the direction of text.
 const EVIL: &str = "\u{1b}[31m\u{7}\u{7f}\u{85}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{2028}";
 
 fn mode(path: &Path) -> u32 {
@@ -57,7 +57,8 @@ fn nothing_but_a_regular_file_is_replaced() {
             command.iter().map(|word| (*word).to_owned()).chain([path.display().to_string()]).collect()
         };
         let expected = if command.contains(&"--metrics-file") { "netcliff_" } else { "" };
-        // A link leads to its file, which keeps its mode; a pipe gets all and stays; so does a device.
+        // Output to a link is written to the link's file, which keeps its mode. A pipe gets all output and stays a
+        // pipe; so does a device.
         home.netcliff(to(&link)).assert().success();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "{command:?}");
         let text = fs::read_to_string(&file).unwrap();
@@ -76,7 +77,7 @@ fn nothing_but_a_regular_file_is_replaced() {
     }
     assert_eq!(names(&home.path("")), before, "no file is left beside");
     assert_eq!(fs::read_to_string(foreign).unwrap(), "another's");
-    // A pipe that nobody reads is not waited for: a signal ends it at once.
+    // Netcliff does not wait for a pipe that nobody reads: a signal ends it at once.
     let begun = Instant::now();
     let args = ["watch", "--once", "--interval", "1s", "--metrics-file", pipe.to_str().unwrap()];
     let mut watch = home.command(args).stderr(Stdio::piped()).spawn().unwrap();
@@ -87,7 +88,7 @@ fn nothing_but_a_regular_file_is_replaced() {
     assert!(told.contains("nobody reads") && begun.elapsed() < PATIENCE, "{told}");
 }
 
-/// A full disk leaves the old file, and no other; an import that does not fit leaves no run.
+/// If the disk is full, the old file stays and no other file is left. An import that does not fit stores no run.
 #[test]
 fn a_full_disk_leaves_what_was_there() {
     if !has_all(&[Need::Root, Need::Tmpfs]) || !has_program("unshare") {
@@ -96,7 +97,8 @@ fn a_full_disk_leaves_what_was_there() {
     let home = Home::new();
     let db = home.stored();
     let json = home.text("run.json");
-    // Many records, of which the first fit; without the number of objects that an export has.
+    // Many records, of which only the first fit on the disk. Unlike an exported file, this one does not contain the
+    // number of its objects.
     let rows = home.stdout(["results", "show", "1", "--json", "--db", &db]);
     let row = rows.lines().last().unwrap().to_owned() + "\n";
     fs::write(&json, rows + &row.repeat(400)).unwrap();
@@ -213,7 +215,7 @@ fn lines_that_are_missing_are_counted() {
     assert!(text[at..].lines().count() > 5, "the page comes after it: {text}");
 }
 
-/// No output of a forged store steers a terminal, in any form, and what a build server reads is XML.
+/// No output of a forged store controls a terminal, in any form, and output for a build server is valid XML.
 #[test]
 fn control_characters_end_at_the_outlet() {
     if !has_program("python3") {

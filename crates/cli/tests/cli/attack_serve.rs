@@ -13,7 +13,7 @@ use netcliff_testkit::{Need, has, has_program};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server, and its address: what stands between `http://` and the path, and the path.
+/// Starts a server. Returns it, its host and port, and the path of its address.
 fn serve(home: &Home, listen: &str, more: &[&str]) -> (Running, String, String) {
     of(home.command([&["serve", "--listen", listen], more].concat()))
 }
@@ -39,7 +39,7 @@ fn asked(address: &str, path: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Loopback is every user's: a page without a key is its own user's and root's, with all that is behind it.
+/// Every user can connect to loopback: without a key, the page and its data are served only to its own user and root.
 #[test]
 fn a_page_without_a_key_is_its_own_users() {
     if !has_program("bash") {

@@ -12,15 +12,15 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Into a run, when its link is cut: within its window.
+/// Time from the start of a run until its link is cut, so that the cut is within the measured window.
 const INTO: Duration = Duration::from_millis(1200);
 
 /// Changes of a testbed's link, with the message that each causes.
 const CUTS: [(&[&str], &str); 2] =
     [(&["link", "del", "veth0"], "veth0 was removed"), (&["link", "set", "veth0", "down"], "veth0 was set down")];
-/// A cut later than this after its begin may have come after the window of a run of 3 s: that is no test of it.
+/// A cut later than this after the start may be after the window of a run of 3 s. The attempt then does not count.
 const IN_TIME: Duration = Duration::from_millis(2500);
-/// On a host that is too busy to cut in time so often there is nothing to test.
+/// Largest number of attempts. A host that is too busy to cut in time in any of them is not tested.
 const ATTEMPTS: usize = 10;
 
 /// A run whose link is cut within its window.
@@ -42,7 +42,7 @@ fn cut(home: &Home, args: &[&str], reaches: &str, cut: &[&str]) -> Ended {
     );
 }
 
-/// Does it to a device in the sender's namespace of a run.
+/// Applies the change `cut` to a device in the sender's namespace of a run.
 fn cut_link(pid: u32, cut: &[&str]) {
     let spaces = namespaces_of(pid);
     let sender = spaces.iter().find(|name| name.ends_with("-snd")).expect("the sender's namespace");

@@ -1,4 +1,4 @@
-//! `netcliff compare`: runs of the store and files, the bar of a build, and what cannot be compared.
+//! `netcliff compare`: runs of the store and files, the limit that fails a build, and what cannot be compared.
 
 use crate::common::{Home, refusals};
 use crate::schema::printed;

@@ -392,7 +392,7 @@ fn on_terminal(home: &Home, args: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).replace('\r', ""))
 }
 
-/// On a terminal nothing is wider than it is; what a program reads is as it was.
+/// Output to a terminal is wrapped at its width. Output that a program reads is not wrapped.
 #[test]
 fn words_go_on_below_at_the_terminals_width() {
     let home = Home::new();

@@ -19,7 +19,7 @@ mod records;
 use std::io::Read;
 use std::path::Path;
 
-/// All inputs in a target's archive; a panic names the one that it came of.
+/// Runs all inputs in a target's archive. A panic names the input that caused it.
 fn replay(target: &str, run: fn(&[u8])) {
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../fuzz/corpus/{target}.tar.zst"));
     let packed = std::fs::File::open(&archive).unwrap_or_else(|error| panic!("{}: {error}", archive.display()));

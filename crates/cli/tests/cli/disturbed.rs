@@ -48,7 +48,7 @@ fn find(void: u32) -> Finding {
     finding
 }
 
-/// A home whose store has such a run, and `--db` for it.
+/// A home whose store contains this finding, and the option `--db` with that store.
 fn home(finding: &Finding) -> (Home, [String; 2]) {
     let home = Home::new();
     let path = home.text("records.db");

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::Home;
 use crate::schema::printed;
 
-/// Datagrams to a port of loopback at which nobody listens, until the work is done.
+/// Sends datagrams to a port of loopback where nobody listens, until `work` returns.
 fn while_dropping<T>(port: u16, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -90,7 +90,7 @@ fn without_the_right_counters_remain() {
     );
 }
 
-/// A kernel without BTF, by a mount of this test's own over it: counters remain, also of a ledger, with the reason.
+/// A kernel without BTF, which the test hides by a mount: the kernel's counters are still reported, with the reason.
 #[test]
 fn without_type_information_counters_remain() {
     if !has(Need::Root) || !has(Need::Ebpf) || !has(Need::Tmpfs) {

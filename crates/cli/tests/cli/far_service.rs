@@ -25,7 +25,7 @@ while True:
     s.sendto(data, peer)
 ";
 
-/// The service, on these CPUs of the far end.
+/// Starts the service on these CPUs of the far end.
 fn service(bed: &Bed, home: &Home, cpus: &str) -> Running {
     let echo = home.file("echo.py", ECHO);
     let mut service = Running::of(bed.inside(1, home, &["taskset", "-c", cpus, "python3", &echo], &[]));
@@ -33,14 +33,14 @@ fn service(bed: &Bed, home: &Home, cpus: &str) -> Running {
     service
 }
 
-/// An agent at the far end, which hears of this end every 2 s.
+/// Starts an agent at the far end.
 fn agent(bed: &Bed, home: &Home, key: &str) -> Running {
     let mut agent = Running::of(bed.inside(1, home, &[], &["agent", "--listen", AGENT, "--key", key]));
     agent.until("agent listens on", PATIENCE);
     agent
 }
 
-/// Packets to the service are taken on its CPU, as in the testbed.
+/// Steers packets to the service to its CPU, as in the testbed.
 fn steer(bed: &Bed, home: &Home) {
     for (end, mask) in [(0, "1"), (1, "2")] {
         let file = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", bed.ends()[end].1);

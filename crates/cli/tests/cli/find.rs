@@ -39,7 +39,7 @@ fn quick(home: &Home, more: &[&str]) -> Running {
     Running::start(home, &short.split(' ').chain(more.iter().copied()).collect::<Vec<_>>())
 }
 
-/// A run to its end, which leaves nothing behind; its finding.
+/// Runs to the end and checks that nothing is left behind. Returns the finding.
 fn whole(home: &Home, more: &[&str]) -> (Value, Ended) {
     let running = quick(home, more);
     let pid = running.pid();
@@ -176,7 +176,7 @@ fn check_headroom(home: &Home, finding: &Value, db: &str) {
     assert!((told / cliff - 1.0).abs() < 1e-9 && text.contains("\nnetcliff_host_cliff_ratio "), "{told} {cliff}");
 }
 
-/// Both in one run: each would occupy the machine for a quarter of a minute.
+/// Tests loopback and `--cpu-meter procfs` in one run, because each run takes the machine for a quarter of a minute.
 #[test]
 fn on_loopback_without_exact_accounting() {
     let Some(_turn) = turn() else { return };
@@ -197,8 +197,8 @@ fn on_loopback_without_exact_accounting() {
     assert!(wire > 0, "the loads are measured all the same");
 }
 
-/// Stops a run by Ctrl-C in a stage; gives its finding. A loaded machine may not calibrate, and then has no later
-/// stage: one run of ten at most, so that three in a row are a fault (a false alarm in 1e3 runs).
+/// Stops a run by Ctrl-C in a stage. Returns its finding. On a busy machine calibration may fail, and later stages are
+/// then missing: in at most one run of ten, so that three in a row are a fault (a false alarm in 1e3 runs).
 fn stopped_in(home: &Home, stage: &str, more: &[&str]) -> Value {
     let running = retried(3, &format!("no stage {stage:?}"), || {
         let mut running = quick(home, more);
@@ -289,7 +289,7 @@ fn two_at_once_are_one_too_many() {
     assert_eq!(first.end(EARLY).status.code(), Some(1));
 }
 
-/// Before "building the testbed", and without a trace in the store.
+/// Impossible options are refused before the testbed is built, and leave nothing in the store.
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_made() {
     let home = Home::new();

@@ -37,16 +37,16 @@ fn bed(name: &str) -> Option<(Bed, Turn)> {
     Some((bed, turn(Shared::Cpus)))
 }
 
-/// `ip` in a namespace.
+/// Runs `ip` in a namespace.
 fn set(space: &str, args: &str) {
     let all = [&["-n", space], &args.split(' ').collect::<Vec<_>>()[..]].concat();
     assert!(ip(&all), "ip {}", all.join(" "));
 }
 
-/// Where a second one does.
+/// Address at which a second agent listens.
 const SECOND: &str = "10.97.0.2:9941";
 
-/// An agent at the far end, by the second link or by both.
+/// Starts an agent at the far end, which listens on both links.
 fn agent(bed: &Bed, home: &Home, key: &str, more: &[&str]) -> Running {
     agent_at(bed, home, key, "0.0.0.0:9940", more)
 }
@@ -240,7 +240,7 @@ fn flows_reach_the_queues_asked_for_by_the_method_asked_for() {
     assert!(testbed.contains("VLAN 5") && finding["device"]["interface"] == "near0", "{testbed}");
 }
 
-/// `nft` at the near end.
+/// Runs `nft` at the near end.
 fn nft(bed: &Bed, rule: &str) {
     let args = ["netns", "exec", bed.ends()[0].0, "nft", rule];
     assert!(ip(&args), "nft {rule}");
@@ -314,7 +314,7 @@ fn a_cut_control_connection_ends_the_load_within_a_second() {
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
 }
 
-/// The check that turns GRO of an end over, and its value before and during it.
+/// The check that reverses the GRO setting of an end, and GRO's value before and during the check.
 fn other_gro(bed: &Bed, end: usize) -> (&'static str, [&'static str; 2]) {
     match bed.offloads(end).contains("generic-receive-offload: on") {
         true => ("gro=off", ["on", "off"]),
@@ -336,7 +336,7 @@ fn is_of_the_far_host(near: &Home, finding: &Value) {
     assert!(told.contains("pentium4"), "{told}");
 }
 
-/// There is a host that sends: round trips by its clock, at rising loads.
+/// Checks the round trips, which a host that sends measures by its own clock, at rising loads.
 fn round_trips(finding: &Value) {
     let all = finding["round_trips"].as_array().unwrap_or_else(|| panic!("{}", finding["missing"]));
     assert!(!all.is_empty() && finding["latency_method"].as_str().is_some_and(|how| how.contains("round trips")));

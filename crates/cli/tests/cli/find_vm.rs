@@ -146,7 +146,7 @@ fn a_guest_receives_and_sends_and_its_driver_is_set() {
     let rows = found["rows"].as_array().expect("rows");
     let slow = rows.iter().find(|row| row["levels"].to_string().contains("10Mbit/s")).expect("a slow link");
     let bps = slow["samples"][0]["goodput_bps"].as_f64().expect("it moved");
-    // An emulated guest on a busy machine may take less; two frames of a bucket in 300 ms are 0.8 %.
+    // On a busy machine an emulated guest may receive less. Two frames more from the token bucket are 0.8 % in 300 ms.
     assert!((1e5..12e6).contains(&bps), "{bps} on 10 Mbit/s");
     assert!(left().is_empty(), "{:?}", left());
 }

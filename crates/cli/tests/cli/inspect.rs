@@ -15,7 +15,7 @@ fn router(home: &Home) -> String {
     dir
 }
 
-/// One of the host crate's, laid out as a capture.
+/// A fixture of the host crate, laid out as a capture.
 fn captured(home: &Home, name: &str) -> String {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/tests/fixtures");
     let tree = fs::read_to_string(format!("{fixtures}/{name}.tree")).unwrap();

@@ -1,4 +1,4 @@
-//! `-i`: a line an interval while `stream` and `rr` run.
+//! `-i`: one line for each interval while `stream` and `rr` run.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -26,7 +26,8 @@ const COMMANDS: [(&[&str], &str); 4] = [
     (&["rr", "--testbed", "loopback", "--rate", "500", "--time", "600ms", "--repeats", "2"], "asked for"),
 ];
 
-/// On stdout before the page, as in iperf3: a heading for each repeat, and no lines unless requested.
+/// The lines are on stdout before the page, as in iperf3, with a heading for each repeat. Without `-i` there are no
+/// lines.
 #[test]
 fn lines_come_before_the_page() {
     let home = Home::new();
@@ -34,7 +35,7 @@ fn lines_come_before_the_page() {
         let output = home.netcliff([command, &["-i", "0.2"]].concat()).output().unwrap();
         let (page, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{command:?}: {told}");
-        // Three intervals a repeat; on a loaded machine one that was seen late is one with the next.
+        // Three intervals per repeat. On a busy machine, an interval that was seen late is merged with the next one.
         let lines = intervals(&page);
         assert!((2..=8).contains(&lines.len()), "{command:?}: {page}");
         assert_eq!(page.lines().filter(|line| line.starts_with("  interval ")).count(), 2, "{command:?}: {page}");

@@ -1,4 +1,5 @@
-//! The program as its users meet it: one binary, since linking one takes a twentieth of what linking one a file takes.
+//! Tests of the program as its users meet it. They are one binary, because linking one for each file takes twenty times
+//! as long.
 
 mod common;
 

@@ -72,7 +72,7 @@ fn a_capture_is_replayed_through_the_router() {
     let packets = [18, 1472, 200, 18, 2000].into_iter().enumerate();
     let packets = packets.map(|(n, payload)| (1000 + (n % 2) as u16, payload));
     std::fs::write(&file, pcap_of_udp(100, packets)).expect("it is written");
-    // The last one was a frame of that length: with the usual MTU it counts as its fragments.
+    // The last packet was a frame of that length: with the usual MTU it is counted as fragments.
     let file = format!("{file},mtu=9000");
     let short = ["--trial", "50ms", "--max", "10kpps", "--rest", "0s", "--repeats", "2", "--width", "20%", "--json"];
     for more in [&["--forwarding", "route"][..], &["--ipv6", "--both-ways"]] {
@@ -201,7 +201,7 @@ fn tagged(home: &Home, forwarding: &str, test: &str) -> std::process::Output {
     home.netcliff([&args[..], &short].concat()).output().expect("it runs")
 }
 
-/// Through a router, which has no interface of a VLAN unless it is made, and through what forwards a tag as it is.
+/// Tagged frames need an interface of the VLAN at a router. Other kinds of forwarding pass a tag unchanged.
 #[test]
 fn tagged_frames_are_forwarded_or_refused() {
     if !has_namespaces() {
@@ -228,7 +228,7 @@ fn tagged_frames_are_forwarded_or_refused() {
     assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
 }
 
-/// Both signals of one stop, as `timeout` and a terminal send them: the second is no wish to leave at once.
+/// Both signals of one stop, as `timeout` and a terminal send them. The second one does not end the run at once.
 #[test]
 fn two_signals_at_once_are_one_stop() {
     let home = Home::new();
@@ -258,8 +258,8 @@ fn searches<'a>(frames: &'a str, searches: &'a str) -> Vec<&'a str> {
     [&start[..], &["--trial", "50ms", "--max", "20kpps", "--rest", "0s", "--width", "20%", "--json"]].concat()
 }
 
-/// A loaded machine may lose frames at any load: of one attempt in ten at most, so that five in a row are a fault
-/// (a false alarm in 1e5 runs).
+/// Number of attempts. On a loaded machine at most one attempt in ten loses frames by chance, so five that lose in a
+/// row are a fault (a false alarm in 1e5 runs).
 const ATTEMPTS: usize = 5;
 
 #[test]
@@ -270,7 +270,7 @@ fn several_searches_go_round_the_sizes_and_can_be_compared() {
     retried(ATTEMPTS, "no size has two throughputs", || searched_twice().then_some(()));
 }
 
-/// Two searches, compared with themselves; false where no size has two throughputs.
+/// Runs two searches and compares the result with itself. False if no size has two throughputs.
 fn searched_twice() -> bool {
     let home = Home::new();
     let run = Running::start(&home, &searches("64,imix", "2"));
@@ -333,7 +333,7 @@ fn a_stop_during_a_search_keeps_its_trials() {
         return;
     }
     let home = Home::new();
-    // Half of a minute of trials at the highest load; the first line is printed once they have begun.
+    // Half a minute of trials at the highest load. The first line is printed when they have begun.
     let args = ["rfc2544", "throughput", "--frames", "64,imix", "--max", "5kpps", "--rest", "0s", "--save", "--json"];
     let goal = ["--goal", "trial=500ms,sum=60s,exceed=50%,initial=100ms"];
     let mut run = Running::start(&home, &[&args[..], &goal].concat());

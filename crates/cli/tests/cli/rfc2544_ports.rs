@@ -1,5 +1,5 @@
-//! `netcliff rfc2544 --tx --rx`: a forwarding device that the test makes (a router in a namespace between two veth pairs),
-//! and what can happen to its ports.
+//! `netcliff rfc2544 --tx --rx`: a forwarding device that the test makes (a router in a namespace between two veth
+//! pairs), and what can happen to its ports.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -60,12 +60,12 @@ impl Bed {
         done.success().then_some(()).ok_or_else(|| "forwarding cannot be switched on".to_owned())
     }
 
-    /// The binary in the tester's namespace, its output to be read.
+    /// Runs the binary in the tester's namespace, with captured output.
     fn netcliff(&self, home: &Home, args: &[&str]) -> Command {
         self.inside(&[], home, args)
     }
 
-    /// Another test than throughput.
+    /// Runs netcliff with another test than throughput.
     fn another(&self, test: &str, home: &Home, args: &[&str]) -> Command {
         self.run(test, &[], home, args)
     }
@@ -117,7 +117,7 @@ fn bed_or_skip() -> Option<Bed> {
     has(Need::Netns).then(|| Bed::new().expect("root can make namespaces"))
 }
 
-/// Ends within (s), or the test fails.
+/// Waits for the end of a process. The test fails if this takes longer than `within_s` seconds.
 fn ended(mut child: Child, within_s: u64) -> Output {
     let begin = Instant::now();
     while child.try_wait().expect("it is ours").is_none() {
@@ -244,7 +244,7 @@ fn without_the_right_the_sentence_names_it() {
     assert_eq!(before, bed.ports());
 }
 
-/// Trials so long that whatever ends them is not their end.
+/// Trials that are too long to end by themselves during a test.
 const LONG: [&str; 8] = ["--trial", "60s", "--max", "5kpps", "--rest", "0s", "--json", "--settle"];
 
 #[test]
@@ -315,7 +315,7 @@ fn a_device_that_forwards_nothing_is_named_with_the_causes() {
     assert_eq!(output.status.code(), Some(1), "{said}");
 }
 
-/// Within five seconds.
+/// Whether a condition becomes true within five seconds.
 fn comes_true(what: &dyn Fn() -> bool) -> bool {
     (0..200).any(|_| {
         let is_so = what();
@@ -342,7 +342,7 @@ fn a_port_that_is_down_is_refused_before_a_frame_is_sent() {
     assert_eq!(before, bed.ports());
 }
 
-/// The program belongs to the process, however that ends.
+/// The XDP program belongs to the process: the kernel removes it however the process ends.
 #[test]
 fn a_killed_run_leaves_no_program() {
     let Some(bed) = bed_or_skip() else { return };

@@ -89,7 +89,7 @@ fn against_an_agent_with_a_key() {
         refusal(&home, &cpus(command), 1, &["--cpu 4000: expected the number of an online CPU"]).expect("told");
     }
     let congestion = [&["stream", "--congestion", "pigeons"][..], &elsewhere].concat();
-    // Both ends set it. If this host's kernel lacks it, the other end gets no request.
+    // Both ends set the congestion control. If this host's kernel lacks it, the other end gets no request.
     refusal(&home, &congestion, 2, &["--congestion pigeons: expected one that this kernel has"]).expect("told");
     let taken = ["agent", "--listen", &address, "--key", &key];
     refusal(&home, &taken, 1, &["another program listens there", &address]).expect("told");
@@ -174,7 +174,7 @@ fn a_far_end_of_its_own_leaves_with_who_started_it() {
     let (client, companion) = started(&home);
     client.signal("KILL");
     let _ = client.end(PATIENCE);
-    // Nobody may be there to take note of its death: then it stays as a name without a program.
+    // If no process waits for the dead companion, it stays as a zombie, which has an empty command line.
     let gone = || std::fs::read(format!("/proc/{companion}/cmdline")).map_or(true, |line| line.is_empty());
     assert!(crate::common::bed::within(PATIENCE, gone), "process {companion} still runs");
 }
@@ -341,7 +341,7 @@ fn wrong_usage() {
 #[test]
 fn flows_use_the_cpus_of_a_list_round_robin() {
     let home = Home::new();
-    // One CPU that there surely is, twice: each flow has to find its far end.
+    // CPU 0, which surely exists, twice: each flow has to find its far end.
     let short = ["rr", "--testbed", "loopback", "--time", "100ms", "--warm-up", "20ms", "--repeats", "1", "--json"];
     for transport in ["tcp", "udp", "unix"] {
         let spread = home.json([&short[..], &["--flows", "3", "--cpu", "0+0,0+0", "--transport", transport]].concat());

@@ -98,7 +98,7 @@ fn chosen_points_are_answered_and_the_others_stay_open() {
     let home = Home::new();
     let file = home.file("small.toml", SMALL);
     let whole = home.json_lines(["run", &file, "--json", "--db", &home.text("whole.db")]);
-    // Points 0 to 7 are the model's of the first scheme, 8 to 15 the simulator's of it.
+    // Points 0 to 7 are the first scheme by the model, points 8 to 15 the first scheme by the simulator.
     let some = home.json_lines(["run", &file, "--json", "--points", "9,3"]);
     assert_eq!(essences(&some), [essence(&whole[3]), essence(&whole[9])]);
     let rest = home.json_lines(["run", &file, "--json", "--resume"]);
@@ -231,7 +231,8 @@ fn formulas_are_drawn_without_a_store() {
     assert!(!home.default_db().exists(), "nothing is kept");
 }
 
-/// One command writes one table; a second run replaces its own rows alone, and what cannot be run has its reason there.
+/// One command writes one table. A second run replaces only its own rows. A file that cannot be run has a row with the
+/// reason.
 #[test]
 fn claims_of_several_files_are_one_table() {
     let home = Home::new();

@@ -17,7 +17,7 @@ use made::made;
 /// Address of the schemas of this minor version. Earlier versions stay available, because files refer to them.
 const ADDRESS: &str = "https://example.org/netcliff/schema";
 
-/// `v0.1`.
+/// The version of the schemas, such as `v0.1`.
 fn version() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let minor: Vec<&str> = version.split('.').take(2).collect();
@@ -96,7 +96,7 @@ fn names_of(args: &[String]) -> Option<&'static [&'static str]> {
     PRINTED.iter().find(|(command, _)| is(command)).map(|(_, names)| *names)
 }
 
-/// Which schema an object is of.
+/// The schema that an object belongs to, by its keys. `None` if no schema fits.
 fn told_by(object: &Value) -> Option<&'static str> {
     // A key of each that those before it do not have.
     const TELLING: [(&str, &str); 18] = [
@@ -156,7 +156,7 @@ pub fn printed(stdout: impl AsRef<[u8]>, said: impl AsRef<[u8]>) -> Value {
     object
 }
 
-/// Holds what a command line printed against its schema.
+/// Checks what a command line printed against its schema.
 pub fn check(args: &[String], object: &Value) {
     as_published(name_of(args, object), object);
 }
@@ -172,7 +172,7 @@ fn as_published(name: &str, object: &Value) {
     assert!(wrong.is_empty(), "not as docs/schema/{}/{name}.json says:\n{}", version(), wrong.join("\n"));
 }
 
-/// Has objects with named keys accept no others.
+/// Makes objects with named keys accept no other keys.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -192,7 +192,7 @@ fn is_object(schema: &Map<String, Value>) -> bool {
     schema.get("type") == Some(&json!("object")) && schema.get("properties").is_some_and(Value::is_object)
 }
 
-/// The files that come with netcliff are as the schemas for editors say.
+/// The experiments that come with netcliff are valid by the schemas for editors.
 #[test]
 fn the_experiments_are_as_the_schemas_of_files_say() {
     let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");

@@ -29,7 +29,7 @@ for n in range(int(sys.argv[3])):
 sys.exit('the echo has had enough')
 ";
 
-/// An HTTP service that answers with the code given, after it has cut itself loose from whoever started it.
+/// An HTTP service that answers with the given code, after it has detached itself from the process that started it.
 const HTTP: &str = "import os, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -126,7 +126,7 @@ fn what_a_service_forks_ends_with_the_run() {
     let ended = running.end(Duration::from_secs(20));
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert!(is_gone(&home, "web.py") && namespaces_of(pid).is_empty(), "the daemon goes on");
-    // Killed, nothing can be ended by netcliff itself: the kernel does it.
+    // A killed netcliff cannot end the processes that it started; the kernel ends them.
     let mut running = Running::start(&home, &short(&service, "http:/", &["--p99", "50ms"]));
     running.until("looking for the order", Duration::from_secs(60));
     let killed = running.pid();
@@ -235,7 +235,7 @@ fn what_cannot_be_is_refused_before_anything_starts() {
     let table: Vec<(&[&str], &[&str])> = rows.iter().map(|(args, says)| (&args[..], &says[..])).collect();
     refusals(&home, 2, &table);
     refusals(&home, 2, &[(&["find", "--service", "true", "--request", &dns], &["line 1", "NOSUCHTYPE"])]);
-    // The refusal stands alone: no stage has begun, and the host's load does not matter yet.
+    // Only the refusal is printed: no stage, and no warning about the host's load.
     let unread: [&[&str]; 2] = [&["--tls", "--cacert", "nowhere.pem", "--request", "http:/"], &["--request", &dns]];
     for more in unread {
         let output = home.command([&["find", "--service", "true"], more].concat()).output().unwrap();

@@ -143,7 +143,8 @@ fn a_trace_is_read_once() {
     // than the packet before it.
     let mean = (501.0 * 4e-6 + (1..500).map(|n| 4e-6 + 2e-6 * f64::from(n)).sum::<f64>()) / 1000.0;
     let found = number_at(outcome, "/latency_s/mean/value");
-    // The last few hundred are inside when the capture ends, a mean gap after its last packet: half of the burst.
+    // When the capture ends, a mean gap after its last packet, the last few hundred packets are still in the host: half
+    // of the burst.
     assert!(found < mean && found > 0.2 * mean, "{found} {mean}");
     assert_eq!(number_at(outcome, "/latency_s/mean/low"), number_at(outcome, "/latency_s/mean/high"));
     let again = home.json([&["simulate", "--json", "--seed", "2", "--arrivals", &arrivals], &host[..]].concat());

@@ -257,7 +257,7 @@ fn datagrams_are_on_the_wire_what_the_device_counts() {
     }
     let home = Home::new();
     let bed = ["--testbed", "netns", "--offloads", "off", "--channel", "udp", "--repeats", "1"];
-    // Payload, MTU, frames of a datagram, and whether each is shorter than Ethernet's shortest.
+    // Payload, MTU, frames of a datagram, and whether a frame is shorter than Ethernet's minimum; then more options.
     for (block, mtu, frames, short, family) in [
         ("8B", "1500", 1.0, true, &[][..]),
         ("64B", "1500", 1.0, false, &[]),

@@ -3,7 +3,7 @@
 
 use crate::common::{Home, commands_in, entries};
 
-/// One page, which docs/reference/commands.md includes.
+/// The help of every command on one page, which docs/reference/commands.md includes.
 #[test]
 fn help_of_every_command() {
     let home = Home::new();
@@ -89,7 +89,8 @@ fn examples_can_be_pasted() {
             assert!(line.chars().count() <= 80, "{command}: {line}");
             let code = line.split(" # ").next().expect("a beginning").trim();
             let is_comment = line.trim_start().starts_with("# ");
-            // Words that explain are set off by spaces, in a command there is one between two words.
+            // Several spaces separate a command from its explanation; within a command, words have one space between
+            // them.
             assert!(is_comment || !code.contains("  "), "{command}: a comment without #: {line}");
             let begins =
                 ["netcliff ", "netcliff", "ssh HOST netcliff ", "tuned-adm "].iter().any(|word| code.starts_with(word));

@@ -66,7 +66,7 @@ fn a_link_that_goes_down_ends_the_transfer_in_the_stated_time() {
     assert!(number_at(&report, "/rows/0/receiver_bps/median") > 0.0, "{report}");
 }
 
-/// A far end that goes in the middle of request/response, over a connection and over datagrams.
+/// The far end disappears in the middle of request/response, over a connection and over datagrams.
 #[test]
 fn a_link_that_goes_down_ends_request_response_in_the_stated_time() {
     if !has(Need::Netns) {
@@ -140,7 +140,7 @@ fn a_socket_option_without_permission_is_named() {
     assert!(said.contains(&forbidden) && said.contains("without root one of") && said.contains(&allowed[0]), "{said}");
 }
 
-/// A cpuset of the test's own, with one CPU; gone with it.
+/// A cpuset with one CPU, which is removed when this value is dropped.
 struct OneCpu(std::path::PathBuf);
 
 impl OneCpu {
@@ -266,7 +266,7 @@ fn a_sender_that_dies_is_named_among_ten() {
     assert!(number_at(&report, "/rows/0/many/agents/0/received_bytes") > 0.0, "{report}");
 }
 
-/// One of several that does not answer is named before anything is measured.
+/// If one of several agents does not answer, it is named before anything is measured.
 #[test]
 fn an_agent_that_is_not_there_is_named_among_several() {
     let home = Home::new();

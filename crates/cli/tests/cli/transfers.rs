@@ -127,7 +127,7 @@ fn flows_share_threads_where_their_way_of_sending_lets_them() {
     assert!(not_had.contains("path zerocopy with 4 flows over 2 threads"), "{not_had}");
 }
 
-/// Several windows on one connection are one repeat of lmbench3: with what they took, as of the other methods.
+/// In method lmbench3, several windows on one connection are one repeat. CPU time is measured as with other methods.
 #[test]
 fn the_methods_have_their_cpu() {
     let home = Home::new();

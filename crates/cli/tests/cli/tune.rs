@@ -31,7 +31,7 @@ impl Bed {
         Command::new("ip").args(args).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     }
 
-    /// `netcliff` inside.
+    /// Runs `netcliff` inside the namespace.
     fn inside(&self, home: &Home, args: &[&str]) -> Command {
         let netcliff = home.command(args);
         let mut command = Command::new("ip");
@@ -221,7 +221,7 @@ fn tried_with_an_experiment() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("measures nothing"), "{output:?}");
 }
 
-/// While one measures another neither measures nor changes anything.
+/// While one netcliff measures, another one neither measures nor changes anything.
 #[test]
 fn two_at_once() {
     let Some(bed) = Bed::new("two") else { return };
@@ -256,7 +256,7 @@ fn scripts_share_the_lock() {
     let shared = attempt(&format!("{own} tune undo 2>&1 | grep -q 'nothing to set back' && cat /sys/class/net/v0/mtu"));
     assert_eq!(shared.status.code(), Some(0), "{shared:?}");
     assert!(String::from_utf8_lossy(&shared.stdout).contains("without 1500, with 1400"), "{shared:?}");
-    // The shell that starts it has ended when it asks, while the measured command goes on.
+    // The shell that starts this netcliff has ended when netcliff requests the lock. The measured command continues.
     let said = home.path("said");
     let background = format!("(sleep 0.3; {own} tune undo > {} 2>&1) > /dev/null 2>&1 &\n", said.display());
     let left = attempt(&format!("sh {}; sleep 1; echo 1", home.file("left.sh", background)));
@@ -323,7 +323,7 @@ fn a_signal_sets_back() {
     }
 }
 
-/// A plan is for the queues that there were; an undo cannot give back what IPv6 loses below 1280 bytes.
+/// A plan for another number of queues is refused, and so is an MTU below 1280 bytes on an interface with IPv6.
 #[test]
 fn a_plan_for_other_queues_and_an_mtu_that_costs_ipv6() {
     let Some(bed) = Bed::new("queues") else { return };

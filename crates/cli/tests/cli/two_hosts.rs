@@ -7,7 +7,7 @@ use crate::common::{Home, number_at, refusal};
 use crate::schema::printed;
 use serde_json::Value;
 
-/// Both ends are as the experiment has them.
+/// Whether each end's device has the settings of the experiment.
 fn is_changed(bed: &Bed) -> [bool; 2] {
     [0, 1].map(|end| {
         let now = bed.offloads(end);
@@ -86,7 +86,7 @@ fn a_client_that_vanishes_leaves_the_far_device_as_it_was_found() {
     assert!(within(PATIENCE, || is_changed(&bed) == [true, true]), "{:?}", is_changed(&bed));
     run.signal("KILL");
     assert!(within(PATIENCE, || bed.offloads(1) == found[1]), "the agent sets it back: {}", bed.offloads(1));
-    // This end's own is in the journal, which the next netcliff here plays back.
+    // The change of this end's device is in the journal; the next netcliff on this end undoes it.
     assert!(is_changed(&bed)[0]);
     assert!(bed.inside(0, &near, &[], &["tune", "undo"]).status().expect("it runs").success());
     assert_eq!(bed.offloads(0), found[0]);

@@ -252,7 +252,8 @@ fn limits_of_what() {
     }
 }
 
-/// This host's own parts: memory measured, link and slot from the kernel, costs from the store; by hand goes first.
+/// `--this-host`: memory is measured, link and slot come from the kernel, costs from the store. Options replace each of
+/// them.
 #[test]
 fn limits_of_this_host() {
     let home = Home::new();

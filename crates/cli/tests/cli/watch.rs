@@ -130,14 +130,14 @@ fn a_terminal_that_is_gone_ends_it() {
     let home = Home::new();
     for how in ["hangup", "no-signal", "unread", "huge"] {
         let Some(told) = terminal_gone(&home, how, &["watch", "--interval", "200ms"]) else { return };
-        // Never by a signal that ends the process; in full view it ends as after `q`.
+        // The program always ends by itself: with code 1, or with code 0, as after `q`, if the terminal stays.
         let stays = matches!(how, "unread" | "huge");
         let fits = told.starts_with("ended 1 ") || (stays && told.starts_with("ended 0 "));
         assert!(fits, "{how}: {told}");
     }
 }
 
-/// The question of `tune apply` is answered by nobody once its terminal is gone: nothing is changed, and it ends.
+/// If the terminal is gone, nobody answers the question of `tune apply`: nothing is changed, and the program ends.
 #[test]
 fn a_question_to_a_terminal_that_is_gone_is_a_no() {
     let home = Home::new();
@@ -160,7 +160,7 @@ fn terminal_gone(home: &Home, how: &str, args: &[&str]) -> Option<String> {
     Some(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Whoever ends it from elsewhere gets the terminal back as it was.
+/// A watch that is ended by SIGTERM restores the terminal.
 #[test]
 fn sigterm_gives_the_terminal_back() {
     let home = Home::new();

@@ -24,7 +24,8 @@ pub(super) fn mark(candidates: &mut [Candidate]) {
     }
 }
 
-/// The cell of a candidate. A lower coordinate is better.
+/// The cell of a candidate; in each coordinate, lower is better. `None` if the candidate has no result or lacks a
+/// figure.
 fn cell(candidate: &Candidate) -> Option<[i64; 3]> {
     if candidate.fate == CandidateStatus::Unanswered {
         return None;
@@ -86,7 +87,8 @@ mod tests {
 
     #[test]
     fn noise_decides_nothing() {
-        // Each is better than the next by less than a cell in one figure and worse in none by as much.
+        // Each candidate is better than the next one in one figure, by less than a cell, and not worse by a cell in any
+        // other.
         assert_eq!(marked(&[[10.00e-6, 1e-5, 0.300], [10.01e-6, 0.0, 0.301]]), [true, true]);
         assert_eq!(marked(&[[10.00e-6, 1e-5, 0.30], [12.0e-6, 0.0, 0.301]]), [true, false]);
     }

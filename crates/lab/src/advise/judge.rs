@@ -1,4 +1,4 @@
-//! Constraints against intervals.
+//! Judges constraints by the confidence intervals of the figures.
 
 use netcliff_core::advice::{Candidate, CandidateStatus, Judged, Standing};
 use netcliff_core::{Constraint, Interval, Measure, Scheme};

@@ -270,7 +270,7 @@ impl<'a> Race<'a> {
                     (CandidateStatus::Contends, "not distinguished from the best within the packets allowed".to_owned())
                 }
                 State::Open => (CandidateStatus::Contends, "not decided whether it keeps the constraints".to_owned()),
-                // An empty list: some replication delivered nothing, so no constraint is kept.
+                // `judged` is empty if some replication delivered nothing; then no constraint is met.
                 State::Out if missed || entry.judged.is_empty() && !self.question.constraints.is_empty() => {
                     (CandidateStatus::Infeasible, std::mem::take(&mut entry.why))
                 }

@@ -42,7 +42,7 @@ pub(super) struct Samples<'a> {
     sampler: &'a dyn Sampler,
     observer: &'a mut dyn Observer,
     had: Vec<(Point, Vec<Replica>)>,
-    /// Arrivals simulated.
+    /// Number of arrivals simulated so far.
     pub packets: u64,
 }
 

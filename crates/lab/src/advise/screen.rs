@@ -1,4 +1,4 @@
-//! Screening by the model.
+//! Screens the candidates by the model, before any is simulated.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ fn slack(measure: Measure, value: f64, margin: f64) -> f64 {
     margin * if cpu { value.min(1.0 - value).max(0.0) } else { value.abs() }
 }
 
-/// All candidates, with the model's figures where it supports them. Their status is infeasible or worse (by more than
-/// the margin), or they contend.
+/// Screens all candidates by the model. Each candidate gets the model's figures, if the model supports it, and a
+/// status: infeasible or worse than the best (both by more than the margin), or still contending.
 pub(super) fn screen(question: &Question, paper: &(dyn Engine + Sync)) -> Vec<Candidate> {
     let answers: Vec<Result<Outcome, EngineFailure>> = question
         .candidates

@@ -36,8 +36,8 @@ const WEIGHTS: [&str; 4] = [
     "napi:weight=256,budget=300,budget_time=2ms",
 ];
 
-/// The first is fastest but leaves too little CPU, the second is the best of the rest, the third is close to it, and
-/// the last is far behind.
+/// Four settings: the first is fastest but leaves too little CPU, the second is the best of the rest, the third is
+/// close to the second, and the last is far behind.
 fn four() -> Fake {
     Fake::new(&[
         (WEIGHTS[0], 10e-6, 0.20, 0.0),
@@ -56,7 +56,7 @@ fn the_best_that_keeps_the_constraints_is_picked() {
     assert!(pick.constraints.iter().all(|judged| judged.standing == Standing::Met));
     assert!(pick.figure("latency_p99_s".parse::<Measure>().unwrap()).unwrap().covers(20e-6));
     assert_eq!(of(&advice, WEIGHTS[0]).fate, CandidateStatus::Infeasible);
-    // Dropped by the model: 20 % CPU is below 30 % by a third, 90 us more than a quarter above 20.
+    // The model drops two settings: 20 % CPU left is a third below 30 %, and 90 us is more than a quarter above 20 us.
     assert_eq!(of(&advice, WEIGHTS[0]).replications + of(&advice, WEIGHTS[3]).replications, 0);
     assert_eq!(
         (of(&advice, WEIGHTS[2]).fate, of(&advice, WEIGHTS[3]).fate),
@@ -119,7 +119,8 @@ fn packets_that_do_not_decide_name_those_in_contention() {
 
 #[test]
 fn a_bound_within_the_noise_is_not_decided() {
-    // 30 % with a deviation of 5 % of it: no permitted number of replications distinguishes it from 30 %.
+    // Its CPU left is 30 % with a deviation of 5 % of that, so no permitted number of replications tells it from the
+    // bound.
     let fake = Fake::new(&[(WEIGHTS[0], 20e-6, 0.3, 0.0), (WEIGHTS[1], 30e-6, 0.5, 0.0)]);
     let mut question = question(&fake, "minimise p99", &["available>=30%"]);
     question.settings.margin = 1.0;

@@ -1,4 +1,4 @@
-//! What else differs between two runs, and notes on their comparison.
+//! Settings that differ between two runs, and notes on their comparison.
 
 use serde::Serialize;
 
@@ -91,7 +91,8 @@ fn moved(changed: &[Change]) -> Option<String> {
     ))
 }
 
-/// If one run has a fingerprint of the far host and the other does not: their names, in this order. Otherwise `None`.
+/// Name of the run that has a fingerprint of the far host, and name of the run that has none. `None` if both or neither
+/// have one.
 fn far_in_one<'a>(a: &'a Measured, b: &'a Measured) -> Option<(&'a str, &'a str)> {
     match (&a.far_fingerprint, &b.far_fingerprint) {
         (Some(_), None) => Some((&a.name, &b.name)),
@@ -110,7 +111,7 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
         if let Some(others) = &run.others {
             notes.push(format!("{} was limited by {others}: repeat it on a quiet machine", run.name));
         }
-        // Records may be computed.
+        // A run of computed records needs no fingerprint.
         if run.fingerprint.is_none() && a.kind != "run" {
             notes.push(format!("{} has no fingerprint: what changed on its host is unknown", run.name));
         }
@@ -137,7 +138,7 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
     notes
 }
 
-/// Why figures have no test.
+/// Notes on figures that were not tested, with the reason.
 fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
     let few = |row: &Row| row.verdict == Verdict::NotTested && !row.is_open();
     // The repeats of a throughput are its searches, whose number has its own option.

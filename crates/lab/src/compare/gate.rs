@@ -61,7 +61,8 @@ pub struct Standing {
     pub within: bool,
 }
 
-/// The two means of a row for a test. `None` if one has no estimate, or if the row is open.
+/// The two means of a row for a test. `None` if one has no estimate, or if it is unknown which is higher
+/// ([`Row::is_open`]).
 fn estimates(row: &Row, a: &Measured, b: &Measured) -> Option<(Estimate, Estimate)> {
     let estimate = |run: &Measured| run.reading(&row.point, row.quantity)?.estimate;
     if row.is_open() { None } else { estimate(a).zip(estimate(b)) }

@@ -24,7 +24,7 @@ pub use learned::learned;
 pub use profile::profile;
 pub use service::service;
 
-/// `netcliff stream`.
+/// Converts the result of `netcliff stream`: one point for each path and block size.
 pub fn stream(name: String, report: StreamReport) -> Measured {
     let points = report.rows.iter().map(|row| MeasuredPoint {
         name: format!("{} {}", row.path, units::print_bytes(row.block_bytes)),
@@ -66,7 +66,7 @@ fn sample_figures(samples: &[StreamSample]) -> Vec<Reading> {
     let pick = |quantity: Quantity, figure: fn(&StreamSample) -> Option<f64>| {
         Reading::of(quantity, samples.iter().map(figure))
     };
-    // The goodput judges a stream. For datagrams, the rates sent and delivered are also compared.
+    // For a stream of bytes, the goodput is compared. For datagrams, the rates sent and delivered are also compared.
     let datagrams = samples.iter().any(|sample| sample.delivered_wire_bps.is_some());
     let of_datagrams = |quantity, figure| datagrams.then(|| pick(quantity, figure)).flatten();
     let figures = [
@@ -80,7 +80,7 @@ fn sample_figures(samples: &[StreamSample]) -> Vec<Reading> {
     figures.into_iter().flatten().collect()
 }
 
-/// An experiment of transfers.
+/// Converts the report of an experiment of transfers: one point for each configuration.
 pub fn transfers(name: String, report: TransferReport) -> Measured {
     let points = report.rows.iter().map(|row| {
         let words = report.factors.iter().zip(&row.levels).map(|(factor, level)| format!("{} {level}", factor.key));
@@ -103,7 +103,7 @@ pub fn transfers(name: String, report: TransferReport) -> Measured {
     }
 }
 
-/// `netcliff rr`: one point for each configuration.
+/// Converts the result of `netcliff rr`: one point for each configuration.
 pub fn rr(name: String, run: RrRun) -> Measured {
     let records = run.rows;
     let first = records.first();
@@ -184,7 +184,7 @@ fn rr_name(settings: &Settings) -> String {
     format!("{transport} {}B/{}B {load}", settings.request_bytes, settings.response_bytes)
 }
 
-/// `netcliff find`.
+/// Converts the result of `netcliff find`: cliff, peak and livelock ratio are points, one for each engine.
 pub fn finding(name: String, finding: Finding) -> Measured {
     let point = |name: &str, quantity: Quantity, by: &ByEngine<Figure>| -> Vec<MeasuredPoint> {
         let of = |(engine, figure): (EngineKind, &Figure)| {
@@ -233,7 +233,7 @@ pub(super) fn calibrated(cost: &Cost) -> Calibrated {
     Calibrated { key: cost.key.clone(), value: cost.figure.value, unit: cost.unit.clone() }
 }
 
-/// The records of `predict`, `simulate` and `run`.
+/// Converts records of `predict`, `simulate` and `run`: one point for each record.
 pub fn records(name: String, records: Vec<Record>, fingerprint: Option<Fingerprint>, partial: bool) -> Measured {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let points = records.iter().map(|record| {
@@ -285,7 +285,7 @@ fn record_figures(record: &Record) -> Vec<Reading> {
     figures.into_iter().filter_map(reading).collect()
 }
 
-/// The host parameters of the points; `several` where the points differ.
+/// The host parameters of the points; `several` if the points differ in a parameter.
 fn hosts(records: &[Record]) -> Vec<(String, String)> {
     let tables = records.iter().filter_map(|record| serde_json::to_value(&record.point.host).ok());
     let mut facts: BTreeMap<String, String> = BTreeMap::new();
@@ -302,14 +302,14 @@ fn hosts(records: &[Record]) -> Vec<(String, String)> {
 }
 
 mod service {
-    //! `netcliff find --service`: the cliff as a point, with the CPU time of a request.
+    //! Converts `netcliff find --service`: the cliff as a point, with the CPU time of a request.
 
     use netcliff_core::ServiceFinding;
 
     use super::super::quantity::{CLIFF_RPS, REQUEST_US};
     use super::super::{Measured, MeasuredPoint, Reading};
 
-    /// The measured cliff, the predicted one and the CPU time of a request.
+    /// Converts the measured cliff, the predicted one and the CPU time of a request.
     pub fn service(name: String, finding: ServiceFinding) -> Measured {
         let searches = finding.searches.len() as u32;
         let measured = finding.cliff_rps.and_then(|figure| Reading::of_figure(CLIFF_RPS, &figure, Some(searches)));

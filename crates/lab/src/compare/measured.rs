@@ -5,10 +5,10 @@ use netcliff_core::{Figure, Fingerprint, Provenance, units};
 use super::Quantity;
 use netcliff_stats::contrast::Estimate;
 
-/// A run, as a comparison needs it.
+/// A run as points with figures, for a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// How the user named it.
+    /// Name by which the user chose the run.
     pub name: String,
     /// `stream`, `rr`, `transfer`, `forwarding`, `rfc2544`, `find`, `service`, `run` (records of any kind).
     pub kind: &'static str,
@@ -24,7 +24,7 @@ pub struct Measured {
     pub facts: Vec<(String, String)>,
     /// Calibrated costs of packets. Empty if the run did not calibrate.
     pub calibrated: Vec<Calibrated>,
-    /// How it was produced.
+    /// How the run was produced.
     pub provenance: Provenance,
     /// Whether the run was stopped or ended early.
     pub partial: bool,
@@ -35,7 +35,7 @@ pub struct Measured {
 /// A calibrated cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
-    /// Its key.
+    /// Key of the cost, as in files of hosts.
     pub key: String,
     /// The value, in `unit`.
     pub value: f64,
@@ -60,14 +60,14 @@ impl Calibrated {
 pub struct MeasuredPoint {
     /// Name of the point. A point has the same name in both runs.
     pub name: String,
-    /// Its figures.
+    /// Figures of the point.
     pub figures: Vec<Reading>,
 }
 
 /// One figure of a point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Which.
+    /// Which figure: its name, dimension and class.
     pub quantity: Quantity,
     /// Mean of the repeats, or the only value.
     pub value: f64,

@@ -50,7 +50,7 @@ pub(super) const fn cost(name: &'static str, dimension: Dimension) -> Quantity {
     Quantity { name, dimension, better: Better::Less, class: Class::Cost }
 }
 
-/// The figure that an experiment of transfers draws. `None` if all transfers have it.
+/// The quantity that an experiment of transfers draws. `None` if the figures of every transfer include it anyway.
 pub(super) fn drawn(y: TransferMeasure) -> Option<Quantity> {
     match y {
         TransferMeasure::Goodput

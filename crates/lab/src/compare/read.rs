@@ -12,17 +12,17 @@ use crate::stored::{Stored, StoredError, Unfit};
 /// Size limit of a file (bytes). A larger one is not netcliff's JSON.
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
-/// Message for an empty file.
+/// Description of an empty file's content, for messages.
 const NOTHING: &str = "nothing";
 
 /// A run as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The newest comparable run, or the one this many before it.
+    /// The newest comparable run (0), or the run this many runs before it.
     Last(usize),
     /// The run of this number.
     Run(i64),
-    /// The newest run of this name, or the one this many before it.
+    /// The newest run of this name (0), or the run this many runs before it.
     Named(String, usize),
     /// A file.
     File(String),
@@ -56,12 +56,12 @@ pub enum ReadError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// It is not JSON.
+    /// The file is not JSON.
     #[error("{path} is not JSON: {source}; write it with `netcliff ... --json > FILE`")]
     NotJson {
         /// The file.
         path: String,
-        /// Line and column.
+        /// Error of the JSON parser, with line and column.
         source: serde_json::Error,
     },
     /// The file contains JSON of something else.
@@ -81,17 +81,17 @@ pub enum ReadError {
         wanted: String,
         /// The store.
         path: String,
-        /// The numbers of existing runs, for the message.
+        /// Numbers of the newest runs in the store, for the message.
         newest: String,
     },
     /// The run has no results.
     #[error("run {id} (`{kind}`, {state}) has no figures to compare")]
     Empty {
-        /// Its number.
+        /// Number of the run.
         id: i64,
-        /// Its kind.
+        /// Kind of the run.
         kind: String,
-        /// How it ended.
+        /// State of the run: how it ended.
         state: String,
     },
     /// The store cannot be read.

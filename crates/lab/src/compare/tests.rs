@@ -97,7 +97,7 @@ fn a_loss_below_the_bar_is_worse_and_passes() {
     assert!(!found.failed && found.rows[0].bar.is_some_and(|bar| !bar.beyond && !bar.shown && bar.within));
     let gate = found.gate.expect("asked for");
     assert_eq!((gate.outcome, gate.figures, gate.tested), (Outcome::Passed, 2, 2));
-    // A standard error of 0.5 of 100, 8 degrees of freedom, 2.5 % one-sided (two tests), power 80 %: (2.31 + 0.89) x 0.49 %.
+    // Standard error 0.5 of 100, 8 degrees of freedom, 2.5 % one-sided (two tests), power 80 %: (2.31 + 0.89) x 0.49 %.
     assert!(gate.detectable.is_some_and(|share| (0.014..0.018).contains(&share)), "{gate:?}");
 }
 

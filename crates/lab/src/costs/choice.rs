@@ -69,7 +69,8 @@ pub fn unusual(finding: &Finding) -> Option<String> {
 /// The calibration of a host with these CPUs.
 ///
 /// # Errors
-/// The reason why no calibration can be used, as a part of a sentence. It names the runs that are not used, and what to do.
+/// The reason why no calibration can be used, as a part of a sentence. It names the runs that are not used, and what to
+/// do.
 pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
     if !path.exists() {
         return Err("there is no store yet".to_owned());

@@ -89,7 +89,8 @@ fn parse(text: &str) -> Result<Vec<(f64, f64)>, String> {
     Ok(times)
 }
 
-/// `nan` and `inf` are numbers to Rust, so a first line with them is an error and not a header.
+/// Whether a line starts with a number. `nan` and `inf` count, so that a first line with them is an error and no
+/// header.
 fn is_number(line: &str) -> bool {
     line.split(',').next().is_some_and(|time| time.trim().parse::<f64>().is_ok())
 }

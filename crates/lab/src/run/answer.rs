@@ -28,7 +28,7 @@ impl Plan {
         self.answer_at(task, provenance, &LocalExecutor).unwrap_or_else(gave_up)
     }
 
-    /// Like [`Plan::answer`], with the replications computed at `place`. `None` if they were given up there.
+    /// Like [`Plan::answer`], but computes the replications at `place`. `None` if `place` gave them up.
     pub fn answer_at(&self, task: &Task, provenance: &Provenance, place: &dyn Executor) -> Option<Answer> {
         let started = Instant::now();
         let found = match task.answerer.engine {

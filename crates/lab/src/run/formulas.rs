@@ -7,10 +7,11 @@ use netcliff_core::units::print_time_s;
 use netcliff_model::limits::{Part, Roof, System};
 use netcliff_model::mlfrr::{Costs, Polling, polled};
 
-/// Delivered load by offered load: without loss, with interrupts by eq. (1), and with polling by the corrected eq. (2).
+/// Delivered load by offered load: without loss, with interrupts by eq. (1), and with polling by the corrected eq. (2)
+/// of Slinkin 2018.
 ///
 /// # Errors
-/// None for an experiment that was read from a file.
+/// Never for an experiment that was read from a file: its values were checked then.
 pub fn mlfrr(experiment: &Mlfrr) -> Result<Vec<Curve>, BadValue> {
     let loads = experiment.loads_pps()?;
     let frame_bytes = experiment.traffic.size.mean_bytes().unwrap_or(64.0);
@@ -32,7 +33,7 @@ pub fn mlfrr(experiment: &Mlfrr) -> Result<Vec<Curve>, BadValue> {
 /// Largest payload rate of each part of the system (bit/s), by frame size.
 ///
 /// # Errors
-/// None for an experiment that was read from a file.
+/// Never for an experiment that was read from a file: its values were checked then.
 pub fn roofline(experiment: &Roofline) -> Result<Vec<Curve>, BadValue> {
     let (sizes, headers_bytes) = (experiment.sizes_bytes()?, experiment.headers_bytes()?);
     let link_bps = Some(experiment.link_bps()?);

@@ -24,7 +24,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// The word in the store.
+    /// Name of the state in the store.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -35,8 +35,8 @@ impl RunState {
     }
 }
 
-/// The lock of a run that this process works on. While it exists, no other process continues the run. The kernel releases
-/// it when the process ends, also after kill -9.
+/// The lock of a run that this process works on. While it exists, no other process continues the run. The kernel
+/// releases it when the process ends, also after kill -9.
 #[derive(Debug)]
 pub struct Held {
     /// Number of the run.

@@ -103,7 +103,7 @@ impl Store {
         write().map_err(|error| self.sql(error))
     }
 
-    /// Runs with neither records nor a result that no process works on.
+    /// Runs that have neither records nor a result, and that no process works on.
     ///
     /// # Errors
     /// The store cannot be read.

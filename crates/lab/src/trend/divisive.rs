@@ -16,16 +16,16 @@ use netcliff_core::math::SplitMix64;
 /// would count as a level.
 pub const LEAST: usize = 3;
 
-/// A split.
+/// A split of a series into two parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Split {
-    /// Index of the first value after it.
+    /// Index of the first value after the split.
     pub at: usize,
     /// Probability of a split that is at least as good in a series without a change.
     pub p: f64,
 }
 
-/// Random orders.
+/// Generator of random orders for the permutations.
 struct Sequence(SplitMix64);
 
 impl Sequence {

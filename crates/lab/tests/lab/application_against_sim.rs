@@ -1,9 +1,10 @@
 //! The model with an application, compared with the simulator. All seeds are fixed (a quarter of the points each day,
 //! all of them in `make measure`).
 //!
-//! Where the model is exact, throughput, loss at the socket, mean latency and the application's share of the CPU: a 99 %
-//! interval misses the truth once in a hundred times; how many misses all points together may have is a binomial bound
-//! that chance exceeds less than once in 10 000 runs. Elsewhere its error is held below what its note says.
+//! Where the model is exact, throughput, loss at the socket, mean latency and the application's share of the CPU are
+//! compared: a 99 % interval misses the truth once in a hundred times. The number of misses that all points together
+//! may have is a binomial bound, which chance exceeds less than once in 10 000 runs. Elsewhere the model's error must
+//! be below the bound in its note.
 
 use crate::against::{CONFIDENCE, Dice, bound};
 use netcliff_core::note::Note;
@@ -30,14 +31,14 @@ fn point(scheme: &str, kpps: f64, ring: u64, socket_buffer: u64) -> Point {
     Point::poisson(host, scheme.parse().expect("a scheme"), kpps * 1e3)
 }
 
-/// Waking costs, and a full socket is cheaper.
+/// Adds costs: a wake-up takes time, and a drop at a full socket takes less than a delivery.
 fn with_costs(mut point: Point) -> Point {
     (point.host.context_switch_s, point.host.wakeup_s, point.host.socket_drop_cost) = (1.5e-6, 0.8e-6, 0.6);
     point.host.interrupt_latency_s = if point.scheme.name() == "napi" { 3e-6 } else { 0.0 };
     point
 }
 
-/// Costs as calibration finds them.
+/// A point with costs such as `find` calibrates.
 fn calibrated(kpps: f64) -> Point {
     let mut point = with_costs(point("napi", kpps, 1000, 256));
     let host = &mut point.host;
@@ -54,7 +55,7 @@ fn points() -> Vec<Point> {
             points.push(point(scheme, kpps, 1024, 256));
             points.push(with_costs(point(scheme, kpps, 1024, 256)));
         }
-        // What `find` predicts with: a late interrupt and wake-ups above a ring and a socket of a host's size.
+        // Points such as `find` predicts: a late interrupt and wake-ups, with a ring and a socket of a host's size.
         if scheme == "napi" {
             points.extend([250.0, 400.0].map(calibrated));
             // Dropping that costs more than delivering, as between contended CPUs.
@@ -62,7 +63,7 @@ fn points() -> Vec<Point> {
             contended.host.socket_drop_cost = 1.5;
             points.push(contended);
         }
-        // Past saturation too, where a small socket soon forgets how it began.
+        // Also points past saturation, where a small socket soon reaches its steady state.
         if scheme != "napi" {
             for kpps in [60.0, 110.0, 170.0] {
                 points.push(point(scheme, kpps, 8, 4));
@@ -73,7 +74,7 @@ fn points() -> Vec<Point> {
     points
 }
 
-/// (Name, the model's, the simulator's).
+/// Each figure: its name, the model's value and the simulator's estimate.
 fn figures(model: &Outcome, sim: &Outcome) -> [(&'static str, f64, Figure); 5] {
     let of = |name, pick: fn(&Outcome) -> Option<Figure>| {
         (name, pick(model).expect("a figure of the model").value, pick(sim).expect("a figure of the simulator"))
@@ -158,7 +159,7 @@ fn exact_with_an_application() {
     holds(&points, 300_000);
 }
 
-/// The model is exact at these points, and the simulator's intervals over so many packets hold it.
+/// Checks that the simulator's intervals over `packets` packets contain the model's exact values at these points.
 fn holds(points: &[Point], packets: u64) {
     let model = ModelEngine::new(Fidelity::Exact).without_quantiles();
     let (mut compared, mut missed) = (0, Vec::new());
@@ -185,7 +186,7 @@ fn holds(points: &[Point], packets: u64) {
     assert!(missed.len() as u32 <= bound, "{} of {compared} missed, bound {bound} ({grid}):\n{all}", missed.len());
 }
 
-/// The commands: right to a percent by two independent simulations of 2e6 packets.
+/// Latencies that two independent simulations of 2e6 packets found: the model is right to a percent.
 #[test]
 fn latencies_of_a_referee() {
     let model = ModelEngine::new(Fidelity::Exact).without_quantiles();

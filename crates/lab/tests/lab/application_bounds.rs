@@ -77,7 +77,8 @@ fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
     let model = ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok()?;
     let is_exact = model.cpu_method.as_deref() != Some("approximate");
     let has_ticks = matches!(point.scheme, Scheme::Polling { .. } | Scheme::Napi2007 { .. });
-    // With ticks what is solved exactly goes by what its chain costs: all the more within the bounds of the others.
+    // With ticks, a point is solved exactly if its chain is small. Its errors must then be within the bounds of large
+    // chains.
     let stated = if is_exact && has_ticks { Some(two_moment(&point.scheme)) } else { model.bounds() };
     let bounds = match stated {
         Some(bounds) => bounds,
@@ -165,7 +166,7 @@ fn moderated_napi() {
     holds("moderated napi", 51_000);
 }
 
-/// What `netcliff find` predicts with.
+/// Points with the scheme and costs with which `netcliff find` predicts.
 #[test]
 fn napi_of_a_calibrated_host() {
     holds("napi", 50_000);

@@ -100,7 +100,7 @@ fn near<'a>(plan: &'a Plan, mark: &Mark) -> Vec<&'a Task> {
     found
 }
 
-/// The curves that a mark of computed points is held against.
+/// The curves with which a mark of computed points is compared.
 fn computed(plan: &Plan, mark: &Mark, answers: &mut BTreeMap<usize, Outcome>) -> Vec<Curve> {
     for task in near(plan, mark) {
         if answers.contains_key(&task.index) {
@@ -114,7 +114,7 @@ fn computed(plan: &Plan, mark: &Mark, answers: &mut BTreeMap<usize, Outcome>) ->
     Grid::curves_of(measure, &plan.tasks, |task| answers.get(&task.index))
 }
 
-/// Every mark that is computed holds, or its file says why it does not; and the same curves, changed, break it.
+/// Every claim about computed curves holds, or its file says why it does not. Changed curves break the claim.
 #[test]
 fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
     let mut stated = Vec::new();
@@ -134,7 +134,7 @@ fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
             assert!(!found.is_empty(), "{name}: {}: no curve reaches it", mark.label);
             assert!(found.iter().all(|check| check.within.is_some()), "{name}: {}: no verdict: {found:?}", mark.label);
             let held = found.iter().all(|check| check.within == Some(true));
-            // Heavy tails need more packets than a test has: what Table 1 comes to is in docs/claims.md.
+            // Heavy tails need more packets than a test has. docs/claims.md has the results for Table 1.
             let is_heavy = mark.interval.is_some() && text.contains("onoff:");
             assert!(is_heavy || held == mark.differs.is_none(), "{name}: {}: {found:?}", mark.label);
             let breaks = |change: &dyn Fn(&Curve) -> Curve| {
@@ -162,14 +162,14 @@ fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
     }
 }
 
-/// Its values by a factor, and up by a share of the highest.
+/// The curve with its values multiplied by `factor`, and raised by `up` times the highest value.
 fn scaled(curve: &Curve, factor: f64, up: f64) -> Curve {
     let most = curve.highest().filter(|most| *most > 0.0).unwrap_or(1.0);
     let dots = curve.dots.iter().map(|dot| Dot { y: (factor * dot.y.value + up * most).into(), ..*dot }).collect();
     Curve { dots, ..curve.clone() }
 }
 
-/// Its values by their places.
+/// The curve with each value multiplied by its place along x.
 fn tilted(curve: &Curve) -> Curve {
     let dots = curve.dots.iter().map(|dot| Dot { y: (dot.y.value * dot.x).into(), ..*dot }).collect();
     Curve { dots, ..curve.clone() }
@@ -180,7 +180,7 @@ fn raised(curve: &Curve, by: f64) -> Curve {
     Curve { dots, ..curve.clone() }
 }
 
-/// Twice as far along, and level before.
+/// The curve stretched to twice the places along x, with a constant value before.
 fn moved(curve: &Curve) -> Curve {
     let mut dots: Vec<Dot> = curve.dots.iter().map(|dot| Dot { x: 2.0 * dot.x, ..*dot }).collect();
     if let Some(first) = dots.first().copied() {
@@ -196,7 +196,7 @@ fn level(name: &str, x: Option<f64>, value: f64) -> Curve {
     Curve { name: name.to_owned(), answerer: None, dots }
 }
 
-/// A value within a range, and values outside each of its ends that is there.
+/// A value inside a range, and a value outside each end that the range has.
 fn in_and_out((low, high): (f64, f64)) -> (f64, Vec<f64>) {
     let (below, above) = (low - 0.01 - 0.01 * low.abs(), high + 0.01 + 0.01 * high.abs());
     match (low.is_finite(), high.is_finite()) {
@@ -207,7 +207,7 @@ fn in_and_out((low, high): (f64, f64)) -> (f64, Vec<f64>) {
     }
 }
 
-/// Made data that a mark holds for, and data that it must not hold for.
+/// Artificial curves for which a mark holds, and curves for which it must not hold.
 fn made(mark: &Mark) -> (Vec<Curve>, Vec<Vec<Curve>>) {
     let (on, tolerance) = mark.on.clone().unwrap_or(("alone".to_owned(), None));
     if let Some(than) = &mark.than {
@@ -239,7 +239,7 @@ fn made(mark: &Mark) -> (Vec<Curve>, Vec<Vec<Curve>>) {
         let (inside, outside) = in_and_out(range);
         return (vec![level(&on, mark.x, inside)], outside.into_iter().map(|y| vec![level(&on, mark.x, y)]).collect());
     }
-    // A place: the curve steps down there, and leaves the other, which does not.
+    // A mark of a place along x: the curve steps down there and so leaves the other curve, which stays level.
     let x = mark.x.expect("a place");
     let stepping = |at: f64| {
         let places = [0.1, 0.2, 0.98, 1.0, 1.02, 2.0, 2.04, 4.0];
@@ -254,7 +254,7 @@ fn made(mark: &Mark) -> (Vec<Curve>, Vec<Vec<Curve>>) {
     (stepping(x), vec![stepping(2.0 * x)])
 }
 
-/// Each mark of each file, whatever measures it: made data that it holds for, and changed data that it must not.
+/// Each mark of each file holds for data made for it, and does not hold for changed data.
 #[test]
 fn changed_data_break_every_mark() {
     let mut broken = 0;
@@ -297,7 +297,8 @@ fn the_docs_have_every_claim() {
     assert!(!page.contains("no reason is known"), "a claim that does not hold has no reason");
 }
 
-/// Eq. (1) bends where it says, and polling never falls: the two forms of figure 1 of the NIC prototype's paper.
+/// The curve of eq. (1) (interrupts) bends at the rate that the formula gives, and the curves of polling never fall:
+/// the two forms of figure 1 of the NIC prototype's paper.
 #[test]
 fn the_mlfrr_curves_bend_at_the_formulas() {
     let (.., experiment) = files().into_iter().find(|(name, ..)| name == "mlfrr.toml").expect("mlfrr.toml");
@@ -317,7 +318,7 @@ fn the_mlfrr_curves_bend_at_the_formulas() {
     }
 }
 
-/// The wire is no part of a figure of the papers: its host is this one.
+/// Figures of papers are computed. They are never measured on the wire, because its host would be this machine.
 #[test]
 fn the_papers_figures_are_computed() {
     for (name, _, experiment) in files() {

@@ -12,7 +12,7 @@ use netcliff_rfc2544::kernel::{Kernel, Place};
 use netcliff_rfc2544::settings::{FrameSize, Settings};
 use netcliff_testkit::{Need, Shared, built, has, turn};
 
-/// A line for whoever reads the test's output.
+/// Prints a line for readers of the test's output.
 fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");
@@ -39,7 +39,8 @@ fn settings() -> Settings {
     Settings { settle_s: 1.0, rest_s: 0.0, ..Settings::default() }
 }
 
-/// 500 frames at a gentle rate: on a loaded machine the sender may be late, so several times.
+/// Checks that 500 frames at a low rate all arrive. Tries several times, because the sender may be late on a busy
+/// machine.
 fn all_arrive(device: &mut Kernel, what: &str) {
     let mut said = String::new();
     for _ in 0..8 {
@@ -123,7 +124,7 @@ fn flows_to_many_destinations_are_forwarded() {
     }
 }
 
-/// In the driver where that is available, and said; frames of more than a page as well.
+/// XDP forwards in the driver if that is possible, and reports it; also frames longer than a page.
 #[test]
 fn xdp_says_in_which_mode_it_forwards() {
     let _turn = turn(Shared::Cpus);

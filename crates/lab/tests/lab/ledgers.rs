@@ -57,7 +57,7 @@ fn has_kind(need: Need, program: &str, what: &str) -> bool {
     both
 }
 
-/// Trials made on top of those wanted while most drops were not shown to the tracer.
+/// Largest number of additional trials, which are made while the tracer misses too many of the drops.
 const MORE_TRIALS: u32 = 9;
 
 /// Each trial accounts for all packets, and loses some at the place where it is expected to.
@@ -67,7 +67,8 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
     }
     let trials: u32 = std::env::var("NETCLIFF_PROVOKED_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let (mut done, mut sent, mut lost, mut shown, mut not_shown, mut trials_not_shown) = (0, 0, 0, 0, 0, 0);
-    // The time in which this kernel runs no program can cover much of one trial, so a bound on it needs more of them.
+    // This kernel may not run the tracer's program during much of one trial, so a bound on the drops missed by that
+    // needs more trials.
     while done < trials || (shown <= 10 * not_shown && place.is_some() && done < trials + MORE_TRIALS) {
         done += 1;
         let ledger = trial();
@@ -131,7 +132,7 @@ fn every_frame_through_a_router_is_accounted_for() {
     }
     nft(&router, "table ip t { chain c { type filter hook forward priority 0; numgen inc mod 2 0 drop; }; };\n");
     provoke("rfc2544: netfilter", Some(At::Netfilter), || trial(&mut device, 20e3));
-    // So many rules that the router takes frames more slowly than they are sent.
+    // Enough rules to make the router slower than the sender.
     let rules = (0..6000).map(|port| format!("udp dport {} drop; ", 30_000 + port)).collect::<String>();
     let chain = format!("table ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }};\n}};\n");
     nft(&router, &format!("delete table ip t;\n{chain}"));
@@ -204,7 +205,7 @@ fn every_datagram_of_a_stream_is_accounted_for() {
     }
 }
 
-/// What travels in fragments cannot be counted: the reason is told.
+/// Datagrams in fragments cannot be accounted for; the reason is reported.
 #[test]
 fn fragments_have_no_ledger_but_a_reason() {
     if !may() {

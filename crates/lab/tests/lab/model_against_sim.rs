@@ -11,7 +11,7 @@ use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
 use netcliff_testkit::Grid;
 
-/// Exponential times.
+/// Schemes of the points with exponential service times.
 const SCHEMES: [&str; 16] = [
     "ideal",
     "interrupt:drops_interrupt=true",
@@ -32,7 +32,7 @@ const SCHEMES: [&str; 16] = [
 ];
 const LOADS_PPS: [f64; 4] = [20e3, 70e3, 110e3, 220e3];
 const RINGS: [u64; 3] = [10, 32, 256];
-/// Other times and frame sizes, for the schemes that are an M/G/1/K.
+/// Schemes that are an M/G/1/K, for points with other service times and frame sizes.
 const GENERAL: [&str; 4] = [
     "ideal",
     "disable-enable:merged=false",
@@ -97,13 +97,13 @@ fn general_points() -> Vec<Point> {
     points.into_iter().filter(|point| !is_slow(point)).collect()
 }
 
-/// A thousand sizes times two hundred nodes of a lognormal take too long for a test.
+/// Whether a point takes too long for a test: a thousand sizes times two hundred nodes of a lognormal do.
 fn is_slow(point: &Point) -> bool {
     matches!(point.host.service, Service::Lognormal { .. })
         && point.traffic.size.mixture().is_some_and(|m| m.len() > 10)
 }
 
-/// What both have: (name, the model's, the simulator's).
+/// The figures that model and simulator both have: name, the model's value, the simulator's estimate.
 fn figures(model: &Outcome, sim: &Outcome) -> Vec<(&'static str, f64, Figure)> {
     let quantile = |outcome: &Outcome, pick: fn(&netcliff_core::outcome::Latency) -> Option<Figure>| {
         outcome.latency_s.as_ref().and_then(pick)
@@ -139,7 +139,8 @@ fn compare(points: &[Point], first_seed: u64, has_quantiles: bool) {
         for (name, truth, found) in figures(&truth, &found) {
             compared += 1;
             quantiles += u32::from(name.starts_with('p'));
-            // The simulator keeps latencies in a histogram of three digits: half a unit of the third is rounding.
+            // The simulator stores latencies in a histogram of three digits: half a unit of the third digit is
+            // rounding.
             let rounded = name.starts_with('p') && (found.value / truth - 1.0).abs() < 5e-4;
             // What happens less than once in all packets is not seen.
             let unseen = truth < 1e-9 && found.value == 0.0;
@@ -166,7 +167,7 @@ fn compare(points: &[Point], first_seed: u64, has_quantiles: bool) {
     );
 }
 
-/// Sources that switch some ten to a hundred packets apart, the second silent in between.
+/// Points whose sources change their rate every ten to a hundred packets; the second source is silent in between.
 fn modulated_points() -> Vec<Point> {
     let sources = ["mmpp:peak=3,busy=20%,stay=200us", "mmpp:peak=4,busy=25%,stay=100us"];
     let schemes =
@@ -263,8 +264,8 @@ fn several_queues() {
     compare(&points, 60_000, false);
 }
 
-/// dim is an approximation, so that its results need not be within the intervals. The effects that the walk excludes
-/// change latency and interrupts by at most a sixth, and the CPU hardly.
+/// The model of dim is an approximation, so its results need not be within the intervals. The effects that it leaves
+/// out change latency and interrupts by at most a sixth, and the CPU time hardly.
 #[test]
 fn dim_is_near() {
     for profile in ["eqe", "cqe"] {

@@ -11,9 +11,9 @@ use proptest::test_runner::RngSeed;
 const SEED: u64 = 20_261_123;
 const POINTS: u32 = 60;
 const FIGURES: f64 = 4.0;
-/// A share of time that a simulation of 400 000 packets need not meet.
+/// Share of time below which a state may be missing in a simulation of 400 000 packets.
 const RAREST: f64 = 1e-6;
-/// Together 99 %.
+/// Confidence of each interval, so that all intervals together have 99 %.
 const CONFIDENCE: f64 = 1.0 - 0.01 / (POINTS as f64 * FIGURES);
 
 const SCHEMES: [&str; 7] = [
@@ -26,7 +26,7 @@ const SCHEMES: [&str; 7] = [
     "napi:weight=64",
 ];
 
-/// Log-uniform between the two.
+/// Numbers from `low` to `high`, whose logarithm is uniformly distributed.
 fn log(low: f64, high: f64) -> impl Strategy<Value = f64> {
     (low.ln()..high.ln()).prop_map(f64::exp)
 }

@@ -55,7 +55,7 @@ fn coalesce(dice: &mut Dice, masked: bool) -> String {
     text
 }
 
-/// napi behind a NIC's moderation.
+/// A random scheme `napi` behind a NIC's moderation.
 fn moderated(dice: &mut Dice) -> String {
     let mut text = format!("napi:weight={}", dice.whole(8, 64));
     let (gap, timer) = (dice.unit() < 0.5, dice.unit());
@@ -101,14 +101,14 @@ fn simulate(point: &Point, seed: u64, packets: u64) -> Outcome {
     engine.evaluate(point).expect("the simulator answers")
 }
 
-/// What a note says of a disagreement.
+/// How a disagreement compares with the bounds in the model's notes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum NoteVerdict {
-    /// It lies within the bounds of a note.
+    /// The disagreement is within the bounds of a note.
     Within,
-    /// The figure is said to be exact, or lies outside of what a note tells.
+    /// The model calls the figure exact, or the disagreement is outside the bounds of its notes.
     Outside,
-    /// A two-moment latency where so much is lost that notes tell nothing of it.
+    /// A latency by two moments with so much loss that notes give no bounds.
     NoBounds,
 }
 
@@ -116,14 +116,14 @@ enum NoteVerdict {
 struct Disagreement {
     text: String,
     figure: &'static str,
-    /// What the bounds are of.
+    /// Name of the approximation that the bounds belong to.
     of: &'static str,
-    /// How far apart model and simulator are.
+    /// Distance between model and simulator, as a ratio or a difference.
     apart: f64,
     told: NoteVerdict,
 }
 
-/// What the model's notes say of a difference, and what they are of.
+/// How a difference compares with the bounds in the model's notes, and the name of the approximation.
 fn told(one: &Compared, model: &Outcome, found: f64, sim: Figure, offered_pps: f64) -> (NoteVerdict, &'static str) {
     if model.cpu_method.as_deref() != Some("approximate") {
         return (NoteVerdict::Outside, "exact");
@@ -138,7 +138,7 @@ fn told(one: &Compared, model: &Outcome, found: f64, sim: Figure, offered_pps: f
     (told, bounds.name)
 }
 
-/// What became of a point: refused by the model (None), or its disagreements.
+/// The disagreements at a point. `None` if the model refuses the point.
 fn judge(number: u64, point: &Point) -> Option<Vec<Disagreement>> {
     let model = ModelEngine::new(Fidelity::Exact).evaluate(point).ok()?;
     let pps = point.rate_pps().unwrap_or(0.0);
@@ -195,7 +195,7 @@ fn scan(seed: u64, count: u64, point: fn(&mut Dice) -> Point) -> Scan {
 }
 
 impl Scan {
-    /// Prints the disagreements and the ranges that they span; how many lie outside of what a note tells.
+    /// Prints the disagreements and the ranges that they span. Returns how many are outside the bounds of notes.
     fn report(&self) -> usize {
         let of = |told: NoteVerdict| self.disagreements.iter().filter(|one| one.told == told).count();
         println!(
@@ -238,7 +238,7 @@ fn every_disagreement_of_moderated_napi_is_bounded_by_a_note() {
     assert_eq!(outside, 0, "disagreements beyond what notes tell");
 }
 
-/// The same over 10 points.
+/// Scans 10 points of NAPI behind a moderating NIC, seed 9.
 #[test]
 fn disagreements_of_moderated_napi_are_bounded_by_notes() {
     let scan = scan(9, 10, moderated_point);
@@ -246,7 +246,8 @@ fn disagreements_of_moderated_napi_are_bounded_by_notes() {
     assert_eq!(scan.report(), 0, "disagreements beyond what notes tell");
 }
 
-/// The same over 40 points, seed 7. A figure that agrees is out by chance once in 500 000.
+/// Scans 40 points over all schemes, seed 7. A figure on which both engines agree is reported once in 500 000 by
+/// chance.
 #[test]
 fn disagreements_of_a_few_points_are_bounded_by_notes() {
     let scan = scan(7, 40, point);

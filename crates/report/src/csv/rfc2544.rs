@@ -95,7 +95,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Bounds so far of the search that ended early, and its trials.
+    /// Adds the bounds so far of the search that ended early, and its trials.
     fn unfinished(&mut self, turn: &SearchTurn) {
         let test = "unfinished search";
         if let Some(found) = turn.searched.found.first() {
@@ -149,7 +149,7 @@ impl Rows<'_> {
         self.row("back-to-back", load, corrected, Some(found.corrected_buffer_s));
     }
 
-    /// Each sentence begins with the name of its test.
+    /// Adds what is missing. Each sentence of the report begins with the name of its test.
     fn missing(&mut self) {
         for sentence in &self.size.missing {
             let (test, why) = sentence.split_once(": ").unwrap_or(("", sentence));

@@ -1,4 +1,4 @@
-//! Figures of stored runs, whose experiment's file is not at hand: axes as the report gives them.
+//! Figures of stored runs, for which the experiment's file is not available: the axes follow from the report.
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::service::{ResponseTimes, ServiceFinding, ServiceTimes, ServiceTrial};
@@ -10,7 +10,7 @@ use netcliff_transfer::rr::{RrRecord, RrRun};
 use super::Drawing;
 use crate::format::{self, Unit};
 
-/// An axis that is twice ten times as long as its shortest value is logarithmic.
+/// Ratio of the largest place along x to the smallest from which the axis is logarithmic.
 const DECADES: f64 = 20.0;
 
 impl Drawing {
@@ -37,7 +37,7 @@ impl Drawing {
         self
     }
 
-    /// The figure of the report over the setting along x; without one there is no curve.
+    /// The figure of the report over the setting along x. Without a setting along x, the drawing has no curve.
     pub fn of_transfers(report: &TransferReport) -> Self {
         let curves = report.curves();
         let x = report
@@ -58,7 +58,7 @@ impl Drawing {
             let mut left = all;
             let dots = counts_ns.iter().filter_map(|(ns, count)| {
                 left -= count;
-                // The longest has none above it: a logarithm has no place for it.
+                // No answer took longer than the longest one. Its share is 0, which a logarithmic axis cannot show.
                 (left > 0).then(|| Dot { x: *ns as f64 * 1e-9, y: Figure::exact(left as f64 / all as f64) })
             });
             let settings = &record.report.settings;
@@ -69,7 +69,7 @@ impl Drawing {
             Some(Curve { name, answerer: None, dots: dots.collect() })
         };
         let mut curves: Vec<Curve> = run.rows.iter().filter_map(curve).filter(|curve| !curve.dots.is_empty()).collect();
-        // Configurations that differ otherwise have their place as a name.
+        // If several configurations have the same name, their position in the run distinguishes them.
         for place in 1..curves.len() {
             if curves[..place].iter().any(|other| other.name == curves[place].name) {
                 curves[place].name += &format!(" ({})", place + 1);
@@ -173,14 +173,14 @@ pub(crate) fn axis(name: &str, dimension: Dimension, scale: Scale) -> Axis {
     Axis { name: name.to_owned(), dimension, scale, range: None }
 }
 
-/// Logarithmic where the places are decades apart.
+/// A logarithmic scale if the places along x are decades apart, otherwise a linear one.
 fn scale(curves: &[Curve]) -> Scale {
     let places = || curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.x);
     let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
     if low > 0.0 && high >= DECADES * low { Scale::Log } else { Scale::Linear }
 }
 
-/// A whole drawing of these curves alone.
+/// A drawing of these curves, without marks, configuration and file.
 pub(crate) fn stored(title: &str, axes: Axes, curves: Vec<Curve>, provenance: &Provenance) -> Drawing {
     Drawing {
         title: title.to_owned(),

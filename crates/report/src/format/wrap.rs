@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use super::printable;
 
-/// Lines of at most `width` columns, the first and the others behind an indent. A word that is longer is cut.
+/// Wraps text into lines of at most `width` columns, with one indent for the first line and one for the others. A
+/// longer word is cut.
 pub fn lines(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
     wrap(text, options(width).initial_indent(first).subsequent_indent(rest))
 }

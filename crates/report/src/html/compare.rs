@@ -8,12 +8,13 @@ use super::stack::{Cell, figure as number, stack, words};
 use crate::format::{self, Unit};
 use crate::terminal::comparison::{answer, bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
 
-/// Both runs, every figure with its change, the bar, what else changed, on one page that needs nothing else.
+/// The self-contained page: both runs, every figure with its change, the limit of `--fail-if-slower`, and changed
+/// settings.
 pub fn compare(comparison: &Comparison) -> String {
     page(&format!("{} - netcliff compare", headline(comparison)), &body(comparison))
 }
 
-/// Which runs, the later one first.
+/// Headline of the page: the second run against the first.
 fn headline(comparison: &Comparison) -> String {
     format!("{} against {}", comparison.b.name, comparison.a.name)
 }

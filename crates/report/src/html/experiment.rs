@@ -91,7 +91,7 @@ fn asked(drawing: &Drawing) -> Markup {
     }
 }
 
-/// Every value, a column a curve.
+/// A table of every value, with a column for each curve.
 fn values(drawing: &Drawing) -> Markup {
     let mut xs: Vec<f64> = drawing.curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.x).collect();
     xs.sort_by(f64::total_cmp);

@@ -24,7 +24,7 @@ pub fn figure(plot: &Plot, captioned: bool) -> Markup {
         @if !plot.forms.is_empty() {
             ul.forms { @for (look, words) in &plot.forms { li { (plot::swatch(look)) " " (words) } } }
         }
-        // Reference values are a table of the page.
+        // The page lists reference values in a table, so the figure does not repeat them as notes.
         @if plot.stated.is_empty() { @for note in &plot.notes { p.note { (note) } } }
     };
     let data = Some(data::json(plot));

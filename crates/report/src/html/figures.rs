@@ -74,7 +74,7 @@ pub fn content(cell: Option<&Cell>) -> Markup {
     }
 }
 
-/// Where the packets of a trial above the cliff went.
+/// Where the packets of a trial above the cliff went: delivered, lost by place, unexplained.
 fn ledger(at: &TrialLedger) -> Markup {
     let ledger = &at.ledger;
     html! {

@@ -35,7 +35,7 @@ fn answers(report: &ForwardingReport, drawing: &Drawing) -> Markup {
     }
 }
 
-/// The guide's figure 11 is that of 1 Gbit/s, 12 that of 10.
+/// Throughput as a share of a line's frame rate: figure 11 of the guide is for 1 Gbit/s, figure 12 for 10 Gbit/s.
 fn shares(report: &ForwardingReport, drawing: &Drawing, line_bps: f64) -> Drawing {
     let line = format::quantity(line_bps, Unit::Bps);
     let figure = match line_bps {

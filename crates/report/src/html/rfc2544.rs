@@ -25,7 +25,7 @@ pub fn rfc2544(report: &Rfc2544Report) -> String {
     page(&format!("{} - netcliff rfc2544", headline(report)), &body(report))
 }
 
-/// Headline of the page: the smallest frames' throughput, as that is where devices differ.
+/// Headline of the page: the throughput of the first frame size that has one, usually the smallest size.
 fn headline(report: &Rfc2544Report) -> String {
     let of_size = |size: &SizeReport| Some((size.frame, size.forwarded_pps().map(|_| throughput_of(size))?));
     match report.sizes.iter().find_map(of_size) {
@@ -127,7 +127,7 @@ fn each(size: &SizeReport) -> String {
     size.searches.iter().map(found).collect::<Vec<_>>().join(", ")
 }
 
-/// Sizes on the x axis (bytes), one value each; IMIX has no place there.
+/// The values by frame size (bytes). Mixes such as IMIX are left out, because they have no place on the axis.
 fn by_size(report: &Rfc2544Report, value: impl Fn(&SizeReport) -> Option<f64>) -> Vec<Dot> {
     figures_by_size(report, |size| value(size).map(Figure::exact))
 }
@@ -140,7 +140,7 @@ fn or_more(size: &SizeReport) -> Option<Figure> {
     Some(if size.is_lower_limit() { open() } else { found })
 }
 
-/// The figures by frame size (B), those with an interval as such; as [`by_size`] for plain values.
+/// Figures by frame size (bytes), with their intervals; otherwise like [`by_size`].
 fn figures_by_size(report: &Rfc2544Report, figure: impl Fn(&SizeReport) -> Option<Figure>) -> Vec<Dot> {
     let fixed = report.sizes.iter().filter(|size| matches!(size.frame, FrameSize::Fixed(_)));
     let mut dots: Vec<Dot> = fixed.filter_map(|size| Some(Dot { x: size.mean_bytes, y: figure(size)? })).collect();

@@ -37,11 +37,11 @@ pub struct Row {
     pub name: String,
     pub value: f64,
     pub interval: Option<(f64, f64)>,
-    /// The value as it is written.
+    /// Text of the value.
     pub written: String,
-    /// True: filled; false: an outline, for what may be chance.
+    /// True: a filled bar; false: an outline, for a value that may be due to chance.
     pub firm: bool,
-    /// Of [`TONES`].
+    /// Colour, as an index of [`TONES`].
     pub tone: usize,
 }
 
@@ -77,12 +77,12 @@ impl Bars {
         }
     }
 
-    /// A document of its own.
+    /// The figure as an SVG document.
     pub fn document(&self) -> String {
         super::document(&[self.sheet(Format::Wide), self.sheet(Format::Narrow)])
     }
 
-    /// The figure as CSV, a row a bar.
+    /// The figure as CSV, one row for each bar.
     pub fn csv(&self) -> String {
         let number = |value: f64| serde_json::json!(value).to_string();
         let header = self.columns.iter().copied().chain(["low", "high", "significant"]).map(str::to_owned).collect();
@@ -97,7 +97,7 @@ impl Bars {
     }
 }
 
-/// Where a group's bars are, on one scale.
+/// Where the bars of a group are on the sheet, and their common scale.
 struct Span {
     left: f64,
     width: f64,
@@ -116,7 +116,7 @@ fn draw(lines: &mut Lines, format: Format, group: &Group) {
         [row.value, row.interval.map_or(row.value, |ends| ends.0), row.interval.map_or(row.value, |ends| ends.1)]
     };
     let finite = || group.rows.iter().flat_map(ends).filter(|end| end.is_finite());
-    // An interval far beyond every value does not shrink the bars: it ends at the edge.
+    // An interval far beyond every value would make all bars short, so it is cut off at the edge.
     let most = group.rows.iter().map(|row| row.value.abs()).filter(|value| value.is_finite()).fold(1e-12, f64::max);
     let (low, high) = (finite().fold(0.0, f64::min).max(-2.5 * most), finite().fold(0.0, f64::max).min(2.5 * most));
     let wide = |text: &str| text::WIDER * text::width(text, font);

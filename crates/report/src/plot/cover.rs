@@ -5,7 +5,7 @@ use super::{Plot, Series};
 /// Curves that are closer than this look like one [share of the axis; 2 of 290 pixels].
 const NEAR: f64 = 0.007;
 
-/// The series in the order of drawing: areas, helping lines, solid lines, dashed lines, points. A line below a dashed
+/// The series in the order of drawing: areas, guide lines, solid lines, dashed lines, points. A line below a dashed
 /// line is visible through the gaps.
 pub fn order(plot: &Plot) -> Vec<usize> {
     let layer = |index: &usize| {

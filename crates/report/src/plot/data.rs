@@ -28,7 +28,7 @@ fn row(curve: &str, dot: &Dot) -> Row {
     Row { curve: curve.to_owned(), x: dot.x, y: dot.y, low: finite(dot.low), high: finite(dot.high), note }
 }
 
-/// Every value of every curve, helping lines left out, a curve after the other.
+/// Every value of every curve except guide lines, one curve after the other.
 fn curves(plot: &Plot) -> Vec<(usize, Vec<Row>)> {
     let drawn = plot.series.iter().enumerate().filter(|(_, series)| !series.guide);
     let rows = |series: &super::Series| {
@@ -62,7 +62,7 @@ pub fn csv(plot: &Plot) -> String {
     std::iter::once(header(plot)).chain(rows).map(|fields| crate::csv::line(&fields)).collect()
 }
 
-/// The values of a figure for the page's script: axes, names, and `[x, y, low, high, note]` a value.
+/// The values of a figure for the page's script: axes, names, and `[x, y, low, high, note]` for each value.
 pub fn json(plot: &Plot) -> Value {
     let series: Vec<Value> = curves(plot)
         .into_iter()

@@ -10,13 +10,13 @@ use super::{Plot, ends, text};
 
 /// Space for the triangles above the plot.
 const POINTERS: f64 = 11.0;
-/// Height of a line of text, of the text's.
+/// Distance between lines of text, as a multiple of the text's height.
 pub const LINE: f64 = 1.3;
 
-/// Room of a label on the upright axis, of its height: a figure with fewer lines is easier to read.
+/// Space for a label on the vertical axis, as a multiple of its height. A figure with few lines is easier to read.
 const SPACING: f64 = 2.2;
 
-/// The plot itself on its sheet.
+/// Place and size of the plot on its sheet.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     pub format: Format,
@@ -27,7 +27,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The place on the sheet of shares of the axes.
+    /// The place on the sheet of a point whose coordinates are shares of the axes.
     pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (self.left + x * self.width, self.top + (1.0 - y) * self.height)
     }
@@ -41,7 +41,7 @@ impl Frame {
     }
 }
 
-/// Lines of text from an upper edge down.
+/// Lines of text that are placed from an upper edge downwards.
 pub struct Lines {
     pub top: f64,
     pub markup: String,
@@ -115,7 +115,7 @@ pub fn head(title: &str, origin: &str, format: Format) -> Lines {
     head
 }
 
-/// The plot between its ticks on the left and the names on the right.
+/// The area of the plot, between its tick labels on the left and the names of curves on the right.
 fn frame(plot: &Plot, format: Format, top: f64) -> Frame {
     let font = format.font();
     let high = |_: &str| SPACING * font;
@@ -160,7 +160,7 @@ mod foot {
     use crate::plot::sheet::{Format, MARGIN, number};
     use crate::plot::{Look, Plot, swatch, text};
 
-    /// Between a sample and its words, and between two columns.
+    /// Space between a sample and its words, and between two columns.
     const SPACE: f64 = 8.0;
     const COLUMNS: f64 = 22.0;
 
@@ -184,7 +184,7 @@ mod foot {
         foot
     }
 
-    /// Entries in columns as wide as the widest.
+    /// Draws the entries in columns that are all as wide as the widest entry.
     fn legend(foot: &mut Lines, format: Format, entries: &[(&Look, &str)]) {
         let (font, room) = (format.font(), format.width() - 2.0 * MARGIN);
         let own = |words: &str| swatch::LONG + SPACE + text::width(words, font);

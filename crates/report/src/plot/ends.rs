@@ -3,14 +3,15 @@
 use super::sheet::Format;
 use super::{Plot, Series, text};
 
-/// Between the lines of two names, of the height of their text.
+/// Smallest distance between two names, as a multiple of the height of their text.
 const LEADING: f64 = 1.15;
 /// Wider names go into the legend [drawing units].
 const WIDEST: f64 = 165.0;
 /// Distance from the plot to a name [drawing units].
 pub const LEADER: f64 = 16.0;
 
-/// A name and the heights (0 to 1 of the plot, from below) of its curve's end and of itself.
+/// The name at the end of a curve, with the place of the curve's end and the height of the name (0 to 1 of the plot,
+/// from below).
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
     pub series: usize,
@@ -38,7 +39,7 @@ fn named(plot: &Plot) -> Vec<(usize, String)> {
     plot.series.iter().enumerate().filter_map(name).collect()
 }
 
-/// The last point that is in the plot, as shares of the axes; of an area its middle.
+/// The last point inside the plot, as shares of the axes. For an area: the middle between its edges.
 fn last(plot: &Plot, series: &Series) -> Option<(f64, f64)> {
     series.dots.iter().rev().find_map(|dot| {
         let x = plot.x.place(dot.x)?;

@@ -9,7 +9,7 @@ use crate::format::{self, Unit};
 /// On a logarithmic axis with a place for zero: the place of zero, and where the logarithm begins [shares of the axis].
 const ZERO_AT: f64 = 0.035;
 const LOG_FROM: f64 = 0.105;
-/// Length of an upright linear axis over its highest value.
+/// Upper end of a vertical linear axis, as a multiple of the highest value.
 const HEADROOM: f64 = 1.06;
 /// Frame sizes that are ticks, the most important first (bytes; RFC 2544's, jumbo frames, super-packets).
 const FRAMES: [f64; 13] =
@@ -47,7 +47,7 @@ enum Steps {
 /// A tick; without a label it is a minor one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
-    /// Its place, 0 to 1.
+    /// Place on the axis, from 0 to 1.
     pub at: f64,
     /// Text next to it.
     pub label: Option<String>,
@@ -70,12 +70,12 @@ impl Scale {
         Self { kind: Kind::LogWithZero, ..self }
     }
 
-    /// Wide enough for `values` along: to the least and the greatest of them, a linear one from 0.
+    /// A horizontal axis for `values`: from the smallest to the largest value; a linear one from 0.
     pub fn along(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         Self::of(axis, values, false)
     }
 
-    /// Wide enough for `values` upwards: with room above, a logarithmic one to the next 1, 2 or 5.
+    /// A vertical axis for `values`: a linear one with space above, a logarithmic one up to the next 1, 2 or 5.
     pub fn up(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         Self::of(axis, values, true)
     }
@@ -161,7 +161,7 @@ impl Scale {
         }
     }
 
-    /// The axis's name, with the unit where the ticks have none.
+    /// The axis's name, with the unit if the tick labels have no unit.
     pub fn title(&self) -> String {
         match self.one().1.trim() {
             "" => self.name.clone(),
@@ -183,7 +183,7 @@ impl Scale {
         format!("{} [{base}]", self.name)
     }
 
-    /// A value as a tick is written.
+    /// A value in the form of the tick labels.
     pub fn written(&self, value: f64) -> String {
         match (self.steps, self.kind) {
             (Steps::Frames, _) => plain(value),
@@ -194,7 +194,7 @@ impl Scale {
         }
     }
 
-    /// Both ends in at most four digits, as they are written.
+    /// Labels of both ends, with at most four digits.
     pub fn ends(&self) -> (String, String) {
         let short = |value: f64| match (self.kind, self.steps) {
             (Kind::Linear, Steps::Decimal) => four_digits(value / self.one().0),
@@ -321,12 +321,12 @@ fn powers(base: f64, (low, high): (f64, f64), every: i32) -> Vec<f64> {
     (first..=last.min(first + 200)).filter(|power| power % every == 0).map(|power| base.powi(power)).collect()
 }
 
-/// 1, 2 or 5 times a power of ten, the next above.
+/// The next 1, 2 or 5 times a power of ten at or above `step`.
 fn nice(step: f64) -> f64 {
     10f64.powf(rounded(step.max(1e-300), true))
 }
 
-/// The power of ten of the next 1, 2 or 5 below or above.
+/// Logarithm (base 10) of the next 1, 2, 5 or 10 times a power of ten below or above `value`.
 fn rounded(value: f64, above: bool) -> f64 {
     let decade = value.log10().floor();
     let digit = value / 10f64.powf(decade);

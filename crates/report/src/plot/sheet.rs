@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-/// For which screens.
+/// Width of the screens that a sheet is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For 568 pixels and more: at that width the text is 12 pixels high.
@@ -36,7 +36,7 @@ impl Format {
         }
     }
 
-    /// Its class in a page.
+    /// CSS class of the sheet in a page.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Wide => "wide",
@@ -58,7 +58,7 @@ pub struct Sheet {
     pub title: String,
     pub words: String,
     pub height: f64,
-    /// Upper and lower edge of what a page shows: title and legend are outside.
+    /// Upper and lower edge of the part that a page shows. Title and legend are outside.
     pub shown: (f64, f64),
     /// Left, top, width and height of the plot itself, for the script. `None` if it has no values to read out.
     pub frame: Option<[f64; 4]>,
@@ -86,7 +86,7 @@ impl Sheet {
         }
     }
 
-    /// The sheet within a document, as wide as the wide one.
+    /// The sheet within a document, scaled to the width of the wide sheet.
     fn nested(&self) -> Markup {
         let (own, across) = (self.format.width(), Format::Wide.width());
         let hidden = (self.format == Format::Narrow).then_some("none");
@@ -97,7 +97,7 @@ impl Sheet {
     }
 }
 
-/// A document with its own title and words that shows the first sheet, and the second where a phone opens it.
+/// A document with its own title and words that shows the first sheet, or the second one if a phone opens it.
 pub fn document([wide, narrow]: &[Sheet; 2]) -> Markup {
     let (width, height) = (number(wide.format.width()), number(wide.height));
     let high = number(100.0 * narrow.height / narrow.format.width());

@@ -54,7 +54,7 @@ pub fn dashes(dash: usize) -> Option<&'static str> {
     Some(DASHES[dash % DASHES.len()]).filter(|dashes| *dashes != "none")
 }
 
-/// A line of legend's sample with its left end at `left` and its middle at `middle`.
+/// The sample of a line or point in a legend, with its left end at `left` and its middle at height `middle`.
 pub fn sample(look: &Look, left: f64, middle: f64) -> Markup {
     let (n, right, centre) = (number, left + LONG, left + LONG / 2.0);
     let across = format!("M{} {}H{}", n(left), n(middle), n(right));

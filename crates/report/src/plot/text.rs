@@ -12,7 +12,7 @@ const WIDTHS: [u16; 95] = [
 /// text.
 const OTHER: u16 = 1000;
 const BOLD: f64 = 1.08;
-/// A line of text in the widest of the usual fonts (DejaVu Sans, the only one of many servers) against Helvetica.
+/// Width of text in DejaVu Sans, the widest of the usual fonts and the only one of many servers, relative to Helvetica.
 pub const WIDER: f64 = 1.13;
 
 /// Width of `text` in a font of `size` pixels [pixels].
@@ -47,7 +47,7 @@ pub fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// `text` on at most `most` such lines. An ellipsis shows that text was cut.
+/// Like [`wrapped`], but on at most `most` lines. An ellipsis shows that text was cut.
 pub fn wrapped_to(text: &str, size: f64, room: f64, most: usize) -> Vec<String> {
     let mut lines = wrapped(text, size, room);
     if lines.len() > most {
@@ -60,7 +60,7 @@ pub fn wrapped_to(text: &str, size: f64, room: f64, most: usize) -> Vec<String> 
     lines
 }
 
-/// The beginning of `text` that fits, with an ellipsis where that is not all of it.
+/// The beginning of `text` that fits into `room` pixels. If text is cut off, it ends in an ellipsis.
 pub fn cut(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();

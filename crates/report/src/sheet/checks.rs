@@ -43,7 +43,7 @@ const BELOW: [Kind; 2] = [
     ("packets/poll", Unit::Number, |outcome| outcome.packets_per_poll),
 ];
 
-/// Interrupts and packets a poll by load, where a NIC interrupts.
+/// Rows of interrupts and packets per poll by load, if a NIC interrupts the host.
 fn below(check: &SetupCheck) -> Vec<Row> {
     let mut loads: Vec<f64> = check.below.iter().map(|point| point.load_pps).collect();
     loads.dedup();
@@ -62,7 +62,7 @@ fn below(check: &SetupCheck) -> Vec<Row> {
 pub fn worst_checks(checks: &[SetupCheck], most: usize) -> Option<(Vec<&SetupCheck>, usize)> {
     let mut shown: Vec<&SetupCheck> = checks.iter().collect();
     if shown.len() > most {
-        // One without an error comes first.
+        // A set-up whose error is unknown comes first.
         let off = |check: &SetupCheck| worst_error(check).unwrap_or(f64::INFINITY);
         shown.sort_by(|a, b| off(b).total_cmp(&off(a)));
         shown.truncate(most);

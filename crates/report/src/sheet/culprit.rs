@@ -5,7 +5,7 @@ use netcliff_core::finding::{Disturbance, LatencyAt, Pauses, TaskTime};
 
 use crate::format::{self, Unit};
 
-/// Tasks that are named.
+/// Largest number of tasks that are named.
 const NAMED: usize = 3;
 /// Share of the time above which a cause is named. It is a tenth of the share of void trials that causes a doubt,
 /// because a trial is void after a fraction of its time.
@@ -72,7 +72,8 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
     causes
 }
 
-/// Whose time the p99 is, if the p99 is longer at a lower load: then other work had the CPU, not the packets.
+/// A sentence on what causes the p99, if the p99 is longer at a lower load: then other work had the CPU, not the
+/// packets. `None` otherwise.
 pub fn tail(finding: &Finding) -> Option<String> {
     let told = finding.disturbance.as_ref()?;
     let p99 = |at: &LatencyAt| Some((at.share, at.latency_s.wire?.p99?.value));
@@ -98,7 +99,7 @@ pub fn tail(finding: &Finding) -> Option<String> {
     ))
 }
 
-/// ` (cc1 8 %, rustc 3 %)`.
+/// The tasks with their shares of the time, in parentheses: ` (cc1 8 %, rustc 3 %)`.
 fn tasks(told: &Disturbance) -> String {
     let each = |task: &TaskTime| {
         let share = if told.measured_s > 0.0 { task.total_s / told.measured_s } else { 0.0 };

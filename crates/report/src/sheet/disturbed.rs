@@ -157,8 +157,8 @@ fn speed(finding: &Finding) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// The packets of a full socket are not in the caches and cost more. Therefore a full socket empties only at lower
-/// loads than those at which an empty one stays empty.
+/// A sentence on the costs of a packet with an empty and with a full socket, if they differ. Packets of a full socket
+/// are no longer in the caches and cost more, so a full socket empties only below a lower load.
 fn two_cliffs(speed: &Speed) -> Option<String> {
     let (empty_s, full_s) = (speed.demand_empty_s?.value, speed.demand_full_s?.value);
     let quantity = |s: f64| format::quantity(s, Unit::Seconds);

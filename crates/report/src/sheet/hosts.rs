@@ -5,7 +5,7 @@ use netcliff_core::finding::GeneratorPart;
 
 use crate::format::{self, Unit};
 
-/// Vectors listed one by one.
+/// Largest number of interrupt vectors that are listed one by one.
 const MOST_VECTORS: usize = 4;
 
 /// The limit of the load, its flows, and what each generator did.

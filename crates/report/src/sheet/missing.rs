@@ -8,7 +8,7 @@ use super::{ENGINES, Row};
 /// Figures that were not measured, with the reason they share, in the order of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotHad {
-    /// Which.
+    /// The figures.
     pub figures: Vec<FigurePath>,
     /// Why, as a sentence.
     pub why: String,
@@ -80,7 +80,7 @@ fn by_engine<T>(figure: EngineFigure, values: &ByEngine<T>) -> impl Iterator<Ite
     lacking(values).map(move |engine| figure.by(engine))
 }
 
-/// Dashes inside a figure that has other parts: one quantile, one part of the CPU, one place of loss.
+/// Missing values inside a figure that has other parts: one quantile, one part of the CPU, one place of loss.
 fn absent_parts(finding: &Finding) -> Vec<FigurePath> {
     let mut absent = Vec::new();
     for row in finding.latency.iter().flat_map(super::latency) {

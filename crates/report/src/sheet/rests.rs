@@ -5,14 +5,15 @@ use netcliff_core::finding::{CliffSensitivity, Correlated};
 
 use crate::format::{self, Unit};
 
-/// Costs that are named; the others move the cliff less.
+/// Largest number of costs that are named; the others move the cliff less.
 const NAMED: usize = 3;
-/// Pairs of costs that are named.
+/// Largest number of pairs of costs that are named.
 const PAIRS: usize = 2;
-/// Least uncertainty of the cliff from one cost that is mentioned, as a share of the cliff.
+/// Uncertainty of the cliff from one cost, as a share of the cliff, from which it is mentioned.
 const WORTH_A_WORD: f64 = 0.01;
 
-/// A sentence each; empty if the model has no answer.
+/// Sentences on the costs that move the predicted cliff most, and on costs that are poorly known. Empty if the model
+/// has no answer.
 pub fn rests_on(finding: &Finding) -> Vec<String> {
     let mut said: Vec<String> = moves(&finding.sensitivity).into_iter().collect();
     said.extend(open(&finding.sensitivity));

@@ -10,7 +10,7 @@ use crate::format::{self, Unit};
 /// Largest relative difference of two cliffs that count as equal.
 const NOTHING: f64 = 0.005;
 
-/// What "cliff" means.
+/// Definition of the cliff, with the run's loss target.
 pub fn cliff_note(finding: &Finding) -> String {
     let loss = format::loss(finding.loss_target);
     match finding.definition {
@@ -42,7 +42,7 @@ fn pauses_are_told(finding: &Finding) -> bool {
     finding.disturbance.as_ref().is_some_and(|told| told.host.is_some())
 }
 
-/// Searches, trials and bounds that are open.
+/// Sentences on the number of searches and trials, and on bounds that are open on one side.
 pub fn searched(finding: &Finding) -> Vec<String> {
     let Some(searches) = &finding.searches else { return Vec::new() };
     let mut said = Vec::new();

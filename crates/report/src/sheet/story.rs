@@ -78,8 +78,8 @@ pub fn livelock(finding: &Finding) -> Option<Livelock> {
     Some(Livelock { verdict, text, why })
 }
 
-/// Share of the peak that is delivered at twice the cliff. Results of earlier versions have no such share of the
-/// ledger's trial, so it is computed here.
+/// Share of the peak that is delivered at twice the cliff. Results of earlier versions lack the share of the trial that
+/// accounts for each packet; it is computed here.
 pub fn delivered_at_twice(finding: &Finding) -> ByEngine<Figure> {
     let wire = finding.livelock.wire.or_else(|| finding.delivered_in_ledger());
     ByEngine { wire, ..finding.livelock.clone() }
@@ -95,7 +95,8 @@ fn measured_by(finding: &Finding) -> String {
     format!("measured in the trial that accounts for each packet{slowed}")
 }
 
-/// `CPU at twice the cliff: protocol 95.1 % (63.0 % at the cliff), application 2.10 % (30.0 %), ...`
+/// Sentence on the CPU split: `CPU at twice the cliff: protocol 95.1 % (63.0 % at the cliff), application 2.10 % (30.0
+/// %), ...`
 fn why(finding: &Finding, engine: EngineKind) -> Option<String> {
     let twice = finding.cpu_at_twice.get(engine)?;
     let cliff = finding.cpu_at_cliff.get(engine);

@@ -55,7 +55,7 @@ mod disturbed {
     use super::setup;
     use netcliff_core::finding::{Buffer, ClockJump, Disturbance, Drift, PauseBudget, Pauses, Speed, TaskTime};
 
-    /// A finding of nothing but what disturbed it.
+    /// A finding that contains only its disturbances.
     fn finding(disturbance: Disturbance) -> Finding {
         Finding { disturbance: Some(disturbance), ..Finding::blank(setup(), 1e-4) }
     }

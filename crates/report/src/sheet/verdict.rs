@@ -32,7 +32,7 @@ pub fn no_cliff(finding: &Finding) -> Option<String> {
     why_no_cliff(finding).map(|why| format!("No cliff was measured: {why}"))
 }
 
-/// The reason in the words that the run recorded, which have the bound that there is.
+/// The reason why no cliff was measured, as the run recorded it, with the bound of the cliff if there is one.
 fn why_no_cliff(finding: &Finding) -> Option<&str> {
     if finding.cliff_pps.wire.is_some() {
         return None;
@@ -167,7 +167,7 @@ fn searches_in_words(count: usize) -> String {
     if count == 1 { "1 search".to_owned() } else { format!("{count} searches") }
 }
 
-/// ` (202-245, 94 % confidence)`; empty without an interval.
+/// The interval of a figure as text: ` (202-245, 94 % confidence)`. Empty without an interval.
 fn ends(figure: &Figure, searches: usize) -> String {
     let ends = format::interval(figure, Unit::Pps, "-").zip(figure.interval);
     ends.map_or(String::new(), |(text, ends)| format!(" ({text}, {})", certainty(ends.confidence, searches)))

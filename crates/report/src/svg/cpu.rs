@@ -1,4 +1,4 @@
-//! The CPU split over offered load: stacked areas, a figure an engine, all on equal axes.
+//! The CPU split over offered load as stacked areas: one figure for each engine, all with the same axes.
 
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Finding};

@@ -47,7 +47,7 @@ pub(crate) fn scales(drawing: &Drawing) -> (Scale, Scale) {
     let marks = || drawing.marks.iter().map(place);
     let xs = dots().map(|dot| dot.x).chain(marks().filter_map(|mark| mark.x));
     let ys = || dots().map(|dot| dot.y.value).chain(marks().filter_map(|mark| mark.y));
-    // Intervals are shown where they do not dwarf the values.
+    // Extend the axis to the ends of intervals, unless these are far above the values.
     let most = 1.25 * ys().filter(|value| value.is_finite()).fold(0.0, f64::max);
     let linear = drawing.axes.y.scale == netcliff_core::experiment::Scale::Linear;
     let ends = dots().filter(|_| linear).filter_map(|dot| Some(dot.y.interval?.high)).filter(|end| *end <= most);
@@ -105,7 +105,7 @@ fn series(drawing: &Drawing, names: &[&str], curve: &Curve) -> Series {
     Series { key: at, who, label, look, guide: false, dots: curve.dots.iter().filter_map(dot).collect() }
 }
 
-/// A point that is a number.
+/// A dot of a curve as a point of the plot. `None` if a coordinate or an end of the interval is not a number.
 fn dot(dot: &netcliff_core::experiment::Dot) -> Option<Dot> {
     let (low, high) = dot.y.interval.map_or((dot.y.value, dot.y.value), |ends| (ends.low, ends.high));
     let usable = dot.x.is_finite() && dot.y.value.is_finite() && !low.is_nan() && !high.is_nan();

@@ -71,7 +71,7 @@ pub fn add(plot: &mut Plot, curves: Curves, who: &str, second: bool) {
     }
 }
 
-/// A helping line with its name.
+/// Adds a guide line with its name.
 pub fn guide(plot: &mut Plot, name: &str, dots: Vec<Dot>) {
     let look = Look::line(GREY, 0, 1.0);
     plot.keys.push(Key { name: name.to_owned(), look });

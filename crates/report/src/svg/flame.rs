@@ -17,7 +17,7 @@ const NARROWEST: f64 = 0.3;
 /// Room above for the title and the legend.
 const TOP: f64 = 64.0;
 
-/// A function below its caller.
+/// A function in the tree of calls, below its caller.
 #[derive(Default)]
 struct Node {
     seconds: f64,
@@ -39,7 +39,7 @@ impl Node {
         called.map(|node| 1 + node.depth(least_s)).max().unwrap_or(0)
     }
 
-    /// The stage that has most of it.
+    /// The stage with most of this function's time.
     fn stage(&self) -> Stage {
         self.by_stage.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(Stage::Unknown, |(stage, _)| *stage)
     }

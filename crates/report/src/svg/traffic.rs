@@ -15,11 +15,11 @@ pub struct Files {
     pub name: &'static str,
     /// The picture.
     pub svg: String,
-    /// Its values.
+    /// Values of the figure as CSV.
     pub csv: String,
 }
 
-/// The figures of a traffic: load over time, and frame sizes where they are known.
+/// The figures of a traffic: load over time, and frame sizes if they are known.
 pub fn traffic(offered: &OfferedTraffic, origin: &str) -> Vec<Files> {
     let files = |name, plot: &Plot| Files { name, svg: plot.document(), csv: crate::plot::data::csv(plot) };
     let mut found = vec![files("load", &load(offered, origin))];

@@ -157,13 +157,13 @@ fn effort(advice: &Advice) -> String {
     )
 }
 
-/// Names of the columns.
+/// Adds the names of the columns.
 fn head(page: &mut Page) {
     let [latency, loss, cpu, by] = FIGURES;
     page.block(&format!("    {:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting", "p99", "lost", "CPU left", "by"));
 }
 
-/// A row a setting; settings of equal effect share one.
+/// Adds one row for each setting. Settings with equal figures share a row.
 fn rows(page: &mut Page, advice: &Advice, candidates: &[&Candidate]) {
     let alike = |a: &&Candidate, b: &&Candidate| figures(a) == figures(b) && a.not_offered == b.not_offered;
     for same in candidates.chunk_by(alike) {
@@ -228,7 +228,7 @@ fn by_load(page: &mut Page, all: &[Advice]) {
     }
 }
 
-/// One setting for all loads.
+/// Adds the settings that suit all loads together best, one line each, the best first.
 fn kept(page: &mut Page, advice: &Advice, overall: &[Overall]) {
     if overall.is_empty() {
         return;

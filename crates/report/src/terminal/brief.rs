@@ -8,7 +8,7 @@ use super::{Style, answer, head, livelock};
 use crate::format::{self, Unit};
 use crate::sheet::{self, Row};
 
-/// Other set-ups that are shown: those predicted worst.
+/// Largest number of other set-ups shown: those with the worst predictions.
 const CHECKS: usize = 3;
 
 /// The verdict with doubts about it, the figures to act on, the bottleneck and suggestions. The rest is in
@@ -78,7 +78,7 @@ fn checks(page: &mut Page, finding: &Finding) {
     }
 }
 
-/// Where to find the rest.
+/// A line on where to find the figures that this page leaves out.
 fn rest(finding: &Finding) -> String {
     let absent = sheet::not_had(finding).iter().map(|group| group.figures.len()).sum::<usize>();
     let absent = match absent {

@@ -40,7 +40,7 @@ pub fn chart(drawing: &Drawing, style: Style) -> String {
     framed(&cells, &x, &y, style)
 }
 
-/// A glyph at a place, as shares of the axes; nothing beyond them.
+/// Puts a glyph at a place, given as shares of the axes. Does nothing if the place is outside.
 fn put(cells: &mut [Vec<char>], at: Option<(f64, f64)>, glyph: char) {
     if let Some(cell) = cell(cells, at) {
         *cell = glyph;

@@ -16,7 +16,7 @@ const BRIEF_POINTS: usize = 3;
 /// Remedy if nothing could be tested.
 const REPEAT: &str = "measure both with --repeats 5";
 
-/// How much is shown.
+/// Largest numbers of changes, rows and points that a page shows.
 #[derive(Clone, Copy)]
 struct Most {
     changes: usize,
@@ -24,8 +24,8 @@ struct Most {
     points: usize,
 }
 
-/// The complete page: the answer, both runs, every figure of the points that both have, the bar, other changes, and
-/// notes.
+/// The complete page: the answer, both runs, every figure of the points that both have, the result against
+/// `--fail-if-slower`, other changes, and notes.
 pub fn compare(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
     let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX };
@@ -69,8 +69,8 @@ fn and_more(page: &mut Page, all: usize, shown: usize) {
     }
 }
 
-/// The answer as a line, and whether it is bad news. With a bar it is the bar's verdict; otherwise it names the figures
-/// that differ significantly, and the differences that these repeats would have shown.
+/// The answer as a line, and whether it is bad news. With `--fail-if-slower` it is the verdict on that; otherwise it
+/// names the figures that differ significantly, and the differences that these repeats would have shown.
 pub fn answer(comparison: &Comparison) -> (bool, String) {
     if comparison.gate.is_some() {
         return bar_verdict(comparison);
@@ -244,12 +244,13 @@ fn bar(page: &mut Page, comparison: &Comparison, most: usize) {
     and_more(page, open.len(), most);
 }
 
-/// The figures that keep B from passing: slower by more than the bar, or not shown to be slower by less.
+/// The figures for which B does not pass `--fail-if-slower`: slower by more than the limit, or not shown to be slower
+/// by less.
 pub fn open_rows(comparison: &Comparison) -> impl Iterator<Item = &Row> {
     comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| !bar.within))
 }
 
-/// Whether B fails its bar, and the verdict in a sentence.
+/// Whether B fails `--fail-if-slower`, and the verdict as a sentence.
 pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
     let Some(gate) = comparison.gate else { return (false, String::new()) };
     let verdict = match gate.outcome {
@@ -284,7 +285,7 @@ fn inconclusive(gate: Gate) -> String {
     )
 }
 
-/// A figure in a sentence, with its result against the bar.
+/// A figure as a sentence, with its result against `--fail-if-slower`.
 pub fn bar_line(row: &Row) -> String {
     let bar = row.bar;
     let verdict = match bar.and_then(|bar| Some((bar, bar.p_corrected?))) {

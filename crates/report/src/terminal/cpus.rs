@@ -11,7 +11,7 @@ pub(super) struct Split<'a> {
     pub name: String,
     pub cpus: &'a [CpuRow],
     pub exact: &'a [ExactRow],
-    /// Text below it, next to the busiest CPU.
+    /// Text in the line below the CPUs, before the busiest CPU.
     pub demand: Option<String>,
 }
 

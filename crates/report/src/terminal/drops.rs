@@ -9,12 +9,12 @@ use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 use crate::table;
 
-/// Pieces of advice that a page shows.
+/// Largest number of remedies that a page shows.
 const MOST_ADVICE: usize = 5;
 /// Number of drops that one sample stands for, above which the page reports sampling. Below it, all drops were
 /// examined.
 const SAMPLED: f64 = 1.05;
-/// Functions of a stack that a page shows.
+/// Largest number of functions of a stack that a page shows.
 const MOST_FUNCTIONS: usize = 12;
 
 /// The drops of an interval: what was counted and how, one row per reason and place, remedies, and limits of the
@@ -91,7 +91,8 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
     text + &page.finish()
 }
 
-/// Columns that any of the rows has a value for; on a terminal without those that do not fit.
+/// A table of the drops with the columns that have a value in some row. On a terminal, columns that do not fit are left
+/// out.
 fn rows(rows: &[DropRow], columns: Option<usize>, style: Style) -> String {
     /// Columns that are left out first if there is no room.
     const LEAST: [&str; 3] = ["container", "share", "method"];
@@ -156,7 +157,7 @@ fn stacks(page: &mut Page, rows: &[DropRow]) {
     }
 }
 
-/// Paths of packets: a line a place, with the time since the place before.
+/// Paths of packets: one line for each place, with the time since the previous place.
 pub fn paths(paths: &[Path], limits: &[String], style: Style) -> String {
     let mut text = String::new();
     if paths.is_empty() {
@@ -194,7 +195,7 @@ pub fn paths(paths: &[Path], limits: &[String], style: Style) -> String {
     text + page.finish().trim_start_matches('\n')
 }
 
-/// A trial's ledger: a line a place and reason, the sum first, the unexplained last.
+/// The packet accounting of a trial: one line for each place and reason, the sum first, unexplained packets last.
 pub(super) fn ledger(page: &mut Page, ledger: &Ledger) {
     let of = |packets: u64| match ledger.sent {
         0 => format!("{packets}"),

@@ -67,7 +67,7 @@ fn values(page: &mut Page, drawing: &Drawing) {
     page.block(&lines.join("\n"));
 }
 
-/// Places spread over those that the curves have.
+/// At most [`VALUES`] places along x, spread over the places of all curves.
 fn places(curves: &[Curve]) -> Vec<f64> {
     let mut all: Vec<f64> = curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.x).collect();
     all.sort_by(f64::total_cmp);

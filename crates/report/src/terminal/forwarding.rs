@@ -49,7 +49,7 @@ fn throughput(page: &mut Page, report: &ForwardingReport) {
     table(page, "THROUGHPUT (MEAN OF THE ROUNDS, 95 %)", &rows);
 }
 
-/// One server, the router's CPU.
+/// Adds the table of predicted throughputs. The model has a single server, the router's CPU.
 fn predicted(page: &mut Page, report: &ForwardingReport) {
     let mut rows = vec![words(&["frame", "set-up", "a frame", "predicted", "", "measured", "off"])];
     for row in &report.rows {

@@ -10,11 +10,11 @@ use super::Style;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// CPUs whose programs are listed: those with the largest shares.
+/// Largest number of CPUs whose programs are listed: those with the largest shares.
 const MOST_CPUS: usize = 4;
 /// Number of queues above which those without a packet are left out.
 const MOST_QUEUES: usize = 16;
-/// Other limits that are listed, and the share from which they are.
+/// Largest number of other limits that are listed, and the smallest share of a listed limit.
 const MOST_BOUNDS: usize = 8;
 const LEAST_BOUND: f64 = 0.01;
 /// Least share of all packets for which a CPU counts as processing packets.
@@ -40,7 +40,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     page.finish()
 }
 
-/// `This host is at 62 % of its cliff: CPU 1, by time in softirqs.`
+/// Sentence with the answer: `This host is at 62 % of its cliff: CPU 1, by time in softirqs.`
 fn answer(headroom: &Headroom) -> String {
     let nearest = headroom.cpus.iter().find(|cpu| cpu.cpu == headroom.cpu);
     let by = nearest.map_or("", |cpu| by(cpu.by));
@@ -85,7 +85,7 @@ fn programs(headroom: &Headroom) -> Vec<String> {
     numbers.flat_map(of).map(sentence).collect()
 }
 
-/// `eth0 sends 970 of 1000 Mbit/s`.
+/// The load of a link as text: `eth0 sends 970 of 1000 Mbit/s`.
 fn of_link(link: &LinkFilling) -> String {
     let way = if link.sent { "sends" } else { "receives" };
     let (bps, limit) = (format::quantity(link.bps, Unit::Bps), format::quantity(link.limit_bps, Unit::Bps));

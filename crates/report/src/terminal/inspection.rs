@@ -5,10 +5,11 @@ use netcliff_core::inspection::{Remark, Section, Severity, Sheet};
 use super::Style;
 use super::page::{Page, Tone};
 
-/// Printed whatever else is left out.
+/// Sentence that is printed even if other parts are left out.
 const NOT_ROOT: &str = "not root: what only root may read is left out";
 
-/// The page: what looks wrong in a line, then each, facts along the path of a packet, what could not be read.
+/// The page: a line that counts what looks wrong, each remark, facts along the path of a packet, what could not be
+/// read.
 pub fn inspection(sheet: &Sheet, style: Style) -> String {
     let mut page = found(sheet, style);
     sheet.sections.iter().for_each(|one| section(&mut page, one));
@@ -43,7 +44,7 @@ fn section(page: &mut Page, section: &Section) {
     section.facts.iter().for_each(|(name, fact)| page.fact(name, fact));
 }
 
-/// What looks wrong.
+/// Starts the page with what looks wrong.
 fn found(sheet: &Sheet, style: Style) -> Page {
     let mut page = Page::new(style);
     let is_fault = sheet.remarks.iter().any(|one| one.severity == Severity::Fault);

@@ -9,7 +9,7 @@ use super::page::{Page, Tone};
 use crate::drawing::Drawing;
 use crate::format::{self, Unit};
 
-/// Parts with a column of their own; of the CPU's items the sum is shown, JSON and CSV have each.
+/// Parts that have a column. The CPU's column shows the sum of its items; JSON and CSV contain each item.
 const COLUMNS: [&str; 4] = ["link", "bus", "memory", CPU];
 const CPU: &str = "CPU";
 /// Name of the fact that gives the measured load next to the bounds.
@@ -91,7 +91,8 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
     format!("At most{with} {bounds}{measured}. Upper bounds by formula, without interval.")
 }
 
-/// True where the first table charges for what `predict`, which the upper ends are taken from, does not.
+/// True if the table without checksum offload includes a cost per byte that `predict`, the source of the upper ends,
+/// leaves out.
 fn ranged_without_checksum(roofline: &Roofline) -> bool {
     let bytes_cost = roofline.host.as_ref().is_some_and(|host| host.per_byte_s > 0.0);
     bytes_cost && roofline.rows.iter().any(|row| ranges(row) && !row.offloads.contains(&Offload::Checksum))

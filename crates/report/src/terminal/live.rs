@@ -1,4 +1,4 @@
-//! Lines while a measurement runs, an interval each, as iperf3 has them: [`StreamLines`], [`RrLines`].
+//! Lines during a measurement, one for each interval, like those of iperf3: [`StreamLines`], [`RrLines`].
 
 use netcliff_core::units;
 use netcliff_transfer::rr;
@@ -9,9 +9,9 @@ use crate::format::{self, Unit};
 /// The lines of `netcliff stream -i`.
 #[derive(Debug, Default)]
 pub struct StreamLines {
-    /// The repeat whose first interval is still to come: its columns are that one's.
+    /// Heading for the next interval, if that is the first of a repeat. `None` otherwise.
     heading: Option<String>,
-    /// Whether the data are datagrams: those sent and not received are lost, or still on their way.
+    /// Whether the data are datagrams. Datagrams that were sent and not received are lost, or still on their way.
     datagrams: bool,
 }
 
@@ -21,7 +21,7 @@ impl StreamLines {
         Self { heading: None, datagrams }
     }
 
-    /// The lines for a report, each with its end; may be none.
+    /// The lines for a report, each with its line end. Empty if the report needs no line.
     pub fn lines(&mut self, event: &LiveEvent) -> String {
         match event {
             LiveEvent::Repeat { path, block_bytes, repeat } => {
@@ -83,7 +83,7 @@ pub struct RrLines {
 }
 
 impl RrLines {
-    /// A repeat with these settings begins.
+    /// Notes that a repeat with these settings begins.
     pub fn repeat(&mut self, settings: &rr::Settings) {
         let flows = if settings.flows == 1 { "flow" } else { "flows" };
         let load = match settings.rate_per_s {
@@ -93,7 +93,7 @@ impl RrLines {
         self.heading = Some(format!("{} {flows}, {load}", settings.flows));
     }
 
-    /// An interval, after the heading if it is the first of a repeat.
+    /// The line of an interval, after the heading if it is the first of a repeat.
     pub fn line(&mut self, interval: &rr::Interval) -> String {
         let head = |name: String| {
             let names = ["responses", "rate", "mean", "max", "lost"];
@@ -114,7 +114,7 @@ impl RrLines {
     }
 }
 
-/// `0.00-1.00 s`.
+/// A time span as text: `0.00-1.00 s`.
 fn span(from_s: f64, to_s: f64) -> String {
     format!("{from_s:.2}-{to_s:.2} s")
 }

@@ -7,7 +7,7 @@ use super::Style;
 use crate::format;
 use crate::sheet::{self, Cell, CostLine, ENGINES, Row};
 
-/// Narrower than this nothing would fit.
+/// Smallest width of a page (columns).
 const MIN_WIDTH: usize = 48;
 /// Width from which a figure and its interval fit in one cell, next to labels of 16 columns (columns).
 const WIDE: usize = 76;
@@ -64,31 +64,31 @@ impl Page {
         }
     }
 
-    /// A blank line and a heading.
+    /// Adds a blank line and a heading.
     pub fn heading(&mut self, text: &str) {
         self.text.push('\n');
         self.line(Tone::Strong, text);
     }
 
-    /// Text wrapped to the width, with a first and a following indent.
+    /// Adds text wrapped to the width, with an indent for the first line and one for the others.
     fn wrapped(&mut self, tone: Tone, first: &str, rest: &str, text: &str) {
         for line in format::lines(text, self.style.width, first, rest) {
             self.line(tone, &line);
         }
     }
 
-    /// A paragraph, indented.
+    /// Adds an indented paragraph.
     pub fn paragraph(&mut self, indent: usize, tone: Tone, text: &str) {
         let indent = " ".repeat(indent);
         self.wrapped(tone, &indent, &indent, text);
     }
 
-    /// A name and its value.
+    /// Adds a name and its value.
     pub fn fact(&mut self, name: &str, text: &str) {
         self.wrapped(Tone::Plain, &format!("  {name:<NAME$} "), &" ".repeat(NAME + 3), text);
     }
 
-    /// An item of a list behind its mark.
+    /// Adds an item of a list after its mark.
     pub fn item(&mut self, mark: &str, text: &str) {
         self.wrapped(Tone::Plain, &format!("  {mark}"), &" ".repeat(2 + mark.len()), text);
     }
@@ -146,7 +146,7 @@ impl Page {
         self.line(tone, &format!("{label:<label_width$}{}", cells.concat()));
     }
 
-    /// A blank line and a heading that names the columns.
+    /// Adds a blank line and a heading that names the columns.
     pub fn columns(&mut self, heading: &str) {
         self.text.push('\n');
         let names = ENGINES.map(sheet::column);
@@ -157,7 +157,7 @@ impl Page {
         self.columned(Tone::Strong, "", names);
     }
 
-    /// Rows of model, sim, measured; intervals go to a line of their own where they do not fit.
+    /// Adds rows of model, sim and measured. Intervals that do not fit are on a separate line.
     pub fn rows(&mut self, rows: &[Row]) {
         for row in rows {
             let mut label = format!("  {}", row.label);
@@ -179,7 +179,7 @@ impl Page {
         }
     }
 
-    /// Lines that are laid out already, right below what was written last.
+    /// Adds lines that are already laid out, without a blank line before them.
     pub fn lines(&mut self, lines: impl Iterator<Item = String>) {
         lines.for_each(|line| self.line(Tone::Plain, &line));
     }

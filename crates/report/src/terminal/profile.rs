@@ -7,14 +7,14 @@ use super::headroom::columns;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// Stages that the answer names.
+/// Number of stages that the answer names.
 const NAMED: usize = 3;
-/// Functions that a stage's row names.
+/// Number of functions that the row of a stage names.
 const FUNCTIONS: usize = 3;
-/// Most programs that are shown, and the least CPU use (of one CPU) of a program that is shown.
+/// Largest number of programs shown, and the smallest CPU use (of one CPU) of a program that is shown.
 const PROGRAMS: usize = 8;
 const LEAST_PROGRAM: f64 = 0.002;
-/// Locks that are shown.
+/// Largest number of locks shown.
 const LOCKS: usize = 8;
 /// Share of unknown time above which the page warns.
 const UNKNOWN: f64 = 0.05;
@@ -55,7 +55,8 @@ pub fn profile(profile: &Profile, style: Style) -> String {
     page.finish()
 }
 
-/// `A received packet takes 2.31 us of CPU time (2.25-2.37 us, 95 % confidence): copy 26 %, ...`
+/// Sentence on the cost of a packet: `A received packet takes 2.31 us of CPU time (2.25-2.37 us, 95 % confidence): copy
+/// 26 %, ...`
 fn answer(profile: &Profile) -> String {
     let mut rows: Vec<&StageRow> = profile.stages.iter().collect();
     rows.sort_by(|a, b| b.share.value.total_cmp(&a.share.value));

@@ -137,7 +137,7 @@ fn rounds(searches: u32) -> String {
     if searches > 1 { format!(", {searches} a size, round by round over the sizes") } else { String::new() }
 }
 
-/// Cells in columns, the first to the left.
+/// Adds a table; the first column is aligned to the left.
 pub(super) fn table(page: &mut Page, heading: &str, rows: &[Vec<String>]) {
     if rows.len() < 2 {
         return;
@@ -232,7 +232,7 @@ pub fn throughput_of(size: &SizeReport) -> String {
     format!("{mark}{}", format::plus_minus(&found, Unit::Pps))
 }
 
-/// Where there were several.
+/// Adds the table of throughput by goal. It has rows only if several goals were requested.
 fn goals(tables: &mut Tables, report: &Rfc2544Report) {
     let several = report.asked.searches > 1;
     let found = if several { &["throughput"][..] } else { &["throughput", "failed at", "conditional"] };

@@ -46,7 +46,7 @@ fn one(page: &mut Page, record: &RrRecord) {
     }
 }
 
-/// Mean over the repeats with its interval: a figure of each configuration.
+/// Adds a table of all configurations: means over the repeats, with their intervals.
 fn overview(page: &mut Page, run: &RrRun) {
     page.heading("CONFIGURATIONS (mean of the repeats, 95 % interval)");
     let mut lines = vec![format!("  {:>6}{:>7}{:>22}{:>20}{:>20}", "flows", "depth", "rate", "p50", "p99")];
@@ -218,7 +218,7 @@ fn cost(page: &mut Page, cost: &Cost) {
     }
 }
 
-/// Each CPU of both ends' hosts. Records of earlier versions have none.
+/// Adds each CPU of both ends' hosts. Records of earlier versions do not have these figures.
 fn hosts(page: &mut Page, cpus: &HostCpus) {
     if !cpus.system.is_empty() {
         let heading = "CPUS OF THE HOST (/proc/stat, nice in user; exact: eBPF; medians)";
@@ -241,7 +241,7 @@ mod agents {
     use super::{Page, Tone};
     use crate::format::{self, Unit};
 
-    /// A table of the agents, and how they began.
+    /// Adds a table of the agents, and how they started.
     pub(super) fn agents(page: &mut Page, record: &RrRecord) {
         let Some(together) = &record.report.together else { return };
         page.heading("AGENTS");

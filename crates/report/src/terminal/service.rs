@@ -11,7 +11,7 @@ use super::page::{Page, Tone};
 use super::rfc2544::{table, words};
 use crate::format::{self, Unit};
 
-/// Loads that the table shows: those next to the cliff.
+/// Largest number of loads in the table: those next to the cliff.
 const LOADS: usize = 12;
 
 /// The cliff, measured and predicted, the bottleneck, the checks, the costs of a request, the loads next to the cliff.
@@ -31,7 +31,7 @@ pub fn service(finding: &ServiceFinding, style: Style) -> String {
     page.finish()
 }
 
-/// Requests a second.
+/// A rate as text, in requests per second.
 fn rate(value: f64) -> String {
     format::quantity(value, Unit::PerSecond).replace("/s", " requests/s")
 }
@@ -83,7 +83,7 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     }
 }
 
-/// Times without answers, in one sentence.
+/// A sentence on the pauses of the service, which are times without answers.
 fn silences(pauses: &Pauses) -> String {
     let seconds = |value: f64| format::quantity(value, Unit::Seconds);
     let lengths = pauses.p50_s.zip(pauses.max_s);
@@ -94,11 +94,11 @@ fn silences(pauses: &Pauses) -> String {
     format!("{often} without an answer for {} or longer{}", seconds(pauses.shortest_s), lengths.unwrap_or_default())
 }
 
-/// Sentence on what "agrees" means, above the checks.
+/// Sentence above the checks: what "agrees" means.
 const CHECK_NOTE: &str =
     "Predicted with the costs of this run, then measured; they agree where their intervals overlap";
 
-/// Other set-ups, predicted and measured.
+/// Adds the checks: other set-ups of the service, predicted and measured.
 fn checks(page: &mut Page, finding: &ServiceFinding) {
     if finding.checks.is_empty() {
         return;

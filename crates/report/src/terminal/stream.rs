@@ -49,7 +49,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     page.finish()
 }
 
-/// The fate of every datagram in an additional transfer.
+/// Adds the fate of every datagram in an additional transfer.
 fn ledgers(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(at) = &row.ledger else { continue };
@@ -60,7 +60,7 @@ fn ledgers(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// Threads that followed their flow's packets.
+/// Adds the threads that were moved to the CPU on which the packets of their flow arrive.
 fn followed(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         for placed in &row.followed {
@@ -74,7 +74,7 @@ fn followed(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// How well paced senders kept to their rate.
+/// Adds how exactly paced senders kept to their rate.
 fn pacing(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(pacing) = row.pacing else { continue };
@@ -184,7 +184,7 @@ fn host(page: &mut Page, report: &StreamReport) {
     cpus::methods(page, exact, &report.cpu_methods);
 }
 
-/// The far end's host, if it is another host.
+/// Adds the CPUs of the far end's host, if it is another host.
 fn far_host(page: &mut Page, report: &StreamReport) {
     if report.rows.iter().any(|row| !row.far_system.is_empty()) {
         let splits: Vec<Split<'_>> =

@@ -17,7 +17,7 @@ const CHANGE: usize = 20;
 /// Width of a line.
 const LINE: usize = 80;
 
-/// Every configuration, the effect of every setting, what was not measured; the figure is drawn apart.
+/// Every configuration, the effect of every setting, and what was not measured. The figure is drawn separately.
 pub fn transfers(report: &TransferReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);
@@ -54,13 +54,13 @@ pub fn cell(row: &TransferRow, measure: TransferMeasure) -> String {
     row.figure(measure).map_or("-".to_owned(), |figure| format::plus_minus(&figure, unit))
 }
 
-/// The standard deviation of the drawn figure over the repeats; "-" of fewer than two.
+/// The standard deviation of the drawn figure over the repeats; "-" if there are fewer than two repeats.
 pub fn deviation(report: &TransferReport, row: &TransferRow) -> String {
     let unit = Unit::of(report.y.dimension());
     row.deviation(report.y).map_or("-".to_owned(), |deviation| format::quantity(deviation, unit))
 }
 
-/// The columns of figures: [`FIGURE`], or more where one needs it, two blanks before each.
+/// Widths of the columns of figures: [`FIGURE`], or more if a figure needs it; with two blanks before each figure.
 fn figure_widths(report: &TransferReport, measures: &[TransferMeasure]) -> Vec<usize> {
     let longest = |measure: &TransferMeasure| report.rows.iter().map(|row| cell(row, *measure).chars().count()).max();
     measures.iter().map(|measure| (longest(measure).unwrap_or(0) + 2).max(FIGURE)).collect()

@@ -23,7 +23,7 @@ fn browser() -> Option<(Browser, Pages)> {
     netcliff_testkit::has_program(PROGRAM).then(|| (Browser::start(PROGRAM), Pages::written()))
 }
 
-/// The pages as files of a folder that goes with them.
+/// The pages as files of a folder, which is removed with this value.
 struct Pages {
     folder: tempfile::TempDir,
 }

@@ -54,7 +54,7 @@ fn axis(name: &str, dimension: Dimension, scale: Scale) -> Axis {
     Axis { name: name.to_owned(), dimension, scale, range: None }
 }
 
-/// Five schemes, two engines, four stated numbers; one curve lies on another.
+/// Five schemes, two engines, four stated numbers; one curve coincides with another.
 pub fn schemes() -> Drawing {
     let model = Answerer { engine: EngineKind::Model, fidelity: Some(Fidelity::Exact) };
     let sim = Answerer { engine: EngineKind::Sim, fidelity: None };
@@ -101,7 +101,7 @@ pub fn schemes() -> Drawing {
     Drawing { marks, not_had, ..drawing }
 }
 
-/// Bounds by frame size on two logarithmic axes; the lowest of them lies on another.
+/// Bounds by frame size on two logarithmic axes. The curve of the lowest bound coincides with another one.
 pub fn limits() -> Drawing {
     let curve = |name: &str, bps: fn(f64) -> f64| {
         let sizes = [64.0, 128.0, 256.0, 512.0, 1024.0, 1518.0, 9018.0];

@@ -86,7 +86,8 @@ fn no_line_is_made_up_and_the_tester_fails_nothing() {
     assert!(json["sizes"][0].as_object_mut().expect("an object").remove("line_shares").is_none());
 }
 
-/// Latency by the stamps of two devices, with the kernel's and the application's of these frames.
+/// A report with latency by the timestamps of two devices, and the kernel's and the application's latency of the same
+/// frames.
 fn stamped() -> Rfc2544Report {
     let mut json = serde_json::to_value(report()).expect("plain data");
     let more = serde_json::json!({"clock": "hardware", "uncertainty_s": 1.5e-6, "application_mean_s": 2.9e-5,
@@ -123,7 +124,7 @@ fn the_tables_as_csv() {
     insta::assert_snapshot!("rfc2544_csv", csv::rfc2544(&report()));
 }
 
-/// The report over lines of a rate.
+/// The report of a device whose ports have lines of this rate (bit/s).
 fn of_line(line_bps: f64) -> Rfc2544Report {
     Rfc2544Report { line_bps: Some(line_bps), ..report() }
 }
@@ -283,7 +284,7 @@ fn limits_and_void_loads_are_in_every_form() {
     }
 }
 
-/// Ended during the search of the first size; the second was not begun.
+/// A report of a run that ended during the search of the first size; the second size was not begun.
 fn interrupted() -> Rfc2544Report {
     let mut json = serde_json::to_value(report()).expect("plain data");
     json["partial"] = "stopped before it was done".into();

@@ -12,7 +12,7 @@ pub struct Item {
     pub name: String,
     pub doc: String,
     pub is_enum: bool,
-    /// It derives Serialize.
+    /// True: the type derives Serialize.
     pub serialized: bool,
     attributes: String,
     /// Fields, or variants of an enum.
@@ -23,15 +23,15 @@ pub struct Item {
 pub struct Field {
     /// The key in JSON, or the variant's name in the source.
     pub key: String,
-    /// The type; of a variant the one type it holds, or nothing.
+    /// The type. For a variant: the single type that it contains, or empty.
     pub kind: String,
     pub doc: String,
-    /// Of a variant.
+    /// Fields of the variant, if this is a variant.
     pub fields: Vec<Field>,
 }
 
 impl Item {
-    /// A variant as serde writes it.
+    /// Name of a variant in the JSON that serde writes.
     pub fn value_name(&self, variant: &str) -> String {
         match quoted(&self.attributes, "rename_all") {
             Some("kebab-case") => separated(variant, '-'),
@@ -53,7 +53,7 @@ fn separated(name: &str, by: char) -> String {
     text
 }
 
-/// `key = "value"` among attributes.
+/// The value of `key = "value"` among attributes.
 fn quoted<'a>(attributes: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = attributes.split_once(&format!("{key} = \""))?;
     rest.split('"').next()
@@ -105,7 +105,7 @@ impl Before {
         }
     }
 
-    /// The documentation as one paragraph, links as what they show.
+    /// The documentation as one paragraph, with links replaced by their text.
     fn doc(&self) -> String {
         let paragraphs: Vec<&str> =
             self.doc.iter().map(String::as_str).take_while(|line| !line.starts_with("# ")).collect();
@@ -155,7 +155,7 @@ pub fn items(source: &str) -> Vec<Item> {
     found
 }
 
-/// The fields up to the line that closes them; `indent` is theirs.
+/// The fields up to the line that closes the type. `indent` is the indent of the fields.
 fn fields<'a>(lines: &mut impl Iterator<Item = &'a str>, indent: &str, variants: bool) -> Vec<Field> {
     let mut found = Vec::new();
     let mut before = Before::default();

@@ -114,7 +114,8 @@ pub fn stays_on_the_sheet(name: &str, document: &Document<'_>) {
 
 #[test]
 fn text_is_never_smaller_than_12_pixels() {
-    // The narrowest that each sheet is shown: a phone of 320 pixels; a column of the page of a finding.
+    // The smallest widths at which the two sheets are shown: in a column of a finding's page, and on a phone of 320
+    // pixels.
     each(|name, document| {
         for (sheet, shown) in sheets(document).into_iter().zip([568.0, 294.0]) {
             let width: f64 = sheet.attribute("viewBox").unwrap().split(' ').nth(2).unwrap().parse().unwrap();

@@ -165,7 +165,7 @@ fn a_livelock_is_named_with_the_split_that_shows_why() {
     assert!(!page(fixture::nothing()).contains("livelock:"));
 }
 
-/// Settings that work as one have one effect: the page gives it with the first.
+/// If several settings work together and have one effect, the page prints the effect only with the first setting.
 #[test]
 fn an_effect_of_several_settings_is_told_once() {
     let effect =

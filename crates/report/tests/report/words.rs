@@ -159,7 +159,8 @@ fn literals_are_found_in_their_lines() {
     assert_eq!(literals(source), "\none  \ntwo \"three\"  four \n  five  \n");
 }
 
-/// A reference opens somewhere: a page or script of the project that exists, a paper by author and year.
+/// Every reference is one that a reader can open: an existing page or script of the project, or a paper with author and
+/// year.
 #[test]
 fn references_open_somewhere() {
     let mut files = Vec::new();

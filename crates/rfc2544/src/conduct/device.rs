@@ -71,9 +71,9 @@ pub trait Device {
 pub struct Measured {
     /// Result for the searches.
     pub answer: Answer,
-    /// Counts of this trial.
+    /// Counts of the trial's frames.
     pub seen: Seen,
-    /// Accuracy of the schedule.
+    /// Accuracy of the sender's schedule.
     pub pacing: Option<Pacing>,
     /// Latency of every frame.
     pub latency: Option<Histogram>,

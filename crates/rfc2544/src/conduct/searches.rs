@@ -15,7 +15,7 @@ use netcliff_stats::{self as stats, CONFIDENCE};
 
 /// Highest requested load as a share of the sender's highest rate. At the full rate every trial would be void.
 const SENDER_SHARE: f64 = 0.97;
-/// Lowest load over the highest.
+/// Lowest load of a search, as a share of its highest load.
 const LOWEST: f64 = 1e-3;
 
 /// The highest load that is requested (pps): the configured one if a sender that reaches `sender_pps` keeps up with it,
@@ -24,7 +24,8 @@ pub(super) fn max_pps(settings: &Settings, sender_pps: f64) -> f64 {
     settings.max_pps.filter(|asked_pps| reaches(sender_pps, *asked_pps)).unwrap_or(SENDER_SHARE * sender_pps)
 }
 
-/// Whether the sender keeps up with the configured highest load. It was not tried at higher loads.
+/// Whether a sender that reached `sender_pps` keeps up with the configured highest load. Its rate was not measured at
+/// any higher load.
 fn reaches(sender_pps: f64, asked_pps: f64) -> bool {
     sender_pps >= KEPT_UP_SHARE * asked_pps
 }
@@ -81,14 +82,15 @@ fn searched<E>(
     }
 }
 
-/// What limited a search for the goal with this index, by how the search ended.
+/// What limited a search for the goal with this index, by how the search ended. `None` if the search found no limit.
 pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
-    // Whether the highest load is the configured one.
+    // Whether the search's highest load was the one that the user configured.
     let below_sender = settings.max_pps.is_some_and(|asked_pps| reaches(turn.sender_pps, asked_pps));
     let found = turn.searched.found.get(goal)?;
     match found.end {
         End::Regular => Some(Limit::Device),
-        // A higher load was offered and not forwarded. The tester only could not offer the loads in between.
+        // A higher load was offered and not forwarded, so the device is the limit, although the tester could not offer
+        // the loads in between.
         End::AboveMaximum | End::AboveSender | End::AboveVoid if found.upper_pps.is_some() => Some(Limit::Device),
         End::AboveMaximum if below_sender => Some(Limit::Asked),
         End::AboveMaximum | End::AboveSender | End::AboveVoid => Some(Limit::Tester),
@@ -169,7 +171,8 @@ fn of_goal(settings: &Settings, turns: &[SearchTurn], at: usize, goal: Goal) -> 
     }
 }
 
-/// The search with the median lower bound, of two the lower one. If no search has a lower bound, the last search.
+/// The search with the median lower bound; of an even number, the lower of the two in the middle. If no search has a
+/// lower bound, the last search.
 fn in_the_middle(turns: &[SearchTurn]) -> Option<&SearchTurn> {
     let lower = |turn: &&SearchTurn| turn.searched.bounds().map(|(lower, _)| lower);
     let mut had: Vec<(f64, &SearchTurn)> = turns.iter().filter_map(|turn| Some((lower(&turn)?, turn))).collect();

@@ -30,8 +30,8 @@ impl Found {
         self.frames.iter().enumerate().flat_map(row).collect()
     }
 
-    /// For a set-up that shares its CPU with the tester: another one that forwards in the same way and does not. `None`
-    /// if there is no such set-up.
+    /// Index of another set-up that forwards in the same way as set-up `at`, but does not share its CPU with the
+    /// tester. `None` if there is no such set-up, or if set-up `at` does not share its CPU either.
     fn apart_from(&self, at: usize) -> Option<usize> {
         let shared = |place: usize| self.set_ups[place].1.as_ref().map(|about| about.shared);
         let way = |place: usize| (self.set_ups[place].0.forwarding, self.set_ups[place].0.rules);

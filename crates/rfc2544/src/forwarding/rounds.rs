@@ -23,7 +23,7 @@ pub(super) struct Found {
 
 /// Observer of turns.
 pub(super) trait Turns {
-    /// The current stage.
+    /// Receives the current stage.
     fn stage(&mut self, stage: Stage<'_>);
 
     /// Called after a turn, with the results so far.

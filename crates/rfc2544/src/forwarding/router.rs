@@ -42,7 +42,7 @@ pub struct About {
     pub limits: Vec<String>,
 }
 
-/// The kernel in a namespace, set up by a tuning plan.
+/// A router in a namespace of this kernel, set up by a tuning plan.
 pub(super) struct Planned {
     kernel: Kernel,
     settings: Vec<Change>,

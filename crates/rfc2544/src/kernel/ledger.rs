@@ -11,7 +11,7 @@ use netcliff_trial::ledger::{self, Way, row};
 
 /// Length of the trial (s): like that of `find`, long enough to fill every queue on the path.
 const LEDGER_S: f64 = 1.0;
-/// Limit of the packet accounting between real ports.
+/// Sentence on how real ports limit the packet accounting.
 const BETWEEN_PORTS: &str = "what lies between the ports is not seen from here: frames that it lost are unexplained";
 
 impl Kernel {

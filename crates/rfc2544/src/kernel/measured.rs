@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_sender_that_was_held_up_has_not_reached_what_its_last_burst_suggests() {
-        // One kick of 32 frames has no length, so the 0.3 s that the sender had count.
+        // A single kick of 32 frames has no duration, so the requested 0.3 s count.
         assert_eq!(reached_pps(32, 6_000_000, 0.0, 0.3), 32.0 / 0.3);
         assert_eq!(reached_pps(300_000, 6_000_000, 0.31, 0.3), 300_000.0 / 0.31);
         assert_eq!(reached_pps(6_000_000, 6_000_000, 0.25, 0.3), 24e6);

@@ -27,7 +27,7 @@ impl Kernel {
             let (port, first) =
                 if from_tx { (&there.from, there.profile.source) } else { (&there.to, there.profile.destination) };
             let sweep = there.profile.sweep;
-            // The frames back have the same sweep, with source and destination exchanged.
+            // Frames of the opposite direction have the same sweep, with source and destination exchanged.
             let count = sweep.sources.max(sweep.destinations);
             let mac = netcliff_packets::interface::mac_address(&port.interface)?;
             let vlan = there.profile.vlan;

@@ -96,7 +96,7 @@ impl FromStr for FrameSize {
                 }
                 Ok(Self::Capture { mean_bytes, longest_bytes })
             }
-            // The printed form. The value is at most that of the mix's next larger frames.
+            // The printed form, such as `imix-84`. The smallest size must not exceed the mix's next larger one.
             number if number.starts_with("imix-") => match number["imix-".len()..].parse() {
                 Ok(least) if (65..=IMIX[1] as u32).contains(&least) => Ok(Self::ImixFrom(least)),
                 _ => Err(bad()),

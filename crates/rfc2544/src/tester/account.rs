@@ -29,7 +29,7 @@ pub struct Arrived {
     pub foreign: u64,
 }
 
-/// How many of the frames that were sent by some time have arrived.
+/// The number of frames sent up to some time, and how many of these have arrived.
 #[derive(Debug)]
 struct Mark {
     /// The time \[ns\].
@@ -49,7 +49,7 @@ pub struct Account {
     streams: Vec<u64>,
     /// Sequence number of the tagged frame of RFC 2544 26.2.
     tagged: Option<u64>,
-    /// By time, those that are too young to count what is missing.
+    /// Marks in order of time that are not yet old enough for counting lost frames.
     marks: VecDeque<Mark>,
     /// Counts of received frames.
     pub arrived: Arrived,
@@ -106,8 +106,8 @@ impl Account {
         self.last_ns = Some(at_ns);
     }
 
-    /// Notes that `sent` frames have been sent at `now_ns`. Returns how many of the frames sent at least `settle_ns`
-    /// ago have not arrived: they are lost. 0 if no note is that old.
+    /// Records that `sent` frames have been sent at `now_ns`. Returns how many of the frames sent at least `settle_ns`
+    /// ago have not arrived: they are lost. 0 if no record is that old.
     pub fn lost(&mut self, now_ns: u64, sent: u64, settle_ns: u64) -> u64 {
         self.marks.push_back(Mark { at_ns: now_ns, sent, arrived: self.arrived.frames });
         let mut lost = 0;

@@ -189,7 +189,8 @@ impl LiveBench {
 
     /// Sends until all frames are sent, the time is over, or `stop` is set. Returns true if stopped.
     fn send(&mut self, frames: u64, duration_s: f64, stop: &AtomicBool) -> Result<bool, WireError> {
-        // A run may wait in vain, so add runs for that. Runs that are left over end at once.
+        // A run of the program may end without a frame because it waited. Request more runs for that; surplus runs end
+        // at once.
         let waits = (duration_s / WAIT_S) as u64;
         loop {
             let (sent, over) = self.live.progress();

@@ -151,7 +151,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// `only`: offset and value of a byte that received frames must have.
+    /// Opens a socket at an interface. `only`: offset and value of a byte that received frames must have.
     fn open(port: usize, interface: &str, protocol: u16, only: Option<(u32, u8)>) -> Result<Self, WireError> {
         let (fd, index) = interface::unbound_socket(interface)?;
         set_packet_option(&fd, PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;

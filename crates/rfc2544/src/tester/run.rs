@@ -28,7 +28,7 @@ use open::{receivers, senders};
 pub const MAX_BURST: usize = 32;
 /// Time after the end of a trial during which overdue frames may still leave \[ns\].
 pub(super) const GRACE_NS: u64 = 5_000_000;
-/// Time from the order to the first frame \[ns\].
+/// Time between the call that starts a trial and its first frame \[ns\].
 const LEAD_NS: u64 = 2_000_000;
 
 /// One direction through the device under test.
@@ -306,7 +306,7 @@ impl Bench {
 }
 
 impl Trial {
-    /// Index of the tagged one among `frames` frames. `None` if no frame is tagged.
+    /// Index of the tagged frame among `frames` frames. `None` if no frame is tagged.
     pub(super) fn tagged(&self, frames: u64) -> Option<u64> {
         self.tagged_at_s.map(|at_s| ((at_s * self.load_pps) as u64).min(frames - 1))
     }

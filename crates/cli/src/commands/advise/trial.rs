@@ -18,13 +18,13 @@ use crate::output;
 
 /// The setting for comparison: the driver's own delay, and polls in softirqs.
 const AS_FOUND: &str = "threaded=off";
-/// Figures besides that of the goal.
+/// Figures that are shown in addition to that of the goal.
 const BESIDE: [&str; 5] = ["throughput_pps", "latency_p99_s", "interrupts_per_s", "packets_per_poll", "cpu_available"];
 
 /// A trial at one load.
 #[derive(Debug, Serialize)]
 pub struct Trial {
-    /// Where.
+    /// Testbed of the trial, such as `vm:e1000e`.
     testbed: String,
     /// Offered load (pps).
     load_pps: f64,
@@ -57,14 +57,15 @@ pub struct WithTrial<'a> {
     /// The advice.
     #[serde(flatten)]
     pub advice: &'a Advice,
-    /// Its trial.
+    /// Trial of the advised setting.
     pub tried: &'a Trial,
 }
 
-/// Gaps of the guests' drivers (us), besides the grid of all schemes, which has none that only some drivers offer.
+/// Minimum gaps between interrupts (us), as candidates for drivers of guests. The grid of all schemes has no gaps,
+/// because only some drivers offer them.
 const GAPS_US: [u32; 6] = [10, 20, 50, 100, 250, 500];
 
-/// NAPI behind each of them.
+/// NAPI schemes, one for each of these gaps between interrupts.
 pub fn gaps() -> impl Iterator<Item = Scheme> {
     GAPS_US.into_iter().map(|us| {
         let moderation = Moderation { min_gap_s: Some(f64::from(us) / 1e6), ..Moderation::default() };
@@ -173,7 +174,7 @@ fn sides(finding: &Finding, engine: EngineKind, setting: &str, measure: &Measure
 }
 
 impl Trial {
-    /// The trial as people read it.
+    /// The trial as text for people.
     pub fn page(&self) -> String {
         let mut page = format!(
             "\nTRIAL at {} on {}: {} against the driver as found ({AS_FOUND})\n",
@@ -210,7 +211,7 @@ impl Trial {
     }
 }
 
-/// Shows the stages.
+/// Prints the stages of the run.
 struct Stages;
 
 impl Observer for Stages {

@@ -11,7 +11,7 @@ use netcliff_trial::rig::Sending;
 
 use crate::output;
 
-/// Longest time that a guest may take to answer (s), and with KVM, which runs it at full speed or not at all.
+/// Longest time that a guest may take to answer (s): emulated, and with KVM, which runs it at full speed or not at all.
 const ANSWERS_S: f64 = 60.0;
 const ANSWERS_KVM_S: f64 = 15.0;
 /// Silence that is permitted for an emulated guest (s), which may be silent for seconds if its CPU is busy.
@@ -21,7 +21,7 @@ const SILENCE_S: f64 = 30.0;
 const EMULATED: &str = "QEMU emulates the guest's CPU (TCG; KVM does not work here): rates, costs and cliff are those of the emulation, not \
                         of this host: settings compare with each other, as ratios, and pauses of QEMU are pauses of the host under test";
 
-/// A guest that answered.
+/// A booted guest whose agent has answered.
 #[derive(Debug)]
 pub struct Guest {
     /// The control channel.
@@ -33,7 +33,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots one, with KVM where that works.
+    /// Boots a guest, with KVM if that works.
     pub fn boot(options: &VmOptions) -> anyhow::Result<Self> {
         let mut limits = Vec::new();
         let mut failed = None;
@@ -55,7 +55,7 @@ impl Guest {
         Err(why.context(format!("the guest with {} did not come up", options.model)))
     }
 
-    /// This host's end of its wire.
+    /// This host's end of the link to the guest.
     pub fn near_end(&self) -> NearEnd {
         let (interface, address) = self.vm.near_end();
         NearEnd {
@@ -70,7 +70,8 @@ impl Guest {
         }
     }
 
-    /// An error of its run.
+    /// Converts an error of the guest's run. Adds the last messages of QEMU and the guest, unless the agent reported
+    /// the error.
     pub fn of_run(&mut self, error: OfError) -> anyhow::Error {
         match error {
             error @ OfError::Failed { .. } => error.into(),

@@ -15,9 +15,9 @@ const SEARCHES: u32 = 3;
 /// The settings and loads to measure in a guest.
 #[derive(Debug)]
 pub struct Loaded<'a> {
-    /// Its settings.
+    /// Settings of the guest's device to measure.
     pub checks: Vec<CheckSetup>,
-    /// The loads of each (pps).
+    /// Loads at which each setting is measured (pps).
     pub loads_pps: Vec<f64>,
     /// Arrivals and frames.
     pub traffic: &'a Traffic,
@@ -28,7 +28,7 @@ pub struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    /// The options as `find` takes them.
+    /// The options of `find` for this run.
     ///
     /// # Errors
     /// Traffic that the sender does not offer.

@@ -16,11 +16,11 @@ use crate::output;
 
 /// ssh itself decides how long it tries; once connected, the agent answers at once.
 pub const HANDSHAKE_S: f64 = 60.0;
-/// If a connection takes longer than this (longer than normal), a line says what is waited for.
+/// Time after which a line says what is waited for; a connection usually takes less.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Number of ssh's last lines that are stored for an error message.
 const LINES: usize = 20;
-/// The longest of them (bytes).
+/// Longest line of ssh that is stored (bytes).
 const LINE_BYTES: u64 = 4096;
 /// Longest delay of ssh's last output after its end.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -30,16 +30,16 @@ pub struct Ssh {
     host: String,
     child: Child,
     said: Arc<Mutex<Said>>,
-    /// Ends when ssh's stderr does.
+    /// Thread that reads ssh's stderr until its end.
     listener: thread::JoinHandle<()>,
-    /// Dropped when the wait is over.
+    /// Sender that is dropped when the wait is over.
     waiting: Option<mpsc::Sender<()>>,
 }
 
 #[derive(Default)]
 struct Said {
     lines: Vec<String>,
-    /// The session is established: lines are shown at once.
+    /// True once the session is established: lines are then shown at once.
     live: bool,
 }
 
@@ -62,7 +62,7 @@ impl Ssh {
         Ok((stream, Self { host: host.to_owned(), child, said, listener, waiting }))
     }
 
-    /// The agent has answered.
+    /// Notes that the agent has answered. Prints ssh's stored lines; later ones are printed at once.
     pub fn answered(&mut self) {
         self.waiting = None;
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,7 @@ impl Ssh {
         said.lines.drain(..).for_each(|line| show(&self.host, &line));
     }
 
-    /// Why there is no agent, with ssh's output.
+    /// The error that no agent answered, with ssh's output.
     pub fn failed(mut self, error: ControlError) -> anyhow::Error {
         self.waiting = None;
         // An ssh that still tries to connect would stay.
@@ -96,7 +96,7 @@ impl Ssh {
         anyhow::anyhow!("{why}; {said}")
     }
 
-    /// Waits for its end, when the session is over.
+    /// Waits for ssh to end, after the session is over.
     pub fn close(mut self) -> anyhow::Result<()> {
         self.child.wait().context("cannot wait for ssh").map(drop)
     }
@@ -106,7 +106,7 @@ fn show(host: &str, line: &str) {
     output::say(format!("netcliff: ssh {host}: {line}"));
 }
 
-/// Keeps or shows each line until the end.
+/// Starts a thread that stores or shows each line of ssh's stderr until its end.
 fn listen(host: String, stderr: ChildStderr, said: Arc<Mutex<Said>>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut lines = BufReader::new(stderr);

@@ -18,9 +18,9 @@ use super::refused;
 use crate::args::{LearnArgs, StoreArgs};
 use crate::output;
 
-/// Name of the watches where `--name` gives none.
+/// Name of the watches if `--name` gives none.
 const NAME: &str = "learn";
-/// Watches in which changes of level are looked for, the newest: a day of five minutes each.
+/// Number of the newest watches in which changes of level are searched: a day of watches of five minutes each.
 const WINDOW: usize = 288;
 /// Time until the next attempt after a watch failed, for example while a program restarts.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -69,15 +69,15 @@ fn wait(stop: &AtomicBool) {
     }
 }
 
-/// The watches of one name.
+/// The stored watches of one name.
 struct Series {
     store: Store,
     name: String,
-    /// Watches to keep in the store.
+    /// Largest number of watches in the store.
     most: usize,
-    /// The newest of them, at most [`WINDOW`], the oldest first.
+    /// The newest watches, at most [`WINDOW`], the oldest first.
     watches: Vec<(RunSummary, Measured)>,
-    /// Changes up to this run were already reported.
+    /// Number of the run up to which changes were already reported.
     reported: i64,
 }
 
@@ -95,7 +95,7 @@ impl Series {
         Ok(Self { store, name, most, watches, reported })
     }
 
-    /// Stores a watch. Returns the changes of level that it shows for the first time, a sentence each.
+    /// Stores a watch. Returns a sentence for each change of level that this watch is the first to show.
     fn keep(&mut self, learned: Learned) -> anyhow::Result<Vec<String>> {
         let partial = learned.partial;
         let run = Stored::Learned(Box::new(learned)).keep(&self.store, None)?;
@@ -159,7 +159,7 @@ mod tests {
         Series::begin(&args, most).expect("it can be written")
     }
 
-    /// Ten watches about 400 kpps, then ten about 330: a release made packets dearer.
+    /// Ten watches of about 400 kpps, then ten of about 330 kpps, as if a new release took more CPU time per packet.
     #[test]
     fn a_change_of_the_cliff_is_reported_once_also_after_a_restart() {
         let folder = tempfile::tempdir().expect("a directory");

@@ -13,7 +13,7 @@ use crate::args::run_name;
 use crate::commands::write_as;
 use crate::output;
 
-/// Larger files are surely something else (bytes).
+/// Largest file that is imported (bytes). A larger file is not netcliff's.
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
 /// Most characters of a run's kind and of its name in a file name. File systems limit the whole name to 255 bytes, and
@@ -39,7 +39,7 @@ pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -
             output::say(format!("netcliff: not written: {}", super::goes_on(&run)));
             continue;
         }
-        // One that is empty, damaged or cannot be written does not keep the others from being written.
+        // A run that is empty, damaged or cannot be written does not prevent the export of the others.
         let path = to.join(file_name(&run));
         let write = |stored: Stored| written(&path, &stored.export(&run)?, force);
         match Stored::of_run(store, &run) {
@@ -65,7 +65,7 @@ pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -
     })
 }
 
-/// `3-find-before.json`: nothing of a name that a file system would read as a path.
+/// Name of a run's file, such as `3-find-before.json`, without characters that a file system reads as part of a path.
 fn file_name(run: &RunSummary) -> String {
     let safe = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let safe = |text: &str, longest| -> String { text.chars().map(safe).take(longest).collect() };
@@ -101,7 +101,7 @@ pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::R
     let all = paths.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     let keep = |(name, stored, label): (String, Stored, Option<Label>)| -> anyhow::Result<String> {
         let run = stored.keep(store, label.as_ref())?;
-        // A file may be anyone's: a name that nobody could give is left out.
+        // The file may come from anyone: a name that is not valid for a run is left out.
         let own = label.and_then(|label| run_name(&label.name?).ok()).filter(|_| !named);
         if own.is_some() {
             store.rename(run, own.as_deref())?;

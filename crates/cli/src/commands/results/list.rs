@@ -47,7 +47,7 @@ fn is_of(store: &Store, run: &RunSummary, text: &str) -> anyhow::Result<bool> {
     Ok(facts.values().any(|fact| fact.to_lowercase().contains(&text)))
 }
 
-/// The requested runs, newest first; `name` is that of the global option.
+/// The requested runs, newest first. `name` is the value of the global option `--name`.
 pub(super) fn list(store: &Store, asked: &ResultsAction, name: Option<&String>, json: bool) -> anyhow::Result<()> {
     let runs = wanted(store, asked, name)?;
     if json {
@@ -95,9 +95,9 @@ fn columned(cells: &[String; 6], widths: &[usize; 6]) -> String {
     (0..cells.len()).map(cell).collect::<Vec<_>>().join("  ")
 }
 
-/// Columns and commands side by side; where that is too wide for a terminal, each command below its columns.
+/// The columns with the command next to them. If that is too wide for the terminal, the command is below its columns.
 fn fitted(lines: &[(String, String)], columns: Option<usize>) -> String {
-    /// Below what follows the number of a run.
+    /// Indent of a command below its columns: the width of the run's number.
     const INDENT: &str = "       ";
     let beside = |(head, command): &(String, String)| format!("{head}  {command}\n");
     let Some(columns) = columns.filter(|columns| lines.iter().any(|line| beside(line).chars().count() > columns + 1))

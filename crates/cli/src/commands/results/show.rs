@@ -21,7 +21,7 @@ pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool)
     output::page(&text(run, stored, verbose, output::style()))
 }
 
-/// The page for people.
+/// The page of a run for the terminal.
 fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> String {
     match stored {
         Stored::Finding(finding) if verbose => terminal::finding(finding, style),
@@ -45,7 +45,7 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
     }
 }
 
-/// Records by engine, host, scheme and traffic, each by ascending load. A run stores them in the order of computation.
+/// Sorts records by engine, scheme, host and traffic, and then by load. A run stores them in the order of computation.
 pub(super) fn in_order(records: &[Record]) -> Vec<Record> {
     let rest = |record: &Record| {
         let Point { host, scheme, traffic, .. } = &record.point;
@@ -58,7 +58,7 @@ pub(super) fn in_order(records: &[Record]) -> Vec<Record> {
     records
 }
 
-/// The rows of CSV of a run that has no records.
+/// The rows of CSV for a run that has no records.
 pub(super) fn rows(stored: &Stored) -> anyhow::Result<String> {
     Ok(match stored {
         Stored::Records(records) => csv::records(&in_order(records)),
@@ -74,7 +74,7 @@ pub(super) fn rows(stored: &Stored) -> anyhow::Result<String> {
     })
 }
 
-/// The page for a browser, whatever the kind.
+/// The page for a browser, for a run of any kind.
 pub fn page(run: &RunSummary, stored: &Stored) -> String {
     match stored {
         Stored::Finding(finding) => html::finding(finding),
@@ -103,7 +103,7 @@ fn of_times(run: &RunSummary, stored: &Stored) -> Option<Drawing> {
 /// The figure of a run.
 ///
 /// # Errors
-/// Its kind has none, or nothing of it was measured.
+/// The run's kind has no figure, or nothing of the figure was measured.
 pub(super) fn figure(run: &RunSummary, stored: &Stored) -> anyhow::Result<String> {
     let drawn = |drawing: Drawing| (!drawing.curves.is_empty()).then(|| svg::experiment(&drawing));
     let figure = match stored {

@@ -1,4 +1,4 @@
-//! Progress of `rfc2544`: how long it may take, then a line a load.
+//! Progress of `rfc2544`: how long it may take, then one line for each load.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::live;
 use crate::output;
 
-/// Loads that a search of a frame size tries, about.
+/// Number of loads that a search of a frame size tries, roughly.
 const LOADS: f64 = 8.0;
 
 /// A sentence on the expected duration of the searches for the throughput.
@@ -26,12 +26,12 @@ pub fn expected(settings: &Settings) -> String {
     )
 }
 
-/// Searches of all sizes and rounds.
+/// Number of searches, over all sizes and rounds.
 fn turns(settings: &Settings) -> f64 {
     settings.frames.len() as f64 * f64::from(settings.searches)
 }
 
-/// The longest that a load takes (s).
+/// Longest time that a search spends on one load (s).
 fn load_s(settings: &Settings) -> f64 {
     let goal = settings.goal();
     let trials = (goal.duration_sum_s / goal.final_trial_s).max(1.0);
@@ -42,8 +42,8 @@ fn time(seconds: f64) -> String {
     if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.0} minutes", (seconds / 60.0).ceil()) }
 }
 
-/// Time left (s) after `elapsed_s`, when `done` of `all` turns are made: each of the others is expected to take the
-/// mean of those. Before the first: `expected_s`. `None` if all are made.
+/// Time left (s) after `elapsed_s`, if `done` of `all` turns are made: each remaining turn is expected to take as long
+/// as the mean of the turns so far. Before the first turn: `expected_s`. `None` if all are made.
 fn left_s(elapsed_s: f64, done: u32, all: f64, expected_s: f64) -> Option<f64> {
     let left = all - f64::from(done);
     (left > 0.0).then(|| if done == 0 { expected_s } else { left * elapsed_s / f64::from(done) })
@@ -65,7 +65,7 @@ struct Load {
 pub struct Progress {
     began: Instant,
     load: Option<Load>,
-    /// Sizes, or searches of sizes, that were begun.
+    /// Number of sizes, or of searches of sizes, that have begun.
     begun: u32,
     /// Number of turns in all.
     turns: f64,
@@ -129,7 +129,7 @@ impl Progress {
     }
 }
 
-/// A step as an event.
+/// Prints a step as an event of `--live`.
 fn live_line(step: &Step) {
     match step {
         Step::Size(frame) => live::tell("size", || json!({"frame": frame.to_string()})),

@@ -1,4 +1,4 @@
-//! `--claims`: the table of what documents state and what came out here, over one experiment or several.
+//! `--claims`: the table of what documents claim and what was found here, for one experiment or several.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,7 @@ use crate::{habits, output};
 /// Largest page of claims (bytes).
 const LARGEST_PAGE_BYTES: u64 = 16 << 20;
 
-/// Refuses `--claims FILE` before anything is run, if FILE is no text.
+/// Refuses `--claims FILE` if FILE exists and is no text, before anything is run.
 pub fn refuse_unreadable(args: &RunArgs) -> anyhow::Result<()> {
     let Some(path) = &args.claims else { return Ok(()) };
     read(path).map(drop).map_err(|error| output::usage(format!("--claims {error:#}")))
@@ -102,7 +102,7 @@ pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs the command. `None` if it succeeded, otherwise the last line that it printed.
 fn child(command: &mut Command) -> anyhow::Result<Option<String>> {
-    // The run ends when this process ends, as by Ctrl-C, and restores what it changed.
+    // The child process ends when this process ends, as by Ctrl-C, and restores what it changed.
     process::end_with_this(command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("start netcliff run")?;
     let mut last = String::new();

@@ -32,7 +32,7 @@ pub fn guests(args: &RunArgs, grid: &Grid) -> anyhow::Result<Vec<VmOptions>> {
     grid.devices.iter().map(one).collect()
 }
 
-/// Measures the devices one after the other; of each those settings that have an open point.
+/// Measures the devices one after the other: of each device, the settings that have a point without a record.
 pub fn measured(run: &mut Run<'_>, guests: &[VmOptions]) {
     for (at, options) in guests.iter().enumerate() {
         let of_it = |task: &&Task| task.device.is_some_and(|(device, _)| device == at);
@@ -70,7 +70,7 @@ fn asked<'a>(run: &'a Run<'_>, device: &DeviceSection, open: &'a [Task]) -> anyh
     Ok(Loaded { checks, loads_pps, traffic, seed, provenance })
 }
 
-/// Shows the stages.
+/// Prints the stages of the run.
 struct Stages<'a, 'r>(&'a Run<'r>);
 
 impl Observer for Stages<'_, '_> {
@@ -128,7 +128,7 @@ fn record(
         outcome.notes.push(Note::BelowLoad);
     }
     outcome.notes.extend(check.notes.iter().cloned().map(Note::from));
-    // Two set-ups of a driver can have one scheme; the host is known by its name.
+    // Two set-ups of a driver can have the same scheme, so the host's name tells which set-up it is.
     let host = Host { name: format!("{}, {}", device.name(), check.name), ..check.host.clone() };
     Record {
         point: Point {

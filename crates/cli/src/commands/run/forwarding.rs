@@ -19,7 +19,7 @@ use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_sign
 use crate::live;
 use crate::output;
 
-/// Measures, prints and keeps it.
+/// Measures the experiment, prints the results and stores them.
 pub fn run(
     args: &RunArgs,
     store_args: &StoreArgs,
@@ -81,7 +81,7 @@ impl forwarding::Watch for Kept<'_, ForwardingReport> {
     }
 }
 
-/// Refuses options for other kinds.
+/// Refuses options that belong to other kinds of experiments.
 fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),

@@ -10,7 +10,7 @@ use crate::output;
 
 /// Identity of a run.
 pub struct Known<'a> {
-    /// Its kind in the store.
+    /// Kind of the run in the store.
     pub kind: &'a str,
     /// Identifier of the experiment with its settings.
     pub id: &'a str,
@@ -21,7 +21,7 @@ pub struct Kept<'a, R> {
     store: &'a Store,
     held: Held,
     before: Option<R>,
-    /// Why the store did not take what was measured.
+    /// Why the store did not take some results. `None` if it took all.
     lost: Option<String>,
     /// The profiles of the measurements, if requested.
     pub profiles: Profiles,
@@ -64,12 +64,12 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         Ok(Self { store, held, before: None, lost: None, profiles: Profiles::default() })
     }
 
-    /// Results of the run that is continued, once.
+    /// Results of the run that is continued. `None` after the first call, or for a new run.
     pub fn before(&mut self) -> Option<R> {
         self.before.take()
     }
 
-    /// Keeps the results so far.
+    /// Stores the results so far. A failure of the store is printed once; the run goes on.
     pub fn keep(&mut self, so_far: &R) {
         if let Err(error) = self.store.keep_document(self.held.run, so_far)
             && self.lost.is_none()
@@ -87,21 +87,21 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
         let _ = if began { self.store.set_state(run, RunState::Failed) } else { self.store.remove(&[run]) };
     }
 
-    /// Ends it with its report.
+    /// Ends the run and stores its report.
     pub fn finish(&self, found: &R, partial: bool, fingerprint: &Fingerprint) -> anyhow::Result<()> {
         self.store.set_fingerprint(self.held.run, fingerprint)?;
         Ok(self.store.finish_document(self.held.run, partial, found)?)
     }
 
-    /// Shows and keeps the profiles.
+    /// Prints the profiles and stores them.
     ///
     /// # Errors
-    /// As [`Profiles::show`].
+    /// See [`Profiles::show`].
     pub fn show_profiles(&mut self, json: bool) -> anyhow::Result<()> {
         std::mem::take(&mut self.profiles).show(json, Some(self.store))
     }
 
-    /// Releases it and prints its number; true if all of it is in the store.
+    /// Releases the run's lock and prints its number. Returns true if all results are in the store.
     pub fn release(self) -> bool {
         let run = self.held.run;
         drop(self.held);

@@ -28,7 +28,7 @@ pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow:
     files(args, &drawing, "the figure", report::html::experiment)
 }
 
-/// The picture, and the page that shows `what`.
+/// Writes the picture, and the page that shows `what`, into the files that the options name.
 pub fn files(args: &RunArgs, drawing: &Drawing, what: &str, page: impl Fn(&Drawing) -> String) -> anyhow::Result<()> {
     if let Some(path) = &args.claims {
         super::claims::keep(path, args.file(), drawing)?;
@@ -55,7 +55,7 @@ fn drawing(run: &Run<'_>, text: &str, partial: bool) -> anyhow::Result<Drawing> 
     Ok(Drawing { not_had: not_had(run), asked: asked(run), partial, ..drawing })
 }
 
-/// One line a curve, engine and reason.
+/// Points without a result: one entry for each curve, engine and reason.
 fn not_had(run: &Run<'_>) -> Vec<NotHad> {
     let mut groups: Vec<NotHad> = Vec::new();
     for (index, (why, failed)) in &run.passed_over {

@@ -26,7 +26,7 @@ use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
 use crate::live;
 use crate::output;
 
-/// Measures, prints and keeps it.
+/// Measures the experiment, prints the results and stores them.
 pub fn run(
     args: &RunArgs,
     store_args: &StoreArgs,
@@ -165,7 +165,7 @@ fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     refuse_devices(args)
 }
 
-/// Why there is nothing to draw.
+/// Why there is no figure to draw.
 const NO_FIGURE: &str = "--svg: the file puts nothing along x that still varies (`x` under [figure]), so that there is no figure; --html has the tables";
 
 /// Refuses an empty picture before anything is measured.

@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 use super::work::Room;
 use super::{LEAVING, STOP_INTERVAL, Served};
 
-/// Connections at once, where this process may open twice that many files.
+/// Largest number of connections at once; at most half of the files that this process may open.
 const MOST_CONNECTIONS: usize = 256;
 /// Time for the head of a request to be complete, and for the next request on its connection to come.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -40,31 +40,31 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const REFUSED_HEAD_TIME: Duration = Duration::from_secs(2);
 /// Largest size of a request's head, and of an answer waiting to be sent (bytes).
 const BUFFER_BYTES: usize = 64 << 10;
-/// Part of an answer that is handed on at once (bytes).
+/// Largest part of an answer that is sent at once (bytes).
 const CHUNK_BYTES: usize = 64 << 10;
-/// Connections whose owner is looked up at once, where that takes long.
+/// Largest number of connections whose owner is looked up at once, if that takes long.
 const LOOK_UPS: usize = 2;
-/// An answer of more than this has a time limit (bytes).
+/// Size above which an answer has a time limit (bytes).
 const LONG_ANSWER_BYTES: u64 = 1 << 20;
-/// Time that any answer gets, and the rate at which a long one has to be taken beyond it (bytes/s).
+/// Time allowed for any answer. A long answer gets additional time, at this rate of reading (bytes/s).
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 const SLOWEST_BYTES_PER_S: f64 = 256e3;
 
-/// Errors of a process or host with too many files or too little memory.
+/// System errors of a process or host that has too many open files or too little memory.
 const SHORTAGES: [Errno; 4] = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
 
-/// A connection, as its requests see it.
+/// State of a connection that its requests use.
 pub struct Connection {
     source: IpAddr,
-    /// Why nothing is served to it.
+    /// Why the connection is refused. Not set if it is served.
     refused: OnceLock<String>,
-    /// Answers under way.
+    /// Number of answers in progress.
     busy: AtomicUsize,
     close: Notify,
 }
 
 impl Connection {
-    /// Why nothing is served to it. `None` if it is served.
+    /// Why the connection is refused. `None` if it is served.
     pub fn refused(&self) -> Option<&str> {
         self.refused.get().map(String::as_str)
     }
@@ -79,7 +79,7 @@ impl Connection {
     }
 }
 
-/// All connections, oldest first.
+/// All open connections, the oldest first.
 struct Table {
     open: Mutex<VecDeque<Arc<Connection>>>,
     most: usize,
@@ -96,7 +96,7 @@ impl Table {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection. Where there are too many, the source that has most of them loses one.
+    /// Adds a connection. If there are too many, closes one of the source that has most of them.
     fn add(&self, source: IpAddr) -> Arc<Connection> {
         let connection =
             Arc::new(Connection { source, refused: OnceLock::new(), busy: AtomicUsize::new(0), close: Notify::new() });
@@ -113,7 +113,7 @@ impl Table {
     }
 }
 
-/// Closes the least important of the connections of the source that has most of them; of several the oldest.
+/// Closes a connection of the source that has most of them: the least important one, and among equals the oldest.
 fn give_way(open: &mut VecDeque<Arc<Connection>>) {
     let Some(first) = first_of_the_most(open.iter().map(|connection| connection.source)) else { return };
     let source = open[first].source;
@@ -124,7 +124,7 @@ fn give_way(open: &mut VecDeque<Arc<Connection>>) {
     }
 }
 
-/// Serves until `stop` is set; a reader whose host takes nothing for `slowest_ms` is dropped.
+/// Serves until `stop` is set. The kernel drops a connection whose reader takes nothing for `slowest_ms`.
 pub async fn serve(
     listener: TcpListener,
     served: Arc<Served>,
@@ -165,12 +165,12 @@ pub async fn serve(
         }
     }
     served.live.end();
-    // A connection that is not read may not keep the program.
+    // A connection whose reader does not read must not keep the program from ending.
     let _ = tokio::time::timeout(LEAVING, graceful.shutdown()).await;
     Ok(())
 }
 
-/// The kernel drops a connection whose reader takes nothing for `longest_ms`.
+/// Lets the kernel drop the connection if its reader takes nothing for `longest_ms`.
 fn impatient(stream: &TcpStream, longest_ms: u32) {
     let _ = sockopt::set(stream.as_fd(), TCP_USER_TIMEOUT, &longest_ms, "TCP_USER_TIMEOUT", longest_ms);
 }
@@ -242,8 +242,8 @@ fn refusal(user: Option<u32>) -> Option<String> {
     ))
 }
 
-/// The answer, which counts its connection as busy and reserves its memory until the client has taken it. For a long
-/// answer the time is limited: then the connection closes.
+/// The answer. It counts its connection as busy and reserves memory until the client has taken all of it. If a long
+/// answer is not taken in time, the connection closes.
 pub fn held(answer: Response, connection: &Arc<Connection>, busy: Busy) -> Response {
     let (mut head, body) = answer.into_parts();
     let length = HttpBody::size_hint(&body).exact();
@@ -262,7 +262,7 @@ pub fn held(answer: Response, connection: &Arc<Connection>, busy: Busy) -> Respo
 pub struct Busy(Arc<Connection>);
 
 impl Busy {
-    /// One more.
+    /// Counts one more answer in progress on `connection`.
     pub fn of(connection: &Arc<Connection>) -> Self {
         connection.busy.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(connection))
@@ -275,7 +275,7 @@ impl Drop for Busy {
     }
 }
 
-/// A body that is handed on in parts, so that it is dropped when it has been taken, not when its taking begins.
+/// A body that is sent in parts, so that it is dropped after the client has taken it and not when sending begins.
 struct Held {
     body: Body,
     rest: Bytes,

@@ -26,7 +26,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Refuses what another user asks for, and what did not come from this page.
+/// Refuses requests of other users, and requests that did not come from this page.
 pub async fn guard(
     State(served): State<Arc<Served>>,
     Extension(connection): Extension<Arc<Connection>>,
@@ -68,7 +68,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// An IP address or localhost, with or without a port.
+/// Whether `host` is an IP address or localhost, with or without a port.
 fn is_own_host(host: &str) -> bool {
     let is_port = |text: &str| text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
     let (is_own, rest) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -81,7 +81,7 @@ fn is_own_host(host: &str) -> bool {
     is_own && (rest.is_empty() || is_port(rest))
 }
 
-/// What is not there.
+/// The answer to a request for a page that does not exist.
 pub async fn nothing() -> Response<Body> {
     (StatusCode::NOT_FOUND, "no such page\n").into_response()
 }

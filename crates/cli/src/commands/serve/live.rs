@@ -20,15 +20,15 @@ use tokio_stream::wrappers::BroadcastStream;
 use super::Served;
 use crate::commands::watch::moment_line;
 
-/// Between two moments.
+/// Interval between two readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Number of moments that wait for a slow reader. A reader that falls further behind is dropped. They are stored once
 /// for all readers.
 const BEHIND: usize = 8;
-/// Readers at once.
+/// Largest number of readers at once.
 const MOST_READERS: usize = 128;
 
-/// Who listens.
+/// The readers of live values, and whether the server ends.
 #[derive(Default)]
 pub struct Live {
     sender: Mutex<Option<Sender<Bytes>>>,
@@ -48,7 +48,7 @@ impl Live {
     }
 }
 
-/// The stream of moments.
+/// Answers with the stream of live values.
 pub async fn stream(State(served): State<Arc<Served>>) -> Response {
     let receiver = {
         let mut sender = served.live.sender.lock().unwrap_or_else(PoisonError::into_inner);

@@ -33,27 +33,27 @@ fn file(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// index.html.
+/// Answers with the file index.html.
 pub async fn index() -> Response {
     file("text/html; charset=utf-8", INDEX)
 }
 
-/// app.js.
+/// Answers with the file app.js.
 pub async fn script() -> Response {
     file("text/javascript; charset=utf-8", SCRIPT)
 }
 
-/// app.css.
+/// Answers with the file app.css.
 pub async fn style() -> Response {
     file("text/css; charset=utf-8", STYLE)
 }
 
-/// wasm.js.
+/// Answers with the file wasm.js.
 pub async fn engine() -> Response {
     file("text/javascript; charset=utf-8", ENGINE)
 }
 
-/// Why there is no answer.
+/// Status and message of a request that is refused.
 struct Refusal(StatusCode, String);
 
 impl IntoResponse for Refusal {
@@ -66,7 +66,7 @@ fn broken(error: impl ToString) -> Refusal {
     Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-/// Reads the store.
+/// Makes an answer from the store.
 async fn read(
     served: Arc<Served>,
     weight: Weight,
@@ -83,7 +83,7 @@ async fn read(
     served.work.answer(weight, move || work().into_response()).await
 }
 
-/// A row of the list.
+/// A run in the list of the page.
 #[derive(Serialize)]
 struct Run {
     id: i64,
@@ -98,7 +98,7 @@ struct Run {
     cliff_pps: Option<Figure>,
 }
 
-/// Most runs listed: more is searched on the command line.
+/// Largest number of runs in the list. Older runs can be found on the command line.
 const MOST_RUNS: usize = 500;
 
 /// The runs, newest first.
@@ -122,14 +122,14 @@ pub async fn runs(State(served): State<Arc<Served>>) -> Response {
     .await
 }
 
-/// What the page opens on.
+/// The run on which the page opens.
 #[derive(Serialize)]
 struct Opening {
-    /// `None` if no run of the store has costs.
+    /// Number of the run. `None` if no run of the store has costs.
     run: Option<i64>,
-    /// The run's CPUs.
+    /// Name of the run's CPUs.
     host: String,
-    /// Whether it is of this machine.
+    /// Whether the run is of this machine.
     here: bool,
     cliff_pps: Option<Figure>,
     /// Why the page opens on this run and not on the newest, or why no run can be opened.
@@ -177,7 +177,7 @@ pub async fn result(State(served): State<Arc<Served>>, Path(path): Path<Parts>) 
     read(served, Weight::Heavy, move |store| Ok(json(picked(store, number(&path)?)?.1.json().map_err(broken)?))).await
 }
 
-/// What to plan for.
+/// Query of a tuning plan: its objective.
 #[derive(Deserialize)]
 pub struct Wished {
     objective: Objective,
@@ -197,7 +197,7 @@ pub async fn plan(State(served): State<Arc<Served>>, Query(wished): Query<Wished
     served.work.answer(Weight::Light, move || work().into_response()).await
 }
 
-/// A page with its own policy.
+/// Answers with a page of the report, which has its own policy for scripts and styles.
 fn report(page: String) -> Response {
     let headers: [(HeaderName, &str); 2] =
         [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, REPORT_POLICY)];
@@ -209,14 +209,14 @@ pub async fn run(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> 
     read(served, Weight::Heavy, move |store| {
         let id = number(&path)?;
         let (run, stored) = picked(store, id)?;
-        // "Ask what if" opens this very run here, measured points and all.
+        // In the page, "Ask what if" opens this run in this explorer, including its measured points.
         let here = format!("../?run={id}#");
         Ok(report(show::page(&run, &stored).replace(&format!("{}#", html::EXPLORER), &here)))
     })
     .await
 }
 
-/// Two runs.
+/// Query of a comparison: the numbers of two runs.
 #[derive(Deserialize)]
 pub struct Pair {
     a: i64,

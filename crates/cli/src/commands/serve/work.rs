@@ -8,32 +8,32 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Body as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests that list runs or plan, at once.
+/// Largest number of requests at once that list runs or plan.
 const LIGHT: usize = 2;
-/// Requests that read a whole run, at once: one of 131 MB takes 650 MB while its page is made.
+/// Largest number of requests at once that read a whole run. A run of 131 MB takes 650 MB while its page is made.
 const HEAVY: usize = 1;
-/// Long answers that wait to be taken, in all (MiB); one that is longer is alone.
+/// Total size of the long answers that wait to be read (MiB). A longer answer waits until it is the only one.
 const ANSWERS_MIB: u32 = 256;
 /// Time that a request may wait for its turn.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// How much a request needs.
+/// Class of a request, by the work that it needs.
 #[derive(Debug, Clone, Copy)]
 pub enum Weight {
-    /// It lists or plans.
+    /// The request lists runs or plans.
     Light,
-    /// It reads a whole run.
+    /// The request reads a whole run.
     Heavy,
 }
 
-/// The turns of requests, and the room of answers.
+/// Limits of what requests use at once: threads for making answers, and memory for answers.
 pub struct Work {
     light: Arc<Semaphore>,
     heavy: Arc<Semaphore>,
     answers: Arc<Semaphore>,
 }
 
-/// An answer's room, freed when the last clone is dropped.
+/// Memory reserved for an answer. It is freed when the last clone is dropped.
 #[derive(Clone)]
 pub struct Room(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
 
@@ -54,7 +54,7 @@ impl Work {
         };
         let Some(turn) = waited(turns, 1).await else { return busy() };
         match tokio::task::spawn_blocking(move || (make(), turn)).await {
-            // The next one begins when this answer has its room.
+            // The next request begins when memory is reserved for this answer.
             Ok((answer, _turn)) => self.with_room(answer).await,
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
         }

@@ -13,7 +13,7 @@ use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StreamArgs, Te
 use crate::commands::refused;
 use crate::output;
 
-/// All of them; `direction` is who sends, if given.
+/// Makes all checks. `direction` is the direction of the data, if the user gave one.
 pub(super) fn all(
     args: &StreamArgs,
     direction: Option<Direction>,
@@ -32,7 +32,7 @@ pub(super) fn all(
     if args.between_hosts() { of_agent(args, template) } else { Ok(()) }
 }
 
-/// Options that a channel does not have. They are refused, not ignored: a result is always that of the options given.
+/// Refuses options that the channel does not have. They are not ignored: a result is always that of the options given.
 fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     let (name, tcp) = match args.carrier() {
         Carrier::Tcp | Carrier::Mptcp => ("tcp", true),
@@ -75,7 +75,7 @@ fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file for paths that send none, or one that cannot be sent.
+/// Refuses a file if no path sends files, and a file that cannot be sent.
 fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
     let sends = paths.iter().any(|path| path.name() == "sendfile");
     let given = [("--file", args.file.is_some()), ("--file-size", args.file_size.is_some()), ("--cold", args.cold)];
@@ -97,7 +97,7 @@ fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
     )))
 }
 
-/// Settings of a link without a link.
+/// Refuses settings of a link if there is no link.
 fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
     let has_none = match args.testbed {
         None | Some(Testbed::Here(Place::Loopback)) => true,
@@ -108,7 +108,7 @@ fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
     if args.ipv6 { args.bed.refuse_with_ipv6() } else { Ok(()) }
 }
 
-/// CPUs that do not exist, also those whose turn never comes; an agent checks its own.
+/// Refuses CPUs that do not exist, also CPUs of a list that would not be used. An agent checks its own CPUs.
 fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
     let Some((sender, receiver)) = &args.cpu else { return Ok(()) };
     if matches!(args.carrier(), Carrier::Unix | Carrier::Pipe) && (sender.rx().is_some() || receiver.rx().is_some()) {
@@ -137,7 +137,7 @@ pub(super) fn low_water(args: &StreamArgs) -> anyhow::Result<Option<u32>> {
     Ok(Some(u32::try_from(bytes).unwrap_or(u32::MAX)))
 }
 
-/// Options that a guest does not have.
+/// Refuses options that a guest does not have.
 fn of_guest(args: &StreamArgs) -> anyhow::Result<()> {
     if args.probe.is_some() {
         return Err(output::usage(
@@ -152,7 +152,7 @@ fn of_guest(args: &StreamArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Options that need both ends on this host.
+/// Refuses options that need both ends on this host.
 fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     if matches!(template.channel, Channel::Unix | Channel::Pipe) {
         let out = if args.model().is_some() { "--testbed vm" } else { "--to and --ssh" };
@@ -176,7 +176,7 @@ fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Options that several agents do not have.
+/// Refuses options that tests with several agents do not have.
 fn of_several(args: &StreamArgs) -> anyhow::Result<()> {
     let names = args.far.to.join(", ");
     if args.method != Method::Default {
@@ -188,7 +188,7 @@ fn of_several(args: &StreamArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Features that a thread with several flows does not have.
+/// Refuses features that a thread with several flows does not have.
 fn of_threads(args: &StreamArgs, template: &Settings, paths: &[Path]) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
     let method = Settings { direction, acknowledged: args.method == Method::Acked, ..template.clone() };
@@ -206,7 +206,7 @@ fn of_threads(args: &StreamArgs, template: &Settings, paths: &[Path]) -> anyhow:
     Ok(())
 }
 
-/// Options that contradict what an old method prescribes.
+/// Refuses options that contradict the method of an older tool (`--method`).
 fn of_method(args: &StreamArgs, direction: Option<Direction>) -> anyhow::Result<()> {
     let method = args.method;
     if method == Method::Default {

@@ -21,9 +21,9 @@ use crate::args::tune::AdaptArgs;
 use crate::commands::{caution, stop_on_signal, store_path};
 use crate::output;
 
-/// Frames where a device has received none yet (bytes with FCS).
+/// Frame size if a device has not received any frame yet (bytes with FCS).
 const FRAME_BYTES: f64 = 64.0;
-/// Loads that people are shown, as places in a forecast.
+/// Loads of a forecast that the page shows, as indices.
 const SHOWN: [usize; 5] = [1, 3, 4, 7, 8];
 
 /// Follows the load until the end.
@@ -90,7 +90,7 @@ fn begin(
     let read = nic::read(interface, Path::new("/sys"));
     let nic = read.map_err(|error| refused(format!("{error}; `ip link` lists the interfaces")))?;
     without_napi(&nic).map_or(Ok(()), |why| Err(refused(why)))?;
-    // Before its settings are looked at, which another netcliff may be switching.
+    // Take the device first: another netcliff may be switching the settings that are read next.
     let right = lock.map(|lock| Adapting::begin(&nic).map(|right| (lock, right))).transpose();
     let right = right.map_err(anyhow::Error::msg)?;
     let levers = Levers::of(&nic, &args.interrupt, &args.poll).map_err(refused)?;
@@ -120,7 +120,7 @@ fn begin(
     Ok((Device::new(&nic, levers, thresholds, hold, right), start))
 }
 
-/// Why this device has no NAPI of its own to adapt; `None`: it has one, as far as the kernel shows.
+/// Why this device has no NAPI of its own to adapt. `None` if it has one, as far as the kernel shows.
 fn without_napi(nic: &Nic) -> Option<String> {
     if nic.is_physical() || !nic.napis.is_empty() {
         return None;

@@ -17,7 +17,7 @@ use crate::output;
 pub enum Ended {
     /// The user stopped the measurement.
     Stopped,
-    /// It failed.
+    /// The measurement failed.
     Failed(anyhow::Error),
 }
 
@@ -40,9 +40,9 @@ const SAME_TIME: Duration = Duration::from_millis(100);
 /// A program that has not ended after this time is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The output of a program. A netcliff (`own`) shares this process's lock by an open file, a netcliff started by the
-/// program shares it by descent. No other program gets the open file, because it would hold the lock if it were left in
-/// the background.
+/// The output of a program. A netcliff (`own`) shares this process's lock by an open file; a netcliff started by the
+/// program shares it as a descendant of this process. No other program gets the open file, because it would hold the
+/// lock if it were left in the background.
 pub fn printed(
     command: &mut Command,
     name: &str,
@@ -67,7 +67,8 @@ pub fn printed(
         if is_set(stop) {
             return Err(Ended::Stopped);
         }
-        // Claimed before it is done, but it is done in any case; what could not be restored is reported separately.
+        // The settings are set back after this message is made, in any case. What cannot be restored is reported
+        // separately.
         let why = status.signal().map_or_else(|| status.to_string(), |signal| format!("signal {signal}"));
         return Err(anyhow!("{name} ended with {why}; the settings were set back").into());
     }
@@ -78,7 +79,7 @@ fn is_set(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Relaxed)
 }
 
-/// Waits until it has ended and its output is closed.
+/// Waits until the program has ended and its output is closed.
 fn waited(child: &mut Child, own: bool, stop: &AtomicBool) -> Result<(ExitStatus, Vec<u8>), Ended> {
     let mut pipe = child.stdout.take().context("no pipe from the program")?;
     let reader = thread::spawn(move || {

@@ -21,16 +21,16 @@ use crate::args::{StoreArgs, TryArgs};
 use crate::commands::{stop_on_signal, store_path};
 use crate::output;
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(serde::Serialize)]
 struct Tried<'a> {
     plan: &'a Plan,
-    /// The first figure's.
+    /// Trial of the first figure.
     trial: Option<&'a Trial>,
     /// The trial of each figure, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     trials: Option<&'a [Trial]>,
-    /// Of all figures together.
+    /// Verdict on all figures together.
     verdict: Verdict,
     kept: bool,
 }
@@ -39,11 +39,11 @@ struct Tried<'a> {
 enum Measurement {
     /// A command that prints figures.
     Command,
-    /// The figure that an experiment draws; the arguments of the netcliff that carries it out.
+    /// The figure that an experiment draws, and the arguments of the netcliff that runs the experiment.
     Experiment { experiment: Experiment, arguments: Vec<OsString> },
 }
 
-/// Measures in turns; keeps the settings if that was requested and they proved better.
+/// Measures in rounds with and without the settings. Keeps the settings if that was requested and they proved better.
 pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     args.wait.begin();
     let measurement = measurement(args, store)?;
@@ -212,7 +212,7 @@ fn figures(trial: &Trial) -> String {
 }
 
 fn of_one(trial: &Trial) -> &'static str {
-    // No variation: more rounds would show nothing else.
+    // All values are equal, so more rounds would show no difference either.
     if trial.with == trial.without { "no difference in any round" } else { word(trial.verdict) }
 }
 

@@ -18,7 +18,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Starts now.
+    /// Starts the thread that reads keys.
     ///
     /// # Errors
     /// There is no terminal to read from.

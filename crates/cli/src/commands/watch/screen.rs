@@ -18,19 +18,19 @@ const WIDEST: u16 = 120;
 /// The least terminal that shows anything (columns, lines).
 const LEAST: (u16, u16) = (72, 12);
 
-/// CPUs that are shown if interrupts and queues need the lines, too; of more, the busiest if they are sorted by load.
+/// Number of CPUs shown if interrupts and queues need the lines, too. If sorted by load, these are the busiest CPUs.
 const FEW_CPUS: usize = 8;
 /// Lines above the tables: title and verdict.
 const HEAD_LINES: usize = 3;
 /// Rows of a page.
 const PAGE: usize = 10;
 
-/// What is on the screen.
+/// The state of the screen: what is shown, and how.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// The last sample.
     pub moment: Moment,
-    /// Length of the first interval, which has not ended yet (s): there is no sample.
+    /// Length of the first interval (s), until it ends and gives the first sample. `None` afterwards.
     pub first_s: Option<f64>,
     /// True: the view does not follow new samples.
     pub paused: bool,
@@ -38,7 +38,7 @@ pub struct View {
     pub by_load: bool,
     /// True: there is a file to record to.
     pub can_record: bool,
-    /// True: it is being written.
+    /// True: the file is being written.
     pub recording: bool,
     /// True: devices of all network namespaces are watched.
     pub all: bool,
@@ -140,7 +140,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View) {
     tables(frame, body, view);
 }
 
-/// The verdict and the tables.
+/// Draws the verdict and the tables.
 fn tables(frame: &mut Frame<'_>, body: Rect, view: &View) {
     let (cpus, interfaces) = (view.cpus(), view.interfaces());
     // The verdict, and three tables' heads.
@@ -167,7 +167,7 @@ fn tables(frame: &mut Frame<'_>, body: Rect, view: &View) {
     let notes: Vec<String> = window.more.iter().cloned().chain(none).collect();
     with_notes(frame, interface_area, interface_table(window.cut(&interfaces), body.width), window.rows, &notes);
     if view.moment.interrupts.is_empty() && queue_rows(&view.moment).is_empty() {
-        // Two tables without rows would be heads over nothing.
+        // Two tables without rows would only show headings.
         let untold: Vec<String> =
             queues_untold(&view.moment).into_iter().map(|said| format!("queues of {said}")).collect();
         return frame.render_widget(Paragraph::new(untold.join("\n")).dim(), rest);
@@ -187,7 +187,7 @@ fn tables(frame: &mut Frame<'_>, body: Rect, view: &View) {
 
 /// Lines on losses with their places, then on the programs with most CPU time: at most three of each kind.
 fn named(moment: &Moment) -> Vec<String> {
-    /// Lines of a kind.
+    /// Largest number of lines of each kind.
     const MOST: usize = 3;
     /// A program is named if it uses at least this share of a CPU.
     const NAMED: f64 = 0.05;
@@ -209,7 +209,7 @@ fn interfaces_shown(interfaces: usize, others: usize, room: usize) -> usize {
     interfaces.clamp(1, (room / 3).max(room.saturating_sub(others)).max(1)).min(room)
 }
 
-/// A table of `rows` rows, and lines right below it that have its whole width.
+/// Draws a table of `rows` rows, and lines below it that have the table's whole width.
 fn with_notes(frame: &mut Frame<'_>, area: Rect, table: Table<'static>, rows: usize, notes: &[String]) {
     let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     let areas = [Constraint::Max(lines(rows + 1)), Constraint::Length(lines(notes.len())), Constraint::Min(0)];
@@ -229,14 +229,14 @@ fn below(moment: &Moment) -> usize {
     moment.interrupts.len().max(queue_rows(moment).len() + queues_untold(moment).len())
 }
 
-/// The rows of a table that fit, and the note in the last of them on the others.
+/// The part of a table that fits its area, with a note on the hidden rows in the last line.
 #[derive(Debug, PartialEq, Eq)]
 struct Window {
-    /// The first that is shown.
+    /// Index of the first row that is shown.
     start: usize,
     /// Number of rows shown.
     rows: usize,
-    /// The note on the others.
+    /// Note on the rows that are not shown. `None` if all rows are shown.
     more: Option<String>,
 }
 
@@ -256,14 +256,14 @@ impl Window {
         Self { start, rows: fit, more: Some(more) }
     }
 
-    /// The rows themselves.
+    /// The rows that are shown.
     fn cut<'a, T>(&self, rows: &'a [T]) -> &'a [T] {
         let end = (self.start + self.rows).min(rows.len());
         &rows[self.start.min(end)..end]
     }
 }
 
-/// In any state, the title fits the narrowest screen, with the key that explains the others.
+/// The title line. In any state it fits the narrowest screen, with the key that explains the others.
 fn title(view: &View) -> Line<'static> {
     let mut state = vec![format!("{:.1} s", view.moment.seconds)];
     state.extend(view.all.then(|| "all".to_owned()));
@@ -283,7 +283,7 @@ mod help {
 
     use super::View;
 
-    /// Keys, and what the columns are; all of it fits 80 columns and 23 lines.
+    /// Lines on keys and columns. All of them fit 80 columns and 23 lines.
     pub(super) fn lines(view: &View) -> Vec<Line<'static>> {
         let record = if view.can_record { "start and stop recording" } else { "record: only with --record FILE" };
         let keys = [

@@ -14,7 +14,8 @@ use crate::schema::printed;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Address at which the agent at the far end listens.
 pub const AGENT: &str = "10.99.0.2:9940";
-/// A program with its own clock, so that the processes it starts look like another host. They also lose rights.
+/// Commands that start a program in a time namespace, so that it looks like another host. The second one also takes
+/// rights from it.
 pub const ELSEWHERE: [&str; 2] = ["unshare", "--time"];
 pub const WITHOUT_METERS: [&str; 4] = ["unshare", "--time", "setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"];
 
@@ -46,7 +47,7 @@ impl Bed {
         [(&self.0[0], "near0", "10.99.0.1/24"), (&self.0[1], "far0", "10.99.0.2/24")]
     }
 
-    /// A `netcliff` inside one end, started by another program where one is named.
+    /// A command that runs `netcliff` in the namespace of an end, through `program` unless that is empty.
     pub fn inside(&self, end: usize, home: &Home, program: &[&str], args: &[&str]) -> Command {
         let netcliff = home.command(args);
         let mut command = Command::new("ip");
@@ -74,12 +75,12 @@ impl Bed {
         said(&["ethtool", "-k", device]) + &said(&["cat", &format!("/sys/class/net/{device}/mtu")])
     }
 
-    /// The agent at the far end.
+    /// Starts an agent at the far end.
     pub fn agent(&self, home: &Home, key: &str, more: &[&str]) -> Running {
         self.agent_by(home, &[], key, more)
     }
 
-    /// The agent at the far end, started by another program.
+    /// Starts an agent at the far end by another program.
     pub fn agent_by(&self, home: &Home, program: &[&str], key: &str, more: &[&str]) -> Running {
         let args = [&["agent", "--listen", AGENT, "--key", key, "--silence", "1s"], more].concat();
         let mut agent = Running::of(self.inside(1, home, program, &args));

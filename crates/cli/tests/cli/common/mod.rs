@@ -15,7 +15,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// An empty one.
+    /// Makes an empty home directory.
     pub fn new() -> Self {
         Self { dir: TempDir::new().expect("a temporary directory") }
     }
@@ -25,12 +25,12 @@ impl Home {
         self.dir.path().join(name)
     }
 
-    /// The path as text.
+    /// A path inside, as text.
     pub fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file. Returns its path.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         std::fs::write(self.path(name), content).expect("the temporary directory can be written");
         self.text(name)
@@ -46,7 +46,7 @@ impl Home {
         self.path("data/netcliff/records.db")
     }
 
-    /// The binary, all its directories inside this home.
+    /// A command of the binary, with all its directories inside this home.
     pub fn command<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_netcliff"));
         command.args(args).current_dir(self.dir.path());
@@ -70,7 +70,7 @@ impl Home {
         command
     }
 
-    /// Writes an experiment of two points of the model: its path.
+    /// Writes an experiment of two points of the model. Returns its path.
     pub fn experiment(&self) -> String {
         self.file(
             "points.toml",
@@ -79,14 +79,14 @@ impl Home {
         )
     }
 
-    /// A store with the result of that experiment: its path.
+    /// Makes a store with the result of that experiment. Returns its path.
     pub fn stored(&self) -> String {
         let (experiment, db) = (self.experiment(), self.text("records.db"));
         self.netcliff(["run", &experiment, "--db", &db]).assert().success();
         db
     }
 
-    /// What a successful call prints.
+    /// The text that a successful call prints.
     pub fn stdout<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
         let output = self.netcliff(args).assert().success();
         String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
@@ -164,13 +164,13 @@ pub fn number_at(value: &Value, pointer: &str) -> f64 {
     value.pointer(pointer).and_then(number).unwrap_or_else(|| panic!("no number at {pointer} in {value}"))
 }
 
-/// Files below a directory; none if it does not exist.
+/// Files below a directory. Empty if the directory does not exist.
 pub fn entries(dir: &Path) -> Vec<String> {
     let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
     names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// A line for whoever reads the test's output.
+/// Prints a line for readers of the test's output.
 pub fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");

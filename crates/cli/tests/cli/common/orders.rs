@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// A request to an agent: the name of a test, and its settings.
 pub type AgentRequest = (&'static str, Value);
 
-/// A number of orders; one seed gives one list.
+/// Draws `count` requests. The same seed gives the same list.
 pub fn orders(seed: u8, count: usize) -> Vec<AgentRequest> {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
@@ -24,7 +24,7 @@ pub fn orders(seed: u8, count: usize) -> Vec<AgentRequest> {
     (0..count).map(|_| draw.new_tree(&mut runner).expect("nothing is filtered").current()).collect()
 }
 
-/// Mostly what can be, so that an order with a score of settings is begun now and then.
+/// Draws mostly usual values, so that a request with many settings is sometimes accepted.
 fn mostly<T: std::fmt::Debug + 'static>(
     usual: impl Strategy<Value = T> + 'static,
     edge: impl Strategy<Value = T> + 'static,
@@ -32,7 +32,7 @@ fn mostly<T: std::fmt::Debug + 'static>(
     prop_oneof![25 => usual, 1 => edge]
 }
 
-/// Of a block or a read.
+/// Sizes of a block or a read (bytes).
 fn block() -> impl Strategy<Value = u64> {
     mostly(
         prop_oneof![2 => (3_u32..15, 0_u64..3).prop_map(|(bits, more)| (1 << bits) + more), 1 => (15_u32..24).prop_map(|bits| 1 << bits)],
@@ -51,7 +51,7 @@ fn size() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// One of few, or any.
+/// Usually a number from 1 to `most`, sometimes any number.
 fn few(most: u64) -> impl Strategy<Value = u64> {
     mostly(1..=most, size())
 }
@@ -164,9 +164,9 @@ fn rr() -> impl Strategy<Value = AgentRequest> {
 /// How an order ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// In words.
+    /// The agent refused the request with a message.
     Refused,
-    /// It was carried out until it was stopped, or until its end.
+    /// The request was carried out until it was stopped, or until its end.
     Done,
 }
 
@@ -175,7 +175,7 @@ pub fn session(address: &str, key: &Key) -> Session {
     Session::connect(address, Some(key), env!("CARGO_PKG_VERSION"), Limits::default()).expect("the agent is there")
 }
 
-/// Asks for a test, connects its flows, moves what moves within a short time, and stops it.
+/// Starts a test, connects its flows, transfers data for a short time, and stops the test.
 pub fn carry_out(session: &mut Session, ip: IpAddr, (kind, settings): &AgentRequest) -> RequestOutcome {
     let Ok(ready) = session.start(kind, settings) else { return RequestOutcome::Refused };
     let flows = settings["flows"].as_u64().unwrap_or(0) * if settings["direction"] == "both" { 2 } else { 1 };

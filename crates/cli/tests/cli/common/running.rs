@@ -50,7 +50,7 @@ impl Running {
         Self { child, stdout: Some(stdout), lines, said: Vec::new() }
     }
 
-    /// Its process id.
+    /// Process id of the run.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -89,7 +89,7 @@ impl Running {
         signal(self.pid(), name);
     }
 
-    /// Waits for its end, at most `patience`.
+    /// Waits at most `patience` for the end of the run.
     pub fn end(mut self, patience: Duration) -> Ended {
         let deadline = Instant::now() + patience;
         let status = loop {
@@ -143,7 +143,7 @@ pub fn namespaces_of(pid: u32) -> Vec<String> {
     entries(Path::new("/run/netns")).into_iter().filter(ours).collect()
 }
 
-/// An agent on a port of the kernel's choice; its address.
+/// Starts an agent on a port that the kernel chooses. Also returns the agent's address.
 pub fn agent(home: &Home, more: &[&str]) -> (Running, String) {
     let mut agent = Running::start(home, &[&["agent", "--listen", "127.0.0.1:0"], more].concat());
     agent.until("agent listens on 127.0.0.1:", Duration::from_secs(20));

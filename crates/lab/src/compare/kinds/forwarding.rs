@@ -1,4 +1,4 @@
-//! Forwarding: the set-ups of an experiment, and the tests of a device.
+//! Converts results of forwarding: set-ups of an experiment, and RFC 2544's tests of a device.
 
 use netcliff_core::Fingerprint;
 use netcliff_rfc2544::tester::stamps::Stamps;
@@ -12,7 +12,7 @@ use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow, SetUp
 use netcliff_rfc2544::procedures::LatencyRepeat;
 use netcliff_rfc2544::report::{Rfc2544Report, SizeReport};
 
-/// An experiment of forwarding: one point for each set-up and frame size, one repeat for each round.
+/// Converts an experiment of forwarding: one point for each set-up and frame size, one repeat for each round.
 pub fn forwarding(name: String, report: ForwardingReport) -> Measured {
     let point = |row: &ForwardingRow| {
         let throughput = Reading::of(THROUGHPUT, row.samples.iter().map(|sample| sample.throughput_pps));
@@ -51,8 +51,8 @@ fn set_up_facts(set_up: &SetUpReport) -> Vec<(String, String)> {
     facts
 }
 
-/// The tests of a device: one point for each frame size. The searches are the repeats of a throughput. A single search
-/// gives no estimate of the variation between searches.
+/// Converts the tests of a device: one point for each frame size. The searches are the repeats of a throughput. A
+/// single search gives no estimate of the variation between searches.
 pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerprint>) -> Measured {
     let mut facts = vec![("device".to_owned(), report.device.clone()), ("tester".to_owned(), report.tester.clone())];
     facts.extend(asked(&report));
@@ -71,7 +71,7 @@ pub fn rfc2544(name: String, report: Rfc2544Report, fingerprint: Option<Fingerpr
     }
 }
 
-/// The configuration without the frame sizes, which are the points.
+/// The configuration by name, without the frame sizes, which are the points.
 fn asked(report: &Rfc2544Report) -> Vec<(String, String)> {
     let Ok(Value::Object(asked)) = serde_json::to_value(&report.asked) else { return Vec::new() };
     let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

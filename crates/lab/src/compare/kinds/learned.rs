@@ -1,4 +1,4 @@
-//! `netcliff learn`: the cliff of the whole traffic, and of each CPU with the cost of a packet.
+//! Converts `netcliff learn`: the cliff of the whole traffic, and of each CPU its cliff and the cost of a packet.
 
 use netcliff_core::Figure;
 use netcliff_core::learned::{Learned, LearnedPart, PartKind};

@@ -1,4 +1,4 @@
-//! `netcliff profile` as points: the account, and each stage.
+//! Converts `netcliff profile`: one point for a packet's time in all stages, and one for each stage.
 
 use netcliff_core::Profile;
 use netcliff_core::profile::StageRow;

@@ -186,7 +186,7 @@ fn what_is_wrong_is_told_with_its_place() {
     assert!(read("/tmp").unwrap_err().to_string().contains("is a directory"));
 }
 
-/// tcpdump's own file of real packets, where the program is there.
+/// A file that tcpdump writes from real packets, if tcpdump is installed.
 #[test]
 fn a_file_of_another_program() {
     let bytes = pcap(ByteOrder(false), NANOSECONDS, 1, &[(1, 0, frame(1, 60), 60), (1, 500_000, frame(2, 90), 90)]);
@@ -418,7 +418,8 @@ fn modified_pcap_of_both_byte_orders() {
     }
 }
 
-/// After `cat a.pcap b.pcap`, or zeros left by a crash, the reader takes no magic number or zeros for a packet.
+/// After `cat a.pcap b.pcap`, or with zeros left by a crash, the reader does not mistake a magic number or zeros for a
+/// packet.
 #[test]
 fn what_follows_the_last_packet_is_no_packet() {
     let packets: Vec<(u32, u32, Vec<u8>, usize)> = (1..4).map(|at| (at, 0, frame(1, 60), 60)).collect();
@@ -474,7 +475,7 @@ fn frame_sizes_of_a_capture_say_what_is_left_out() {
     assert!(notes[0].contains("1 packet of link type 127"), "{notes:?}");
 }
 
-/// The path of a file that stays.
+/// Writes a file that is not removed at the end. Returns its path.
 fn written_at(bytes: &[u8]) -> String {
     let (_, path) = written(bytes).keep().unwrap();
     path.display().to_string()

@@ -1,16 +1,16 @@
-//! Figures of the model held against the simulator's, and against what notes tell of them.
+//! Compares figures of the model with the simulator's, and their differences with the bounds in the model's notes.
 
 use netcliff_core::{Figure, Outcome};
 use netcliff_model::bounds::Bounds;
 
-/// How a figure of the model is held against the simulator's.
+/// How a figure of the model is compared with the simulator's.
 #[derive(Clone, Copy, PartialEq)]
 pub enum By {
-    /// As a multiple.
+    /// By the ratio of the two.
     Ratio,
-    /// As a difference of two shares.
+    /// By the difference of two shares.
     Difference,
-    /// As a difference, in shares of the offered load.
+    /// By the difference, as a share of the offered load.
     ShareOfOffered,
 }
 
@@ -18,18 +18,19 @@ pub enum By {
 pub struct Compared {
     pub name: &'static str,
     pub of: fn(&Outcome) -> Option<Figure>,
-    /// The smallest difference that matters, of the value.
+    /// Smallest difference that matters, as a share of the value.
     pub matters: f64,
     pub by: By,
     pub bounds: fn(&Bounds) -> (f64, f64),
-    /// What a run of so many arrivals at so many a second may not show at all, at a chance of 1 in 1000.
+    /// The largest value that a run may miss completely, with probability 1 in 1000; by number of arrivals and arrivals
+    /// per second.
     pub unseen: fn(u64, f64) -> f64,
 }
 
-/// ln 1000: so many are expected of what does not come at all once in 1000 runs.
+/// ln 1000: the expected number of events of which a run shows not a single one with probability 1 in 1000 (Poisson).
 const NONE_SEEN: f64 = 6.9;
 
-/// Those of which notes tell bounds.
+/// The figures for which the model's notes give bounds.
 pub const COMPARED: [Compared; 5] = [
     Compared {
         name: "throughput",
@@ -88,7 +89,7 @@ impl Compared {
         }
     }
 
-    /// The model's over the simulator's, or less it.
+    /// The model's value divided by the simulator's, or minus the simulator's, depending on `self.by`.
     pub fn apart(&self, model: f64, sim: f64, offered_pps: f64) -> f64 {
         match self.by {
             By::Ratio => model / sim,
@@ -97,7 +98,7 @@ impl Compared {
         }
     }
 
-    /// Where `bound` lies from what was simulated: the inverse of `apart`, which has no value at 0 over 0.
+    /// The value that is `bound` apart from the simulated one: the inverse of `apart`, which is undefined for 0 over 0.
     fn at(&self, bound: f64, sim: f64, offered_pps: f64) -> f64 {
         match self.by {
             By::Ratio => sim * bound,

@@ -1,4 +1,4 @@
-//! What tests of the model against the simulator share: intervals and how many of them may miss; seeded points.
+//! Shared by tests that compare the model with the simulator: the number of permitted misses, and points from a seed.
 // Each test uses a part of it.
 #![allow(dead_code)]
 
@@ -28,41 +28,41 @@ pub fn bound(trials: u32) -> u32 {
     trials
 }
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 pub struct Dice(SplitMix64);
 
 impl Dice {
-    /// From a seed.
+    /// Starts the random numbers of this seed.
     pub fn new(seed: u64) -> Self {
         Self(SplitMix64(seed))
     }
 
-    /// Evenly from 0 to 1.
+    /// A number from 0 to 1, uniformly distributed.
     pub fn unit(&mut self) -> f64 {
         (self.0.draw() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Evenly by logarithm.
+    /// A number from `low` to `high`, whose logarithm is uniformly distributed.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
 
-    /// The same, whole.
+    /// A whole number from `low` to `high`, whose logarithm is about uniformly distributed.
     pub fn whole(&mut self, low: u64, high: u64) -> u64 {
         self.between(low as f64, high as f64 + 1.0) as u64
     }
 
-    /// One of several.
+    /// One of the texts, each with the same probability.
     pub fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[((self.unit() * of.len() as f64) as usize).min(of.len() - 1)]
     }
 
-    /// A time with its unit.
+    /// A time from `low` to `high` (us), as text with its unit.
     pub fn time_us(&mut self, low: f64, high: f64) -> String {
         format!("{:.1}us", self.between(low, high))
     }
 
-    /// One way or the other.
+    /// True or false, each with probability one half.
     pub fn flag(&mut self) -> bool {
         self.unit() < 0.5
     }

@@ -51,7 +51,8 @@ fn curve(plot: &Plot, frame: &Frame, index: usize, hidden: bool) -> Markup {
     }
 }
 
-/// The dots that are in the plot, in runs: one beyond it interrupts the line, and so does the break before zero.
+/// The dots inside the plot, in runs that one line connects. A dot outside the plot ends a run, and so does the break
+/// between the axis and zero.
 fn runs<'a>(plot: &Plot, series: &'a Series) -> Vec<Vec<Placed<'a>>> {
     let mut runs: Vec<Vec<Placed<'a>>> = vec![Vec::new()];
     for dot in &series.dots {
@@ -102,7 +103,7 @@ fn band(plot: &Plot, frame: &Frame, run: &[Placed<'_>]) -> String {
     path(upper.chain(lower)) + "Z"
 }
 
-/// Intervals as bars: of points all, of lines those that a band leaves out.
+/// Intervals as bars: all intervals of points, and those intervals of lines that the band leaves out.
 fn bars(plot: &Plot, frame: &Frame, series: &Series) -> String {
     let one = |dot: &Dot| {
         let alone =
@@ -157,7 +158,7 @@ fn points(frame: &Frame, index: usize, series: &Series, runs: &[Vec<Placed<'_>>]
     }
 }
 
-/// Up from a point that is a lower limit.
+/// An arrow that points up from a value that is a lower limit.
 fn arrow(at: (f64, f64)) -> Markup {
     let place = format!("translate({} {})", number(at.0), number(at.1));
     html! { path.limit transform=(place) d="M0 -4V-22M-4 -16L0 -22L4 -16" fill="none" stroke="currentColor" stroke-width="1.6" {} }

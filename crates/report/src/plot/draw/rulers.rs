@@ -9,7 +9,7 @@ use crate::plot::{Plot, text};
 const GREY: &str = "#7d8590";
 const GRID: &str = "#e4e4e4";
 
-/// The axes, and where the sheet is free again below them.
+/// Draws the axes. Also returns the height on the sheet below which there is free space.
 pub fn draw(plot: &Plot, frame: &Frame) -> (Markup, f64) {
     let font = frame.format.font();
     let wide = |label: &str| text::width(label, font);

@@ -125,7 +125,7 @@ fn only_a_disturbed_run_is_warned_of() {
     assert_eq!(caution(&quiet, "find run 3").unwrap(), "Caution: find run 3: it was stopped early.");
 }
 
-/// Shares of a cliff that was not measured say of which one.
+/// If the cliff was not measured, latencies at shares of a cliff say which cliff is meant.
 #[test]
 fn latency_at_shares_of_a_computed_cliff_says_so() {
     let mut finding = finding(3, 0);

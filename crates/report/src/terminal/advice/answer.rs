@@ -18,7 +18,7 @@ pub(super) fn for_all(advice: &Advice, loads: usize, best: &Overall) -> String {
     )
 }
 
-/// The commands that set it, or the reason why it cannot be set.
+/// Adds the commands that configure each advised setting, or the reason why it cannot be set.
 pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidate]) {
     for candidate in candidates {
         let of = if candidates.len() > 1 { format!(" OF {}", brief(&candidate.scheme)) } else { String::new() };

@@ -6,8 +6,8 @@ use super::{Page, Style, Tone, asked, load, over_repeats, overview};
 use crate::format::{self, Unit};
 use crate::terminal::{SURER, WIDE, beside};
 
-/// The verdict with doubts about it and the figures to act on; of several configurations a line each. The rest
-/// is in [`super::rr`].
+/// The page: the verdict with doubts about it and the figures to act on. For several configurations, one line each. The
+/// rest is in [`super::rr`].
 pub fn rr_brief(run: &RrRun, style: Style) -> String {
     let mut page = Page::new(style);
     match &run.rows[..] {

@@ -10,7 +10,7 @@ use super::{Page, Style, Tone, median, name};
 use crate::format::{self, Unit};
 use crate::terminal::{SURER, WIDE, beside};
 
-/// Warnings that are shown; `-v` shows all.
+/// Largest number of warnings shown; `-v` shows all.
 const WARNINGS: usize = 3;
 /// Width from which the table of a sweep shows what limited each configuration (columns).
 const WITH_LIMITS: usize = 100;
@@ -155,7 +155,7 @@ fn one(page: &mut Page, row: &StreamRow) {
     }
 }
 
-/// A line a configuration.
+/// Adds one line for each configuration.
 fn sweep(page: &mut Page, rows: &[StreamRow]) {
     let datagrams = rows.iter().any(|row| row.datagrams.is_some());
     let limits = page.style().width >= WITH_LIMITS;
@@ -210,7 +210,7 @@ fn share_of(row: &StreamRow, pick: Pick) -> String {
     mean_of(row, pick).map_or("-".to_owned(), format::share_short)
 }
 
-/// Warnings that add to the verdict.
+/// The warnings that the verdict does not already contain.
 fn warnings(report: &StreamReport) -> Vec<String> {
     let endings = ["it is what limits the rate", "softirqs and other programs included"];
     let is_said = |warning: &String| endings.iter().any(|ending| warning.ends_with(ending));

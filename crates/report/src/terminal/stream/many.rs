@@ -6,7 +6,7 @@ use netcliff_core::units;
 use super::{Page, Tone, median, name};
 use crate::format::{self, Unit};
 
-/// A table of the agents, their sum and how they began.
+/// Adds a table of the agents, their sum and how they started.
 pub(super) fn agents(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(many) = &row.many else { continue };

@@ -9,7 +9,7 @@ use crate::format::{self, Unit};
 const COLUMNS: usize = 60;
 const ROWS: usize = 8;
 
-/// The answer: a sentence a configuration.
+/// Adds the answer: one sentence for each configuration.
 pub(super) fn brief(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(probe) = &row.probe else { continue };
@@ -36,7 +36,7 @@ pub(super) fn brief(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// All of it.
+/// Adds the complete section on latency under load: phases, queues, losses, and a plot over time.
 pub(super) fn whole(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(probe) = &row.probe else { continue };

@@ -129,13 +129,13 @@ impl Browser {
         self.wait("loaded", |message| message["method"] == "Page.loadEventFired");
     }
 
-    /// Another width of the window, in CSS pixels.
+    /// Sets the width of the window, in CSS pixels.
     pub fn resize(&mut self, width: u32) {
         let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Another theme for the open page.
+    /// Sets the theme of the open page.
     pub fn theme(&mut self, theme: &str) {
         let (media, scheme) = if theme == "print" { ("print", "light") } else { ("", theme) };
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
@@ -154,14 +154,14 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// The pointer at a place: `mouseMoved`, `mousePressed`, `mouseReleased`.
+    /// Sends a mouse event at a place: `mouseMoved`, `mousePressed` or `mouseReleased`.
     pub fn mouse(&mut self, kind: &str, (x, y): (f64, f64)) {
         let pressed = u32::from(kind != "mouseMoved");
         let params = json!({"type": kind, "x": x, "y": y, "button": if pressed > 0 { "left" } else { "none" }, "clickCount": pressed});
         self.call("Input.dispatchMouseEvent", params);
     }
 
-    /// A click at a place.
+    /// Clicks at a place.
     pub fn click(&mut self, at: (f64, f64)) {
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             self.mouse(kind, at);

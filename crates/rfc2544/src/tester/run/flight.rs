@@ -19,7 +19,7 @@ const BURST_NS: u64 = 60_000_000_000;
 const READ_AT_ONCE: usize = 32;
 /// Interval of reading the offset of the kernel's clock and of checking the sink's port \[ns\].
 const LOOK_NS: u64 = 100_000_000;
-/// Interval of counting lost frames, where a number of them decides the trial \[ns\].
+/// Interval of counting lost frames, if the trial ends after too many of them \[ns\].
 const COUNT_NS: u64 = 50_000_000;
 
 /// One direction of a running trial.
@@ -238,7 +238,7 @@ pub(super) enum Ended {
     Sent,
     /// More frames were lost than the trial may lose.
     Decided {
-        /// When \[ns\].
+        /// Time at which this was known \[ns\].
         at_ns: u64,
     },
     /// The stop flag was set.

@@ -15,14 +15,15 @@ const NAME: &str = "sender's and sink's";
 /// A command to the bench's thread: a trial, and where to send its result.
 type TrialCommand = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
 
-/// What makes trials: rings, or programs in the kernel.
+/// What makes the trials: rings at the ports, or programs in the kernel (live frames).
 enum Work {
     Rings(Bench),
     Programs(Box<LiveBench>),
 }
 
 impl Work {
-    /// Opens the programs if they are requested and possible. Otherwise opens rings, and stores why.
+    /// Opens the programs for live frames if these are requested and possible. Otherwise opens rings, and stores the
+    /// reason.
     fn open(
         directions: &[Direction],
         by: Methods,

@@ -68,7 +68,8 @@ impl Clocks {
     }
 }
 
-/// Computes the same from readings of both clocks before and after the trial.
+/// Time from a timestamp of the near clock to one of the far clock, and its uncertainty (s), from readings of both
+/// clocks before and after the trial. `None` if a clock was set in between.
 fn apart(before: [Reading; 2], after: [Reading; 2], left_ns: i64, came_ns: i64) -> Option<(f64, f64)> {
     let line = |at: usize| Line::between(before[at], after[at]).ok();
     let (near, far) = (line(0)?, line(1)?);

@@ -14,7 +14,7 @@ fn reader(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Waits at most 20 s.
+/// Waits until `so` is true, at most 20 s.
 async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
@@ -70,7 +70,7 @@ fn an_idle_reader_is_dropped_and_holds_nobody_up() {
     });
 }
 
-/// Waiting moments are stored once for all slow readers, at most this number.
+/// Waiting moments are stored once for all slow readers, at most [`BEHIND`] of them.
 #[test]
 fn who_falls_behind_ends_and_others_hear_all() {
     let (sender, slow) = broadcast::channel(BEHIND);

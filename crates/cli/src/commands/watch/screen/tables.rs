@@ -72,7 +72,8 @@ pub(super) fn cpu_table(cpus: &[&CpuMoment], width: u16) -> Table<'static> {
     Table::new(cpus.iter().map(row), columns(&widths)).header(header(names))
 }
 
-/// If there are devices of other namespaces, whose names are long, both losses share one column on a narrow screen.
+/// The table of interfaces. If it has devices of other namespaces, whose names are long, both losses share one column
+/// on a narrow screen.
 pub(super) fn interface_table(interfaces: &[&InterfaceMoment], width: u16) -> Table<'static> {
     let elsewhere = interfaces.iter().any(|one| one.namespace.is_some());
     let together = elsewhere && width < 100;
@@ -131,7 +132,7 @@ pub(super) fn interrupt_table(interrupts: &[&InterruptMoment], width: u16) -> Ta
     Table::new(rows.collect::<Vec<_>>(), columns(&[4, name, 10, 4])).header(header(names))
 }
 
-/// A row a queue.
+/// The rows of the table of queues, one for each queue.
 pub(super) fn queue_rows(moment: &Moment) -> Vec<Row<'static>> {
     let of = |one: &InterfaceMoment| one.queues.iter().map(|queue| queue_row(&one.name, queue)).collect::<Vec<_>>();
     moment.interfaces.iter().flat_map(of).collect()

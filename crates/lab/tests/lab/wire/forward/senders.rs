@@ -59,7 +59,7 @@ fn a_trial_ends_once_it_is_decided() {
     pair.set_mtu(1000);
     let lossy = Trial { load_pps: 2000.0, duration_s: 20.0, settle_s: 0.3, most_lost: Some(100), ..TRIAL };
     let sent = |lossy: &Trial| trial(&pair, &[64, 1400], SendBy::Packet, lossy).expect("it runs").1;
-    // By the rule of searches, a trial in which another program held the sender up is made again.
+    // As in searches, a trial in which another program delayed the sender is repeated.
     let made = std::iter::repeat_with(|| sent(&lossy)).take(20).find(|report| report.void.is_none());
     let report = made.expect("one of twenty trials counts");
     let one = &report.directions[0];

@@ -36,7 +36,7 @@ pub fn levels(plot: &Plot, frame: &Frame) -> Markup {
     }
 }
 
-/// Text in the plot, with paper around it so that it is read on a curve.
+/// Text in the plot with a white edge, so that it can be read on top of a curve.
 fn haloed(at: (f64, f64), anchor: &str, words: &str, bold: bool) -> Markup {
     html! {
         text.halo x=(number(at.0)) y=(number(at.1)) text-anchor=(anchor) font-weight=[bold.then_some("bold")] fill="#222222" stroke="#ffffff" stroke-width="3" paint-order="stroke" { (words) }
@@ -126,7 +126,7 @@ fn number_at(
             .iter()
             .all(|other| (other.0 - at.0).abs() > 2.2 * wide.max(12.0) / 2.0 || (other.1 - at.1).abs() > 1.05 * font)
     };
-    // The number left out is in the list, with the values.
+    // If no place is free, the number is only in the list of reference values.
     let at = tries.into_iter().find(|at| within(at) && free(at))?;
     taken.push(at);
     Some(at)
