@@ -103,7 +103,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A figure by its measure; None if it was not measured.
+    /// Returns the candidate's figure for a measure; `None` if it was not measured.
     pub fn figure(&self, measure: Measure) -> Option<Figure> {
         self.figures.get(measure.key).copied()
     }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 /// One packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Captured {
-    /// Time since the packet before it (ns). The first packet's is the mean of all others, so that the capture can be
+    /// Time since the previous packet (ns). The first packet has the mean of all other gaps, so that the capture can be
     /// replayed in a loop.
     pub gap_ns: u64,
     /// Frame, FCS included (bytes).

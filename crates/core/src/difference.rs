@@ -23,7 +23,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// True if the interval does not hold 0.
+    /// True if the interval does not contain 0.
     pub fn is_significant(&self) -> bool {
         self.difference.interval.is_some_and(|ends| ends.low > 0.0 || ends.high < 0.0)
     }

@@ -256,7 +256,7 @@ pub struct PathStep {
     pub dropped: Option<String>,
 }
 
-/// Most rows of a sum that are distinguished. Drops of further rows are added without flow, socket, process and stack.
+/// Largest number of rows in a sum. Further rows lose flow, socket, process and stack before they are added.
 const MOST_ROWS: usize = 16_384;
 
 impl DropRow {

@@ -523,12 +523,13 @@ pub struct Finding {
     pub partial: bool,
 }
 
-/// Relative distance from twice the cliff up to which the ledger's trial counts as one at twice the cliff.
+/// Largest relative distance from twice the cliff at which the trial of `Finding::ledger` counts as a trial at twice
+/// the cliff.
 const NEAR_TWICE: f64 = 0.1;
 
 impl Finding {
-    /// Delivered rate of the ledger's trial divided by the measured peak; None: that trial was not at twice the
-    /// measured cliff.
+    /// Delivered rate in the trial of `ledger` divided by the measured peak; `None`: that trial was not at twice the
+    /// measured cliff, or one of these figures is missing.
     pub fn delivered_in_ledger(&self) -> Option<Figure> {
         let (trial, cliff, peak) = (self.ledger.as_ref()?, self.cliff_pps.wire?, self.peak_pps.wire?);
         let near = (trial.load_pps / (2.0 * cliff.value) - 1.0).abs() <= NEAR_TWICE;

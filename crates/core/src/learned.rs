@@ -204,9 +204,9 @@ impl Learned {
         Some(first.cliff_pps?.scaled(per_part))
     }
 
-    /// The result as a finding, for commands that need one: the costs, and the cliff by the model of the first receive
-    /// CPU. No load was sent to measure it, so that it is never chosen as the calibration of a host. `None` if it has
-    /// no costs.
+    /// Converts the result to a finding, for commands that need one: the costs, and the model's cliff of the receive
+    /// CPU that overloads first. No load was sent to measure the cliff, so that such a finding is never chosen as a
+    /// host's calibration. `None` if the result has no costs.
     pub fn finding(&self) -> Option<Finding> {
         let calibration = self.calibration.clone()?;
         let setup = Setup {

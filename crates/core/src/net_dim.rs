@@ -84,8 +84,9 @@ impl Walk {
         self.tired
     }
 
-    /// net_dim_decision for one measurement. `compare` compares it with the previous one; it is not called while parked
-    /// tired. Returns true if the next measurement is to be compared with this one.
+    /// Does what the kernel's net_dim_decision does after a measurement. `compare` compares this measurement with the
+    /// previous one; it is not called in DIM_PARKING_TIRED. Returns true if the next measurement is to be compared with
+    /// this one.
     pub fn decide(&mut self, compare: impl FnOnce() -> Compared) -> bool {
         let before = self.tune;
         match self.tune {

@@ -81,7 +81,7 @@ impl Figure {
         Self { interval, ..self }
     }
 
-    /// Applies `other`, which must not decrease, to the value and to both ends.
+    /// Applies `other`, a function that never decreases, to the value and to both ends of the interval.
     #[must_use]
     pub fn mapped(&self, other: impl Fn(f64) -> f64) -> Self {
         let interval = self.interval.map(|i| Interval { low: other(i.low), high: other(i.high), ..i });
@@ -318,8 +318,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Error bounds stated in the notes. If an approximation uses another one, both state bounds, and those of the
-    /// outer one, noted last, count. `None` if the outcome is exact or its notes state no bounds.
+    /// Error bounds stated in the notes; `None` if the outcome is exact or its notes state no bounds. If an
+    /// approximation is built on another one, both state bounds, and the last note, of the outer approximation, counts.
     pub fn bounds(&self) -> Option<&Bounds> {
         self.notes.iter().rev().find_map(|note| match note {
             Note::Approximate(bounds) => Some(bounds),
@@ -494,7 +494,8 @@ impl Default for Aims {
     }
 }
 
-/// Bit mask of a name's figures, by their index in [`MEASURES`].
+/// Bit mask of the figures that `name` stands for: bit n is `MEASURES[n]`. `None` if no figure has the name, or it is
+/// the maximum latency.
 fn bits(name: &str) -> Option<u32> {
     let one = [name];
     let keys = SHORT.iter().find(|(short, _)| *short == name).map_or(&one[..], |(_, keys)| keys);
@@ -582,9 +583,9 @@ pub struct Attained {
 }
 
 impl Attained {
-    /// Precision of `figure` in `outcome`, compared with `asked` (above 0). It is reached if the half width is at most
-    /// asked/(1+asked) of the estimate, and so at most `asked` of the true value anywhere in the interval. None if the
-    /// outcome does not have the figure.
+    /// Compares the half width of `figure` in `outcome` with `asked` (above 0): relative to the value, or for CPU
+    /// shares as a share of one CPU. `reached` is true if the half width is at most asked/(1+asked) of the estimate,
+    /// and so at most `asked` of any value in the interval. `None` if the outcome does not have the figure.
     pub fn of(figure: &Measure, outcome: &Outcome, asked: f64) -> Option<Self> {
         let found = figure.of(outcome)?;
         let half = found.interval.map_or(0.0, |ends| (ends.high - ends.low) / 2.0);

@@ -49,7 +49,8 @@ pub struct Queues {
     pub count: u32,
     /// Entries of the indirection table, repeated up to 128; empty: entry n is queue n mod count.
     pub table: Vec<u32>,
-    /// Share of the offered packets for each queue, with sum 1; empty: as flows and indirection table give.
+    /// Share of the offered packets for each queue, with sum 1; empty: the shares follow from flows and indirection
+    /// table.
     pub shares: Vec<f64>,
     /// Which cores work for a queue.
     pub map: Map,
@@ -85,7 +86,7 @@ impl Queues {
         }
     }
 
-    /// Queues with these shares of the offered packets.
+    /// One queue for each of these shares of the offered packets.
     pub fn with_shares(shares: Vec<f64>) -> Self {
         Self { shares, ..Self::even(0) }.counted()
     }

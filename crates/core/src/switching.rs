@@ -31,7 +31,7 @@ pub struct Averages {
 }
 
 impl Averages {
-    /// Averages without measurements; a new window has the `weight`, above 0 and at most 1.
+    /// Makes averages without measurements. Each window counts with `weight`, above 0 and at most 1.
     pub fn new(weight: f64) -> Self {
         Self { weight, values: None }
     }

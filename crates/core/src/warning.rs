@@ -18,7 +18,8 @@ impl Point {
     }
 }
 
-/// Those of a point with these parts; `offered_pps`: its load, `None` if it has none or its frame sizes were not read.
+/// Returns the warnings for a point with this host, scheme and traffic. `offered_pps`: its load; `None` if it has no
+/// load or its frame sizes have not been read.
 pub fn warnings(host: &Host, scheme: &Scheme, traffic: &Traffic, offered_pps: Option<f64>) -> Vec<Note> {
     let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
     let mut found = match scheme {

@@ -8,7 +8,7 @@ use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
 const FULL: f64 = 0.9;
 /// Share of the link from which it counts as full.
 const LINK_FULL: f64 = 0.95;
-/// Share of a CPU from which the hypervisor's part is reported.
+/// Share of a CPU's time taken by the hypervisor (steal) from which [`Moment::bottleneck`] reports it.
 const STOLEN: f64 = 0.1;
 
 /// Activity of a host between two readings of its counters.
@@ -329,7 +329,7 @@ impl InterfaceMoment {
         link.into_iter().flatten().chain(held)
     }
 
-    /// Its name, after that of its namespace if it is in another one: `nc-17-snd/veth0`.
+    /// The interface's name; in another network namespace, preceded by the namespace's name: `nc-17-snd/veth0`.
     pub fn whole_name(&self) -> String {
         self.namespace.as_ref().map_or_else(|| self.name.clone(), |space| format!("{space}/{}", self.name))
     }
@@ -379,8 +379,8 @@ pub struct QueueMoment {
 }
 
 impl Moment {
-    /// Losses at rings, backlogs, devices, sockets and protocols (packets/s), each counted once. A connection that no
-    /// accept queue took counts as one.
+    /// Losses at rings, backlogs, devices, sockets and protocols (packets/s), each counted once. A connection that a
+    /// full accept queue refuses counts as one loss.
     pub fn lost_per_s(&self) -> f64 {
         let rings: f64 = self.interfaces.iter().map(|one| one.ring_lost_per_s + one.qdisc_lost_per_s).sum();
         let sockets: f64 = self.losses.iter().map(|loss| loss.per_s).sum();
