@@ -30,6 +30,9 @@ impl Repeats {
 
     /// At least `least` repeats, then more until the mean is known to `precision`, at most `most` (if `None`: 5 times
     /// `least`). Without a precision exactly `least` repeats.
+    ///
+    /// # Errors
+    /// The impossible value, with what is accepted.
     pub fn new(least: u32, precision: Option<f64>, most: Option<u32>) -> Result<Self, String> {
         if !(1..=MOST).contains(&least) {
             return Err(format!("{least} repeats: expected 1 to {MOST}"));

@@ -1,7 +1,7 @@
 //! Searches for the throughput of a device. Pure: the caller makes the trials.
 //!
-//! [`binary`] is RFC 2544's (26.1), [`mlr`] is MLRsearch (RFC 9971): the classification of loads is the
-//! specification's, which loads are tried is this implementation's choice (the specification leaves it open).
+//! [`binary`]: the search of RFC 2544 (26.1). [`mlr`]: MLRsearch (RFC 9971). It classifies loads as the RFC specifies;
+//! which loads are tried, the RFC leaves to the implementation.
 
 pub mod asked;
 pub mod binary;
@@ -104,24 +104,25 @@ pub struct Searched {
 }
 
 impl Searched {
-    /// What the trials of a search that did not end say so far of each goal.
+    /// Results of an interrupted search: for each goal the bounds by its trials so far.
     pub fn interrupted(goals: &[Goal], trials: Vec<Trial>, void_trials: u32, trial_time_s: f64) -> Self {
         let mut loads = Loads::default();
         trials.iter().for_each(|trial| loads.add(*trial));
         let found = |goal: &Goal| {
             let (lower_pps, upper_pps) = loads.bounds(goal);
-            // A throughput is claimed of a whole search only.
+            // Only a completed search states a throughput.
             Found { lower_pps, upper_pps, throughput_pps: None, end: End::Interrupted }
         };
         Self { found: goals.iter().map(found).collect(), trials, void_trials, trial_time_s }
     }
 
-    /// The bounds of the first goal (pps), where it has a lower one.
+    /// (Lower bound, upper bound) of the first goal (pps); `None` if it has no lower bound.
     pub fn bounds(&self) -> Option<(f64, Option<f64>)> {
         self.bounds_of(0)
     }
 
-    /// The same of the goal in this place, from 0.
+    /// (Lower bound, upper bound) of the goal with this index, from 0 (pps); `None` if it has no lower bound, or the
+    /// index is too large.
     pub fn bounds_of(&self, goal: usize) -> Option<(f64, Option<f64>)> {
         let found = self.found.get(goal)?;
         Some((found.lower_pps?, found.upper_pps))

@@ -72,7 +72,7 @@ pub fn aggregated_variance(counts: &[f64], octaves: RangeInclusive<u32>) -> Opti
     Some(hurst)
 }
 
-/// H by the energies of Haar details over `octaves`. `None` if an octave has none.
+/// H by the energies of Haar details over `octaves`. `None` if all details of an octave are 0.
 pub fn wavelets(counts: &[f64], octaves: RangeInclusive<u32>) -> Option<f64> {
     let mut rough = counts.to_vec();
     let mut points = Vec::new();

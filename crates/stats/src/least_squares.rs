@@ -29,7 +29,7 @@ pub struct Fit {
 /// Least-squares coefficients without a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// One a column.
+    /// One coefficient per column.
     pub coefficients: Vec<f64>,
     /// The diagonal of the inverse of X'X. Multiplied by the variance of an observation, it gives the variance of each
     /// coefficient.

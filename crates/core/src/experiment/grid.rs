@@ -129,7 +129,7 @@ pub struct Task {
     pub answerer: Answerer,
     /// Position on the x axis.
     pub x: f64,
-    /// The point. Of a device, host and scheme are known only after its calibration.
+    /// The point. For a device, host and scheme are placeholders until it is calibrated.
     pub point: Point,
     /// Indexes of the device and of its setting; None if the task is not of a device.
     pub device: Option<(usize, usize)>,
@@ -261,7 +261,7 @@ impl Grid {
         Ok(Ruled { lines: Some(lines), settings: self.host.set.clone(), delivers })
     }
 
-    /// Checks what the points themselves do not show.
+    /// Checks the number of names and of packets, which no point depends on.
     pub(super) fn check(&self) -> Result<(), BadValue> {
         if let Some(names) = self.names.as_ref().filter(|names| names.len() != self.schemes.len()) {
             let message = format!("names: {} names for {} schemes; expected one each", names.len(), self.schemes.len());

@@ -50,8 +50,8 @@ pub(super) fn protocol(version: Option<u32>, number: u32) -> Node {
     match version {
         Some(4) => four(),
         Some(_) => six(),
-        // Any other protocol number is in one of the two words, whatever the version. Packets that are not IP, too, may
-        // have these two numbers there.
+        // `Word::Inner` has any other number, in both IP versions. 0 and 44 need a test of the version, because packets
+        // that are not IP may have these values in the word, too.
         None if number == 0 || number == FRAGMENT => four().or(six()),
         None => Node::is(Word::Inner, number),
     }

@@ -67,7 +67,7 @@ pub struct WhyCliffsDiffer {
 }
 
 impl WhyCliffsDiffer {
-    /// Returns itself, or `None` if `computed_pps` equals the page's cliff by the model, or the page has none.
+    /// Returns `self`; `None` if `computed_pps` is within 0.5 % of the page's cliff by the model, or the page has none.
     pub fn unless_model_has(self, computed_pps: f64) -> Option<Self> {
         let page = self.page.model?;
         ((computed_pps / page.value - 1.0).abs() >= SAME).then_some(self)
@@ -114,8 +114,8 @@ impl Finding {
         Some(WhyCliffsDiffer { page, reasons })
     }
 
-    /// The computed cliffs, once for each state of the host they were computed for, with the effects that each
-    /// includes. Empty if there is only one state.
+    /// The computed cliffs, once for each state of the host (as calibrated, at the speed of the searches, with
+    /// disturbances), each with the effects that it includes. Empty if there is only one state.
     pub fn computed_cliffs(&self) -> Vec<(&ByEngine<Figure>, Vec<CliffReason>)> {
         let (calibrated, undisturbed) = (self.cliff_as_calibrated_pps.as_ref(), self.cliff_undisturbed_pps.as_ref());
         let mut included = vec![CliffReason::Spread];

@@ -129,7 +129,7 @@ impl Pauses {
         let mut sorted = lengths_s.to_vec();
         sorted.sort_by(f64::total_cmp);
         let total_s: f64 = sorted.iter().sum();
-        // The smallest length that is at least as long as this share of all pauses.
+        // The smallest length that a `share` of all pauses does not exceed.
         let quantile = |share: f64| {
             let place = (share * sorted.len() as f64).ceil().max(1.0) as usize;
             sorted.get(place - 1).copied()

@@ -16,7 +16,8 @@ pub struct Preset {
     pub assumed: Option<&'static str>,
 }
 
-/// Factor by which the paper scales an interrupt's overhead from 500 MHz to 2.53 GHz, "roughly 60 %".
+/// Factor by which Salah, El-Badawi and Khalid (2007) scale an interrupt's overhead from 500 MHz to 2.53 GHz, "roughly
+/// 60 %".
 const PAPER_SCALE: f64 = 0.6;
 /// TCP payload of a full Ethernet frame with timestamps (bytes).
 const TCP_PAYLOAD_BYTES: f64 = 1448.0;

@@ -223,7 +223,7 @@ impl Tail {
         })
     }
 
-    /// P(T > t); beyond the last quantile with the slope before it.
+    /// P(T > t), extrapolated beyond the last quantile with the slope of the last section.
     fn above(&self, t: f64) -> f64 {
         let after = self.knots[1..4].iter().position(|(time, _)| *time >= t).unwrap_or(3);
         let ((t0, y0), (t1, y1)) = (self.knots[after], self.knots[after + 1]);
@@ -233,7 +233,8 @@ impl Tail {
     }
 }
 
-/// Time at which the mixture's tail is 1 - `share`; between the smallest and the largest quantile of the parts.
+/// Quantile `share` of the mixture: bisects for the time (s) with P(T > time) = 1 - `share`, between the smallest and
+/// the largest quantile of the parts.
 fn quantile(tails: &[(f64, Tail)], share: f64) -> f64 {
     let of = |tail: &Tail| {
         let place = tail.knots.iter().position(|(_, y)| (y - math::ln(1.0 - share)).abs() < 1e-12).unwrap_or(4);

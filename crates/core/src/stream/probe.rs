@@ -148,9 +148,8 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 }
 
 /// Round trips per minute: 60 s divided by the mean of the sorted round trips at or below the 95th percentile
-/// (draft-ietf-ippm-responsiveness, section 4.3). Of the times in that draft, it uses only that of a request on an
-/// existing connection (http_f), not those of TCP and TLS handshakes, nor of requests on the loaded connections. None
-/// without an answer.
+/// (draft-ietf-ippm-responsiveness, section 4.3). Of the draft's times it uses only http_f, of requests on an existing
+/// connection; it leaves out TCP and TLS handshakes and requests on the loaded connections. `None` without an answer.
 pub fn round_trips_per_minute(sorted_s: &[f64]) -> Option<f64> {
     let kept = ((1.0 - TRIMMED) * sorted_s.len() as f64).ceil() as usize;
     let kept = &sorted_s[..kept.min(sorted_s.len())];

@@ -31,8 +31,8 @@ pub enum Arrivals {
     },
     /// Superposition of Pareto ON/OFF sources that send at link speed.
     OnOff(OnOff),
-    /// Each packet of another process, kept with a fixed probability independently of the others: what RSS gives to one
-    /// queue. The offered load is that of the kept packets.
+    /// A random part of another process: each packet is kept with a fixed probability, independently of the others, as
+    /// RSS does for one queue. The offered load is the load of the kept packets.
     Thinned {
         /// Probability that a packet is kept.
         keep: f64,
@@ -43,9 +43,9 @@ pub enum Arrivals {
     Trace {
         /// pcap or pcapng file.
         file: String,
-        /// Factor by which it is replayed faster than recorded, if no load is given.
+        /// Factor by which the capture is replayed faster than it was recorded; used if no load is given.
         speed: Option<f64>,
-        /// True: it is read once from start to end. False: it is repeated.
+        /// True: the capture is read once from start to end. False: it is repeated.
         once: bool,
         /// Its packets; None while it has not been read.
         capture: Option<Arc<Capture>>,
@@ -92,8 +92,8 @@ impl Default for OnOff {
 }
 
 impl Arrivals {
-    /// Replaces a capture that is only named by the one that `read` returns for its name; other arrivals remain
-    /// unchanged.
+    /// Reads the capture, if the arrivals are from one that has not been read, by a call of `read` with the file's
+    /// name. Other arrivals remain unchanged.
     ///
     /// # Errors
     /// Errors of `read`.
@@ -243,7 +243,8 @@ impl Arrivals {
         }
     }
 
-    /// Each packet kept with probability `keep`. Poisson and modulated Poisson processes remain of their kind.
+    /// These arrivals with each packet kept with probability `keep`. Poisson and Markov-modulated Poisson arrivals are
+    /// returned unchanged: the rest is a process of the same kind.
     #[must_use]
     pub fn thinned(&self, keep: f64) -> Self {
         match self {

@@ -9,7 +9,7 @@ use crate::math::hypot;
 /// Result of comparing a curve with a mark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// Name of the curve; None if the mark names it and it is the only one.
+    /// Name of the curve; `None` if the mark is compared with curves of one name only.
     pub curve: Option<String>,
     /// The engine that gave the curve.
     pub answerer: Option<Answerer>,
