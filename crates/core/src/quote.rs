@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Parsed by the shell's grammar; crates/host/tests runs a real shell.
+        /// Parses the words by the shell's grammar (shlex); crates/host/tests runs a real shell.
         #[test]
         fn words_come_back(words in proptest::collection::vec(".{0,12}", 1..5)) {
             let clean: Vec<String> = words.iter().map(|word| one_line_word(word)).collect();

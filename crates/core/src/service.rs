@@ -424,7 +424,7 @@ mod tests {
         let measured = Figure::between(100e3, 95e3, 105e3, 0.75);
         assert_eq!(compared(80e3, measured, false), (Some(1.25), Some(false), Some(2.0)));
         assert_eq!(compared(100e3, measured, false), (Some(1.0), Some(true), Some(2.0)));
-        // At least 100 k/s: 200 k/s is not contradicted, 80 k/s is.
+        // A measured cliff of at least 100 k/s contradicts a prediction of 80 k/s, but not one of 200 k/s.
         assert_eq!(compared(200e3, Figure::exact(100e3), true), (None, Some(true), None));
         assert_eq!(compared(80e3, Figure::exact(100e3), true), (None, Some(false), None));
         let mut alone = ServiceCheck { cliff_rps: Some(measured), ..ServiceCheck::default() };

@@ -603,8 +603,8 @@ mod tests {
         assert_eq!(moment.lost().len(), 2, "{:?}", moment.lost());
     }
 
-    /// LLDP and spanning tree frames come to every port: no service loses by them. Packets dropped by the driver or
-    /// when sending are losses.
+    /// LLDP and spanning tree frames reach every port; no service loses anything if they are dropped. Packets dropped
+    /// by the driver or when sending are losses.
     #[test]
     fn frames_that_nobody_takes_are_no_loss() {
         let mut moment = moment();

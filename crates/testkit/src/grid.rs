@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_day_takes_a_quarter_from_every_column_of_a_grid() {
-        // Twelve points a scheme, loads by rings: each load and each ring is met.
+        // A grid of twelve points per scheme (loads x rings): the part has each load and each ring.
         let part = Grid::Day(20_420).part(0..180);
         assert_eq!(part.len(), 45);
         for columns in [3, 4, 12] {

@@ -199,10 +199,10 @@ fn bpf_program(kind: u32) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Probes leave no namespace, and say the same twice.
+    /// Probes leave no namespace behind, and a second probe gives the same answer.
     #[test]
     fn a_probe_repeats_and_leaves_nothing() {
-        // Whether a CPU is busy changes from one look to the next.
+        // Whether a CPU is busy may change between two probes.
         for need in Need::ALL.into_iter().filter(|need| *need != Need::Quiet) {
             assert_eq!(missing(need).is_some(), missing(need).is_some(), "{need}");
         }

@@ -58,7 +58,7 @@ mod tests {
         assert!(listed_programs().any(|program| program == "ethtool"));
     }
 
-    /// What a test starts by its name is installed by setup.
+    /// `scripts/setup.sh` installs every program that a test starts by name.
     #[test]
     fn every_program_that_a_test_starts_is_listed() {
         let mut files = Vec::new();

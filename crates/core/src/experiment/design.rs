@@ -129,7 +129,7 @@ mod tests {
             for config in &configs {
                 prop_assert!(config.iter().zip(&levels).all(|(level, levels)| level < levels));
             }
-            // Balance: for two factors, each pair of levels occurs equally often.
+            // Balance: each level of a factor occurs equally often.
             for a in 0..levels.len() {
                 for level in 0..levels[a] {
                     let times = configs.iter().filter(|config| config[a] == level).count();

@@ -89,7 +89,7 @@ mod tests {
         assert_eq!((datagram_frames(100, false, 27), datagram_frames(100, true, 40)), (None, None));
     }
 
-    /// The same result, fragment by fragment.
+    /// Compares the result with a fragmentation step by step.
     #[test]
     fn fragments_are_those_that_are_cut_one_by_one() {
         for ipv6 in [false, true] {

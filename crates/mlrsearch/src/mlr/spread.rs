@@ -103,7 +103,8 @@ mod tests {
     use crate::simulated::{Bench, Device};
     use crate::trial::Answer;
 
-    /// 400 trials at a load that a third of them uphold. Standard errors: 0.05 (centre), 0.04 to 0.06 (deviation) deviations.
+    /// 400 trials at a load that a third of them uphold. Standard errors, in deviations: centre 0.05, deviation 0.04 to
+    /// 0.06.
     #[test]
     fn centre_and_spread_of_a_known_device_are_found() {
         let (capacity_pps, spread) = (400e3, 0.03);
