@@ -173,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the repeats are, the medians of a CPU add up to all of its time.
+        /// For any repeats, the shares of a CPU add up to 1.
         #[test]
         fn medians_of_a_cpu_add_up_to_the_whole(repeats in vec(uniform7(0.0..1.0_f64), 1..6)) {
             let row = |classes: [f64; 7]| {

@@ -1,4 +1,4 @@
-//! [`Engine`]: the one trait that joins model, simulation and wire.
+//! [`Engine`]: the trait that model, simulation and measurement implement.
 
 use std::collections::BTreeMap;
 

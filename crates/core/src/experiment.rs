@@ -76,7 +76,7 @@ pub enum Experiment {
     Forwarding(Box<Forwarding>),
 }
 
-/// The keys of every kind. They are read first, so that errors in the rest are those of the right kind.
+/// The key that all kinds share. It is read first, so that the rest is read as the right kind, with its errors.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Head {

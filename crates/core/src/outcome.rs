@@ -562,7 +562,8 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// Half width relative to the estimate that guarantees `asked` relative to the true value.
+    /// Half width, relative to the estimate, that guarantees a half width of at most `asked` relative to the true
+    /// value.
     pub fn goal(asked: f64) -> f64 {
         asked / (1.0 + asked)
     }

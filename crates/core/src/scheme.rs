@@ -26,13 +26,13 @@ pub enum Scheme {
     Ideal,
     /// Every arrival raises an interrupt unless the handler (ISR) runs.
     Interrupt {
-        /// True: a packet dropped at a full ring also raises an interrupt (as in the paper, and the default; throughput
-        /// falls towards zero).
+        /// True: a packet dropped at a full ring also raises an interrupt, as in Salah, El-Badawi and Khalid (2007);
+        /// this is the default, and throughput falls towards zero.
         drops_interrupt: bool,
     },
     /// The first packet raises an interrupt; further ones are served with interrupts masked until the ring is empty.
     DisableEnable {
-        /// True: mask, handler and first packet are one exponential stage (the paper's chain).
+        /// True: mask, handler and first packet are one exponential stage, as in Salah, El-Badawi and Khalid (2007).
         merged: bool,
     },
     /// A timer polls; each cycle takes up to `quota` packets.
@@ -404,7 +404,7 @@ impl Napi {
 }
 
 impl Moderation {
-    /// True if the NIC delays interrupts, or raises more than its packets need.
+    /// True if the NIC delays interrupts, or raises more interrupts than its packets need.
     pub fn is_on(&self) -> bool {
         let on = |timer: Option<f64>| timer.is_some_and(|seconds| seconds > 0.0);
         matches!(self.quirk.gap, Gap::Latched | Gap::Reopened)

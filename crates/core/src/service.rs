@@ -363,8 +363,8 @@ pub struct ServiceCheck {
 }
 
 impl ServiceCheck {
-    /// Compares the measured cliff with the predicted one and with that of the calibrated set-up; `calibrated` is `None`
-    /// if that is unknown or a lower limit.
+    /// Compares the measured cliff with the predicted cliff and with that of the calibrated set-up. `calibrated`: the
+    /// cliff of that set-up; `None` if it is unknown or a lower limit.
     pub fn compare(&mut self, calibrated: Option<Figure>) {
         let Some(measured) = self.cliff_rps else { return };
         let over = |other: Figure| (other.value > 0.0 && !self.lower_limit).then(|| measured.value / other.value);

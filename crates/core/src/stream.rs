@@ -56,8 +56,9 @@ pub struct CpuTimes {
     pub wall_s: f64,
 }
 
-/// Kernel share of the CPU as in the 2003 study of TCP tools (section 5.6.3): mean over repeats of `sys / (sys + user)
-/// * percent`, where percent is CPU time divided by elapsed time; here 0 to 1. None if no repeat used any CPU time.
+/// Kernel share of the CPU as in the 2003 study (docs/theory/README.md; its section 5.6.3): mean over repeats of
+/// `sys / (sys + user) * percent`, where percent is CPU time divided by elapsed time; here 0 to 1. `None` if no repeat
+/// used any CPU time.
 pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
     let shares: Vec<f64> = repeats
         .iter()

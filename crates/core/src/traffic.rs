@@ -34,8 +34,8 @@ pub struct Traffic {
     /// Link speed (bit/s). It limits the load if the user gives it, and is the base of ON/OFF sources and of loads
     /// given as shares of the line rate.
     pub link_bps: f64,
-    /// Flows of the packets, by which a host with several queues distributes them. None: enough flows that all queues
-    /// get their share of the table.
+    /// Flows of the packets, by which a host with several queues distributes them. `None`: very many flows, so that
+    /// each queue gets its share of the indirection table.
     pub flows: Option<Flows>,
 }
 
@@ -64,7 +64,7 @@ impl Traffic {
 
     /// Refuses a load that the link cannot carry: each frame occupies its own bytes, preamble and gap.
     ///
-    /// `named`: the user gave the link speed. The default link speed limits only loads given as shares of it.
+    /// `named`: true if the user gave the link speed. The default link speed limits only loads given as shares of it.
     pub fn fits_link(&self, load: Load, named: bool) -> Result<(), Invalid> {
         let (Some(pps), Some(line_pps)) = (self.rate_pps(load), self.line_rate_pps()) else { return Ok(()) };
         // A load at the line rate, rounded to few digits, counts as within it.

@@ -64,7 +64,8 @@ fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<Warning
     found
 }
 
-/// Warns that only the distribution of measured times is used, not their mean.
+/// Warns that only the distribution of measured times is used, not their mean. `None` if the mean is within 10 % of the
+/// host's, or the times are not measured.
 fn measured(host: &Host, service_s: f64) -> Option<Warning> {
     let mean_s = host.service.measured()?.mean_s();
     let differs = (mean_s / service_s - 1.0).abs() > 0.1;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
 
-/// Share of a CPU from which it counts as full. The rest covers timers and the coarseness of the kernel's ticks.
+/// Busy share from which a CPU counts as full. The rest allows for timers and the coarse ticks of the kernel.
 const FULL: f64 = 0.9;
 /// Share of the link from which it counts as full.
 const LINK_FULL: f64 = 0.95;
@@ -75,7 +75,7 @@ pub struct QuotaMoment {
 }
 
 impl QuotaMoment {
-    /// The larger of time used / time allowed and `throttled`; 1 is the limit.
+    /// Load relative to the quota: the larger of time used / time allowed and `throttled`, at most 1.
     pub fn share(&self) -> f64 {
         (self.used / self.cpus).max(self.throttled).min(1.0)
     }
@@ -391,7 +391,7 @@ impl Moment {
         self.cpus.iter().map(|cpu| cpu.dropped_per_s).sum()
     }
 
-    /// Packets lost at devices (packets/s), without those lost at backlogs: a veth pair also counts these at its
+    /// Packets lost at devices (packets/s), without the packets lost at backlogs, which a veth pair also counts at its
     /// sending end.
     fn devices_lost_per_s(&self) -> f64 {
         let devices: f64 = self.interfaces.iter().map(InterfaceMoment::lost_per_s).sum();

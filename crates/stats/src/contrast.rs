@@ -122,7 +122,8 @@ impl Contrast {
     /// P(T <= t), where t is the difference divided by its error.
     fn below(&self) -> f64 {
         if self.error == 0.0 {
-            // Computed values, or repeats without spread, either are equal or are not.
+            // Without an error (computed values, or repeats without spread), the values are certainly equal or
+            // different.
             return match self.difference.partial_cmp(&0.0) {
                 Some(std::cmp::Ordering::Less) => 0.0,
                 Some(std::cmp::Ordering::Greater) => 1.0,

@@ -43,7 +43,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The runner's name of the test; libtest names the test's thread after it.
+/// Name of the running test: from cargo-nextest, or else the name of the thread, which libtest names after the test.
 fn test_name() -> String {
     let of_runner = std::env::var("NEXTEST_TEST_NAME").ok().map(|test| {
         let binary = std::env::var("NEXTEST_BINARY_ID").unwrap_or_default();

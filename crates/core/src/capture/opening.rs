@@ -117,7 +117,7 @@ struct Modified<R> {
     began: bool,
     /// The converted header that is read next.
     header: Cursor<Vec<u8>>,
-    /// Bytes of the packet after that header, still to be copied unchanged.
+    /// Bytes of the current packet that are still to be copied unchanged.
     data: u64,
 }
 
@@ -129,8 +129,8 @@ impl<R: Read> Modified<R> {
 
 impl<R: Read> Read for Modified<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        /// Length of the file's header, and of each record's header: 16 bytes as in plain pcap, then interface,
-        /// protocol and packet type.
+        /// Length of the file's header, and of each record's header (bytes). A record's header has 16 bytes as in plain
+        /// pcap, then interface, protocol and packet type.
         const HEADER: u64 = 24;
         loop {
             let read = self.header.read(buffer)?;

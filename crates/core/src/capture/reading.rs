@@ -22,7 +22,7 @@ use super::{Capture, Captured, CapturedFlow};
 
 /// Most packets that are read, 24 bytes of memory each: more than a simulation needs.
 const MOST_PACKETS: usize = 20_000_000;
-/// Most flows that are distinguished. Packets of further flows count, without a flow.
+/// Most flows that are distinguished. Packets of further flows are read without a flow.
 const MOST_FLOWS: usize = 1_000_000;
 /// Size of the parser's buffer for one block (bytes) at the start; it doubles as needed, up to `MOST_BUFFER`.
 const BUFFER: usize = 1 << 20;
@@ -40,7 +40,8 @@ const DAMAGED: &str =
     "the rest of the file cannot be unpacked further: it is cut, damaged or no part of the packed file";
 const APPENDED: &str = "another capture's header follows, as `cat` joins files; join captures by mergecap -w";
 const ZEROS: &str = "zeros follow, as a crash leaves them";
-/// First 32-bit word of a pcap file: with microseconds, with nanoseconds and Kuznetzov's, in either byte order.
+/// First 32-bit word of a pcap file, in both byte orders: with microseconds, with nanoseconds, and of Kuznetzov's
+/// patch.
 const MAGIC: [u32; 6] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34, 0x34cd_b2a1];
 /// Second 32-bit word of a pcap file: version 2.4, in either byte order.
 const VERSION: [u32; 4] = [0x0002_0004, 0x0004_0002, 0x0200_0400, 0x0400_0200];
@@ -157,7 +158,7 @@ struct Aside {
     links: BTreeMap<Link, u64>,
     /// Packets of Simple Packet Blocks, which have no time.
     simple: u64,
-    /// Buffers longer than the MTU, and the number of frames they were on the wire.
+    /// (Number of buffers longer than the MTU, number of frames they were on the wire).
     long: (u64, u64),
     /// Packets that were dropped during the capture, by section and interface.
     lost: BTreeMap<(u32, u32), u64>,
@@ -311,7 +312,7 @@ fn units_per_s(if_tsresol: u8) -> Option<i128> {
     (exponent <= most).then(|| base.pow(u32::from(exponent)))
 }
 
-/// FCS length of an interface's packets (bytes), from `if_fcslen`; some programs write bits there.
+/// FCS length of an interface's packets (bytes), from `if_fcslen`. 16 and 32 count as bits, which some programs write.
 fn fcs_of(description: &InterfaceDescriptionBlock<'_>) -> u32 {
     let value = description.options.iter().find(|option| option.code == IF_FCSLEN);
     match value.and_then(|option| option.value().first().copied()) {

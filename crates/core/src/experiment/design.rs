@@ -27,7 +27,7 @@ impl Design {
     /// first.
     ///
     /// # Errors
-    /// One sentence: a fractional design with a factor that has not two levels, or too many configurations.
+    /// One sentence: a factor of a fractional design does not have two levels, or there are too many configurations.
     pub fn configurations(self, levels: &[usize]) -> Result<Vec<Vec<usize>>, String> {
         match self {
             Self::Full => full(levels),

@@ -131,7 +131,7 @@ impl Mark {
         self.on.iter().map(|(name, _)| name.as_str()).chain(self.leaves.as_deref()).chain(than)
     }
 
-    /// True if it can be drawn: it states a number or an x of the drawn figure.
+    /// True if the mark can be drawn: it states a number or an x of the drawn figure.
     pub fn is_drawn(&self) -> bool {
         self.of.is_none() && self.than.is_none() && (self.y.is_some() || self.interval.is_none())
     }
@@ -147,7 +147,8 @@ fn range(text: &str, read: impl Fn(&str) -> Result<f64, String>, such_as: &str) 
 }
 
 impl MarkSection {
-    /// The mark on these axes. `index`: its position in the list of marks; `quantity`: finds a figure by its key.
+    /// Reads the mark in base units, by the dimensions of `axes`. `index`: its position in the list of marks;
+    /// `quantity`: finds a figure by its key.
     ///
     /// # Errors
     /// A number is unreadable, the mark states neither x nor y nor a comparison, or every possible outcome satisfies

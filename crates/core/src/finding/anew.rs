@@ -18,7 +18,7 @@ pub enum CliffReason {
     SearchSpeed,
     /// The page's cliff is reduced by the disturbances that no trial is free of.
     Disturbances,
-    /// The page uses the measured distributions of times; a host file means exponential ones.
+    /// The page's cliff is for the measured distributions of times; a host file implies exponential ones.
     Spread,
     /// Costs that `--set` changes, each as `KEY=VALUE`.
     Set(Vec<String>),

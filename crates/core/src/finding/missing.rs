@@ -34,7 +34,7 @@ pub enum EngineFigure {
     DeliveredAtTwice,
 }
 
-/// Key in JSON of each figure, and its words on pages, if it has any.
+/// Each figure with its key in JSON and its name on pages; `None`: pages do not name it.
 const BY_ENGINE: [(EngineFigure, &str, Option<&str>); 11] = [
     (EngineFigure::Cliff, "cliff_pps", Some("cliff")),
     (EngineFigure::CliffExperienced, "cliff_experienced_pps", Some("cliff with outside pauses")),

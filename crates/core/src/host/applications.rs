@@ -18,7 +18,7 @@ pub struct Applications {
     pub count: u32,
     /// Share of the offered packets for each application, with sum 1; empty: equal shares.
     pub shares: Vec<f64>,
-    /// Time per packet of each (s); empty: the host's `application`.
+    /// Time per packet of each application (s); empty: the host's `application`.
     pub times_s: Vec<f64>,
     /// Packets that each application's socket holds; empty: the host's `socket_buffer`.
     pub buffers: Vec<u64>,

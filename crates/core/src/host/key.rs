@@ -172,7 +172,8 @@ macro_rules! times {
 times!(Time, bounds::time_or_none);
 times!(Period, bounds::time);
 
-/// Implements a kind for counts, required and optional. Optional ones depend on others and are checked in `sides`.
+/// Implements a kind for counts, required and optional. Optional counts depend on other keys and are checked in
+/// `sides`.
 macro_rules! counts {
     ($kind:ident, $what:literal) => {
         impl Kind<u64> for $kind {

@@ -1,4 +1,5 @@
-//! Hosts that papers measured: the numbers of the paper, their place in it, and the assumptions for the others.
+//! Hosts that papers measured: the paper's numbers, where in the paper they are, and assumptions for the numbers it
+//! lacks.
 
 use super::Host;
 

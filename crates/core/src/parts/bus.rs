@@ -75,7 +75,7 @@ pub fn seconds_per_frame(bus: &Bus, frame_bytes: f64, frames_per_interrupt: f64)
     }
 }
 
-/// Clocks of a frame in bursts, and of fetching and writing back its descriptor in separate bursts, all rounded up;
+/// Clocks to move a frame in bursts, and to fetch and write back its descriptor in separate bursts, all rounded up;
 /// both directions share the bus.
 fn parallel_clocks(bus: &ParallelBus, frame_bytes: f64) -> f64 {
     let (width, burst) = (f64::from(bus.width_bits) / 8.0, f64::from(bus.burst_bytes));

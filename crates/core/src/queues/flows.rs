@@ -15,7 +15,7 @@ const MOST_FLOWS: u32 = 1_000_000;
 const STEEPEST: f64 = 10.0;
 
 /// The flows that packets belong to. Each packet's flow is drawn by the flows' weights, independently of other packets;
-/// so is its queue.
+/// the flow determines the queue.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Flows {
     /// `count` flows; the k-th heaviest has the weight k^-zipf.

@@ -99,7 +99,8 @@ fn pairing_serves_both_ways_on_a_core_and_spread_on_two() {
     assert_eq!(remote.iter().filter(|part| part.host.protocol_s > 6e-6).count(), 2);
 }
 
-/// Two siblings, each busy b = l c (1 + (smt - 1) b): the fixed point is l c / (1 - l c (smt - 1)).
+/// Two SMT siblings with rate l and time c per packet are each busy b = l c (1 + (smt - 1) b): the fixed point is b = l
+/// c / (1 - l c (smt - 1)).
 #[test]
 fn siblings_slow_each_other() {
     let found = evaluate(&point("2:map=smt,smt=1.4", None), &|_, part| Ok(all_served(&part.at_pps(100e3))), &|_| {

@@ -203,7 +203,7 @@ fn latency(busy: &[(f64, &Outcome)]) -> Latency {
     }
 }
 
-/// A tail through four quantiles: linear in ln P(T > t) between them.
+/// Tail of a latency distribution through four quantiles: ln P(T > t) is linear between them.
 struct Tail {
     /// (time (s), ln P(T > time)), by rising time.
     knots: [(f64, f64); 5],

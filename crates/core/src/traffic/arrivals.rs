@@ -70,8 +70,8 @@ pub struct OnOff {
     pub min_on_s: f64,
     /// True: sources send independently; false: they share one link.
     pub superpose: bool,
-    /// True: OFF periods by the paper's printed formula for b_OFF ([`OnOff::printed_least_off_s`]), with which the
-    /// actual load differs from the requested one. False: OFF periods that give the requested load.
+    /// True: OFF periods by the printed formula of Salah et al. (2007) for b_OFF ([`OnOff::printed_least_off_s`]), with
+    /// which the actual load differs from the requested one. False: OFF periods that give the requested load.
     pub printed_off: bool,
     /// Longest period; longer ones are cut. None: no limit.
     pub cutoff_s: Option<f64>,
@@ -286,10 +286,10 @@ impl Arrivals {
 }
 
 impl OnOff {
-    /// Shortest OFF period by the paper's printed formula (s), for sources that together load a link by `load`: b_OFF =
-    /// E\[ON\] (1/rho_i - 1) (alpha_OFF - 1)/alpha_OFF, with rho_i = load/N and E\[ON\] = b_ON alpha_ON/(alpha_ON - 1).
-    /// The formula ignores that an ON period sends whole frames, and any cut-off. Negative if a source would have to be
-    /// ON for more than all of its time.
+    /// Shortest OFF period (s) by the printed formula of Salah et al. (2007, section 5.1), for sources that together
+    /// load a link by `load`: b_OFF = E\[ON\] (1/rho_i - 1) (alpha_OFF - 1)/alpha_OFF, with rho_i = load/N and E\[ON\]
+    /// = b_ON alpha_ON/(alpha_ON - 1). The formula ignores that an ON period sends whole frames, and any cut-off.
+    /// Negative if a source would have to be ON for more than all of its time.
     pub fn printed_least_off_s(&self, load: f64) -> f64 {
         let mean_on_s = self.min_on_s * self.alpha_on / (self.alpha_on - 1.0);
         mean_on_s * (f64::from(self.sources) / load - 1.0) * (self.alpha_off - 1.0) / self.alpha_off

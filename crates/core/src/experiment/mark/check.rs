@@ -103,9 +103,9 @@ fn is_named(name: &str, on: &str, names: &BTreeSet<&str>) -> bool {
     if names.contains(on) { name == on } else { is_called(name, on) }
 }
 
-/// True if a curve's name contains the parts of `on` in their order; a scheme may stand without its parameters.
-/// `interrupt` means any of the curves `interrupt:drops_interrupt=true, ring 64` and `.., ring 256` that `vary` makes
-/// of it.
+/// True if a curve's name contains the parts of `on` in their order, where a scheme may lack its parameters.
+/// `interrupt` means any of the curves `interrupt:drops_interrupt=true, ring 64` and `.., ring 256`, which the key
+/// `vary` makes.
 pub fn is_called(name: &str, on: &str) -> bool {
     let mut parts = name.split(", ");
     let is = |part: &str, wanted: &str| {

@@ -268,8 +268,8 @@ impl Key {
         })
     }
 
-    /// Reads the levels that a text stands for: one value; for block sizes also a range such as `1B..1MiB`, which means
-    /// its powers of two.
+    /// Reads the levels that a text stands for: one value; for block sizes also a range such as `1B..1MiB`: the first
+    /// size, doubled until it would exceed the last.
     ///
     /// # Errors
     /// The text that cannot be read, with the accepted form.
