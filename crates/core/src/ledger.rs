@@ -135,7 +135,7 @@ pub struct Ledger {
     pub inside: u64,
     /// Rest of the sum: 0 if every packet is accounted for, negative if more packets were counted than sent.
     pub unexplained: i64,
-    /// Counters that increased during the trial. They count the same drops again, and those of other traffic; they are
+    /// Counters that increased during the trial. They count the same drops again, and drops of other traffic, and are
     /// not part of the sum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<LedgerRow>,

@@ -145,9 +145,9 @@ impl<'de> Deserialize<'de> for Figure {
     }
 }
 
-/// Latency from a packet's arrival in memory to the end of protocol processing (s). If an application is modelled or
-/// measured: to the time when it takes the packet from its socket; its work follows. [`Outcome::latency_to`] says
-/// which; [`Latency::done_mean`] includes the application's work.
+/// Latency from a packet's arrival in memory to the end of protocol processing (s) or, if an application is modelled or
+/// measured, to the time when the application takes the packet from its socket. [`Outcome::latency_to`] names the end;
+/// [`Latency::done_mean`] also includes the application's work.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
@@ -575,8 +575,8 @@ impl Precision {
 pub struct Attained {
     /// The figure.
     pub figure: Measure,
-    /// Half width of its interval, in the terms of [`Precision::asked`]; None: its value is 0, or it has no finite
-    /// interval.
+    /// Half width of the figure's interval, in the unit of [`Precision::asked`]; `None`: the value is 0, or the
+    /// interval is not finite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_width: Option<f64>,
     /// True if the half width is at most the requested one and the figure is reliable.

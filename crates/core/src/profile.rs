@@ -162,7 +162,7 @@ pub struct StageRow {
     pub cpu: f64,
     /// Number of samples.
     pub samples: u64,
-    /// Share of its time in functions that are not in the table of stages, but whose caller is.
+    /// Share of the stage's time in functions that are not in the table of stages, but whose caller is.
     #[serde(default)]
     pub by_caller: f64,
     /// CPU time per packet (s) in each slice of time with packets.

@@ -36,8 +36,8 @@ pub struct ServiceFinding {
     /// CPU time of a request on the service's CPUs, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<ServiceCost>,
-    /// Times without an answer although requests were due, longer than requests take, in the trials that count at loads up
-    /// to the measured cliff. The prediction has them. Absent: not measured.
+    /// Pauses of the service: times without an answer although requests were due, longer than a request takes, in the
+    /// valid trials at loads up to the measured cliff. The prediction includes them. Absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pauses: Option<Pauses>,
     /// What overloads first; absent: not determined.
@@ -209,13 +209,13 @@ pub struct ServiceTrial {
     pub window_s: f64,
     /// Requests due in the window.
     pub requests: u64,
-    /// Of these, answered correctly and within the timeout.
+    /// Requests of the window that were answered correctly and within the timeout.
     pub answers: u64,
-    /// Of these, answered after the timeout.
+    /// Requests of the window that were answered after the timeout.
     pub late_answers: u64,
-    /// Of these, answered wrongly: with an error of the service, or in an unexpected form.
+    /// Requests of the window that were answered wrongly: with an error of the service, or in an unexpected form.
     pub wrong_answers: u64,
-    /// Of these, unanswered.
+    /// Requests of the window that were not answered.
     pub unanswered: u64,
     /// Response times; absent without answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -339,13 +339,15 @@ pub struct ServiceCheck {
     /// Why nothing was measured, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmeasured: Option<String>,
-    /// Measured cliff over the predicted one; absent: there are not both, or the measured one is a lower limit.
+    /// Measured cliff divided by the predicted one; absent: one of them is missing, or the measured one is a lower
+    /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
-    /// True: the intervals of measured and predicted cliff overlap; absent: there are not both.
+    /// True: the intervals of measured and predicted cliff overlap; absent: one of them is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
-    /// Measured cliff over that of the calibrated set-up; absent: one of them is a lower limit, or was not measured.
+    /// Measured cliff divided by that of the calibrated set-up; absent: one of them is a lower limit, or was not
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_calibrated: Option<f64>,
     /// What overloads first; absent: not determined.

@@ -85,7 +85,7 @@ pub struct StreamReport {
     pub rows: Vec<StreamRow>,
     /// Settings that were requested but not possible, with the reason.
     pub not_had: Vec<String>,
-    /// Rate at which one thread reads the file that is sent from its disk, without a network (bit/s); absent: none is.
+    /// Rate at which one thread reads the sent file from its disk, without a network (bit/s); absent: no file is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bps: Option<f64>,
     /// What limits the figures.

@@ -283,7 +283,8 @@ pub struct InterfaceMoment {
     /// Packets dropped by stack or driver, both directions (packets/s).
     pub dropped_per_s: f64,
     /// Part of `dropped_per_s` that was received and that the driver did not drop (packets/s): frames of protocols
-    /// without a receiver here, such as LLDP, and frames dropped at a full backlog, which also counts them.
+    /// without a receiver on this host, such as LLDP. Includes frames dropped at a full backlog, which
+    /// [`CpuMoment::dropped_per_s`] also counts.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub unclaimed_per_s: f64,
     /// Packets dropped at its queueing disciplines when sending (packets/s).
@@ -350,7 +351,7 @@ pub struct LinkFilling {
     pub sent: bool,
     /// True: the limit is that of a token bucket (tc-tbf); false: the link speed.
     pub held: bool,
-    /// Load (bit/s); for a link with check sequence, preamble and gap.
+    /// Load (bit/s); if the limit is the link speed, with check sequence, preamble and gap.
     pub bps: f64,
     /// Capacity (bit/s).
     pub limit_bps: f64,

@@ -40,8 +40,8 @@ pub struct Traffic {
     #[serde(rename = "link", with = "link_text", default = "gigabit")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub link_bps: f64,
-    /// Flows of the packets, by which a host with several queues distributes them. None: enough flows that all queues
-    /// get their share of the table.
+    /// Flows of the packets, by which a host with several queues distributes them. `None`: very many flows, so that
+    /// each queue gets its share of the indirection table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
 }

@@ -11,7 +11,7 @@ pub struct Binary {
     pub trial_s: f64,
     /// Highest share of frames that a trial may lose; RFC 2544 requires 0.
     pub loss_ratio: f64,
-    /// Distance of the bounds over the upper one at which the search ends.
+    /// Distance of the bounds, divided by the upper one, at which the search ends.
     pub width: f64,
 }
 

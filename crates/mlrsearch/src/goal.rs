@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Goal {
-    /// Length of trials that count fully (s).
+    /// Length of a full trial (s). Shorter trials count less in the classification of a load.
     pub final_trial_s: f64,
     /// Length of the shortest trials (s).
     pub initial_trial_s: f64,
-    /// Length of full trials that classify a load (s).
+    /// Total length of the full trials that classify a load (s).
     pub duration_sum_s: f64,
     /// Highest share of frames that a trial may lose without counting against the load.
     pub loss_ratio: f64,
-    /// Highest share of the time that may be spent in trials that lose more, at a lower bound.
+    /// Highest share of the trial time at a lower bound that may be spent in trials that lose more than `loss_ratio`.
     pub exceed_ratio: f64,
-    /// Distance of the bounds over the upper one at which the search ends.
+    /// Distance of the bounds, divided by the upper one, at which the search ends.
     pub width: f64,
 }
 

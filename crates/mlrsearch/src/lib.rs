@@ -48,14 +48,14 @@ pub enum End {
     AboveMaximum,
     /// The highest load that the sender reaches was upheld: the device is at least as fast.
     AboveSender,
-    /// Trials at all loads above were void though the sender reached them (late frames, a full sink, pauses of a CPU): the device is at least
-    /// as fast, and neither it nor the sender was at its ceiling.
+    /// Trials at all higher loads were void although the sender reached them (late frames, a full sink, pauses of a
+    /// CPU). The device is at least as fast; neither it nor the sender was at its limit.
     AboveVoid,
     /// The lowest load failed.
     BelowMinimum,
     /// The sender does not reach the lowest load: nothing is known of the device.
     SenderTooSlow,
-    /// The time allowed was over before the bounds were close.
+    /// The time limit was reached before the bounds were as close as requested.
     OutOfTime,
     /// The run was stopped or failed during the search: its bounds are those so far.
     Interrupted,
@@ -93,13 +93,13 @@ impl std::fmt::Display for End {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Searched {
-    /// One a goal, in the order of the goals.
+    /// One result per goal, in the order of the goals.
     pub found: Vec<Found>,
     /// Valid trials, in the order they were made.
     pub trials: Vec<Trial>,
-    /// Trials in which the sender did not reach the load.
+    /// Number of void trials, which do not count because they say nothing about the device.
     pub void_trials: u32,
-    /// Intended length of all trials (s).
+    /// Total length of all trials (s); void trials count with their requested length.
     pub trial_time_s: f64,
 }
 

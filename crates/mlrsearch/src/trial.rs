@@ -13,7 +13,7 @@ use crate::End;
 pub struct Trial {
     /// Intended load (pps).
     pub load_pps: f64,
-    /// Length (s): the intended one, or until it was decided.
+    /// Length (s): as intended, or until the result of the trial was decided.
     pub duration_s: f64,
     /// Frames sent.
     pub sent: u64,
@@ -110,7 +110,7 @@ pub(super) struct Tester<'a, E> {
     pub(super) limited: Option<VoidReason>,
     /// Valid trials in the order they were made.
     pub(super) trials: Vec<Trial>,
-    /// Trials in which the sender did not reach the load.
+    /// Number of void trials.
     pub(super) void_trials: u32,
     /// Total length of all trials (s); void trials count with their requested length.
     pub(super) spent_s: f64,

@@ -56,7 +56,8 @@ pub struct Forwarding {
     pub rounds: u32,
     /// Frame sizes, FCS included.
     pub sizes: OneOrMore<FrameSizes>,
-    /// Flows, distinguished by source port and address. None: 64, or more, so that all destinations get equally many.
+    /// Number of flows, distinguished by source port and address. `None`: 64, rounded up to a multiple of the
+    /// destinations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
     /// Number of destination addresses, for state that the router stores by destination; flows take them in turn.

@@ -39,7 +39,8 @@ pub struct MarkSection {
     /// an x axis: a setting with its value, `mtu 9000`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// The figure it states, if not the drawn one: a figure of the CSV; in a transfer experiment one of `figure.y`.
+    /// The figure that the mark states, if not the drawn one: a column of the CSV; in a transfer experiment a value of
+    /// `figure.y`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// With `ratio` or `difference`: name of the curve that `on` is compared with; `on` itself if not given.

@@ -38,7 +38,7 @@ pub struct TcpRow {
     /// The first flow of the last repeat, by intervals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<TcpInterval>,
-    /// All flows of the last repeat, by intervals; absent if there is one flow, which is `intervals`.
+    /// Sums over all flows of the last repeat, by intervals; absent if there is only one flow, see `intervals`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow_intervals: Vec<TcpFlows>,
     /// Each flow of the last repeat; absent if there is only one.
