@@ -13,8 +13,8 @@ use crate::watch::{ConntrackMoment, LinkFilling, LossMoment, ProgramMoment, Quot
 pub enum Nearest {
     /// Packet rate divided by the packet rate at the cliff.
     Packets,
-    /// Time in interrupts and softirqs divided by the same time at the cliff. It is the largest ratio if packets cost
-    /// more than the calibrated ones.
+    /// Time in interrupts and softirqs divided by this time at the cliff. It is the largest ratio if packets cost more
+    /// than the calibrated packets.
     Softirq,
     /// Time that is not idle, or time of the busiest thread of a program with sockets on this CPU. It is the largest
     /// ratio if the programs that read the packets run out of CPU time.

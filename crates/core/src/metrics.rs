@@ -34,7 +34,7 @@ pub struct InterfaceCounters {
     pub bytes: [u64; 2],
     /// Packets lost at the receive ring.
     pub dropped_ring: u64,
-    /// Packets dropped by stack or driver, without those lost at the ring: [received, sent].
+    /// Packets dropped by stack or driver, without the packets lost at the receive ring: [received, sent].
     pub dropped: [u64; 2],
     /// Packets dropped at its queueing disciplines when sending.
     pub dropped_qdisc: u64,

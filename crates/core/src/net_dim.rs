@@ -25,7 +25,8 @@ pub fn entry(profile: DimProfile, index: usize) -> (f64, u64) {
 /// Result of comparing a measurement with the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
-    /// More bytes; with equal bytes more packets; with equal packets fewer events.
+    /// The measurement has more bytes than the previous one; with equal bytes more packets; with equal packets fewer
+    /// events.
     Better,
     /// The opposite of `Better`.
     Worse,

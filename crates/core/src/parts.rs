@@ -56,7 +56,7 @@ pub enum Bus {
     Parallel(ParallelBus),
     /// PCI Express.
     Pcie(Pcie),
-    /// A bus of which only the bandwidth is known, such as the AXI of a system on a chip (byte/s, sum of both
+    /// Bus with a known bandwidth only, such as the AXI of a system on a chip (byte/s, sum of both directions).
     /// directions).
     Bandwidth(f64),
 }

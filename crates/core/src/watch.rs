@@ -80,7 +80,7 @@ impl QuotaMoment {
         (self.used / self.cpus).max(self.throttled).min(1.0)
     }
 
-    /// For instance `cgroup /box: 0.48 of 0.50 CPUs used, its programs wait in 90 % of the periods`.
+    /// Returns a sentence such as `cgroup /box: 0.48 of 0.50 CPUs used, its programs wait in 90 % of the periods`.
     pub fn sentence(&self) -> String {
         let Self { group, cpus, used, throttled } = self;
         let waits = match throttled {
@@ -127,12 +127,12 @@ impl ProgramMoment {
         !self.elsewhere && self.sockets.as_ref().is_some_and(|sockets| !sockets.is_empty())
     }
 
-    /// For instance `dnsmasq (pid 123, udp 0.0.0.0:53): 94 % of CPU 1`.
+    /// Returns a sentence such as `dnsmasq (pid 123, udp 0.0.0.0:53): 94 % of CPU 1`.
     pub fn sentence(&self) -> String {
         format!("{}: {:.0} % of CPU {}", self.title(), 100.0 * self.share, self.cpu)
     }
 
-    /// For instance `dnsmasq (pid 123, udp 0.0.0.0:53)`.
+    /// Returns name, process ID and sockets, such as `dnsmasq (pid 123, udp 0.0.0.0:53)`.
     pub fn title(&self) -> String {
         let sockets = match &self.sockets {
             _ if self.elsewhere => ", in another network namespace".to_owned(),
@@ -165,7 +165,8 @@ pub struct LossMoment {
 }
 
 impl LossMoment {
-    /// For instance `receive buffers of UDP sockets: 31000 a second: udp 0.0.0.0:53 of dnsmasq (pid 123), 31000`.
+    /// Returns a sentence such as
+    /// `receive buffers of UDP sockets: 31000 a second (udp 0.0.0.0:53 of dnsmasq (pid 123), 31000)`.
     pub fn sentence(&self) -> String {
         let each: Vec<String> = self.sockets.iter().map(SocketLoss::title).collect();
         let who = if each.is_empty() { String::new() } else { format!(" ({})", each.join("; ")) };
@@ -335,7 +336,7 @@ impl InterfaceMoment {
         self.namespace.as_ref().map_or_else(|| self.name.clone(), |space| format!("{space}/{}", self.name))
     }
 
-    /// Its receive queues; empty if the driver does not count by queue.
+    /// Returns the device's receive queues; empty if the driver does not count by queue.
     pub fn receive_queues(&self) -> impl Iterator<Item = &QueueMoment> {
         self.queues.iter().filter(|queue| queue.receive)
     }
@@ -529,7 +530,7 @@ impl Moment {
         }
         let thread = self.programs.iter().filter(|program| program.serves() && program.busiest_thread >= FULL);
         let thread = thread.max_by(|a, b| a.busiest_thread.total_cmp(&b.busiest_thread));
-        // If several CPUs are full, one that runs a program with sockets explains more.
+        // If several CPUs are full, the sentence names a CPU that runs a program with sockets: it explains more.
         let serves = |cpu: &&&CpuMoment| self.programs_of(cpu.cpu).next().is_some_and(ProgramMoment::serves);
         let full: Vec<&CpuMoment> = self.cpus.iter().filter(|cpu| cpu.busy() >= FULL).collect();
         match full.iter().find(serves).or(full.first()) {
@@ -615,7 +616,7 @@ mod tests {
         assert!(moment.unclaimed()[0].starts_with("device eth0: 20 frames a second"), "{:?}", moment.unclaimed());
         moment.interfaces[0].dropped_per_s = 25.0;
         assert_eq!((moment.lost_per_s(), moment.lost()[0].as_str()), (5.0, "device eth0: 5.0 a second"));
-        // Packets dropped at the backlog are included in those dropped by the device.
+        // The device's count of dropped packets includes the packets dropped at the backlog.
         moment.cpus[0].dropped_per_s = 20.0;
         assert!(moment.unclaimed().is_empty(), "{:?}", moment.unclaimed());
     }

@@ -48,8 +48,8 @@ pub enum End {
     AboveMaximum,
     /// The highest load that the sender reaches was upheld: the device is at least as fast.
     AboveSender,
-    /// Trials at all higher loads were void although the sender reached them (late frames, a full sink, pauses of a
-    /// CPU). The device is at least as fast; neither it nor the sender was at its limit.
+    /// Trials at all higher loads were void although the sender reached these loads (late frames, a full sink, pauses
+    /// of a CPU). The device is at least as fast as the result; its limit was not reached.
     AboveVoid,
     /// The lowest load failed.
     BelowMinimum,
@@ -67,7 +67,7 @@ impl End {
         self == Self::Regular
     }
 
-    /// The highest load was upheld: what was found is a lower limit.
+    /// True if the highest load was upheld, so that the result is a lower limit.
     pub fn is_lower_limit(self) -> bool {
         matches!(self, Self::AboveMaximum | Self::AboveSender | Self::AboveVoid)
     }

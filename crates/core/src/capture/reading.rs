@@ -158,7 +158,7 @@ struct Aside {
     links: BTreeMap<Link, u64>,
     /// Packets of Simple Packet Blocks, which have no time.
     simple: u64,
-    /// (Number of buffers longer than the MTU, number of frames they were on the wire).
+    /// (Number of buffers longer than the MTU, number of frames on the wire that these buffers became).
     long: (u64, u64),
     /// Packets that were dropped during the capture, by section and interface.
     lost: BTreeMap<(u32, u32), u64>,
@@ -254,7 +254,7 @@ fn record(from: impl Read + Send, mut recording: Recording) -> Result<Recording,
         if goes_on {
             continue;
         }
-        // tcpdump leaves such a file when it is killed or the disk is full: all packets but the last are complete.
+        // tcpdump leaves an incomplete file when it is killed or the disk is full: only the last packet is cut off.
         if recording.packets.is_empty() {
             return Err(recording.damaged(if damaged.load(Ordering::Relaxed) { DAMAGED } else { CUT }));
         }

@@ -28,8 +28,7 @@ struct Token<'a> {
     column: usize,
 }
 
-/// Qualifiers of a value, such as `tcp src port`. They are remembered, because a following value without qualifiers
-/// takes those of the value before it.
+/// Qualifiers of a value, such as `tcp src port`. They are stored for a following value without qualifiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Qualifier<'a> {
     protocol: Option<&'a str>,
@@ -186,7 +185,7 @@ impl<'a> Parser<'a> {
             return Err(self.error(format!("inside of `{kind} (...)` stand values only, such as `{kind} (A or B)`")));
         }
         if bare {
-            // A value without qualifiers takes those of the value before it.
+            // A value without qualifiers takes the qualifiers of the value before it.
             if self.last.kind.is_none()
                 || !self.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':'))
             {

@@ -38,7 +38,7 @@ pub enum CliffReason {
 }
 
 impl CliffReason {
-    /// True if the page's cliff includes this effect; false if the newly computed cliff does.
+    /// True if the cliff on `find`'s page includes this effect; false if the newly computed cliff includes it.
     fn is_of_the_page(&self) -> bool {
         matches!(self, Self::SearchSpeed | Self::Disturbances | Self::Spread)
     }
@@ -103,8 +103,9 @@ pub fn listed(reasons: &[impl fmt::Display]) -> String {
 }
 
 impl Finding {
-    /// Why a cliff computed from the calibrated costs alone (as by `predict` and the explorer) differs from the page's.
-    /// `asked`: reasons known to the caller, such as changed costs. `None` if the page has no computed cliff.
+    /// Returns why a cliff computed from the calibrated costs alone (as by `predict` and the explorer) differs from the
+    /// cliff on `find`'s page. `asked`: reasons known to the caller, such as changed costs. `None` if the page has no
+    /// computed cliff.
     pub fn why_cliffs_differ(&self, asked: Vec<CliffReason>) -> Option<WhyCliffsDiffer> {
         let page = ByEngine { wire: None, ..self.cliff_pps.clone() };
         page.present().next()?;

@@ -197,7 +197,8 @@ pub struct Speed {
     /// the cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_s: Option<Figure>,
-    /// Service demand (s) in the trials with almost no loss, at the higher of their loads.
+    /// Service demand (s), median over the trials with almost no loss: over the higher loads if these have enough
+    /// trials, else over all such trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_empty_s: Option<Figure>,
     /// Service demand (s) in the trials that lost more than a tenth: the socket was full, and its packets had left the

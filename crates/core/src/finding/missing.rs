@@ -127,7 +127,7 @@ impl FigurePath {
         }
     }
 
-    /// The figure in words, such as `delivered at twice the cliff (measured)`; its path if it has none.
+    /// Returns the figure in words, such as `delivered at twice the cliff (measured)`; its path if it has no words.
     pub fn in_words(&self) -> String {
         let Self::Of(figure, Some(engine), part) = self else { return self.to_string() };
         let Some(words) = figure.row().1 else { return self.to_string() };

@@ -89,7 +89,7 @@ impl Key {
         (self.time)(host)
     }
 
-    /// Its documentation as one paragraph, with links replaced by their texts.
+    /// Returns the key's documentation as one paragraph, with links replaced by their texts.
     pub fn help(&self) -> String {
         let lines: Vec<&str> = self.help.iter().map(|line| line.trim()).collect();
         let shown = lines.join(" ").replace("[`", "`").replace("`]", "`");

@@ -24,7 +24,7 @@ pub enum PauseTimes {
     Erlang(u32),
     /// Measured lengths, used as they are (`empirical:FILE`).
     Empirical(Empirical),
-    /// The measured pauses of one trial, replayed once at their measured times. Users cannot write it as text.
+    /// The measured pauses of one trial, replayed once at their measured times. This variant has no text form.
     Recorded(Arc<Recorded>),
 }
 

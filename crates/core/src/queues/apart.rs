@@ -29,7 +29,7 @@ pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl F
             chosen.swap(queue, other);
         }
     }
-    // If most queues receive on one CPU, exchanges do not suffice: the least used other CPU is taken.
+    // If most queues receive on one CPU, exchanges cannot separate all: such a queue gets the least used other CPU.
     for queue in 0..count {
         if shared(queue, chosen[queue]) == SAME_CPU {
             let others = order.iter().filter(|cpu| receive.get(queue) != Some(*cpu));

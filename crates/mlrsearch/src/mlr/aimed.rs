@@ -29,8 +29,8 @@ const LEARNING: f64 = 1.0 / 3.0;
 /// Distance of the trials that measure the spread above the centre, in deviations: most of these trials lose, and lose
 /// little.
 const ABOVE: f64 = 0.5;
-/// Factor on the standard error of the aim that normally distributed capacities would give, because capacities need not
-/// be normal.
+/// Factor by which the standard error of the aim is enlarged: it is computed for normally distributed capacities, and
+/// real capacities need not be normal.
 const CAUTION: f64 = 1.5;
 /// Rise of the load, in deviations, that multiplies the lower tail of a normal distribution by e, near the smallest of
 /// 60 values (the seconds of a minute).

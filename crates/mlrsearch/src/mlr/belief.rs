@@ -117,7 +117,7 @@ mod tests {
         let belief = Belief::new(1e5, 1e-6, 0.01, 60.0, 1.0);
         assert!((belief.upheld(1e5) - 0.5).abs() < 1e-4);
         assert!((belief.load(0.5) / 1e5 - 1.0).abs() < 1e-5);
-        // At a load that is higher by one `scale`, losses come e times as often.
+        // At a load that is higher by one `scale` (in logarithm), losses are e times as frequent.
         assert!((belief.upheld(1e5 * 0.01f64.exp()) - 0.5f64.powf(1f64.exp())).abs() < 1e-4);
     }
 
