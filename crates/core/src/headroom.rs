@@ -34,7 +34,7 @@ pub struct CpuHeadroom {
     /// Share of its time that is not idle. Niced programs count as idle, as they yield to others.
     #[serde(default)]
     pub busy: f64,
-    /// Its load relative to the cliff or to its capacity: 1 is the limit.
+    /// Load of the CPU relative to the cliff or to the CPU's capacity: 1 is the limit.
     pub share: f64,
     /// The ratio that `share` is.
     pub by: Nearest,

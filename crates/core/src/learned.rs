@@ -29,14 +29,14 @@ pub enum PartKind {
 pub struct LearnedPart {
     /// Its kind.
     pub kind: PartKind,
-    /// Its name: `CPU 1`, `thread 17 of nsd (pid 12)`, `udp 0.0.0.0:53`.
+    /// Name of the part: `CPU 1`, `thread 17 of nsd (pid 12)`, `udp 0.0.0.0:53`.
     pub name: String,
-    /// Number of its CPU; absent: more than one.
+    /// Number of the CPU that the part uses; absent: it uses several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Mean packet rate that it handled (packets/s).
+    /// Mean packet rate that the part handled (packets/s).
     pub packets_per_s: f64,
-    /// Packet rate at which it overloads with this mix of packets; absent: see `why`.
+    /// Packet rate at which the part overloads with this mix of packets; absent: see `why`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_pps: Option<Figure>,
     /// Mean load divided by the load at the cliff; absent: its cliff is unknown.

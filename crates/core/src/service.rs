@@ -393,7 +393,8 @@ pub struct RequesterSummary {
     pub busy: f64,
     /// Extrapolated load at which it would always be busy (requests/s).
     pub ceiling_rps: f64,
-    /// 99th percentile of the delay with which it handled due requests (s); absent: there were none.
+    /// 99th percentile of the delay with which the requester handled due requests (s); absent: there were no due
+    /// requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_p99_s: Option<f64>,
 }

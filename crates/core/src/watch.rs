@@ -105,8 +105,8 @@ pub struct ProgramMoment {
     pub share: f64,
     /// CPU time of its busiest thread on this CPU; at most 1.
     pub busiest_thread: f64,
-    /// Its TCP and UDP sockets, listening ones first, at most three: `udp 0.0.0.0:53`. Absent: not looked up, or not
-    /// permitted.
+    /// TCP and UDP sockets of the program, listening sockets first, at most three: `udp 0.0.0.0:53`. Absent: not looked
+    /// up, or not permitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sockets: Option<Vec<String>>,
     /// Number of further sockets.

@@ -57,7 +57,7 @@ pub enum End {
     SenderTooSlow,
     /// The time limit was reached before the bounds were as close as requested.
     OutOfTime,
-    /// The run was stopped or failed during the search: its bounds are those so far.
+    /// The run was stopped or failed during the search; the result has the bounds known until then.
     Interrupted,
 }
 

@@ -15,8 +15,8 @@ use crate::outcome::Dimension;
 pub use check::{Check, Compared, checks, is_called};
 pub(super) use vacuous::{Line, Ruled};
 
-/// `[[mark]]`: a statement that a curve is compared with. x and y state a point, one of them alone a line; `ratio` or
-/// `difference` state how two points of curves compare.
+/// `[[mark]]`: a statement that a curve is compared with. x and y together state a point, either alone a line; `ratio`
+/// or `difference` state how two points of curves compare.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

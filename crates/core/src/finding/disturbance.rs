@@ -227,7 +227,7 @@ pub struct SpeedAt {
     /// See [`Speed::packet_s`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_s: Option<f64>,
-    /// See [`Speed::slowness`]. None also for trials with other frames or work, and for those that lost more than 1 %.
+    /// See [`Speed::slowness`]. None also for trials with other frames or work, and for trials that lost more than 1 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowness: Option<f64>,
 }

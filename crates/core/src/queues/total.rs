@@ -27,7 +27,7 @@ pub struct QueueOutcome {
     pub queue: u32,
     /// The work it does.
     pub role: Role,
-    /// Its core, from 0; an SMT sibling has the number of its physical core.
+    /// Number of the vector's core, from 0; an SMT sibling has the number of its physical core.
     pub core: u32,
     /// Share of the offered packets (0 to 1).
     pub share: f64,

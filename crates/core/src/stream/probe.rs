@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeRow {
-    /// Transport of the requests, `udp` or `tcp`, in a flow of their own.
+    /// Transport of the requests, `udp` or `tcp`; the requests have a separate flow.
     pub transport: String,
     /// Time between two requests (s).
     pub every_s: f64,

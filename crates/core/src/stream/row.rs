@@ -194,7 +194,7 @@ pub struct DeviceRow {
     /// Mean bytes per packet received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_received: Option<Spread>,
-    /// Mean bytes per packet that IP of the receiving end got, after GRO.
+    /// Mean bytes per packet that the IP layer of the receiving end got, after GRO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_ip_packet: Option<Spread>,
     /// NET_RX softirqs per second, sum of all CPUs.
@@ -278,7 +278,7 @@ pub struct ZeroCopyRow {
     pub asked: u64,
     /// Send calls that were completed.
     pub completed: u64,
-    /// Of the completed calls, those for which the kernel copied the data after all.
+    /// Completed calls for which the kernel copied the data after all.
     pub copied: u64,
 }
 
