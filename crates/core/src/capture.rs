@@ -15,7 +15,7 @@ pub struct Captured {
     pub gap_ns: u64,
     /// Frame, FCS included (bytes).
     pub bytes: u32,
-    /// Index of its flow in [`Capture::flows`]. None: no IP address, or too many flows in the file.
+    /// Index of the packet's flow in [`Capture::flows`]. None: no IP address, or too many flows in the file.
     pub flow: Option<u32>,
 }
 

@@ -127,7 +127,8 @@ impl Experiment {
         }
     }
 
-    /// The work whose figure it repeats (author, year, title); empty if it repeats no published figure.
+    /// Returns the work (author, year, title) whose figure the experiment repeats; empty if no published figure is
+    /// repeated.
     pub fn paper(&self) -> &str {
         match self {
             Self::Grid(grid) => &grid.paper,
@@ -137,7 +138,7 @@ impl Experiment {
         }
     }
 
-    /// The axes of its figure.
+    /// Returns the axes of the experiment's figure.
     ///
     /// # Errors
     /// Never for an experiment that was read by [`Experiment::from_toml`].

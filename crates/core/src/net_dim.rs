@@ -70,17 +70,17 @@ impl Walk {
         self.index
     }
 
-    /// True in DIM_PARKING_ON_TOP: it found a best entry and stays until a measurement differs.
+    /// True in DIM_PARKING_ON_TOP: the algorithm found a best entry and stays until a measurement differs.
     pub fn is_on_top(&self) -> bool {
         self.tune == Tune::ParkingOnTop
     }
 
-    /// True in DIM_PARKING_TIRED: it found no best entry and stays for a number of measurements.
+    /// True in DIM_PARKING_TIRED: the algorithm found no best entry and stays for a number of measurements.
     pub fn is_tired(&self) -> bool {
         self.tune == Tune::ParkingTired
     }
 
-    /// Steps since it last parked; while parked tired, measurements left until it moves again.
+    /// Number of steps since the algorithm last parked; in DIM_PARKING_TIRED: measurements left until it moves again.
     pub fn steps(&self) -> u32 {
         self.tired
     }

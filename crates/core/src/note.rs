@@ -298,8 +298,8 @@ impl std::fmt::Display for Bounds {
 pub struct Missed {
     /// Its name.
     pub name: &'static str,
-    /// Half width of its interval, relative to the value or, if `of_cpu`, as a share of one CPU. `None`: it has no
-    /// interval.
+    /// Half width of the figure's interval, relative to the value or, if `of_cpu`, as a share of one CPU. `None`: the
+    /// figure has no interval.
     pub half_width: Option<f64>,
     /// True for a share of one CPU.
     pub of_cpu: bool,

@@ -400,7 +400,7 @@ impl Moment {
         (devices - self.backlogs_lost_per_s()).max(0.0)
     }
 
-    /// What is lost and where, one sentence each; empty if nothing is.
+    /// Returns one sentence for each place where packets are lost; empty if nothing is lost.
     pub fn lost(&self) -> Vec<String> {
         let rings = self.interfaces.iter().filter(|one| one.ring_lost_per_s > 0.0);
         let rings = rings.map(|one| format!("ring of {}: {} a second", one.whole_name(), rounded(one.ring_lost_per_s)));
@@ -596,7 +596,7 @@ mod tests {
         {
             assert!(said.contains(word), "{said}");
         }
-        // The kernel also counts a packet dropped at the backlog at its device.
+        // The kernel counts a packet that the backlog drops also as dropped by the device.
         moment.cpus[0].dropped_per_s = 40.0;
         moment.interfaces[0].dropped_per_s = 50.0;
         assert!((moment.lost_per_s() - 31_050.0).abs() < 1e-6, "{}", moment.lost_per_s());

@@ -16,7 +16,7 @@ use netcliff_mlrsearch::simulated::{Bench, Device};
 use netcliff_mlrsearch::trial::{Answer, Range, Request};
 use netcliff_mlrsearch::{Goal, Searched};
 
-/// From the line rate of 64-byte frames at 1 Gbit/s down to 1 % of it.
+/// Loads of the searches: from 1 % of the line rate of 64-byte frames at 1 Gbit/s up to this line rate (pps).
 const RANGE: Range = Range { min_pps: 14_881.0, max_pps: 1_488_095.0 };
 const WIDTH: f64 = 0.005;
 const SEEDS: u64 = 101;
@@ -155,8 +155,8 @@ fn trials(out: &mut impl Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Trial time (s) that a search needs if it knows `truth_pps`: full trials from there down, one width per step, until
-/// one loses nothing. If the first loses nothing: short trials just above it until one loses.
+/// Returns the trial time (s) that a search needs if it knows `truth_pps`: full trials from `truth_pps` down, one width
+/// per step, until one loses nothing. If the first trial loses nothing: short trials just above it until one loses.
 fn knowing(device: Device, truth_pps: f64, goal: &Goal, seed: u64) -> f64 {
     let mut bench = Bench::new(device, seed);
     let mut spent_s = 0.0;

@@ -127,7 +127,7 @@ impl<E> State<'_, E> {
         Ok(Some(trial.forwarding_pps()))
     }
 
-    /// Makes a trial that may end as soon as it fails its load for every goal. `None` if it was void in all repeats.
+    /// Makes a trial that may end as soon as it fails its load for every goal. `None` if all repeats were void.
     fn decided(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
         let Some(loss_ratio) = self.decided_by else {
             let made = self.trial(duration_s, load_pps)?;

@@ -203,7 +203,7 @@ struct Part {
     lost: f64,
 }
 
-/// Cuts a trial off when it has lost more than `most` frames; `None` if it loses no more than that.
+/// Cuts a trial off when it has lost more than `most` frames; `None` if the whole trial loses at most `most`.
 fn ended(whole: &Trial, parts: &[Part], most: u64) -> Option<Trial> {
     let past = most as f64 + 1.0;
     let (mut duration_s, mut lost) = (0.0, 0.0);

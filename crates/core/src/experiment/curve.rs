@@ -40,7 +40,7 @@ pub struct Dot {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Curve {
-    /// What distinguishes it from other curves: scheme, host, traffic.
+    /// Name that distinguishes the curve from others: scheme, host, traffic.
     pub name: String,
     /// The engine that gave the values; None for a formula.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct Curve {
     pub dots: Vec<Dot>,
 }
 
-/// Relative difference above which two curves count as apart: larger than that between two simulation runs with a
+/// Relative difference above which two curves count as apart. It exceeds the difference of two simulation runs with a
 /// precision of 2 %.
 const APART: f64 = 0.05;
 

@@ -135,7 +135,7 @@ pub struct Task {
     pub device: Option<(usize, usize)>,
 }
 
-/// The points of one curve: its name, (x, point) by rising index, and the device and setting it belongs to.
+/// One curve of the figure: its name, its points as (x, point) by rising index, and its device and setting, if any.
 struct Line {
     name: String,
     points: Vec<(f64, Point)>,
@@ -179,7 +179,7 @@ impl Grid {
         Ok(tasks)
     }
 
-    /// The axes of its figure.
+    /// Returns the axes of the grid's figure.
     ///
     /// # Errors
     /// The ends of an axis are impossible, or nothing varies along x.

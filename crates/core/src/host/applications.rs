@@ -6,7 +6,7 @@ use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;
 
-/// Most applications on one CPU; more is probably a typing error.
+/// Largest accepted number of applications on one CPU; more are probably a typing error.
 pub const MOST_APPLICATIONS: u32 = 256;
 /// Accepted difference of the sum of shares from 1, for rounding in their text.
 const ROUNDING: f64 = 1e-6;

@@ -13,7 +13,7 @@ pub struct Preset {
     pub host: Host,
     /// The numbers that the paper gives, and their place in it.
     pub source: &'static str,
-    /// Values that are assumed because the paper does not give them. `None` if it gives all.
+    /// Values that are assumed because the paper does not state them. `None` if the paper states all values.
     pub assumed: Option<&'static str>,
 }
 

@@ -99,8 +99,8 @@ fn on_shared_cores(
             let lost = queue.outcome.as_ref().and_then(|outcome| outcome.loss_fraction).map_or(0.0, |loss| loss.value);
             let (now, then) = (queue.share * offered_pps * (1.0 - lost), &mut forwarded[queue.queue as usize]);
             change = change.max((now - *then).abs());
-            // Damped by one half once the rates oscillate: a queue that loses less gives more completions to another
-            // core, whose queue then loses more.
+            // After the first rounds damped by one half, because rates may oscillate: a queue that loses less gives
+            // more completions to another core, whose queue then loses more.
             *then = if round < DIRECT { now } else { 0.5 * (*then + now) };
         }
         if change <= SETTLED_SHARE * offered_pps || round == ROUNDS {
@@ -111,7 +111,7 @@ fn on_shared_cores(
     unreachable!("the rounds end")
 }
 
-/// Outcomes of each core and of each vector at these forwarding rates (packets/s).
+/// Computes the outcomes of each core and of each vector for given forwarding rates of the queues (packets/s).
 fn round_on_shared_cores(
     point: &Point,
     queues: &Queues,

@@ -161,8 +161,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         lower_pps / (1.0 - self.goal.width) * (1.0 - 1e-12)
     }
 
-    /// Makes short trials just above a lower bound, until one loses or they have taken as long as a full trial. True if
-    /// one lost.
+    /// Makes short trials just above a lower bound, until one loses more than the goal permits or their total length is
+    /// that of a full trial (steady device: one trial). True if one lost more.
     fn finds_upper(&mut self, lower_pps: f64) -> Result<bool, E> {
         let load_pps = self.just_above(lower_pps);
         // Further short trials of a steady device would repeat the first: a buffer hides the loss from all of them.
@@ -180,7 +180,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         Ok(false)
     }
 
-    /// Load of the next full trial (pps), above `lower_pps`, which was upheld and has no loss just above it.
+    /// Returns the load of the next full trial (pps), above `lower_pps`: full trials uphold `lower_pps`, and short
+    /// trials just above it lost nothing.
     fn above(&mut self, lower_pps: f64, upper_pps: Option<f64>) -> f64 {
         let least = self.just_above(lower_pps);
         let stepped = lower_pps / (1.0 - self.goal.width).powi(1 << self.climbed.min(10)) * (1.0 - 1e-12);
@@ -197,7 +198,7 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         if self.belief.upheld(near) >= LIKELY { near } else { near.min(self.belief.load(0.5)) }
     }
 
-    /// Makes a trial and returns whether it upheld the goal; `None` if it was void in all repeats.
+    /// Makes a trial and returns whether the trial upheld the goal; `None` if all repeats were void.
     fn is_upheld(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<bool>, E> {
         // A steady device gets the whole trial: its forwarding rate becomes the aim if the trial fails.
         let made =

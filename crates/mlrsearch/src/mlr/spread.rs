@@ -13,7 +13,8 @@ pub(super) struct Spread {
     pub(super) deviation: f64,
     /// Number of trials that determine the fit.
     pub(super) samples: usize,
-    /// Number of these trials that lost. Each of them measures a capacity; the others only give a lower limit.
+    /// Number of `samples` trials that lost frames. Each of them measures a capacity; each other trial gives only a
+    /// lower limit of it.
     pub(super) lost: usize,
 }
 

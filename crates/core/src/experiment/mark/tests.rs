@@ -123,7 +123,7 @@ fn a_stated_ratio_compares_two_points() {
     let wide = [sampled("mtu 9000", &[(2.0, 13.0, 9.0)]), sampled("mtu 1500", &[(2.0, 10.0, 0.4)])];
     let equal = mark(Some(2.0), "mtu 1500", Some(2.0), true, (0.9, 1.1));
     assert_eq!(compared(&equal, &wide), (1.3, Some(false), Some(false)));
-    // Another x of the same curve, and the highest value of each if no x is given.
+    // First a ratio of two points of one curve, then the ratio of the highest values of two curves (no x given).
     assert_eq!(compared(&mark(Some(2.0), "mtu 9000", Some(1.0), true, (1.4, 1.6)), &curves).1, Some(true));
     assert_eq!(compared(&mark(None, "mtu 1500", None, true, (1.1, open)), &curves).0, 1.2);
     let apart = |range| compared(&mark(Some(2.0), "mtu 1500", Some(2.0), false, range), &curves);

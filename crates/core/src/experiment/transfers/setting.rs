@@ -154,7 +154,7 @@ impl Key {
         }
     }
 
-    /// True if it is a setting of the device and not of the transfer.
+    /// True for a setting of the device, false for a setting of the transfer.
     pub fn is_device(self) -> bool {
         matches!(
             self,
