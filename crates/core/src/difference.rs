@@ -16,8 +16,8 @@ pub struct Difference {
     pub second: Figure,
     /// Second minus first, with its paired-t interval.
     pub difference: Figure,
-    /// Variance of the difference if each scheme had its own packets, divided by its variance with the same packets.
-    /// None if the latter is 0.
+    /// Variance of the difference if each scheme had its own packets, divided by the variance of the difference with
+    /// the same packets. None if the divisor is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance_reduction: Option<f64>,
 }

@@ -79,7 +79,7 @@ pub struct Drops {
 pub struct DropRow {
     /// The kernel's name of the reason, such as `UDP_CSUM`; `-` if it gives none.
     pub reason: String,
-    /// Where they were dropped: a kernel function with the offset in it, or the name of a counter.
+    /// Place of the drops: a kernel function with the offset in it, or the name of a counter.
     pub place: String,
     /// How the drops of this row were counted.
     #[serde(default)]

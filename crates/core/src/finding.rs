@@ -91,13 +91,13 @@ pub struct HostSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Key of the host file that holds it: `protocol`, `application`, `ring`.
+    /// Key of the host file that has the cost: `protocol`, `application`, `ring`.
     pub key: String,
     /// The value with its interval.
     pub figure: Figure,
     /// Unit of the figure: `s`, `s/B` or `packets`.
     pub unit: String,
-    /// How it was measured: `regression of NET_RX softirq time on packets and polls (ebpf)`.
+    /// How the cost was measured: `regression of NET_RX softirq time on packets and polls (ebpf)`.
     pub how: String,
 }
 
@@ -331,7 +331,7 @@ pub struct SearchBounds {
     pub upper_pps: Option<f64>,
     /// Why the search ended, as in `rfc2544`: `regular`, `above-sender`, `out-of-time`, ...
     pub end: String,
-    /// Median service demand in its trials (CPU seconds per packet). Cliff times demand does not depend on the
+    /// Median service demand in the search's trials (CPU seconds per packet). Cliff times demand does not depend on the
     /// machine's speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_s: Option<f64>,
@@ -356,7 +356,7 @@ pub struct IdleModes {
     /// A trial in the run's mode; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub this: Option<IdleTrial>,
-    /// A trial in the other mode, at the same load right after it; None: not measured.
+    /// A trial in the other mode, right after `this` and at the same load; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<IdleTrial>,
 }

@@ -31,7 +31,7 @@ pub struct CpuHeadroom {
     pub packets_per_s: f64,
     /// Share of its time in interrupts and softirqs.
     pub softirq: f64,
-    /// Share of its time that is not idle. Niced programs count as idle, as they yield to others.
+    /// Share of the CPU's time that is not idle. Niced programs count as idle, because they yield to others.
     #[serde(default)]
     pub busy: f64,
     /// Load of the CPU relative to the cliff or to the CPU's capacity: 1 is the limit.
@@ -82,7 +82,7 @@ pub struct QueueHeadroom {
     pub packets_per_s: f64,
     /// Packet rate divided by the packet rate at the cliff.
     pub share: f64,
-    /// The CPU that handled most of its interrupts; absent: unknown.
+    /// CPU that handled most of the queue's interrupts; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
     /// Lost at the queue (packets/s); absent: not counted.

@@ -159,7 +159,7 @@ pub const NOT_SHOWN: &str = "not shown to the tracer";
 pub struct TrialLedger {
     /// Offered load (pps).
     pub load_pps: f64,
-    /// What became of its packets. In JSON the keys of `Ledger` stand next to `load_pps`.
+    /// What became of the trial's packets. In JSON the keys of `Ledger` stand next to `load_pps`.
     #[serde(flatten)]
     pub ledger: Ledger,
 }

@@ -36,7 +36,7 @@ pub struct InterfaceCounters {
     pub dropped_ring: u64,
     /// Packets dropped by stack or driver, without the packets lost at the receive ring: [received, sent].
     pub dropped: [u64; 2],
-    /// Packets dropped at its queueing disciplines when sending.
+    /// Packets dropped at the device's queueing disciplines when sending.
     pub dropped_qdisc: u64,
     /// Receive queues: (number, packets, drops if the driver counts them).
     pub queues: Vec<(u32, u64, Option<u64>)>,

@@ -32,8 +32,8 @@ pub struct Roofline {
     pub cpus: u32,
     /// Frames per interrupt; the fewest possible if rows have `highest`.
     pub frames_per_interrupt: f64,
-    /// Scheme for which the model gives the frames per interrupt of the rows' `highest`, at its cliff; None: they were
-    /// given or measured.
+    /// Scheme whose cliff, by the model, determines the frames per interrupt of the rows' `highest`; None: frames per
+    /// interrupt were given or measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest_by: Option<Scheme>,
     /// Rows by frame size, without offloads and with the requested ones.

@@ -92,7 +92,7 @@ pub struct ServiceSummary {
     /// Gaps between requests: `poisson`, `constant`, or `capture` for those of a capture.
     #[serde(default)]
     pub arrivals: String,
-    /// Agent on its host; absent: it runs on this host, or is not metered.
+    /// Agent on the service's host; absent: the service runs on this host, or is not metered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// Path of the requests, in one line.
@@ -391,7 +391,7 @@ impl ServiceCheck {
 pub struct RequesterSummary {
     /// Share of the time that it was busy.
     pub busy: f64,
-    /// Extrapolated load at which it would always be busy (requests/s).
+    /// Extrapolated load at which the requester would always be busy (requests/s).
     pub ceiling_rps: f64,
     /// 99th percentile of the delay with which the requester handled due requests (s); absent: there were no due
     /// requests.

@@ -70,7 +70,7 @@ pub struct QuotaMoment {
     pub cpus: f64,
     /// CPU time its programs used (CPUs).
     pub used: f64,
-    /// Share of its periods in which its programs had to wait for the next period.
+    /// Share of the quota's periods in which the group's programs had to wait for the next period.
     pub throttled: f64,
 }
 
@@ -183,7 +183,7 @@ pub struct SocketLoss {
     pub socket: String,
     /// Losses per second.
     pub per_s: f64,
-    /// ID of its process; absent: not found, or not permitted to look.
+    /// ID of the socket's process; absent: not found, or not permitted to look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Name of its process.
@@ -288,7 +288,7 @@ pub struct InterfaceMoment {
     /// [`CpuMoment::dropped_per_s`] also counts.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub unclaimed_per_s: f64,
-    /// Packets dropped at its queueing disciplines when sending (packets/s).
+    /// Packets dropped at the device's queueing disciplines when sending (packets/s).
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub qdisc_lost_per_s: f64,
     /// Link speed (bit/s); absent: not reported, or a virtual link.

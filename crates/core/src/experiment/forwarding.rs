@@ -26,7 +26,7 @@ const ROUNDS_AT_MOST: u32 = 1000;
 pub struct SetUp {
     /// What it is called in tables and figures.
     pub name: String,
-    /// How it forwards: `route`, `netfilter`, `conntrack`, `bridge`, `xdp` or `xdp-generic`.
+    /// How the router forwards: `route`, `netfilter`, `conntrack`, `bridge`, `xdp` or `xdp-generic`.
     #[serde(default = "route")]
     pub forwarding: String,
     /// Number of rules that `netfilter` compares each frame with.

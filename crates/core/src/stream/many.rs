@@ -36,7 +36,7 @@ pub struct AgentRow {
     pub sent_bytes: u64,
     /// Bytes that the receivers of its flows read.
     pub received_bytes: u64,
-    /// Segments that its flows retransmitted; absent for other transports than TCP.
+    /// Segments that the agent's flows retransmitted; absent for other transports than TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmissions: Option<u64>,
     /// Datagrams that were sent.

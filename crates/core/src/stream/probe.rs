@@ -21,7 +21,7 @@ pub struct ProbeRow {
     /// Median round trip under load minus the idle median (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_p50_s: Option<f64>,
-    /// 99th percentile of the round trip under load minus the idle one (s).
+    /// 99th percentile of the round trip under load minus that percentile without load (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_p99_s: Option<f64>,
     /// Median one-way time to the far end under load minus the idle one (s); absent without a common clock.
@@ -99,7 +99,7 @@ pub struct ProbeQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbePoint {
-    /// Middle of this time, since the start of the measured window (s).
+    /// Middle of this short time, since the start of the measured window (s).
     pub at_s: f64,
     /// Median round trip (s); absent if no request was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
