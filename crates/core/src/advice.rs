@@ -167,8 +167,8 @@ pub struct Overall {
     pub scheme: Scheme,
     /// Loads at which it breaks a constraint.
     pub infeasible: usize,
-    /// Largest shortfall, over the loads, from the best candidate at the same load: for CPU shares a share of one CPU,
-    /// for other figures relative to the best.
+    /// Largest difference, over the loads, from the best candidate at the same load: for CPU shares as a share of one
+    /// CPU, for other figures relative to the best.
     pub shortfall: f64,
     /// Offered load with the largest shortfall (pps).
     pub worst_pps: Option<f64>,

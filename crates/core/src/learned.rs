@@ -231,7 +231,8 @@ impl Learned {
         };
         if let Some((part, cliff)) = self.first_cpu().and_then(|part| Some((part, part.cliff_pps?))) {
             finding.cliff_pps.model = Some(cliff);
-            // Softirq time in proportion to the load, an upper bound: at higher load more packets share a poll.
+            // The softirq time at the cliff is computed in proportion to the load. It is an upper bound, because at
+            // higher load more packets share a poll.
             let share = part.share.map_or(0.0, |share| share.value);
             if share > 0.0 {
                 let softirq = (part.softirq / share).min(1.0);

@@ -53,7 +53,7 @@ fn octaves(counts: usize, first: u32) -> Option<RangeInclusive<u32>> {
     (last + 1 >= first + LEAST_OCTAVES).then_some(first..=last)
 }
 
-/// H by the variances of block means over `octaves`. `None` if the means do not vary.
+/// Returns H (the Hurst exponent) by the variances of block means over `octaves`. `None` if the means do not vary.
 pub fn aggregated_variance(counts: &[f64], octaves: RangeInclusive<u32>) -> Option<f64> {
     let points: Option<Vec<[f64; 3]>> = octaves
         .map(|octave| {

@@ -151,8 +151,8 @@ pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
     })
 }
 
-/// Ratio of two sums over time slices, with the Student interval of its delete-one jackknife. With fewer than three
-/// slices that count, it has no interval. `None` if the sum of the divisors is 0.
+/// Ratio of two sums over time slices, with the Student interval of its delete-one jackknife. The interval is missing
+/// if fewer than three slices have a count above 0. `None` if the sum of the divisors is 0.
 pub fn ratio(over: &[f64], under: &[f64]) -> Option<Figure> {
     let slices: Vec<(f64, f64)> =
         over.iter().copied().zip(under.iter().copied()).filter(|(x, n)| *x > 0.0 || *n > 0.0).collect();

@@ -14,7 +14,7 @@ use crate::outcome::Dimension;
 use crate::traffic::FrameSizes;
 use crate::units;
 
-/// Flows if the file gives no number: enough for RSS to spread them evenly.
+/// Number of flows if the file gives none: enough for RSS to spread them evenly.
 const FLOWS: u32 = 64;
 /// Most rounds; more is probably a typing error.
 const ROUNDS_AT_MOST: u32 = 1000;
@@ -118,7 +118,7 @@ fn none() -> String {
 }
 
 impl Forwarding {
-    /// Frame sizes (bytes, FCS included), rising.
+    /// Returns the frame sizes (bytes, FCS included) in rising order.
     ///
     /// # Errors
     /// A size that is not one number of bytes.

@@ -244,7 +244,7 @@ fn receive(point: &Point, queues: &Queues, vector: &Vector, share: f64, slowed: 
     Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic, load })
 }
 
-/// Host and traffic of a receive vector with `share` of the packets.
+/// Returns host and traffic for a receive vector that gets `share` of the packets.
 fn received(host: &Host, traffic: &Traffic, queues: &Queues, vector: &Vector, share: f64) -> (Host, Traffic) {
     let paired = queues.transmit_s.filter(|_| queues.map == Map::Pairing).unwrap_or(0.0);
     let host = Host {

@@ -223,7 +223,8 @@ impl Tail {
         })
     }
 
-    /// P(T > t), extrapolated beyond the last quantile with the slope of the last section.
+    /// Returns P(T > t) for the latency T; beyond the last quantile it is extrapolated with the slope of the last
+    /// section.
     fn above(&self, t: f64) -> f64 {
         let after = self.knots[1..4].iter().position(|(time, _)| *time >= t).unwrap_or(3);
         let ((t0, y0), (t1, y1)) = (self.knots[after], self.knots[after + 1]);

@@ -99,7 +99,7 @@ pub struct ProbeQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbePoint {
-    /// Middle of this short time, since the start of the measured window (s).
+    /// Middle of the time in which the requests were sent, since the start of the measured window (s).
     pub at_s: f64,
     /// Median round trip (s); absent if no request was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
