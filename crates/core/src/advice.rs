@@ -54,7 +54,7 @@ pub enum Standing {
     Met,
     /// It is broken.
     Missed,
-    /// The confidence interval holds the bound, so that either is possible.
+    /// The confidence interval contains the bound, so that either is possible.
     NotDecided,
 }
 
@@ -66,7 +66,8 @@ pub struct Judged {
     pub constraint: Constraint,
     /// Kept or not.
     pub standing: Standing,
-    /// Confidence interval that decided it, in the figure's unit. None: computed by the model, or not measured.
+    /// Confidence interval of the candidate's figure, which decided `standing`, in the figure's unit. `None`: the model
+    /// computed the figure, or it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
 }
@@ -77,7 +78,7 @@ pub struct Judged {
 pub struct Candidate {
     /// The setting.
     pub scheme: Scheme,
-    /// Engine that gave the figures; None if none did.
+    /// Engine that computed the figures; `None` if no engine did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineKind>,
     /// What the search decided about it.
@@ -93,17 +94,17 @@ pub struct Candidate {
     pub replications: u64,
     /// True: on the Pareto front of [`FRONT`].
     pub front: bool,
-    /// Shell commands, to be run as root, that set it on [`Advice::device`]; empty if it is set already. None: not
-    /// looked up, or the device does not offer it.
+    /// Shell commands, to be run as root, that configure this scheme on [`Advice::device`]; empty if the device already
+    /// has it. `None`: the device was not queried, or does not offer the scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<Vec<String>>,
-    /// Why neither Linux nor the device can be set so. None: it can, or it was not looked up.
+    /// Why neither Linux nor the device offers this scheme. `None`: they offer it, or the device was not queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_offered: Option<String>,
 }
 
 impl Candidate {
-    /// A figure by its measure; None if it was not measured.
+    /// Returns the candidate's figure for a measure; `None` if it was not measured.
     pub fn figure(&self, measure: Measure) -> Option<Figure> {
         self.figures.get(measure.key).copied()
     }
@@ -126,8 +127,8 @@ pub struct Advice {
     /// Smallest difference that counts, in the goal's unit; None: nothing was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indifference: Option<f64>,
-    /// Relative distance: a candidate that the model puts further than this from a bound, or from the best, was not
-    /// simulated.
+    /// Largest relative distance, by the model's figures, from a bound or from the best candidate: candidates beyond it
+    /// were not simulated.
     pub margin: f64,
     /// Replications per candidate before one is selected. A candidate that is clearly worse after a quarter of them
     /// gets no more.
@@ -140,7 +141,7 @@ pub struct Advice {
     pub packets_at_most: u64,
     /// How the search ended.
     pub verdict: Verdict,
-    /// The pick; without one, the candidates left undecided, or the one that comes closest to the constraints.
+    /// The picked scheme. Without a pick: the undecided candidates, or the one that comes closest to the constraints.
     pub advised: Vec<Scheme>,
     /// Schemes shown to differ from the pick by no more than `indifference`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -150,7 +151,8 @@ pub struct Advice {
     /// What the reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Interface of this host that the commands set. None: they name [`Advice::PLACEHOLDER`] in its place.
+    /// Interface of this host that the commands configure. `None`: the commands contain [`Advice::PLACEHOLDER`]
+    /// instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Version, seed, engines and settings that gave this advice.
@@ -165,9 +167,10 @@ pub struct Overall {
     pub scheme: Scheme,
     /// Loads at which it breaks a constraint.
     pub infeasible: usize,
-    /// Largest shortfall from the best of a load: of one CPU for CPU shares, else relative to the best.
+    /// Largest difference, over the loads, from the best candidate at the same load: for CPU shares as a share of one
+    /// CPU, for other figures relative to the best.
     pub shortfall: f64,
-    /// Offered load with that shortfall (pps).
+    /// Offered load with the largest shortfall (pps).
     pub worst_pps: Option<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! [`Analysis`]: where a host's cliff lies by the model, what is left beyond it, and which cost is worth attacking.
+//! [`Analysis`]: a host's cliff by the model, how much it still delivers past the cliff, and how the cliff depends on
+//! each cost.
 
 use serde::{Deserialize, Serialize};
 

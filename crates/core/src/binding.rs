@@ -1,11 +1,12 @@
-//! The bottleneck at the cliff: in which queue packets are lost, and what the CPU had left there.
+//! Names the bottleneck at the cliff: in which queue packets are lost, and how much CPU time was left there.
 
 use crate::engine::EngineKind;
 use crate::finding::{Finding, SweepPoint};
 use crate::outcome::{CpuShares, Figure, Outcome};
 
 /// Names the bottleneck in one sentence, from the lowest load at or past the cliff that loses more than the target.
-/// Takes measured points, else simulated, else predicted ones, and says which. None if no engine has such a point.
+/// Prefers measured points to simulated ones and simulated points to predicted ones, and says which it used. None if no
+/// engine has such a point.
 pub fn sentence(finding: &Finding) -> Option<String> {
     [EngineKind::Wire, EngineKind::Sim, EngineKind::Model].into_iter().find_map(|engine| {
         let said = of(finding, engine)?;

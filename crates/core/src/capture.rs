@@ -10,12 +10,12 @@ use std::net::SocketAddr;
 /// One packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Captured {
-    /// Time since the packet before it (ns). The first packet's is the mean of all others, so that the capture can be
+    /// Time since the previous packet (ns). The first packet has the mean of all other gaps, so that the capture can be
     /// replayed in a loop.
     pub gap_ns: u64,
     /// Frame, FCS included (bytes).
     pub bytes: u32,
-    /// Index of its flow in [`Capture::flows`]. None: no IP address, or too many flows in the file.
+    /// Index of the packet's flow in [`Capture::flows`]. None: no IP address, or too many flows in the file.
     pub flow: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub struct Capture {
 pub const USUAL_MTU: u32 = 1500;
 
 /// Splits an MTU (bytes) from the end of a capture's name, as in `cap.pcap,mtu=9000`; returns the name without it, and
-/// the MTU or [`USUAL_MTU`]. `None`: not a possible MTU.
+/// the MTU or [`USUAL_MTU`]. `None` if the MTU is not a number from 256 to 65535.
 pub fn named(name: &str) -> Option<(&str, u32)> {
     match name.rsplit_once(",mtu=") {
         None => Some((name, USUAL_MTU)),
@@ -57,7 +57,8 @@ pub fn named(name: &str) -> Option<(&str, u32)> {
     }
 }
 
-/// True if the name ends as captures do (`.pcap`, `.pcapng`, `.cap`), compressed or not, with an MTU or not.
+/// True if the name has the ending of a capture (`.pcap`, `.pcapng`, `.cap`, `.dmp`, `.ntar`), with or without the
+/// ending of a compressed file and an MTU.
 pub fn is_name(text: &str) -> bool {
     let text = text.trim().to_ascii_lowercase();
     let file = text.rsplit_once(",mtu=").map_or(text.as_str(), |(file, _)| file);

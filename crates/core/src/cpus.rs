@@ -34,9 +34,9 @@ impl CpuRow {
         self.user + self.nice + self.system + self.irq + self.softirq
     }
 
-    /// One row per CPU, by rising CPU number: the median of each class over these rows, one of each repeat, divided by
-    /// the sum of the medians. Without the division they need not add up to 1, as medians of several classes may come
-    /// from several repeats.
+    /// Returns one row per CPU, by rising CPU number, from `rows` with one row per CPU and repeat. Each share is the
+    /// median over the repeats, divided by the sum of the medians: medians of different classes may come from different
+    /// repeats, and need not add up to 1.
     pub fn medians(rows: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let of = |(cpu, rows): (usize, Vec<Self>)| {
             let middle = |share: fn(&Self) -> f64| median(rows.iter().map(share));
@@ -65,7 +65,7 @@ impl CpuRow {
         by_cpu(rows, |row| row.cpu).into_iter().map(of).collect()
     }
 
-    /// Sum over the CPUs (in CPUs); `cpu` is the number of CPUs.
+    /// Sums each share over the CPUs (1 is one CPU); field `cpu` of the result is the number of CPUs.
     pub fn sum(rows: &[Self]) -> Self {
         let sum = |share: fn(&Self) -> f64| rows.iter().map(share).sum();
         Self {
@@ -80,7 +80,7 @@ impl CpuRow {
         }
     }
 
-    /// Mean over the CPUs; `cpu` is the number of CPUs.
+    /// Mean of each share over the CPUs; field `cpu` of the result is the number of CPUs.
     pub fn mean(rows: &[Self]) -> Self {
         let (sum, count) = (Self::sum(rows), rows.len().max(1) as f64);
         Self {
@@ -122,7 +122,8 @@ pub struct ExactRow {
 }
 
 impl ExactRow {
-    /// One row per CPU, by rising CPU number: the median of each share over these rows, one of each repeat.
+    /// Returns one row per CPU, by rising CPU number, from `rows` with one row per CPU and repeat: each share is the
+    /// median over the repeats.
     pub fn medians(rows: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let of = |(cpu, rows): (usize, Vec<Self>)| {
             let median = |share: fn(&Self) -> f64| median(rows.iter().map(share));
@@ -172,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the repeats are, the medians of a CPU add up to all of its time.
+        /// For any repeats, the shares of a CPU add up to 1.
         #[test]
         fn medians_of_a_cpu_add_up_to_the_whole(repeats in vec(uniform7(0.0..1.0_f64), 1..6)) {
             let row = |classes: [f64; 7]| {

@@ -81,8 +81,8 @@ pub struct Slice {
     pub cpu: CpuShares,
 }
 
-/// Latencies as pairs (largest latency of the cell (ns), packets), rising. The cells are those of HdrHistogram at three
-/// significant digits, equal in all runs, so that histograms merge without loss.
+/// Histogram of latencies: pairs (largest latency of the cell (ns), packets), by rising latency. The cells are those of
+/// HdrHistogram at three significant digits, equal in all runs, so that histograms merge without loss.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]

@@ -16,14 +16,14 @@ pub struct Difference {
     pub second: Figure,
     /// Second minus first, with its paired-t interval.
     pub difference: Figure,
-    /// Variance of the difference if each scheme had its own packets, divided by its variance with the same packets.
-    /// None if the latter is 0.
+    /// Variance of the difference if each scheme had its own packets, divided by the variance of the difference with
+    /// the same packets. None if the divisor is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance_reduction: Option<f64>,
 }
 
 impl Difference {
-    /// True if the interval does not hold 0.
+    /// True if the interval does not contain 0.
     pub fn is_significant(&self) -> bool {
         self.difference.interval.is_some_and(|ends| ends.low > 0.0 || ends.high < 0.0)
     }

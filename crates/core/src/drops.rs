@@ -79,7 +79,7 @@ pub struct Drops {
 pub struct DropRow {
     /// The kernel's name of the reason, such as `UDP_CSUM`; `-` if it gives none.
     pub reason: String,
-    /// Where they were dropped: a kernel function with the offset in it, or the name of a counter.
+    /// Place of the drops: a kernel function with the offset in it, or the name of a counter.
     pub place: String,
     /// How the drops of this row were counted.
     #[serde(default)]
@@ -256,7 +256,7 @@ pub struct PathStep {
     pub dropped: Option<String>,
 }
 
-/// Most rows of a sum that are distinguished. Drops of further rows are added without flow, socket, process and stack.
+/// Largest number of rows in a sum. Further rows lose flow, socket, process and stack before they are added.
 const MOST_ROWS: usize = 16_384;
 
 impl DropRow {

@@ -1,4 +1,4 @@
-//! [`Engine`]: the one trait that joins model, simulation and wire.
+//! [`Engine`]: the trait that model, simulation and measurement implement.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Point {
         Self { load: Load::Pps(pps), ..self.clone() }
     }
 
-    /// lambda: offered packets per second; None if a file of sizes has not been read.
+    /// lambda: offered packets per second; `None` if the traffic's file of frame sizes has not been read.
     pub fn rate_pps(&self) -> Option<f64> {
         self.traffic.rate_pps(self.load)
     }
@@ -84,7 +84,7 @@ impl Point {
     }
 }
 
-/// Checks what a point is without its load: host, scheme and traffic, each alone and together.
+/// Checks host, scheme and traffic of a point, each alone and together, but not its load.
 pub fn validate(host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<(), Invalid> {
     host.validate()?;
     scheme.validate(host)?;

@@ -18,7 +18,7 @@ impl ParseError {
         Self { what: what.into(), value: value.into(), accepted: accepted.into() }
     }
 
-    /// The same error with `what` before its own subject, for a caller that knows the key.
+    /// Replaces the error's subject by `what`, for a caller that knows the key.
     #[must_use]
     pub fn within(mut self, what: &str) -> Self {
         self.what = what.to_owned();

@@ -76,7 +76,7 @@ pub enum Experiment {
     Forwarding(Box<Forwarding>),
 }
 
-/// The keys of every kind. They are read first, so that errors in the rest are those of the right kind.
+/// The key that all kinds share. It is read first, so that the rest is read as the right kind, with its errors.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Head {
@@ -127,7 +127,8 @@ impl Experiment {
         }
     }
 
-    /// The work whose figure it repeats (author, year, title); empty if it repeats no published figure.
+    /// Returns the work (author, year, title) whose figure the experiment repeats; empty if no published figure is
+    /// repeated.
     pub fn paper(&self) -> &str {
         match self {
             Self::Grid(grid) => &grid.paper,
@@ -137,7 +138,7 @@ impl Experiment {
         }
     }
 
-    /// The axes of its figure.
+    /// Returns the axes of the experiment's figure.
     ///
     /// # Errors
     /// Never for an experiment that was read by [`Experiment::from_toml`].

@@ -113,7 +113,8 @@ impl Node {
         Node::Or(Box::new(self), Box::new(other))
     }
 
-    /// Appends the steps in reverse order; returns the index, in the reversed list, of the step where they begin.
+    /// Appends the steps of this node to `reversed`, the last step first. Returns the index in `reversed` of the step
+    /// that runs first. `yes` and `no`: indices of the steps that follow if the node is true or false.
     fn emit(&self, yes: usize, no: usize, reversed: &mut Vec<(Node, usize, usize)>) -> usize {
         match self {
             Node::Is { .. } => {
@@ -133,7 +134,7 @@ impl Node {
     }
 
     fn steps(&self) -> Option<Vec<Step>> {
-        // A value that differs from any index of a step.
+        // Exits of the filter, as values that no index of a step has.
         const YES: usize = usize::MAX;
         const NO: usize = usize::MAX - 1;
         let mut reversed = Vec::new();

@@ -91,13 +91,13 @@ pub struct HostSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Key of the host file that holds it: `protocol`, `application`, `ring`.
+    /// Key of the host file that has the cost: `protocol`, `application`, `ring`.
     pub key: String,
     /// The value with its interval.
     pub figure: Figure,
     /// Unit of the figure: `s`, `s/B` or `packets`.
     pub unit: String,
-    /// How it was measured: `regression of NET_RX softirq time on packets and polls (ebpf)`.
+    /// How the cost was measured: `regression of NET_RX softirq time on packets and polls (ebpf)`.
     pub how: String,
 }
 
@@ -164,13 +164,14 @@ pub struct Suggestion {
     pub setting: String,
     /// Why it should move the cliff.
     pub why: String,
-    /// Cliff that simulation predicts with it (pps); None: not simulated.
+    /// Cliff that simulation predicts with the setting (pps); `None`: not simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_cliff_pps: Option<Figure>,
-    /// Relative gain: cliff with it divided by cliff without it, minus 1, both by simulation or else both by the model.
+    /// Relative gain: cliff with the setting divided by cliff without it, minus 1, both by simulation or both by the
+    /// model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<Figure>,
-    /// The setting in a form that a program can apply; None: it is more than one value.
+    /// The setting in a form that netcliff can apply; `None`: netcliff cannot apply it by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// Measured effect (`--try-suggestions`); None: not tried.
@@ -189,7 +190,7 @@ pub enum Change {
     ReceiveBufferBytes(u64),
 }
 
-/// Measured effect of a suggestion: searches for the cliff alternate between without and with it.
+/// Measured effect of a suggestion, by searches for the cliff that alternate between without and with the setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
@@ -301,12 +302,12 @@ pub struct CliffSearches {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffBounds {
-    /// Lower end of the confidence interval over the searches (pps); None: none of the loads tried is known to be below
-    /// the cliff.
+    /// Lower end of the confidence interval over the searches (pps); `None`: no tested load is known to be below the
+    /// cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_pps: Option<f64>,
-    /// Upper end of the confidence interval (pps); None: none of the loads that the sender reached is known to be above
-    /// it.
+    /// Upper end of the confidence interval (pps); `None`: no load that the sender reached is known to be above the
+    /// cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_pps: Option<f64>,
     /// Confidence of the interval. 0: unknown, because loads in a wider range than that of the searches pass or fail by
@@ -328,9 +329,9 @@ pub struct SearchBounds {
     /// Lowest load that failed (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_pps: Option<f64>,
-    /// Why it ended, as in `rfc2544`: `regular`, `above-sender`, `out-of-time`, ...
+    /// Why the search ended, as in `rfc2544`: `regular`, `above-sender`, `out-of-time`, ...
     pub end: String,
-    /// Median service demand in its trials (CPU seconds per packet). Cliff times demand does not depend on the
+    /// Median service demand in the search's trials (CPU seconds per packet). Cliff times demand does not depend on the
     /// machine's speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_s: Option<f64>,
@@ -355,7 +356,7 @@ pub struct IdleModes {
     /// A trial in the run's mode; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub this: Option<IdleTrial>,
-    /// A trial in the other mode, at the same load right after it; None: not measured.
+    /// A trial in the other mode, right after `this` and at the same load; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<IdleTrial>,
 }
@@ -386,7 +387,7 @@ pub struct Contradiction {
     pub load_pps: f64,
     /// Share of packets lost.
     pub loss: f64,
-    /// Why it contradicts, as far as the measurements of the run show.
+    /// Reason for the contradiction, as far as the measurements of the run show it.
     pub cause: String,
 }
 
@@ -406,7 +407,7 @@ pub struct Setup {
     pub socket_buffer_bytes: u64,
     /// Repeats of each load of the sweep.
     pub repeats: u32,
-    /// Length of a trial of the sweep (s); `definition` has that of a search.
+    /// Length of a trial of the sweep (s); `definition` has the length of a search's trial.
     pub trial_s: f64,
     /// True: shorter run (`--quick`).
     pub quick: bool,
@@ -420,7 +421,7 @@ pub struct Finding {
     pub host: HostSummary,
     /// The configuration.
     pub setup: Setup,
-    /// Cost of its packets; None: calibration failed, see `missing`.
+    /// Calibrated costs of a packet; `None`: calibration failed, see `missing`.
     pub calibration: Option<Calibration>,
     /// The load generators.
     pub generator: GeneratorSummary,
@@ -435,7 +436,8 @@ pub struct Finding {
     /// Definition of the cliff; None in findings of versions that did not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<CliffDefinition>,
-    /// The host's own cliff (pps): highest offered load with loss at or below the target, without disturbances from outside.
+    /// The host's own cliff (pps): highest offered load with a loss of at most the target, without disturbances from
+    /// outside.
     pub cliff_pps: ByEngine<Figure>,
     /// Cliff by model and simulation with the costs as calibrated (pps). Present if the CPU's speed was different when
     /// the cliff was measured: `cliff_pps` is then for that speed.
@@ -445,8 +447,8 @@ pub struct Finding {
     /// no trial is free of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_undisturbed_pps: Option<ByEngine<Figure>>,
-    /// The calibrated host, at the CPU's speed during the searches, for which model and simulation predict. None: as
-    /// calibrated.
+    /// Host for which model and simulation compute `cliff_pps`: the calibrated host with its costs at the CPU's speed
+    /// during the searches. `None`: that speed was the calibrated one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched_host: Option<Host>,
     /// The cliff with all disturbances included (pps).
@@ -480,7 +482,7 @@ pub struct Finding {
     pub peak_pps: ByEngine<Figure>,
     /// Delivered rate at twice the cliff divided by the peak: 1 without livelock, 0 in full livelock.
     pub livelock: ByEngine<Figure>,
-    /// True: the measured `livelock` is of the trial with the ledger, because no trial of the sweep at that load
+    /// True: the measured `livelock` comes from the trial of `ledger`, because no trial of the sweep at that load
     /// counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub livelock_by_ledger: bool,
@@ -496,7 +498,7 @@ pub struct Finding {
     pub cpu_at_cliff: ByEngine<CpuShares>,
     /// Shares of CPU time at twice the cliff, which explain the delivered rate there.
     pub cpu_at_twice: ByEngine<CpuShares>,
-    /// How the measured shares were converted to those of the engines, and what they contain besides.
+    /// How the measured shares were converted to the classes of model and simulation, and what else they contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_measured: Option<CpuMeasured>,
     /// Where packets were lost at twice the cliff.
@@ -523,12 +525,13 @@ pub struct Finding {
     pub partial: bool,
 }
 
-/// Relative distance from twice the cliff up to which the ledger's trial counts as one at twice the cliff.
+/// Largest relative distance from twice the cliff at which the trial of `Finding::ledger` counts as a trial at twice
+/// the cliff.
 const NEAR_TWICE: f64 = 0.1;
 
 impl Finding {
-    /// Delivered rate of the ledger's trial divided by the measured peak; None: that trial was not at twice the
-    /// measured cliff.
+    /// Delivered rate in the trial of `ledger` divided by the measured peak; `None`: that trial was not at twice the
+    /// measured cliff, or one of these figures is missing.
     pub fn delivered_in_ledger(&self) -> Option<Figure> {
         let (trial, cliff, peak) = (self.ledger.as_ref()?, self.cliff_pps.wire?, self.peak_pps.wire?);
         let near = (trial.load_pps / (2.0 * cliff.value) - 1.0).abs() <= NEAR_TWICE;
@@ -591,7 +594,8 @@ impl Finding {
     }
 }
 
-/// How the measured shares of CPU time were converted to those of model and simulation, and what they contain besides.
+/// How the measured shares of CPU time were converted to the classes of model and simulation, and what else they
+/// contain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuMeasured {
@@ -604,11 +608,11 @@ pub struct CpuMeasured {
     pub hidden_softirq_s: Option<f64>,
     /// CPU time per poll (s) that was moved to the poll share from NET_RX softirqs.
     pub poll_s: f64,
-    /// Time that model and simulation do not have, by rising load.
+    /// CPU time of classes that model and simulation do not have, by rising load.
     pub besides: Vec<CpuBesides>,
 }
 
-/// Shares of one CPU that model and simulation do not have.
+/// CPU time of classes that model and simulation do not have, as shares of one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuBesides {
@@ -616,7 +620,7 @@ pub struct CpuBesides {
     pub load_pps: f64,
     /// Other tasks and softirqs other than NET_RX; with a NIC also the interrupts of timers and of other CPUs.
     pub other: Figure,
-    /// The meter itself, whose time is contained in the other shares; None: not measured.
+    /// CPU time of the meter itself, which the other shares contain; `None`: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<Figure>,
 }
@@ -666,8 +670,8 @@ pub struct DeviceVector {
     pub interrupts: u64,
 }
 
-/// Round trips at one load, from a trial of their own: from the intended send time of a frame to the kernel's receive
-/// timestamp of the application's answer, both on the clock of the sending host.
+/// Round-trip times at one load, measured in a separate trial: from the intended send time of a frame to the kernel's
+/// receive timestamp of the application's answer, both on the clock of the sending host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoundTripsAt {

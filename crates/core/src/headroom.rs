@@ -6,17 +6,18 @@ use crate::engine::EngineKind;
 use crate::outcome::{Figure, Latency};
 use crate::watch::{ConntrackMoment, LinkFilling, LossMoment, ProgramMoment, QuotaMoment};
 
-/// Which of three ratios is the largest, and so gives the CPU's share.
+/// The ratio that determines [`CpuHeadroom::share`]: the largest of three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Nearest {
     /// Packet rate divided by the packet rate at the cliff.
     Packets,
-    /// Time in interrupts and softirqs divided by that at the cliff: packets cost more than the calibrated ones.
+    /// Time in interrupts and softirqs divided by this time at the cliff. It is the largest ratio if packets cost more
+    /// than the calibrated packets.
     Softirq,
-    /// Time that is not idle, or the time of the busiest thread of a program with sockets there: the programs that read
-    /// the packets have no time left.
+    /// Time that is not idle, or time of the busiest thread of a program with sockets on this CPU. It is the largest
+    /// ratio if the programs that read the packets run out of CPU time.
     Programs,
 }
 
@@ -30,10 +31,10 @@ pub struct CpuHeadroom {
     pub packets_per_s: f64,
     /// Share of its time in interrupts and softirqs.
     pub softirq: f64,
-    /// Share of its time that is not idle. Niced programs count as idle, as they yield to others.
+    /// Share of the CPU's time that is not idle. Niced programs count as idle, because they yield to others.
     #[serde(default)]
     pub busy: f64,
-    /// Its load relative to the cliff or to its capacity: 1 is the limit.
+    /// Load of the CPU relative to the cliff or to the CPU's capacity: 1 is the limit.
     pub share: f64,
     /// The ratio that `share` is.
     pub by: Nearest,
@@ -81,7 +82,7 @@ pub struct QueueHeadroom {
     pub packets_per_s: f64,
     /// Packet rate divided by the packet rate at the cliff.
     pub share: f64,
-    /// The CPU that handled most of its interrupts; absent: unknown.
+    /// CPU that handled most of the queue's interrupts; absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
     /// Lost at the queue (packets/s); absent: not counted.
@@ -102,7 +103,7 @@ pub struct Headroom {
     /// Source of the cliff: `find run 3`, a file or a preset.
     #[serde(default)]
     pub cliff_of: String,
-    /// Why not the newest run was used; absent: it is the newest, or the user named it.
+    /// Why the newest run was not used; absent: it was used, or the user named a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_why: Option<String>,
     /// False: the cliff may not apply to the present host, see `cautions`.

@@ -225,8 +225,8 @@ impl Host {
         Ok(host)
     }
 
-    /// `KEY=VALUE` for each key whose value differs from that of `other`: with these, `--set` makes this host from
-    /// `other`. A distribution that was read from a file is given by the file's name.
+    /// `KEY=VALUE` for each key whose value differs from that of `other`: `--set` with all of them turns `other` into
+    /// this host. A distribution that was read from a file is given by the file's name.
     pub fn changes_from(&self, other: &Self) -> Vec<String> {
         let theirs = other.texts();
         let differing = self.texts().into_iter().filter(|(key, text)| theirs.get(key) != Some(text));

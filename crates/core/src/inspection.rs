@@ -80,7 +80,7 @@ pub struct Remark {
     pub why: String,
     /// Documentation that says so.
     pub source: String,
-    /// Shell commands that would change it, to be run as root; empty if no command can.
+    /// Shell commands that would change what was observed, to be run as root; empty if no command can.
     pub commands: Vec<String>,
 }
 

@@ -29,14 +29,14 @@ pub enum PartKind {
 pub struct LearnedPart {
     /// Its kind.
     pub kind: PartKind,
-    /// Its name: `CPU 1`, `thread 17 of nsd (pid 12)`, `udp 0.0.0.0:53`.
+    /// Name of the part: `CPU 1`, `thread 17 of nsd (pid 12)`, `udp 0.0.0.0:53`.
     pub name: String,
-    /// Number of its CPU; absent: more than one.
+    /// Number of the CPU that the part uses; absent: it uses several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Mean packet rate that it handled (packets/s).
+    /// Mean packet rate that the part handled (packets/s).
     pub packets_per_s: f64,
-    /// Packet rate at which it overloads with this mix of packets; absent: see `why`.
+    /// Packet rate at which the part overloads with this mix of packets; absent: see `why`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_pps: Option<Figure>,
     /// Mean load divided by the load at the cliff; absent: its cliff is unknown.
@@ -204,9 +204,9 @@ impl Learned {
         Some(first.cliff_pps?.scaled(per_part))
     }
 
-    /// The result as a finding, for commands that need one: the costs, and the cliff by the model of the first receive
-    /// CPU. No load was sent to measure it, so that it is never chosen as the calibration of a host. `None` if it has
-    /// no costs.
+    /// Converts the result to a finding, for commands that need one: the costs, and the model's cliff of the receive
+    /// CPU that overloads first. No load was sent to measure the cliff, so that such a finding is never chosen as a
+    /// host's calibration. `None` if the result has no costs.
     pub fn finding(&self) -> Option<Finding> {
         let calibration = self.calibration.clone()?;
         let setup = Setup {
@@ -231,7 +231,8 @@ impl Learned {
         };
         if let Some((part, cliff)) = self.first_cpu().and_then(|part| Some((part, part.cliff_pps?))) {
             finding.cliff_pps.model = Some(cliff);
-            // Softirq time in proportion to the load, an upper bound: at higher load more packets share a poll.
+            // The softirq time at the cliff is computed in proportion to the load. It is an upper bound, because at
+            // higher load more packets share a poll.
             let share = part.share.map_or(0.0, |share| share.value);
             if share > 0.0 {
                 let softirq = (part.softirq / share).min(1.0);

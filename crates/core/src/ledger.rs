@@ -2,7 +2,7 @@
 //!
 //! sent = delivered + dropped by place and reason + still inside + unexplained. `unexplained` is the rest, so that the
 //! sum always holds. It is 0 if every packet is accounted for, and negative if packets were counted twice or belonged
-//! to others.
+//! to other traffic.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -35,8 +35,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// The place that a kernel's drop reason (without `SKB_DROP_REASON_`) stands for or, if the reason says nothing,
-    /// the function that dropped (`ip_rcv_core`).
+    /// Returns the place of a drop by the kernel's drop `reason` (without `SKB_DROP_REASON_`) or, if the reason does
+    /// not determine the place, by the kernel `function` that dropped the packet (`ip_rcv_core`).
     pub fn of(reason: &str, function: &str) -> Place {
         let begins = |word: &str, with: &[&str]| with.iter().any(|prefix| word.starts_with(prefix));
         match reason {
@@ -135,7 +135,7 @@ pub struct Ledger {
     pub inside: u64,
     /// Rest of the sum: 0 if every packet is accounted for, negative if more packets were counted than sent.
     pub unexplained: i64,
-    /// Counters that increased during the trial. They count the same drops again, and those of other traffic; they are
+    /// Counters that increased during the trial. They count the same drops again, and drops of other traffic, and are
     /// not part of the sum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<LedgerRow>,
@@ -150,7 +150,7 @@ pub struct Ledger {
     pub limits: Vec<String>,
 }
 
-/// Reason of drops that the kernel counted, but for which it did not run the tracer's program.
+/// [`LedgerRow::reason`] of drops that the kernel counted without running the tracer's eBPF program for them.
 pub const NOT_SHOWN: &str = "not shown to the tracer";
 
 /// Offered load of a trial, and its ledger.
@@ -159,23 +159,23 @@ pub const NOT_SHOWN: &str = "not shown to the tracer";
 pub struct TrialLedger {
     /// Offered load (pps).
     pub load_pps: f64,
-    /// What became of its packets. In JSON the keys of `Ledger` stand next to `load_pps`.
+    /// What became of the trial's packets. In JSON the keys of `Ledger` stand next to `load_pps`.
     #[serde(flatten)]
     pub ledger: Ledger,
 }
 
 impl Ledger {
-    /// A ledger of these rows; packets neither delivered nor dropped nor inside count as unexplained. Rows with the
-    /// same place, reason and source are merged, and rows of 0 packets left out.
+    /// Makes a ledger from `rows`. Packets that were neither delivered nor dropped nor inside a queue count as
+    /// unexplained. Rows with equal place, reason and source are merged; rows of 0 packets are left out.
     pub fn balance(sent: u64, delivered: u64, inside: u64, rows: impl IntoIterator<Item = LedgerRow>) -> Ledger {
         let dropped = together(rows);
         let known: u64 = delivered + inside + dropped.iter().map(|row| row.packets).sum::<u64>();
         Ledger { sent, delivered, dropped, inside, unexplained: sent as i64 - known as i64, ..Ledger::default() }
     }
 
-    /// Adds `drops` of this host, of up to `packets_each` packets each (segments of a large packet), that the kernel
-    /// counted without showing them to the tracer. If they suffice for all unexplained packets, these become a row
-    /// [`NOT_SHOWN`]; otherwise they stay unexplained. `limits` says which.
+    /// Accounts for `drops` that the kernel counted on this host without running the tracer's eBPF program. A drop has
+    /// up to `packets_each` packets (segments of a large packet). If the drops suffice for all unexplained packets,
+    /// these become a row [`NOT_SHOWN`]; otherwise they stay unexplained. A sentence in `limits` says which.
     #[must_use]
     pub fn with_not_shown(mut self, drops: u64, packets_each: u64, source: &str) -> Ledger {
         let unexplained = u64::try_from(self.unexplained).unwrap_or(0);

@@ -34,9 +34,9 @@ pub struct InterfaceCounters {
     pub bytes: [u64; 2],
     /// Packets lost at the receive ring.
     pub dropped_ring: u64,
-    /// Packets dropped by stack or driver, besides those of the ring: [received, sent].
+    /// Packets dropped by stack or driver, without the packets lost at the receive ring: [received, sent].
     pub dropped: [u64; 2],
-    /// Packets dropped at its queueing disciplines when sending.
+    /// Packets dropped at the device's queueing disciplines when sending.
     pub dropped_qdisc: u64,
     /// Receive queues: (number, packets, drops if the driver counts them).
     pub queues: Vec<(u32, u64, Option<u64>)>,

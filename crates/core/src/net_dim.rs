@@ -25,7 +25,8 @@ pub fn entry(profile: DimProfile, index: usize) -> (f64, u64) {
 /// Result of comparing a measurement with the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
-    /// More bytes; with equal bytes more packets; with equal packets fewer events.
+    /// The measurement has more bytes than the previous one; with equal bytes more packets; with equal packets fewer
+    /// events.
     Better,
     /// The opposite of `Better`.
     Worse,
@@ -69,23 +70,24 @@ impl Walk {
         self.index
     }
 
-    /// True in DIM_PARKING_ON_TOP: it found a best entry and stays until a measurement differs.
+    /// True in DIM_PARKING_ON_TOP: the algorithm found a best entry and stays until a measurement differs.
     pub fn is_on_top(&self) -> bool {
         self.tune == Tune::ParkingOnTop
     }
 
-    /// True in DIM_PARKING_TIRED: it found no best entry and stays for a number of measurements.
+    /// True in DIM_PARKING_TIRED: the algorithm found no best entry and stays for a number of measurements.
     pub fn is_tired(&self) -> bool {
         self.tune == Tune::ParkingTired
     }
 
-    /// Steps since it last parked; while parked tired, measurements left until it moves again.
+    /// Number of steps since the algorithm last parked; in DIM_PARKING_TIRED: measurements left until it moves again.
     pub fn steps(&self) -> u32 {
         self.tired
     }
 
-    /// net_dim_decision for one measurement. `compare` compares it with the previous one; it is not called while parked
-    /// tired. Returns true if the next measurement is to be compared with this one.
+    /// Does what the kernel's net_dim_decision does after a measurement. `compare` compares this measurement with the
+    /// previous one; it is not called in DIM_PARKING_TIRED. Returns true if the next measurement is to be compared with
+    /// this one.
     pub fn decide(&mut self, compare: impl FnOnce() -> Compared) -> bool {
         let before = self.tune;
         match self.tune {

@@ -28,7 +28,8 @@ macro_rules! sentences {
 }
 
 sentences! {
-    /// A note. Two notes are equal if their sentences are: a note that was read from a file is always [`Note::Read`].
+    /// A note. Two notes are equal if their sentences are equal, because a note that was read from a file is always
+    /// [`Note::Read`].
     #[derive(Debug, Clone)]
     pub enum Note {
         Read(sentence: String) => "{sentence}";
@@ -270,8 +271,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Loss fraction above which no bound of the mean latency is stated: few packets are delivered, and effects that
-    /// the chains neglect decide which.
+    /// Loss fraction above which no bound of the mean latency is stated: few packets are delivered then, and effects
+    /// that the model's Markov chains neglect decide which ones.
     pub const MOST_LOSS: f64 = 0.9;
 }
 
@@ -297,8 +298,8 @@ impl std::fmt::Display for Bounds {
 pub struct Missed {
     /// Its name.
     pub name: &'static str,
-    /// Half width of its interval, relative to the value or, if `of_cpu`, as a share of one CPU. `None`: it has no
-    /// interval.
+    /// Half width of the figure's interval, relative to the value or, if `of_cpu`, as a share of one CPU. `None`: the
+    /// figure has no interval.
     pub half_width: Option<f64>,
     /// True for a share of one CPU.
     pub of_cpu: bool,
@@ -333,7 +334,7 @@ pub enum Lack {
     Stretches,
     /// Pauses of the CPU: the number of pauses expected per replication, which is too small.
     Pauses(f64),
-    /// A complete view of latencies: this share of the packets' time inside the host lies outside the measured window.
+    /// Complete latencies: this share of the time that packets spend inside the host lies outside the measured window.
     Stay(f64),
     /// Balance: the two sides of Little's law differ by this share of the mean latency, which exceeds its interval.
     Balance(f64),

@@ -93,7 +93,8 @@ impl Constraint {
         if self.at_least { self.bound / value } else { value / self.bound }
     }
 
-    /// Why no value, or every value, keeps the bound; None if some do.
+    /// Why the bound is useless: every value keeps it, or no value does. `None` if some values keep it and others do
+    /// not.
     fn pointless(&self) -> Option<&'static str> {
         let share = self.measure.dimension == Dimension::Share;
         match self.at_least {

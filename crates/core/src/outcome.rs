@@ -81,7 +81,7 @@ impl Figure {
         Self { interval, ..self }
     }
 
-    /// Applies `other`, which must not decrease, to the value and to both ends.
+    /// Applies `other`, a function that never decreases, to the value and to both ends of the interval.
     #[must_use]
     pub fn mapped(&self, other: impl Fn(f64) -> f64) -> Self {
         let interval = self.interval.map(|i| Interval { low: other(i.low), high: other(i.high), ..i });
@@ -145,9 +145,9 @@ impl<'de> Deserialize<'de> for Figure {
     }
 }
 
-/// Latency from a packet's arrival in memory to the end of protocol processing (s). If an application is modelled or
-/// measured: to the time when it takes the packet from its socket; its work follows. [`Outcome::latency_to`] says
-/// which; [`Latency::done_mean`] includes the application's work.
+/// Latency from a packet's arrival in memory to the end of protocol processing (s) or, if an application is modelled or
+/// measured, to the time when the application takes the packet from its socket. [`Outcome::latency_to`] names the end;
+/// [`Latency::done_mean`] also includes the application's work.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
@@ -318,8 +318,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Error bounds stated in the notes. If an approximation uses another one, both state bounds, and those of the
-    /// outer one, noted last, count. `None` if the outcome is exact or its notes state no bounds.
+    /// Error bounds stated in the notes; `None` if the outcome is exact or its notes state no bounds. If an
+    /// approximation is built on another one, both state bounds, and the last note, of the outer approximation, counts.
     pub fn bounds(&self) -> Option<&Bounds> {
         self.notes.iter().rev().find_map(|note| match note {
             Note::Approximate(bounds) => Some(bounds),
@@ -494,7 +494,8 @@ impl Default for Aims {
     }
 }
 
-/// Bit mask of a name's figures, by their index in [`MEASURES`].
+/// Bit mask of the figures that `name` stands for: bit n is `MEASURES[n]`. `None` if no figure has the name, or it is
+/// the maximum latency.
 fn bits(name: &str) -> Option<u32> {
     let one = [name];
     let keys = SHORT.iter().find(|(short, _)| *short == name).map_or(&one[..], |(_, keys)| keys);
@@ -561,7 +562,8 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// Half width relative to the estimate that guarantees `asked` relative to the true value.
+    /// Half width, relative to the estimate, that guarantees a half width of at most `asked` relative to the true
+    /// value.
     pub fn goal(asked: f64) -> f64 {
         asked / (1.0 + asked)
     }
@@ -573,8 +575,8 @@ impl Precision {
 pub struct Attained {
     /// The figure.
     pub figure: Measure,
-    /// Half width of its interval, in the terms of [`Precision::asked`]; None: its value is 0, or it has no finite
-    /// interval.
+    /// Half width of the figure's interval, in the unit of [`Precision::asked`]; `None`: the value is 0, or the
+    /// interval is not finite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_width: Option<f64>,
     /// True if the half width is at most the requested one and the figure is reliable.
@@ -582,9 +584,9 @@ pub struct Attained {
 }
 
 impl Attained {
-    /// Precision of `figure` in `outcome`, compared with `asked` (above 0). It is reached if the half width is at most
-    /// asked/(1+asked) of the estimate, and so at most `asked` of the true value anywhere in the interval. None if the
-    /// outcome does not have the figure.
+    /// Compares the half width of `figure` in `outcome` with `asked` (above 0): relative to the value, or for CPU
+    /// shares as a share of one CPU. `reached` is true if the half width is at most asked/(1+asked) of the estimate,
+    /// and so at most `asked` of any value in the interval. `None` if the outcome does not have the figure.
     pub fn of(figure: &Measure, outcome: &Outcome, asked: f64) -> Option<Self> {
         let found = figure.of(outcome)?;
         let half = found.interval.map_or(0.0, |ends| (ends.high - ends.low) / 2.0);

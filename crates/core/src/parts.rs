@@ -16,14 +16,15 @@ pub struct ParallelBus {
     pub width_bits: u32,
     /// Clock (Hz).
     pub clock_hz: f64,
-    /// Default of the most bytes moved in one transaction.
+    /// Most bytes moved in one transaction; in [`PARALLEL`] the default.
     pub burst_bytes: u32,
-    /// Default of the clocks that a transaction spends on address, attributes, target response and turn-around.
+    /// Clocks that a transaction spends on address, attributes, target response and turn-around; in [`PARALLEL`] the
+    /// default.
     pub overhead_clocks: u32,
 }
 
-/// PCI Local Bus 2.2 and PCI-X 1.0. The overhead is that of an undelayed burst write: address, first data after one to
-/// three clocks of device select, turn-around; PCI-X adds attribute and response phases.
+/// Buses of PCI Local Bus 2.2 and PCI-X 1.0. The overhead is that of a burst write without wait states: address, device
+/// select (one to three clocks before the first data), turn-around; PCI-X adds attribute and response phases.
 pub const PARALLEL: [ParallelBus; 4] = [
     ParallelBus { name: "pci-32/33", width_bits: 32, clock_hz: 33.333e6, burst_bytes: 256, overhead_clocks: 5 },
     ParallelBus { name: "pci-64/66", width_bits: 64, clock_hz: 66.667e6, burst_bytes: 256, overhead_clocks: 5 },
@@ -55,12 +56,12 @@ pub enum Bus {
     Parallel(ParallelBus),
     /// PCI Express.
     Pcie(Pcie),
-    /// A bus of which only the bandwidth is known, such as the AXI of a system on a chip (byte/s, sum of both
+    /// Bus with a known bandwidth only, such as the AXI of a system on a chip (byte/s, sum of both directions).
     /// directions).
     Bandwidth(f64),
 }
 
-/// Bandwidth that `axi` stands for: 1 GB/s, as in Slinkin's controller.
+/// Bandwidth that `axi` stands for: 1 GB/s, as in the network controller of Slinkin (2018).
 const AXI_BYTES_PER_S: f64 = 1e9;
 
 const LANES: [u32; 6] = [1, 2, 4, 8, 16, 32];

@@ -162,7 +162,7 @@ pub struct StageRow {
     pub cpu: f64,
     /// Number of samples.
     pub samples: u64,
-    /// Share of its time in functions that are not in the table of stages, but whose caller is.
+    /// Share of the stage's time in functions that are not in the table of stages, but whose caller is.
     #[serde(default)]
     pub by_caller: f64,
     /// CPU time per packet (s) in each slice of time with packets.
@@ -192,9 +192,9 @@ pub struct Folded {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramRow {
-    /// Its name; `name (pid 12)` if the process was given by number.
+    /// Name of the program; `name (pid 12)` if the process was given by number.
     pub name: String,
-    /// Its CPU time as a share of one CPU, without the interrupts and softirqs that interrupted it.
+    /// CPU time of the program as a share of one CPU, without the interrupts and softirqs that interrupted it.
     pub cpu: f64,
     /// Part of `cpu` spent in its own code (user mode).
     pub user: f64,

@@ -31,11 +31,11 @@ const LARGEST_FACTOR: f64 = 100.0;
 /// Which cores work for a queue (Gasparakis and Waskiewicz 2010, figures 6 to 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Map {
-    /// Cache-coherent pairing: reception and transmit completions of a queue on one core of its own.
+    /// Cache-coherent pairing: one core per queue, for its reception and its transmit completions.
     #[default]
     Pairing,
-    /// Interrupt spread: reception on one core, transmit completions on another, both with cold caches. Each has a core
-    /// of its own unless [`Queues::on`] says otherwise.
+    /// Interrupt spread: a queue's reception on one core, its transmit completions on another, both with cold caches.
+    /// No two queues share a core unless [`Queues::on`] says so.
     Spread,
     /// SMT-aware: reception on a physical core, transmit completions on its sibling thread. Caches are warm, but each
     /// slows the other.
@@ -49,7 +49,8 @@ pub struct Queues {
     pub count: u32,
     /// Entries of the indirection table, repeated up to 128; empty: entry n is queue n mod count.
     pub table: Vec<u32>,
-    /// Share of the offered packets for each queue, with sum 1; empty: as flows and indirection table give.
+    /// Share of the offered packets for each queue, with sum 1; empty: the shares follow from flows and indirection
+    /// table.
     pub shares: Vec<f64>,
     /// Which cores work for a queue.
     pub map: Map,
@@ -69,7 +70,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// `count` queues with equal shares, each with a core of its own.
+    /// Returns `count` queues with equal shares, one core per queue.
     pub fn even(count: u32) -> Self {
         Self {
             count,
@@ -85,7 +86,7 @@ impl Queues {
         }
     }
 
-    /// Queues with these shares of the offered packets.
+    /// One queue for each of these shares of the offered packets.
     pub fn with_shares(shares: Vec<f64>) -> Self {
         Self { shares, ..Self::even(0) }.counted()
     }

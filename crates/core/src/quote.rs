@@ -59,19 +59,22 @@ pub fn shell_words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(shell).collect::<Vec<_>>().join(" ")
 }
 
-/// As [`one_line`], but the last character may be a backslash.
+/// Replaces control characters by U+FFFD. Unlike [`one_line`], leaves a backslash at the end as it is, and undisplayed
+/// characters that are not control characters.
 fn one_line_word(word: &str) -> String {
     word.chars().map(|c| if c.is_control() { REPLACEMENT } else { c }).collect()
 }
 
-/// The value of a udev rule, without quotes. None if it contains characters that udev interprets: quotes and
-/// substitutions (`"`, `\`, `$`, `%`), patterns (`*`, `?`, `[`, `|`), or separators of the words of RUN.
+/// Returns `text` if it can be the value of a udev rule without quoting. `None` if it is empty or has characters other
+/// than letters, digits and `._@:,/+-`: udev interprets quotes and substitutions (`"`, `\`, `$`, `%`), patterns (`*`,
+/// `?`, `[`, `|`), and separators of the words of RUN.
 pub fn udev(text: &str) -> Option<&str> {
     only(text, "._@:,/+-")
 }
 
-/// A section, key or value of an INI file, as tuned and sysctl.d read it. None if it contains characters that a reader
-/// interprets: comments, delimiters, patterns, tuned's variables and functions (`${f:exec:...}`).
+/// Returns `text` if it can be a section, key or value of an INI file, as tuned and sysctl.d read it. `None` if it is
+/// empty or may contain what a reader interprets: comments, delimiters, patterns, tuned's variables and functions
+/// (`${f:exec:...}`).
 pub fn ini(text: &str) -> Option<&str> {
     only(text, "._@:,/+- ").filter(|text| text.trim() == *text)
 }
@@ -132,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Parsed by the shell's grammar; crates/host/tests runs a real shell.
+        /// Parses the words by the shell's grammar (shlex); crates/host/tests runs a real shell.
         #[test]
         fn words_come_back(words in proptest::collection::vec(".{0,12}", 1..5)) {
             let clean: Vec<String> = words.iter().map(|word| one_line_word(word)).collect();

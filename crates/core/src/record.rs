@@ -18,7 +18,8 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Properties that differ: (name, value here, value in `other`); None if one of them lacks it.
+    /// Properties that differ: (name, value here, value in `other`). A value is `None` if its fingerprint lacks the
+    /// property.
     pub fn diff<'a>(&'a self, other: &'a Self) -> Vec<(&'a str, Option<&'a str>, Option<&'a str>)> {
         let mut names: Vec<&str> = self.facts.keys().chain(other.facts.keys()).map(String::as_str).collect();
         names.sort_unstable();

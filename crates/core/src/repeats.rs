@@ -8,7 +8,7 @@ use crate::units;
 pub const LEAST_FOR_PRECISION: u32 = 5;
 /// Largest number of repeats that can be requested.
 pub const MOST: u32 = 1000;
-/// With a precision: default of the most repeats, as a multiple of the least.
+/// Default of [`Repeats::most`] divided by [`Repeats::least`], if a precision is requested.
 const MOST_FOR_EACH: u32 = 5;
 
 /// Number of repeats of a configuration.
@@ -28,8 +28,8 @@ impl Repeats {
         Self { least: repeats, most: repeats, precision: None }
     }
 
-    /// At least `least` repeats, then more until the mean is known to `precision`, at most `most` (5 times `least` if
-    /// None).
+    /// At least `least` repeats, then more until the mean is known to `precision`, at most `most` (if `None`: 5 times
+    /// `least`). Without a precision exactly `least` repeats.
     ///
     /// # Errors
     /// The impossible value, with what is accepted.

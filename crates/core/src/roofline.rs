@@ -32,8 +32,8 @@ pub struct Roofline {
     pub cpus: u32,
     /// Frames per interrupt; the fewest possible if rows have `highest`.
     pub frames_per_interrupt: f64,
-    /// Scheme for which the model gives the frames per interrupt of the rows' `highest`, at its cliff; None: they were
-    /// given or measured.
+    /// Scheme whose cliff, by the model, determines the frames per interrupt of the rows' `highest`; None: frames per
+    /// interrupt were given or measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest_by: Option<Scheme>,
     /// Rows by frame size, without offloads and with the requested ones.
@@ -60,12 +60,14 @@ pub struct RoofRow {
     pub bps: Option<f64>,
     /// The part with the lowest bound; for the CPU its largest cost.
     pub binding: Option<String>,
-    /// Bounds with as few interrupts as the model has at its cliff; None: frames per interrupt were given or measured.
+    /// Bounds at the interrupt rate that the model has at its cliff, the lowest; `None`: frames per interrupt were
+    /// given or measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<RoofHighest>,
 }
 
-/// Bounds with as few interrupts as the model has at its cliff, if their number was neither given nor measured.
+/// Bounds at the interrupt rate that the model has at its cliff, the lowest. Present if frames per interrupt were
+/// neither given nor measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoofHighest {

@@ -26,13 +26,13 @@ pub enum Scheme {
     Ideal,
     /// Every arrival raises an interrupt unless the handler (ISR) runs.
     Interrupt {
-        /// True: a packet dropped at a full ring also raises an interrupt (as in the paper, and the default; throughput
-        /// falls towards zero).
+        /// True: a packet dropped at a full ring also raises an interrupt, as in Salah, El-Badawi and Khalid (2007);
+        /// this is the default, and throughput falls towards zero.
         drops_interrupt: bool,
     },
     /// The first packet raises an interrupt; further ones are served with interrupts masked until the ring is empty.
     DisableEnable {
-        /// True: mask, handler and first packet are one exponential stage (the paper's chain).
+        /// True: mask, handler and first packet are one exponential stage, as in Salah, El-Badawi and Khalid (2007).
         merged: bool,
     },
     /// A timer polls; each cycle takes up to `quota` packets.
@@ -174,8 +174,8 @@ pub struct Moderation {
 pub struct Quirk {
     /// How the gap between two interrupts works.
     pub gap: Gap,
-    /// With [`Gap::Echo`]: delay (s) of the end of the gap, because the thread that ends it also moves the packets; the
-    /// next interrupt follows after at least as long.
+    /// With [`Gap::Echo`]: delay of the end of the gap (s), because the emulator's thread that ends the gap also moves
+    /// the packets. After an interrupt at the end of a gap, the next one follows at least this delay later.
     pub gap_late_s: Option<f64>,
 }
 
@@ -191,17 +191,17 @@ pub enum Gap {
     /// `e1000e_intrmgr_on_msix_throttling_timer`, whose flag of a waiting interrupt is never cleared, and
     /// `e1000e_msix_notify_one`).
     Direct,
-    /// An interrupt that waited for the end of a gap starts none. The end of each gap interrupts, whether a packet
-    /// waits or not. The interrupt is not masked while NAPI polls. QEMU's igb from 8.0 to 10.0 (hw/net/igb_core.c,
-    /// `igb_intrmgr_on_msix_throttling_timer`, `igb_msix_notify`).
+    /// An interrupt that waited for the end of a gap does not start a gap. The end of each gap interrupts, whether a
+    /// packet waits or not. The interrupt is not masked while NAPI polls. QEMU's igb from 8.0 to 10.0
+    /// (hw/net/igb_core.c, `igb_intrmgr_on_msix_throttling_timer`, `igb_msix_notify`).
     Echo,
     /// Each interrupt starts a gap. A packet that comes after the handler has read the cause is remembered: unmasking
     /// interrupts for it, after the gap, even if a poll has already taken it. QEMU's e1000e without MSI-X
     /// (hw/net/e1000e_core.c, `e1000e_send_msi`: the cause stays in ICR).
     Latched,
-    /// No gap. A packet that comes while the interrupt is masked is remembered as with [`Gap::Latched`], and the
-    /// interrupt stays unmasked after it until the next packet. QEMU's vmxnet3 (hw/net/vmxnet3.c,
-    /// `vmxnet3_trigger_interrupt`, `vmxnet3_on_interrupt_mask_changed`).
+    /// No gap. A packet that comes while the interrupt is masked is remembered: unmasking interrupts for it, even if a
+    /// poll has already taken it. From that interrupt until the next packet, NAPI's polls leave the interrupt unmasked.
+    /// QEMU's vmxnet3 (hw/net/vmxnet3.c, `vmxnet3_trigger_interrupt`, `vmxnet3_on_interrupt_mask_changed`).
     Reopened,
 }
 
@@ -404,7 +404,7 @@ impl Napi {
 }
 
 impl Moderation {
-    /// True if the NIC delays interrupts, or raises more than its packets need.
+    /// True if the NIC delays interrupts, or raises more interrupts than its packets need.
     pub fn is_on(&self) -> bool {
         let on = |timer: Option<f64>| timer.is_some_and(|seconds| seconds > 0.0);
         matches!(self.quirk.gap, Gap::Latched | Gap::Reopened)

@@ -36,8 +36,8 @@ pub struct ServiceFinding {
     /// CPU time of a request on the service's CPUs, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<ServiceCost>,
-    /// Times without an answer although requests were due, longer than requests take, in the trials that count at loads up
-    /// to the measured cliff. The prediction has them. Absent: not measured.
+    /// Pauses of the service: times without an answer although requests were due, longer than a request takes, in the
+    /// valid trials at loads up to the measured cliff. The prediction includes them. Absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pauses: Option<Pauses>,
     /// Response times at the loads of the calibration, measured and simulated; empty: not simulated.
@@ -95,7 +95,7 @@ pub struct ServiceSummary {
     /// Gaps between requests: `poisson`, `constant`, or `capture` for those of a capture.
     #[serde(default)]
     pub arrivals: String,
-    /// Agent on its host; absent: it runs on this host, or is not metered.
+    /// Agent on the service's host; absent: the service runs on this host, or is not metered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// Path of the requests, in one line.
@@ -212,13 +212,13 @@ pub struct ServiceTrial {
     pub window_s: f64,
     /// Requests due in the window.
     pub requests: u64,
-    /// Of these, answered correctly and within the timeout.
+    /// Requests of the window that were answered correctly and within the timeout.
     pub answers: u64,
-    /// Of these, answered after the timeout.
+    /// Requests of the window that were answered after the timeout.
     pub late_answers: u64,
-    /// Of these, answered wrongly: with an error of the service, or in an unexpected form.
+    /// Requests of the window that were answered wrongly: with an error of the service, or in an unexpected form.
     pub wrong_answers: u64,
-    /// Of these, unanswered.
+    /// Requests of the window that were not answered.
     pub unanswered: u64,
     /// Response times; absent without answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -358,13 +358,15 @@ pub struct ServiceCheck {
     /// Why nothing was measured, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmeasured: Option<String>,
-    /// Measured cliff over the predicted one; absent: there are not both, or the measured one is a lower limit.
+    /// Measured cliff divided by the predicted one; absent: one of them is missing, or the measured one is a lower
+    /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
-    /// True: the intervals of measured and predicted cliff overlap; absent: there are not both.
+    /// True: the intervals of measured and predicted cliff overlap; absent: one of them is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
-    /// Measured cliff over that of the calibrated set-up; absent: one of them is a lower limit, or was not measured.
+    /// Measured cliff divided by that of the calibrated set-up; absent: one of them is a lower limit, or was not
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_calibrated: Option<f64>,
     /// What overloads first; absent: not determined.
@@ -382,8 +384,8 @@ pub struct ServiceCheck {
 }
 
 impl ServiceCheck {
-    /// Compares the measured cliff with the predicted one and with that of the calibrated set-up; `calibrated` is `None`
-    /// if that is unknown or a lower limit.
+    /// Compares the measured cliff with the predicted cliff and with that of the calibrated set-up. `calibrated`: the
+    /// cliff of that set-up; `None` if it is unknown or a lower limit.
     pub fn compare(&mut self, calibrated: Option<Figure>) {
         let Some(measured) = self.cliff_rps else { return };
         let over = |other: Figure| (other.value > 0.0 && !self.lower_limit).then(|| measured.value / other.value);
@@ -408,9 +410,10 @@ impl ServiceCheck {
 pub struct RequesterSummary {
     /// Share of the time that it was busy.
     pub busy: f64,
-    /// Extrapolated load at which it would always be busy (requests/s).
+    /// Extrapolated load at which the requester would always be busy (requests/s).
     pub ceiling_rps: f64,
-    /// 99th percentile of the delay with which it handled due requests (s); absent: there were none.
+    /// 99th percentile of the delay with which the requester handled due requests (s); absent: there were no due
+    /// requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_p99_s: Option<f64>,
 }
@@ -443,7 +446,7 @@ mod tests {
         let measured = Figure::between(100e3, 95e3, 105e3, 0.75);
         assert_eq!(compared(80e3, measured, false), (Some(1.25), Some(false), Some(2.0)));
         assert_eq!(compared(100e3, measured, false), (Some(1.0), Some(true), Some(2.0)));
-        // At least 100 k/s: 200 k/s is not contradicted, 80 k/s is.
+        // A measured cliff of at least 100 k/s contradicts a prediction of 80 k/s, but not one of 200 k/s.
         assert_eq!(compared(200e3, Figure::exact(100e3), true), (None, Some(true), None));
         assert_eq!(compared(80e3, Figure::exact(100e3), true), (None, Some(false), None));
         let mut alone = ServiceCheck { cliff_rps: Some(measured), ..ServiceCheck::default() };

@@ -56,8 +56,9 @@ pub struct CpuTimes {
     pub wall_s: f64,
 }
 
-/// Kernel share of the CPU as in the 2003 study of TCP tools (section 5.6.3): mean over repeats of `sys / (sys + user)
-/// * percent`, where percent is CPU time divided by elapsed time; here 0 to 1. None if no repeat used any CPU time.
+/// Kernel share of the CPU as in the 2003 study (docs/theory/README.md; its section 5.6.3): mean over repeats of
+/// `sys / (sys + user) * percent`, where percent is CPU time divided by elapsed time; here 0 to 1. `None` if no repeat
+/// used any CPU time.
 pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
     let shares: Vec<f64> = repeats
         .iter()
@@ -84,7 +85,7 @@ pub struct StreamReport {
     pub rows: Vec<StreamRow>,
     /// Settings that were requested but not possible, with the reason.
     pub not_had: Vec<String>,
-    /// Rate at which one thread reads the file that is sent from its disk, without a network (bit/s); absent: none is.
+    /// Rate at which one thread reads the sent file from its disk, without a network (bit/s); absent: no file is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bps: Option<f64>,
     /// What limits the figures.

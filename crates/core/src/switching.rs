@@ -31,7 +31,7 @@ pub struct Averages {
 }
 
 impl Averages {
-    /// Averages without measurements; a new window has the `weight`, above 0 and at most 1.
+    /// Makes averages without measurements. Each window counts with `weight`, above 0 and at most 1.
     pub fn new(weight: f64) -> Self {
         Self { weight, values: None }
     }
@@ -69,8 +69,8 @@ pub fn down_of(up: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The paper's cliffs: 127 kpps for 64-byte frames, 116 kpps for a mean of 557 bytes; the service rate if
-    /// interrupts take no time.
+    /// The cliffs of Salah, El-Badawi and Khalid (2007): 127 kpps for 64-byte frames, 116 kpps for a mean of 557 bytes.
+    /// If interrupts take no time: the service rate.
     #[test]
     fn the_papers_cliffs() {
         for (service_s, interrupt_s, kpps) in

@@ -24,7 +24,7 @@ pub const FCS_BYTES: f64 = 4.0;
 /// Default of the link speed (bit/s).
 pub const USUAL_LINK_BPS: f64 = 1e9;
 
-/// The shape of the packets that a host gets over a link; how many a second is the [`Load`].
+/// The packets that a host receives over a link: arrival process, frame sizes and flows. Their rate is the [`Load`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// The arrival process.
@@ -34,8 +34,8 @@ pub struct Traffic {
     /// Link speed (bit/s). It limits the load if the user gives it, and is the base of ON/OFF sources and of loads
     /// given as shares of the line rate.
     pub link_bps: f64,
-    /// Flows of the packets, by which a host with several queues distributes them. None: enough flows that all queues
-    /// get their share of the table.
+    /// Flows of the packets, by which a host with several queues distributes them. `None`: very many flows, so that
+    /// each queue gets its share of the indirection table.
     pub flows: Option<Flows>,
 }
 
@@ -47,7 +47,7 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// lambda: packets per second at `load`; None if a file of sizes has not been read.
+    /// lambda: packets per second at `load`; `None` if the file of frame sizes, which it needs, has not been read.
     pub fn rate_pps(&self, load: Load) -> Option<f64> {
         match load {
             Load::Pps(pps) => Some(pps),
@@ -56,14 +56,15 @@ impl Traffic {
         }
     }
 
-    /// Line rate for these frames (pps): link speed / (8 x (frame + preamble + gap)).
+    /// Line rate for these frames (pps): link speed / (8 x (frame + preamble + gap)). `None` if the file of frame sizes
+    /// has not been read.
     pub fn line_rate_pps(&self) -> Option<f64> {
         Some(self.link_bps / (8.0 * (self.size.mean_bytes()? + WIRE_OVERHEAD_BYTES)))
     }
 
     /// Refuses a load that the link cannot carry: each frame occupies its own bytes, preamble and gap.
     ///
-    /// `named`: the user gave the link speed. The default link speed limits only loads given as shares of it.
+    /// `named`: true if the user gave the link speed. The default link speed limits only loads given as shares of it.
     pub fn fits_link(&self, load: Load, named: bool) -> Result<(), Invalid> {
         let (Some(pps), Some(line_pps)) = (self.rate_pps(load), self.line_rate_pps()) else { return Ok(()) };
         // A load at the line rate, rounded to few digits, counts as within it.
@@ -83,7 +84,7 @@ impl Traffic {
         ))
     }
 
-    /// The captures that arrivals and flows are from.
+    /// The captures that arrivals and flows were read from.
     pub fn captures(&self) -> impl Iterator<Item = &Capture> {
         let arrivals = match &self.arrivals {
             Arrivals::Trace { capture, .. } => capture.as_deref(),

@@ -1,5 +1,5 @@
-//! Quantities with units. Parsing and printing move the decimal point and never multiply, so that `parse(print(x)) ==
-//! x` exactly.
+//! Quantities with units. Printing, and parsing what was printed, move the decimal point instead of multiplying by a
+//! power of ten, so that `parse(print(x)) == x` exactly.
 //!
 //! Rates use powers of 10 (k = 1000), memory uses KiB, MiB and GiB. Numbers are finite and not negative.
 
@@ -116,7 +116,7 @@ impl Kind {
     }
 }
 
-/// Splits "3.73 us" into "3.73" and "us"; an exponent counts to the number.
+/// Splits "3.73 us" into "3.73" and "us"; an exponent is part of the number.
 fn split_suffix(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -137,7 +137,8 @@ fn split_suffix(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// The decimal `number` times ten to the `power`, correctly rounded; None if it is not a finite number without sign.
+/// Returns `number` (decimal) times ten to the `power`, correctly rounded; `None` if it has a sign, is not a number or
+/// is not finite.
 fn scaled(number: &str, power: i32) -> Option<f64> {
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -160,7 +161,7 @@ fn decimal(value: f64) -> Option<(String, i32)> {
     Some((mantissa.replace('.', ""), exponent.parse().ok()?))
 }
 
-/// `digits` with the decimal point after the digit of weight 10^0, when the first digit weighs 10^`exponent`.
+/// Writes `digits` as a decimal number whose first digit stands for 10^`exponent`: ("373", -6) is 0.00000373.
 fn place_point(digits: &str, exponent: i32) -> String {
     if exponent < 0 {
         return format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize));

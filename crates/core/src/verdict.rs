@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Share of the frames that must be sent in time for the load to count as offered.
 pub const KEPT_UP_SHARE: f64 = 0.999;
-/// Delay from which a frame counts as late \[ns\]: at 1 Mpps 100 frames then follow at once, a tenth of the default
-/// backlog.
+/// Delay above which a frame counts as late \[ns\]: at 1 Mpps a sender that catches up this delay sends a burst of 100
+/// frames, a tenth of the default backlog.
 pub const LATE_NS: u64 = 100_000;
 
 /// Repeats of a void trial before its load counts as too high for the sender.

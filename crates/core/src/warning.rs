@@ -18,7 +18,8 @@ impl Point {
     }
 }
 
-/// Those of a point with these parts; `offered_pps`: its load, `None` if it has none or its frame sizes were not read.
+/// Returns the warnings for a point with this host, scheme and traffic. `offered_pps`: its load; `None` if it has no
+/// load or its frame sizes have not been read.
 pub fn warnings(host: &Host, scheme: &Scheme, traffic: &Traffic, offered_pps: Option<f64>) -> Vec<Note> {
     let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
     let mut found = match scheme {
@@ -63,7 +64,8 @@ fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<Warning
     found
 }
 
-/// Warns that only the distribution of measured times is used, not their mean.
+/// Warns that only the distribution of measured times is used, not their mean. `None` if the mean is within 10 % of the
+/// host's, or the times are not measured.
 fn measured(host: &Host, service_s: f64) -> Option<Warning> {
     let mean_s = host.service.measured()?.mean_s();
     let differs = (mean_s / service_s - 1.0).abs() > 0.1;

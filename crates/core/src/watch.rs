@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
 
-/// Share of a CPU from which it counts as full. The rest covers timers and the coarseness of the kernel's ticks.
+/// Busy share from which a CPU counts as full. The rest allows for timers and the coarse ticks of the kernel.
 const FULL: f64 = 0.9;
 /// Share of the link from which it counts as full.
 const LINK_FULL: f64 = 0.95;
-/// Share of a CPU from which the hypervisor's part is reported.
+/// Share of a CPU's time taken by the hypervisor (steal) from which [`Moment::bottleneck`] reports it.
 const STOLEN: f64 = 0.1;
 
 /// Activity of a host between two readings of its counters.
@@ -70,17 +70,17 @@ pub struct QuotaMoment {
     pub cpus: f64,
     /// CPU time its programs used (CPUs).
     pub used: f64,
-    /// Share of its periods in which its programs had to wait for the next period.
+    /// Share of the quota's periods in which the group's programs had to wait for the next period.
     pub throttled: f64,
 }
 
 impl QuotaMoment {
-    /// The larger of time used / time allowed and `throttled`; 1 is the limit.
+    /// Load relative to the quota: the larger of time used / time allowed and `throttled`, at most 1.
     pub fn share(&self) -> f64 {
         (self.used / self.cpus).max(self.throttled).min(1.0)
     }
 
-    /// For instance `cgroup /box: 0.48 of 0.50 CPUs used, its programs wait in 90 % of the periods`.
+    /// Returns a sentence such as `cgroup /box: 0.48 of 0.50 CPUs used, its programs wait in 90 % of the periods`.
     pub fn sentence(&self) -> String {
         let Self { group, cpus, used, throttled } = self;
         let waits = match throttled {
@@ -105,8 +105,8 @@ pub struct ProgramMoment {
     pub share: f64,
     /// CPU time of its busiest thread on this CPU; at most 1.
     pub busiest_thread: f64,
-    /// Its TCP and UDP sockets, listening ones first, at most three: `udp 0.0.0.0:53`. Absent: not looked up, or not
-    /// permitted.
+    /// TCP and UDP sockets of the program, listening sockets first, at most three: `udp 0.0.0.0:53`. Absent: not looked
+    /// up, or not permitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sockets: Option<Vec<String>>,
     /// Number of further sockets.
@@ -127,12 +127,12 @@ impl ProgramMoment {
         !self.elsewhere && self.sockets.as_ref().is_some_and(|sockets| !sockets.is_empty())
     }
 
-    /// For instance `dnsmasq (pid 123, udp 0.0.0.0:53): 94 % of CPU 1`.
+    /// Returns a sentence such as `dnsmasq (pid 123, udp 0.0.0.0:53): 94 % of CPU 1`.
     pub fn sentence(&self) -> String {
         format!("{}: {:.0} % of CPU {}", self.title(), 100.0 * self.share, self.cpu)
     }
 
-    /// For instance `dnsmasq (pid 123, udp 0.0.0.0:53)`.
+    /// Returns name, process ID and sockets, such as `dnsmasq (pid 123, udp 0.0.0.0:53)`.
     pub fn title(&self) -> String {
         let sockets = match &self.sockets {
             _ if self.elsewhere => ", in another network namespace".to_owned(),
@@ -165,7 +165,8 @@ pub struct LossMoment {
 }
 
 impl LossMoment {
-    /// For instance `receive buffers of UDP sockets: 31000 a second: udp 0.0.0.0:53 of dnsmasq (pid 123), 31000`.
+    /// Returns a sentence such as
+    /// `receive buffers of UDP sockets: 31000 a second (udp 0.0.0.0:53 of dnsmasq (pid 123), 31000)`.
     pub fn sentence(&self) -> String {
         let each: Vec<String> = self.sockets.iter().map(SocketLoss::title).collect();
         let who = if each.is_empty() { String::new() } else { format!(" ({})", each.join("; ")) };
@@ -182,7 +183,7 @@ pub struct SocketLoss {
     pub socket: String,
     /// Losses per second.
     pub per_s: f64,
-    /// ID of its process; absent: not found, or not permitted to look.
+    /// ID of the socket's process; absent: not found, or not permitted to look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Name of its process.
@@ -283,10 +284,11 @@ pub struct InterfaceMoment {
     /// Packets dropped by stack or driver, both directions (packets/s).
     pub dropped_per_s: f64,
     /// Part of `dropped_per_s` that was received and that the driver did not drop (packets/s): frames of protocols
-    /// without a receiver here, such as LLDP, and frames dropped at a full backlog, which also counts them.
+    /// without a receiver on this host, such as LLDP. Includes frames dropped at a full backlog, which
+    /// [`CpuMoment::dropped_per_s`] also counts.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub unclaimed_per_s: f64,
-    /// Packets dropped at its queueing disciplines when sending (packets/s).
+    /// Packets dropped at the device's queueing disciplines when sending (packets/s).
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub qdisc_lost_per_s: f64,
     /// Link speed (bit/s); absent: not reported, or a virtual link.
@@ -329,12 +331,12 @@ impl InterfaceMoment {
         link.into_iter().flatten().chain(held)
     }
 
-    /// Its name, after that of its namespace if it is in another one: `nc-17-snd/veth0`.
+    /// The interface's name; in another network namespace, preceded by the namespace's name: `nc-17-snd/veth0`.
     pub fn whole_name(&self) -> String {
         self.namespace.as_ref().map_or_else(|| self.name.clone(), |space| format!("{space}/{}", self.name))
     }
 
-    /// Its receive queues; empty if the driver does not count by queue.
+    /// Returns the device's receive queues; empty if the driver does not count by queue.
     pub fn receive_queues(&self) -> impl Iterator<Item = &QueueMoment> {
         self.queues.iter().filter(|queue| queue.receive)
     }
@@ -350,7 +352,7 @@ pub struct LinkFilling {
     pub sent: bool,
     /// True: the limit is that of a token bucket (tc-tbf); false: the link speed.
     pub held: bool,
-    /// Load (bit/s); for a link with check sequence, preamble and gap.
+    /// Load (bit/s); if the limit is the link speed, with check sequence, preamble and gap.
     pub bps: f64,
     /// Capacity (bit/s).
     pub limit_bps: f64,
@@ -379,8 +381,8 @@ pub struct QueueMoment {
 }
 
 impl Moment {
-    /// Losses at rings, backlogs, devices, sockets and protocols (packets/s), each counted once. A connection that no
-    /// accept queue took counts as one.
+    /// Losses at rings, backlogs, devices, sockets and protocols (packets/s), each counted once. A connection that a
+    /// full accept queue refuses counts as one loss.
     pub fn lost_per_s(&self) -> f64 {
         let rings: f64 = self.interfaces.iter().map(|one| one.ring_lost_per_s + one.qdisc_lost_per_s).sum();
         let sockets: f64 = self.losses.iter().map(|loss| loss.per_s).sum();
@@ -391,14 +393,14 @@ impl Moment {
         self.cpus.iter().map(|cpu| cpu.dropped_per_s).sum()
     }
 
-    /// Packets lost at devices (packets/s), without those lost at backlogs: a veth pair also counts these at its
+    /// Packets lost at devices (packets/s), without the packets lost at backlogs, which a veth pair also counts at its
     /// sending end.
     fn devices_lost_per_s(&self) -> f64 {
         let devices: f64 = self.interfaces.iter().map(InterfaceMoment::lost_per_s).sum();
         (devices - self.backlogs_lost_per_s()).max(0.0)
     }
 
-    /// What is lost and where, one sentence each; empty if nothing is.
+    /// Returns one sentence for each place where packets are lost; empty if nothing is lost.
     pub fn lost(&self) -> Vec<String> {
         let rings = self.interfaces.iter().filter(|one| one.ring_lost_per_s > 0.0);
         let rings = rings.map(|one| format!("ring of {}: {} a second", one.whole_name(), rounded(one.ring_lost_per_s)));
@@ -528,7 +530,7 @@ impl Moment {
         }
         let thread = self.programs.iter().filter(|program| program.serves() && program.busiest_thread >= FULL);
         let thread = thread.max_by(|a, b| a.busiest_thread.total_cmp(&b.busiest_thread));
-        // If several CPUs are full, one that runs a program with sockets explains more.
+        // If several CPUs are full, the sentence names a CPU that runs a program with sockets: it explains more.
         let serves = |cpu: &&&CpuMoment| self.programs_of(cpu.cpu).next().is_some_and(ProgramMoment::serves);
         let full: Vec<&CpuMoment> = self.cpus.iter().filter(|cpu| cpu.busy() >= FULL).collect();
         match full.iter().find(serves).or(full.first()) {
@@ -594,7 +596,7 @@ mod tests {
         {
             assert!(said.contains(word), "{said}");
         }
-        // The kernel also counts a packet dropped at the backlog at its device.
+        // The kernel counts a packet that the backlog drops also as dropped by the device.
         moment.cpus[0].dropped_per_s = 40.0;
         moment.interfaces[0].dropped_per_s = 50.0;
         assert!((moment.lost_per_s() - 31_050.0).abs() < 1e-6, "{}", moment.lost_per_s());
@@ -603,8 +605,8 @@ mod tests {
         assert_eq!(moment.lost().len(), 2, "{:?}", moment.lost());
     }
 
-    /// LLDP and spanning tree frames come to every port: no service loses by them. Packets dropped by the driver or
-    /// when sending are losses.
+    /// LLDP and spanning tree frames reach every port; no service loses anything if they are dropped. Packets dropped
+    /// by the driver or when sending are losses.
     #[test]
     fn frames_that_nobody_takes_are_no_loss() {
         let mut moment = moment();
@@ -614,7 +616,7 @@ mod tests {
         assert!(moment.unclaimed()[0].starts_with("device eth0: 20 frames a second"), "{:?}", moment.unclaimed());
         moment.interfaces[0].dropped_per_s = 25.0;
         assert_eq!((moment.lost_per_s(), moment.lost()[0].as_str()), (5.0, "device eth0: 5.0 a second"));
-        // Packets dropped at the backlog are included in those dropped by the device.
+        // The device's count of dropped packets includes the packets dropped at the backlog.
         moment.cpus[0].dropped_per_s = 20.0;
         assert!(moment.unclaimed().is_empty(), "{:?}", moment.unclaimed());
     }

@@ -40,8 +40,8 @@ pub struct Traffic {
     #[serde(rename = "link", with = "link_text", default = "gigabit")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub link_bps: f64,
-    /// Flows of the packets, by which a host with several queues distributes them. None: enough flows that all queues
-    /// get their share of the table.
+    /// Flows of the packets, by which a host with several queues distributes them. `None`: very many flows, so that
+    /// each queue gets its share of the indirection table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
 }
@@ -57,8 +57,8 @@ fn gigabit() -> f64 {
 }
 
 impl Traffic {
-    /// The JSON of `traffic` at `load`. Without a load, as for a search of the cliff, it has the key nevertheless: it
-    /// says 1 pps, which means nothing.
+    /// Converts `traffic` at `load` to its form in JSON. Without a load, as in a search of the cliff, the key `rate` is
+    /// still present and has the meaningless value 1 pps.
     pub fn new(traffic: traffic::Traffic, load: Option<Load>) -> Self {
         let traffic::Traffic { arrivals, size, link_bps, flows } = traffic;
         Self { arrivals, size, rate: load.unwrap_or(Load::Pps(1.0)), link_bps, flows }
@@ -70,7 +70,7 @@ impl Traffic {
         traffic::Traffic { arrivals, size, link_bps, flows }
     }
 
-    /// lambda: offered packets per second; None if a file of sizes has not been read.
+    /// lambda: offered packets per second; `None` if the file of frame sizes has not been read.
     pub fn rate_pps(&self) -> Option<f64> {
         self.clone().shape().rate_pps(self.rate)
     }
@@ -94,12 +94,12 @@ pub mod without_load {
 
     use super::traffic::Traffic;
 
-    /// Writes it with the load that means nothing.
+    /// Writes the traffic with the meaningless load of 1 pps.
     pub fn serialize<S: Serializer>(traffic: &Traffic, out: S) -> Result<S::Ok, S::Error> {
         super::Traffic::new(traffic.clone(), None).serialize(out)
     }
 
-    /// Reads it and ignores the load.
+    /// Reads the traffic and ignores the load.
     pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Traffic, D::Error> {
         super::Traffic::deserialize(input).map(super::Traffic::shape)
     }

@@ -1,8 +1,10 @@
-//! Both throughput searches on simulated devices whose answer is known: error of the result and trial time spent.
+//! Runs both throughput searches on simulated devices with known throughput, and prints the error of the result and the
+//! trial time spent.
 //!
-//! `cargo run -p netcliff-mlrsearch --example searches` prints a table in CSV; with `trials` it prints instead every trial of
-//! the MLRsearch runs, in order, with how it left the load classified, for `bench/rfc2544/decisions.py`; with `knowing`
-//! the trial time of a search that is told the load of which half of the full trials lose nothing, and has only the bounds to find.
+//! `cargo run -p netcliff-mlrsearch --example searches` prints a table in CSV. With `trials` it prints every trial of
+//! the MLRsearch runs instead, in order, with the classification of its load after the trial, for
+//! `bench/rfc2544/decisions.py`. With `knowing` it prints the trial time of a search that knows the load at which half
+//! of the full trials lose nothing, and only has to find the bounds.
 
 use std::convert::Infallible;
 use std::io::{Write, stdout};
@@ -14,7 +16,7 @@ use netcliff_mlrsearch::simulated::{Bench, Device};
 use netcliff_mlrsearch::trial::{Answer, Range, Request};
 use netcliff_mlrsearch::{Goal, Searched};
 
-/// 64-byte frames at 1 Gbit/s, down to 1 % of them.
+/// Loads of the searches: from 1 % of the line rate of 64-byte frames at 1 Gbit/s up to this line rate (pps).
 const RANGE: Range = Range { min_pps: 14_881.0, max_pps: 1_488_095.0 };
 const WIDTH: f64 = 0.005;
 const SEEDS: u64 = 101;
@@ -51,11 +53,11 @@ fn devices() -> Vec<(&'static str, Device)> {
     ]
 }
 
-/// How trials are made: RFC 2544 makes whole ones; a tester may end one that is decided.
+/// Search algorithm, and whether the tester may end a trial once its result is decided.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Bisection,
-    /// With trials that end once they are decided, which RFC 2544 does not have.
+    /// Bisection with trials that end once their result is decided, which RFC 2544 does not have.
     EndingBisection,
     Mlr,
 }
@@ -86,7 +88,8 @@ fn run(goal: Goal, by: By, device: Device, seed: u64) -> Searched {
     searched.unwrap_or_else(|never| match never {})
 }
 
-/// The load that the goal is about: where half of its trials lose nothing. A disturbance is no part of the device.
+/// True throughput (pps) for the goal: the load at which half of its trials lose nothing. Disturbances are not part of
+/// the device.
 fn truth(device: Device, goal: &Goal) -> f64 {
     match device {
         Device::Disturbed { capacity_pps, .. } => capacity_pps,
@@ -152,8 +155,8 @@ fn trials(out: &mut impl Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The trial time (s) of bounds within the width for who knows `truth_pps`: full trials from there down by widths until one is upheld;
-/// where it is the first, short trials just above it until one loses.
+/// Returns the trial time (s) that a search needs if it knows `truth_pps`: full trials from `truth_pps` down, one width
+/// per step, until one loses nothing. If the first trial loses nothing: short trials just above it until one loses.
 fn knowing(device: Device, truth_pps: f64, goal: &Goal, seed: u64) -> f64 {
     let mut bench = Bench::new(device, seed);
     let mut spent_s = 0.0;

@@ -14,7 +14,7 @@ const ACCEPTED: &str = "expected keys of trial, sum, initial (times such as 60s)
 /// How a value is read.
 type Read = fn(&str) -> Result<f64, ParseError>;
 
-/// The keys given for a goal; the others are taken from a default.
+/// Keys that a user gives for a goal; [`Asked::or`] completes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Asked {
     final_trial_s: Option<f64>,
@@ -26,8 +26,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The goal: loss and width that were not given are `default`'s, as is the length of full trials; one of them is enough, the
-    /// shortest are 1 s or as long as it, and none of them may lose more.
+    /// Completes the goal. Keys that were not given: `trial`, `loss` and `width` are those of `default`; `sum` is one
+    /// full trial; `initial` is 1 s, or a full trial if that is shorter; `exceed` is 0.
     pub fn or(&self, default: &Goal) -> Goal {
         let final_trial_s = self.final_trial_s.unwrap_or(default.final_trial_s);
         Goal {

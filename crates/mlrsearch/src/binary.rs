@@ -7,15 +7,16 @@ use crate::trial::{Answer, Range, Request, Tester};
 /// Parameters of the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Binary {
-    /// Length of a trial (s); RFC 2544 asks for at least 60.
+    /// Length of a trial (s); RFC 2544 requires at least 60.
     pub trial_s: f64,
-    /// Highest share of frames that a trial may lose; RFC 2544 asks for 0.
+    /// Highest share of frames that a trial may lose; RFC 2544 requires 0.
     pub loss_ratio: f64,
-    /// Distance of the bounds over the upper one at which the search ends.
+    /// Distance of the bounds, divided by the upper one, at which the search ends.
     pub width: f64,
 }
 
-/// Searches. `ask` makes a trial of (s) at (pps).
+/// Bisects between the loads of `range`, starting at the highest. `ask` makes a trial; its arguments are length (s) and
+/// load (pps).
 ///
 /// # Errors
 /// Those of `ask`.
@@ -33,7 +34,7 @@ pub fn search<E>(
         let load = match (lower, upper) {
             _ if tester.too_slow() => break if lower.is_some() { tester.at_highest() } else { End::SenderTooSlow },
             (Some(passed), Some(failed)) if failed - passed <= goal.width * failed => break End::Regular,
-            // Nothing failed within reach: the highest load comes next, or passed already.
+            // No load that the sender reaches has failed: the highest comes next, unless it has passed already.
             (passed, failed) if failed.is_none_or(|failed| failed > ceiling) => match passed {
                 Some(passed) if passed >= ceiling => {
                     break tester.at_highest();

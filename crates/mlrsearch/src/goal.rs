@@ -7,35 +7,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Goal {
-    /// Length of trials that count fully (s).
+    /// Length of a full trial (s). Shorter trials count less in the classification of a load.
     pub final_trial_s: f64,
     /// Length of the shortest trials (s).
     pub initial_trial_s: f64,
-    /// Length of full trials that classify a load (s).
+    /// Total length of the full trials that classify a load (s).
     pub duration_sum_s: f64,
     /// Highest share of frames that a trial may lose without counting against the load.
     pub loss_ratio: f64,
-    /// Highest share of the time that may be spent in trials that lose more, at a lower bound.
+    /// Highest share of the trial time at a lower bound that may be spent in trials that lose more than `loss_ratio`.
     pub exceed_ratio: f64,
-    /// Distance of the bounds over the upper one at which the search ends.
+    /// Distance of the bounds, divided by the upper one, at which the search ends.
     pub width: f64,
 }
 
 impl Goal {
-    /// RFC 2544's throughput: every frame of one trial of `trial_s` (s) is forwarded (RFC 9971 6.10.1); shorter
-    /// trials, down to 1 s, only find where to look.
+    /// Goal of RFC 2544's throughput (RFC 9971 6.10.1): one trial of `trial_s` (s) loses at most `loss_ratio`. Shorter
+    /// trials, down to 1 s, only find the loads that are worth a full trial.
     pub fn rfc2544(trial_s: f64, loss_ratio: f64, width: f64) -> Self {
         let initial_trial_s = trial_s.min(1.0);
         Self { final_trial_s: trial_s, initial_trial_s, duration_sum_s: trial_s, loss_ratio, exceed_ratio: 0.0, width }
     }
 
-    /// Half of many one-second trials may lose (the goal FD.io's CSIT uses: 21 s in all), for devices that share their
-    /// CPU with other work.
+    /// Goal for devices that share their CPU with other work, as FD.io's CSIT uses it: 21 trials of one second, half of
+    /// which may lose more than `loss_ratio`.
     pub fn typical(loss_ratio: f64, width: f64) -> Self {
         Self { final_trial_s: 1.0, initial_trial_s: 1.0, duration_sum_s: 21.0, loss_ratio, exceed_ratio: 0.5, width }
     }
 
-    /// The same with trials of another length (s).
+    /// Returns this goal with full trials of `trial_s` (s); its other durations change by the same factor.
     #[must_use]
     pub fn with_trials_of(self, trial_s: f64) -> Self {
         let longer = trial_s / self.final_trial_s;
@@ -46,8 +46,8 @@ impl Goal {
     /// Refuses invalid values.
     ///
     /// # Errors
-    /// A duration is not positive or the final one is the shortest or longer than their sum, or a ratio or the width
-    /// is out of its range.
+    /// The initial trial is not above 0 or longer than the final trial, the duration sum is below the final trial, or a
+    /// ratio or the width is out of its range.
     pub fn check(&self) -> Result<(), Invalid> {
         let (time, share) = (units::print_time_s, units::print_share);
         let bad = |name: &str, value: String, range: &str| Err(Invalid::new(name, value, range));
@@ -69,8 +69,9 @@ impl Goal {
         Ok(())
     }
 
-    /// The goal in steps of growing cost, itself last. Times grow by equal factors; the last step but one is already
-    /// as narrow as the goal, since a trial of the last costs more than all before.
+    /// Splits the goal into stages of growing cost; the last stage is the goal itself. Duration sums grow by equal
+    /// factors, widths halve. The last stage but one already has the goal's width, because a trial of the last stage
+    /// costs more than all before.
     pub(super) fn stages(&self) -> Vec<Self> {
         let growth = self.duration_sum_s / self.initial_trial_s;
         let steps = (growth.ln() / STAGE_GROWTH.ln()).round().max(0.0) as i32;
@@ -89,6 +90,6 @@ impl Goal {
     }
 }
 
-/// Factor between the duration sums of one stage and the next. Of 2, 3, 4, 6 and 8 the one with the least trial time
-/// over the devices of bench/rfc2544 (`cargo run --release -p netcliff-mlrsearch --example searches`).
+/// Factor between the duration sums of one stage and the next. Of 2, 3, 4, 6 and 8, this factor takes the least trial
+/// time over the devices of bench/rfc2544 (`cargo run --release -p netcliff-mlrsearch --example searches`).
 const STAGE_GROWTH: f64 = 4.0;

@@ -1,7 +1,7 @@
 //! Searches for the throughput of a device. Pure: the caller makes the trials.
 //!
-//! [`binary`] is RFC 2544's (26.1), [`mlr`] is MLRsearch (RFC 9971): the classification of loads is the
-//! specification's, which loads are tried is this implementation's choice (the specification leaves it open).
+//! [`binary`]: the search of RFC 2544 (26.1). [`mlr`]: MLRsearch (RFC 9971). It classifies loads as the RFC specifies;
+//! which loads are tried, the RFC leaves to the implementation.
 
 pub mod asked;
 pub mod binary;
@@ -48,16 +48,16 @@ pub enum End {
     AboveMaximum,
     /// The highest load that the sender reaches was upheld: the device is at least as fast.
     AboveSender,
-    /// Trials at all loads above were void though the sender reached them (late frames, a full sink, pauses of a CPU): the device is at least
-    /// as fast, and neither it nor the sender was at its ceiling.
+    /// Trials at all higher loads were void although the sender reached these loads (late frames, a full sink, pauses
+    /// of a CPU). The device is at least as fast as the result; its limit was not reached.
     AboveVoid,
     /// The lowest load failed.
     BelowMinimum,
     /// The sender does not reach the lowest load: nothing is known of the device.
     SenderTooSlow,
-    /// The time allowed was over before the bounds were close.
+    /// The time limit was reached before the bounds were as close as requested.
     OutOfTime,
-    /// The run was stopped or failed during the search: its bounds are those so far.
+    /// The run was stopped or failed during the search; the result has the bounds known until then.
     Interrupted,
 }
 
@@ -67,7 +67,7 @@ impl End {
         self == Self::Regular
     }
 
-    /// The highest load was upheld: what was found is a lower limit.
+    /// True if the highest load was upheld, so that the result is a lower limit.
     pub fn is_lower_limit(self) -> bool {
         matches!(self, Self::AboveMaximum | Self::AboveSender | Self::AboveVoid)
     }
@@ -93,35 +93,36 @@ impl std::fmt::Display for End {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Searched {
-    /// One a goal, in the order of the goals.
+    /// One result per goal, in the order of the goals.
     pub found: Vec<Found>,
     /// Valid trials, in the order they were made.
     pub trials: Vec<Trial>,
-    /// Trials in which the sender did not reach the load.
+    /// Number of void trials, which do not count because they say nothing about the device.
     pub void_trials: u32,
-    /// Intended length of all trials (s).
+    /// Total length of all trials (s); void trials count with their requested length.
     pub trial_time_s: f64,
 }
 
 impl Searched {
-    /// What the trials of a search that did not end say so far of each goal.
+    /// Results of an interrupted search: for each goal the bounds by its trials so far.
     pub fn interrupted(goals: &[Goal], trials: Vec<Trial>, void_trials: u32, trial_time_s: f64) -> Self {
         let mut loads = Loads::default();
         trials.iter().for_each(|trial| loads.add(*trial));
         let found = |goal: &Goal| {
             let (lower_pps, upper_pps) = loads.bounds(goal);
-            // A throughput is claimed of a whole search only.
+            // Only a completed search states a throughput.
             Found { lower_pps, upper_pps, throughput_pps: None, end: End::Interrupted }
         };
         Self { found: goals.iter().map(found).collect(), trials, void_trials, trial_time_s }
     }
 
-    /// The bounds of the first goal (pps), where it has a lower one.
+    /// (Lower bound, upper bound) of the first goal (pps); `None` if it has no lower bound.
     pub fn bounds(&self) -> Option<(f64, Option<f64>)> {
         self.bounds_of(0)
     }
 
-    /// The same of the goal in this place, from 0.
+    /// (Lower bound, upper bound) of the goal with this index, from 0 (pps); `None` if it has no lower bound, or the
+    /// index is too large.
     pub fn bounds_of(&self, goal: usize) -> Option<(f64, Option<f64>)> {
         let found = self.found.get(goal)?;
         Some((found.lower_pps?, found.upper_pps))

@@ -6,9 +6,9 @@ use crate::trial::Trial;
 /// Classification of a load by its trials, for a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Upholds the goal, whatever the result of the trials still missing.
+    /// The load upholds the goal, whatever the results of the missing trials would be.
     Lower,
-    /// Fails it, likewise.
+    /// The load fails the goal, whatever the results of the missing trials would be.
     Upper,
     /// Trials are missing.
     Undecided,
@@ -48,15 +48,15 @@ impl Load {
         sums
     }
 
-    /// Classifies the load (appendix A). Short trials that lose count against it as far as short trials that do not
-    /// lose fail to balance them in the ratio the goal allows.
+    /// Classifies the load (appendix A). The time of short trials with too much loss counts against the load, after
+    /// subtraction of `exceed_ratio / (1 - exceed_ratio)` times the time of the other short trials.
     pub fn class(&self, goal: &Goal) -> Class {
         let sums = self.sums(goal);
         let balanced_s = sums.short_low_s * goal.exceed_ratio / (1.0 - goal.exceed_ratio);
         let high_s = sums.full_high_s + (sums.short_high_s - balanced_s).max(0.0);
         let whole_s = (high_s + sums.full_low_s).max(goal.duration_sum_s);
         let allowed_s = whole_s * goal.exceed_ratio;
-        // As if all trials still missing lost nothing, and as if all of them lost.
+        // `optimistic`: the goal is upheld if all missing trials lose nothing; `pessimistic`: even if all of them lose.
         let optimistic = high_s <= allowed_s;
         let pessimistic = whole_s - sums.full_low_s <= allowed_s;
         match (optimistic, pessimistic) {
@@ -66,8 +66,8 @@ impl Load {
         }
     }
 
-    /// Conditional throughput (pps, appendix B): the load times the forwarding ratio of the full trial at the quantile
-    /// that the exceed ratio leaves; trials still missing count as losing everything.
+    /// Conditional throughput (pps, appendix B): load times forwarding ratio of one full trial, that at the quantile
+    /// `1 - exceed_ratio` of the trial time by rising loss. Missing trials count as losing everything.
     pub fn conditional_pps(&self, goal: &Goal) -> f64 {
         let mut full: Vec<&Trial> = self.trials.iter().filter(|trial| trial.duration_s >= goal.final_trial_s).collect();
         full.sort_by(|a, b| a.loss_ratio().total_cmp(&b.loss_ratio()));
@@ -108,8 +108,9 @@ impl Loads {
         self.0.binary_search_by(|load| load.pps.total_cmp(&pps)).ok().map(|at| &self.0[at])
     }
 
-    /// The relevant bounds (pps, RFC 9971 4.8.1 and 4.8.2): the lowest load that fails, and the highest below it that
-    /// upholds the goal. Without a load that fails the second is the highest that upholds it.
+    /// Returns the relevant bounds (lower, upper) (pps, RFC 9971 4.8.1 and 4.8.2). Upper: the lowest load that fails
+    /// the goal. Lower: the highest load that upholds the goal, below the upper bound if there is one. `None`: no such
+    /// load.
     pub fn bounds(&self, goal: &Goal) -> (Option<f64>, Option<f64>) {
         let mut lower = None;
         for load in &self.0 {

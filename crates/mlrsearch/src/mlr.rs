@@ -1,10 +1,15 @@
-//! MLRsearch (RFC 9971): several goals in one search, each trial used for all of them.
+//! MLRsearch (RFC 9971): several goals in one search; each trial counts for all goals.
 //!
-//! Which loads are tried, the part that the specification leaves open: where nothing is known of the device, two short trials
-//! from the highest load down along the forwarding rate; where a load near its throughput is known, that load. Then, goal by goal,
-//! `aimed` where one full trial upholds a load, as for RFC 2544's goal; for other goals, and where that leads nowhere, stages of
-//! growing trials ([`Goal`]'s), each of which first confirms the bounds of the stage before, moves outwards by doubling steps where
-//! one does not hold, and halves the interval (by ratio) once both hold. A load is tried until it is classified and no longer.
+//! The RFC leaves open which loads are tried. This implementation proceeds as follows:
+//!
+//! 1. If the throughput is unknown: a few short trials from the highest load down, each at the forwarding rate of the
+//!    trial before. If it is roughly known: a trial there ([`Mlr::start_pps`]).
+//! 2. For a goal of which one full trial upholds a load, such as RFC 2544's: `aimed`.
+//! 3. For other goals, and if `aimed` does not find the bounds: stages of growing trials (`Goal::stages`). Each stage
+//!    first confirms the bounds of the stage before. While a bound is missing, it moves outwards by doubling steps;
+//!    with both bounds it halves the interval (by ratio).
+//!
+//! A load is tried only until it is classified.
 
 mod aimed;
 mod belief;
@@ -16,16 +21,16 @@ use super::load::{Class, Loads};
 use super::{End, Found, Goal, Searched};
 use crate::trial::{Answer, Range, Request, Tester, Trial};
 
-/// Goals, range of loads, and time allowed.
+/// Parameters of a search: goals, range of loads, and time limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mlr {
     /// The goals.
     pub goals: Vec<Goal>,
     /// Loads that may be tried.
     pub range: Range,
-    /// The first load (pps), where the throughput is known to some widths; None: the highest of the range.
+    /// First load (pps), if the throughput is roughly known (to some widths). `None`: the highest load of the range.
     pub start_pps: Option<f64>,
-    /// Trial time after which the search ends with what it has (s).
+    /// Trial time after which the search ends with the bounds it has (s); `None`: no limit.
     pub at_most_s: Option<f64>,
 }
 
@@ -46,7 +51,7 @@ impl Mlr {
     }
 }
 
-/// Searches. `ask` makes a whole trial of (s) at (pps).
+/// Searches for all goals. `ask` makes a whole trial; its arguments are length (s) and load (pps).
 ///
 /// # Errors
 /// Those of `ask`.
@@ -54,7 +59,7 @@ pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) 
     searched(mlr, None, &mut |request| ask(request.duration_s, request.load_pps))
 }
 
-/// Searches with a tester that ends a trial once it is decided ([`Request::most_lost`]).
+/// Like [`search`], with a tester that may end a trial as soon as its result is decided ([`Request::most_lost`]).
 ///
 /// # Errors
 /// Those of `ask`.
@@ -74,7 +79,7 @@ fn searched<E>(
         state.descend(&mlr.goals)?;
     }
     let mut ends = vec![End::OutOfTime; mlr.goals.len()];
-    // Trials for a later goal may move the bounds of an earlier one, which is then pursued again.
+    // Trials for a later goal may move the bounds of an earlier goal, which is then searched again.
     for _ in 0..ROUNDS {
         for (goal, end) in mlr.goals.iter().zip(&mut ends) {
             *end = state.pursue(goal)?;
@@ -98,8 +103,8 @@ struct State<'a, E> {
     decided_by: Option<f64>,
 }
 
-/// Loss ratio past which a single trial, however short, fails its load for every goal. `None` if a goal lets some trials lose more: by how
-/// long they were it then weighs them.
+/// Loss ratio above which a single trial, however short, fails its load for every goal. `None` if a goal allows some
+/// trials to lose more (`exceed_ratio` above 0), because the length of each trial then matters.
 fn decided_by(goals: &[Goal]) -> Option<f64> {
     goals
         .iter()
@@ -111,8 +116,8 @@ fn decided_by(goals: &[Goal]) -> Option<f64> {
 const ROUNDS: u32 = 4;
 /// Most steps down along the forwarding rate from the highest load.
 const DESCENTS: u32 = 2;
-/// A trial that loses near a known throughput moves the search down by this number of widths or more where it lost that much, and by no
-/// more: a single disturbed trial may lose most of its frames.
+/// Near a known throughput, a trial that lost moves the search down by at most this number of widths on account of its
+/// loss: a single disturbed trial may lose most of its frames.
 const FARTHEST: i32 = 8;
 
 impl<E> State<'_, E> {
@@ -122,7 +127,7 @@ impl<E> State<'_, E> {
         Ok(Some(trial.forwarding_pps()))
     }
 
-    /// A trial that may end once it has failed its load for every goal.
+    /// Makes a trial that may end as soon as it fails its load for every goal. `None` if all repeats were void.
     fn decided(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
         let Some(loss_ratio) = self.decided_by else {
             let made = self.trial(duration_s, load_pps)?;
@@ -133,7 +138,8 @@ impl<E> State<'_, E> {
         Ok(Some(trial))
     }
 
-    /// Short trials from the highest load down along the forwarding rate: for most devices it is near the throughput.
+    /// Makes short trials from the highest load down, each at the forwarding rate of the trial before, which for most
+    /// devices is near the throughput.
     fn descend(&mut self, goals: &[Goal]) -> Result<(), E> {
         let shortest_s = goals.iter().map(|goal| goal.initial_trial_s).fold(f64::INFINITY, f64::min);
         let loss_ratio = goals.iter().map(|goal| goal.loss_ratio).fold(f64::INFINITY, f64::min);
@@ -186,10 +192,10 @@ impl<E> State<'_, E> {
         Ok(end)
     }
 
-    /// Narrows the bounds of one stage to its width.
+    /// Narrows the bounds of `stage` to its width. `before`: the stage before it, whose bounds are tried first.
     fn narrow(&mut self, stage: &Goal, before: Option<&Goal>) -> Result<End, E> {
         let (mut steps_down, mut steps_up) = (0, 0);
-        // Steps double where the throughput is near, and quadruple else.
+        // Steps double if the throughput is roughly known; otherwise they quadruple.
         let growth = if self.start_pps.is_some() { 1 } else { 2 };
         loop {
             if self.is_out_of_time() {
@@ -225,9 +231,9 @@ impl<E> State<'_, E> {
         }
     }
 
-    /// What a device carries whose load `upper_pps` failed the goal, at most [`FARTHEST`] widths below: the geometric middle of load and
-    /// forwarding rate, since a device past its throughput forwards between all of it and its square over the load. Infinite where no
-    /// throughput was known.
+    /// Estimates the throughput (pps) of a device that failed the goal at `upper_pps`: the geometric mean of load and
+    /// forwarding rate, but at most [`FARTHEST`] widths below the load. Above its throughput, a device forwards between
+    /// that throughput and its square divided by the load (livelock). Infinite if no throughput was known.
     fn carried(&self, upper_pps: f64, stage: &Goal) -> f64 {
         let Some(load) = self.loads.get(upper_pps).filter(|_| self.start_pps.is_some()) else { return f64::INFINITY };
         let (sent, lost) =
@@ -236,20 +242,20 @@ impl<E> State<'_, E> {
         upper_pps * forwarded.sqrt().max((1.0 - stage.width).powi(FARTHEST))
     }
 
-    /// Where to look between two bounds: at a bound of the stage before, which costs no more and ends the stage if it
-    /// holds, else in the middle by ratio.
+    /// Next load between two bounds: a bound of the stage before, if it lies between them, because confirming it may
+    /// end the stage; otherwise the geometric mean.
     fn between(&self, lower: f64, upper: f64, hint: (Option<f64>, Option<f64>)) -> f64 {
         let inside = |load: &f64| *load > lower && *load < upper;
         hint.0.filter(inside).or(hint.1.filter(inside)).unwrap_or_else(|| (lower * upper).sqrt())
     }
 
-    /// Tries a load until it is classified, or out of the sender's reach, or the time is over.
+    /// Makes trials at a load until it is classified, the sender does not reach it, or the time limit is reached.
     fn classify(&mut self, load: f64, stage: &Goal) -> Result<(), E> {
         while self.loads.class(load, stage) == Class::Undecided {
             if self.is_out_of_time() {
                 return Ok(());
             }
-            // The shortest ones measure how much a load loses, and cost little.
+            // Trials of the shortest length run to their end: they measure how much a load loses, and cost little.
             let made = if stage.final_trial_s > stage.initial_trial_s {
                 self.decided(stage.final_trial_s, load)?.is_some()
             } else {

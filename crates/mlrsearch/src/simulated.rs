@@ -12,26 +12,27 @@ pub enum Device {
         /// Capacity (pps).
         capacity_pps: f64,
     },
-    /// The same with a buffer (frames), so that short trials hide a small overload.
+    /// Like `Sharp` with a buffer (frames), so that short trials hide a small overload.
     Buffered {
         /// Capacity (pps).
         capacity_pps: f64,
         /// Frames the buffer holds.
         buffer: f64,
     },
-    /// Past its capacity it forwards less the more is offered: capacity^2 / load.
+    /// Above its capacity, forwards less the higher the load is: capacity^2 / load.
     Livelock {
         /// Capacity (pps).
         capacity_pps: f64,
     },
-    /// Its capacity differs from second to second: normal, independent.
+    /// Has another capacity in each second: normally distributed and independent.
     Unsteady {
         /// Median capacity (pps).
         capacity_pps: f64,
         /// Standard deviation over the median.
         spread: f64,
     },
-    /// The same from step to step, each of the same length and begun anew with a trial: of [`f64::INFINITY`], from trial to trial.
+    /// Like `Unsteady`, with another capacity in each step of `step_s` instead of each second. Steps begin with a
+    /// trial; with [`f64::INFINITY`] a trial has one step.
     Steps {
         /// Median capacity (pps).
         capacity_pps: f64,
@@ -47,16 +48,16 @@ pub enum Device {
         /// Standard deviation over the median.
         spread: f64,
     },
-    /// In some seconds, at random, its capacity is lower.
+    /// Has a lower capacity in some seconds, chosen at random.
     TwoModes {
         /// The higher capacity (pps).
         capacity_pps: f64,
-        /// How much lower the other is, over the higher.
+        /// Difference of the two capacities divided by the higher one.
         drop: f64,
-        /// Share of the seconds with the lower.
+        /// Share of the seconds with the lower capacity.
         share: f64,
     },
-    /// Loses some frames at any load, in bursts at random times, as where other work takes the CPU.
+    /// Loses some frames at any load, in bursts at random times, as if other work took the CPU.
     Disturbed {
         /// Capacity (pps).
         capacity_pps: f64,
@@ -68,8 +69,8 @@ pub enum Device {
 }
 
 impl Device {
-    /// The load (pps) up to which a trial of `trial_s` (s) loses no frame, or where the capacity is random loses none
-    /// in half of the cases; None where no load is free of loss.
+    /// Highest load (pps) at which a trial of `trial_s` (s) loses no frame; if the capacity is random, at which half of
+    /// the trials lose none. `None` if no load is free of loss.
     pub fn throughput_pps(&self, trial_s: f64) -> Option<f64> {
         match *self {
             Self::Sharp { capacity_pps } | Self::Livelock { capacity_pps } => Some(capacity_pps),
@@ -89,13 +90,14 @@ impl Device {
     }
 }
 
-/// So many deviations below the median a load is carried by all of `parts` with probability 1/2.
+/// Distance below the median capacity, in standard deviations, of the load that all of `parts` independent capacities
+/// carry with probability 1/2.
 fn upheld_by_all(parts: f64) -> f64 {
     normal_quantile(0.5f64.powf(1.0 / parts.max(1.0)))
 }
 
-/// What a device of this capacity delivers of a load (pps): all up to it; past it the capacity, or in a livelock the less the more is
-/// offered.
+/// Rate (pps) that a device of this capacity delivers: the load, up to its capacity; above it the capacity or, with
+/// `livelock`, capacity^2 / load.
 pub fn delivered_pps(load_pps: f64, capacity_pps: f64, livelock: bool) -> f64 {
     match (load_pps > capacity_pps, livelock) {
         (false, _) => load_pps,
@@ -119,18 +121,18 @@ impl Bench {
         Self { device, chance: Chance::new(seed), sender_pps: f64::INFINITY }
     }
 
-    /// The same with a sender that reaches no more than this (pps).
+    /// Limits the load that the sender reaches to `sender_pps` (pps).
     #[must_use]
     pub fn with_sender(self, sender_pps: f64) -> Self {
         Self { sender_pps, ..self }
     }
 
-    /// One whole trial of (s) at (pps).
+    /// Makes one whole trial of `duration_s` (s) at `load_pps` (pps).
     pub fn trial(&mut self, duration_s: f64, load_pps: f64) -> Answer {
         self.trial_until(Request { duration_s, load_pps, most_lost: None })
     }
 
-    /// One trial, ended with the frame that decides it.
+    /// Makes one trial, which ends with the frame that decides its result ([`Request::most_lost`]).
     pub fn trial_until(&mut self, request: Request) -> Answer {
         let Request { duration_s, load_pps, most_lost } = request;
         if load_pps > self.sender_pps {
@@ -146,7 +148,7 @@ impl Bench {
         )
     }
 
-    /// A trial's losses in the order in which they come.
+    /// Losses of a trial, in the order in which they occur.
     fn parts(&mut self, duration_s: f64, load_pps: f64) -> Vec<Part> {
         let excess = |capacity_pps: f64| load_pps - delivered_pps(load_pps, capacity_pps, false);
         let excess_livelocked = |capacity_pps: f64| load_pps - delivered_pps(load_pps, capacity_pps, true);
@@ -187,7 +189,7 @@ impl Bench {
         }
     }
 
-    /// Losses where each step of a trial loses a number of frames a second.
+    /// Losses of a trial in equal steps of at most `step_s` (s). `lost_per_s` draws the loss rate of a step (frames/s).
     fn by_steps(&mut self, duration_s: f64, step_s: f64, mut lost_per_s: impl FnMut(&mut Chance) -> f64) -> Vec<Part> {
         let steps = (duration_s / step_s).ceil().max(1.0) as u64;
         let length_s = duration_s / steps as f64;
@@ -201,7 +203,7 @@ struct Part {
     lost: f64,
 }
 
-/// The trial as it is once it has lost more than `most` frames.
+/// Cuts a trial off when it has lost more than `most` frames; `None` if the whole trial loses at most `most`.
 fn ended(whole: &Trial, parts: &[Part], most: u64) -> Option<Trial> {
     let past = most as f64 + 1.0;
     let (mut duration_s, mut lost) = (0.0, 0.0);

@@ -20,7 +20,7 @@ fn run_mlr(goals: &[Goal], mut bench: Bench) -> Searched {
     mlr::search(&mlr, &mut ask).unwrap()
 }
 
-/// The same with a tester that ends trials once they are decided.
+/// Like `run_mlr`, with a tester that ends a trial once its result is decided.
 fn run_deciding(goals: &[Goal], mut bench: Bench) -> Searched {
     let mlr = Mlr { goals: goals.to_vec(), range: RANGE, start_pps: None, at_most_s: Some(20_000.0) };
     mlr::search_deciding(&mlr, &mut |request| Ok::<_, Infallible>(bench.trial_until(request))).unwrap()
@@ -63,8 +63,8 @@ fn the_specification_s_example_is_classified_as_printed() {
     assert_eq!(step(1, 1.0, 0.01), [Upper, Undecided, Undecided, Undecided]);
     assert_eq!(step(59, 1.0, 0.01), [Upper, Undecided, Undecided, Upper]);
     assert_eq!(step(1, 1.0, 0.0), [Upper, Undecided, Lower, Upper]);
-    // The specification's tables print "Lower Bound" for the fourth goal in these two, beside exceed ratios of 42.857 %
-    // and 27.273 % that its own code (appendix A) finds above the goal's 20 %.
+    // For the fourth goal, RFC 9971's tables print "Lower Bound" in the next two steps, next to exceed ratios of 42.857
+    // % and 27.273 %. Its own code (appendix A) finds these above the goal's 20 %.
     assert_eq!(step(1, 60.0, 0.001), [Upper, Undecided, Lower, Upper]);
     assert_eq!(step(1, 60.0, 0.0), [Upper, Lower, Lower, Upper]);
     let throughput = goals.each_ref().map(|goal| load.conditional_pps(goal));
@@ -100,7 +100,7 @@ proptest! {
             let found = &searched.found[0];
             prop_assert_eq!(found.end, End::Regular, "{:?}", found);
             let (lower, upper) = (found.lower_pps.unwrap(), found.upper_pps.unwrap());
-            // Half a frame of 60 s may be rounded away.
+            // Rounding may hide half a frame in 60 s.
             prop_assert!(lower <= truth + 0.01 && truth <= upper + 0.01, "{} in {}..{}", truth, lower, upper);
             prop_assert!(upper - lower <= WIDTH * upper * (1.0 + 1e-12));
             prop_assert_eq!(found.throughput_pps, Some(lower));
@@ -139,7 +139,7 @@ proptest! {
     }
 }
 
-/// Trials that are void for something else than a slow sender do not make the highest load its ceiling.
+/// If trials are void for another reason than a slow sender, the search does not end at the sender's ceiling.
 #[test]
 fn trials_that_are_void_above_a_load_are_not_the_senders_ceiling() {
     let goal = Goal { final_trial_s: 0.05, ..Goal::rfc2544(0.05, 0.0, 0.05) };
@@ -165,7 +165,7 @@ fn trials_that_are_void_above_a_load_are_not_the_senders_ceiling() {
     }
 }
 
-/// Two of three short trials are void since something else had the sender's CPU for most of them.
+/// Two of three short trials are void, because other work took the sender's CPU for most of the trial.
 #[test]
 fn a_sender_that_is_held_up_now_and_then_limits_nothing() {
     let goal = Goal {
@@ -233,15 +233,17 @@ fn median_s(seeds: u64, search: impl Fn(u64) -> Searched) -> f64 {
     times_s[times_s.len() / 2]
 }
 
-/// Medians over seeds 0 to 100. Whole trials: a third up to a spread of twice the width; beyond, where bounds a width apart are both random,
-/// learning the device costs more (bench/rfc2544 says what a search that knew it would need). Trials that end once they are decided: three tenths.
+/// Compares medians over seeds 0 to 100 with the binary search. Whole trials: at most a third of its time up to a
+/// spread of twice the width. For larger spreads at most 0.42, because bounds one width apart are both random, and
+/// learning the device takes longer (bench/rfc2544 has the time of a search that knows the device). Trials that end
+/// once their result is decided: at most three tenths.
 #[test]
 fn mlrsearch_takes_at_most_three_tenths_of_the_binary_search_s_time_on_unsteady_devices_too() {
     let goals = [Goal::rfc2544(60.0, 0.0, WIDTH)];
     let third = 1.0 / 3.0;
     for (spread, most_whole) in [(0.001, third), (0.003, third), (0.01, third), (0.02, 0.42), (0.05, 0.42)] {
         let unsteady = [87e3, 400e3, 1.2e6].map(|capacity_pps| Device::Unsteady { capacity_pps, spread });
-        // That forwarding falls is seen where the highest load is far above the capacity.
+        // The search sees that forwarding falls only if the highest load is far above the capacity.
         let livelock = [87e3, 400e3].map(|capacity_pps| Device::UnsteadyLivelock { capacity_pps, spread });
         for device in unsteady.into_iter().chain(livelock) {
             let whole_s = median_s(101, |seed| run_mlr(&goals, Bench::new(device, seed)));
@@ -253,7 +255,7 @@ fn mlrsearch_takes_at_most_three_tenths_of_the_binary_search_s_time_on_unsteady_
     }
 }
 
-/// A trial that ended with the frame that decides it fails its load as the whole one does, and no earlier.
+/// A trial that ends with the frame that decides its result classifies the load as the whole trial does.
 #[test]
 fn an_ended_trial_is_decided_as_the_whole_one() {
     let (duration_s, load_pps) = (60.0, 410e3);
@@ -282,7 +284,7 @@ fn an_ended_trial_is_decided_as_the_whole_one() {
     }
 }
 
-/// A goal that lets some trials lose weighs them by their length: none may end early.
+/// A goal that allows some trials to lose weighs trials by their length, so that none may end early.
 #[test]
 fn trials_end_early_only_where_one_fails_a_load_for_every_goal() {
     let strict = Goal::rfc2544(60.0, 0.0, WIDTH);

@@ -13,7 +13,7 @@ use crate::End;
 pub struct Trial {
     /// Intended load (pps).
     pub load_pps: f64,
-    /// Length (s): the intended one, or until it was decided.
+    /// Length (s): as intended, or until the result of the trial was decided.
     pub duration_s: f64,
     /// Frames sent.
     pub sent: u64,
@@ -33,15 +33,16 @@ impl Trial {
     }
 }
 
-/// A trial that a search wants.
+/// A trial that a search requests from the tester.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Request {
     /// Length (s).
     pub duration_s: f64,
     /// Load (pps).
     pub load_pps: f64,
-    /// Frames that it may lose. One more decides it, whatever the rest would do: the tester may end it there, and then answers with its real
-    /// length and what was sent until then, a short trial that lost (RFC 9971, appendix A). `None`: the whole trial is wanted.
+    /// Frames that the trial may lose. One more lost frame decides its result: the tester may then end the trial, and
+    /// returns its real length and the frames sent until then (a short trial that lost, RFC 9971, appendix A). `None`:
+    /// the trial runs to its end.
     pub most_lost: Option<u64>,
 }
 
@@ -55,7 +56,7 @@ impl Request {
 /// Result of requesting a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
-    /// The load was offered; what was lost was lost by the device.
+    /// The sender offered the load; the device lost all lost frames.
     Valid(Trial),
     /// The trial is void: it says nothing about the device.
     Void {
@@ -67,7 +68,8 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The trial, or why it is void ([`netcliff_core::verdict`]). Only a sender that was too slow did not reach the load.
+    /// Returns the trial or, if it is void, the reason ([`netcliff_core::verdict`]) and the rate that the sender
+    /// reached, which is below the load only if the sender was too slow.
     pub fn of(trial: Trial, void: Option<&Void>) -> Self {
         match void {
             Some(Void::SenderTooSlow { reached_pps }) => {
@@ -78,7 +80,7 @@ impl Answer {
         }
     }
 
-    /// Its length (s); of a void trial that of the requested one.
+    /// Length of the trial (s); for a void trial the requested length.
     pub fn length_s(&self, requested_s: f64) -> f64 {
         match self {
             Self::Valid(trial) => trial.duration_s,
@@ -100,21 +102,22 @@ pub struct Range {
 /// Makes trials, counts them and their time, and lowers the highest load to what the sender reaches.
 pub(super) struct Tester<'a, E> {
     ask: &'a mut dyn FnMut(Request) -> Result<Answer, E>,
-    /// Loads still worth asking for; `max_pps` falls where the sender does not reach it.
+    /// Loads still worth a trial; `max_pps` falls if all trials at a load are void.
     pub(super) range: Range,
-    /// Why all trials above `range.max_pps` were void, where it is no longer what was requested: [`VoidReason::SenderTooSlow`] if the sender fell behind in all
-    /// of them, else the reason of most others.
+    /// Reason why `range.max_pps` was lowered, which happens if all trials at a load are void:
+    /// [`VoidReason::SenderTooSlow`] if the sender fell behind in all of them, otherwise the most frequent other
+    /// reason. `None`: it was not lowered.
     pub(super) limited: Option<VoidReason>,
     /// Valid trials in the order they were made.
     pub(super) trials: Vec<Trial>,
-    /// Trials in which the sender did not reach the load.
+    /// Number of void trials.
     pub(super) void_trials: u32,
-    /// Length of all trials (s), of void ones as requested.
+    /// Total length of all trials (s); void trials count with their requested length.
     pub(super) spent_s: f64,
 }
 
 impl<'a, E> Tester<'a, E> {
-    /// Not even the lowest load is in the sender's reach.
+    /// True if the sender does not reach even the lowest load.
     pub(super) fn too_slow(&self) -> bool {
         self.range.max_pps < self.range.min_pps
     }
@@ -123,7 +126,7 @@ impl<'a, E> Tester<'a, E> {
         Self { ask, range, limited: None, trials: Vec::new(), void_trials: 0, spent_s: 0.0 }
     }
 
-    /// How a search ends at the highest load worth asking for.
+    /// How a search ends if the highest load of `range` upheld the goal.
     pub(super) fn at_highest(&self) -> End {
         match self.limited {
             None => End::AboveMaximum,
@@ -132,12 +135,13 @@ impl<'a, E> Tester<'a, E> {
         }
     }
 
-    /// A whole trial of `duration_s` at `load_pps`. `None` if the sender does not reach the load, which is then out of range.
+    /// Makes a whole trial of `duration_s` (s) at `load_pps` (pps), repeated while it is void. `None` if all repeats
+    /// were void; the load is then above `range`.
     pub(super) fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
         self.made(Request::whole(duration_s, load_pps))
     }
 
-    /// The same of a trial that may end once it has lost more than `loss_ratio` of all its frames.
+    /// Like `trial`, for a trial that may end as soon as it has lost more than `loss_ratio` of its frames.
     pub(super) fn decided(&mut self, duration_s: f64, load_pps: f64, loss_ratio: f64) -> Result<Option<Trial>, E> {
         let most_lost = Some((loss_ratio * duration_s * load_pps).floor() as u64);
         self.made(Request { duration_s, load_pps, most_lost })
@@ -145,7 +149,7 @@ impl<'a, E> Tester<'a, E> {
 
     fn made(&mut self, request: Request) -> Result<Option<Trial>, E> {
         let Request { duration_s, load_pps, .. } = request;
-        // The best of them is what the sender can do: in the others it may have been held up.
+        // The highest rate of the repeats is what the sender can reach: in the others it may have been delayed.
         let mut reached: f64 = 0.0;
         let mut reasons: BTreeMap<VoidReason, u32> = BTreeMap::new();
         for _ in 0..=repeats(duration_s) {
@@ -165,8 +169,8 @@ impl<'a, E> Tester<'a, E> {
         }
         let others = reasons.iter().filter(|(why, _)| **why != VoidReason::SenderTooSlow);
         self.limited = Some(others.max_by_key(|(_, count)| **count).map_or(VoidReason::SenderTooSlow, |(why, _)| *why));
-        // Below what was reached, so that the next trial is not void by a hair; further where it was the load itself, at which
-        // the sender was uneven.
+        // Slightly below the rate that the sender reached, so that the next trial is not void again. If that rate was
+        // the load itself (an uneven sender), further below.
         self.range.max_pps = if reached < 0.99 * load_pps { 0.99 * reached } else { 0.95 * load_pps };
         Ok(None)
     }

@@ -11,7 +11,7 @@
 use netcliff_core::Figure;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// From this number of degrees on, Student's quantiles equal the normal ones to six digits.
+/// Number of degrees of freedom from which Student's quantiles equal the normal ones to six digits.
 const MANY_DEGREES: f64 = 1e7;
 
 /// A mean with its standard error.
@@ -122,7 +122,8 @@ impl Contrast {
     /// P(T <= t), where t is the difference divided by its error.
     fn below(&self) -> f64 {
         if self.error == 0.0 {
-            // Computed values, or repeats without spread, either are equal or are not.
+            // Without an error (computed values, or repeats without spread), the values are certainly equal or
+            // different.
             return match self.difference.partial_cmp(&0.0) {
                 Some(std::cmp::Ordering::Less) => 0.0,
                 Some(std::cmp::Ordering::Greater) => 1.0,
@@ -183,8 +184,8 @@ pub fn relative_change(a: &Estimate, b: &Estimate, confidence: f64) -> Option<Fi
 const DOUBLINGS: u32 = 50;
 const HALVINGS: u32 = 60;
 
-/// The first ratio that the two-sided test rejects, searched in steps of `step` from `from`, which it does not reject.
-/// `None` if it rejects none.
+/// Returns the first ratio that the two-sided test rejects, searched in steps of `step` from `from`, a ratio that it
+/// accepts. `None` if the test rejects none.
 fn rejected_from(a: &Estimate, b: &Estimate, from: f64, step: f64, level: f64) -> Option<f64> {
     let rejects = |away: f64| contrast(a, b, from + away).p_two_sided() <= level;
     let mut away = step;

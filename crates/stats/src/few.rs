@@ -13,7 +13,7 @@ const DEPENDENT: f64 = 1e-5;
 /// An observation: its regressors, the observed value, and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// Regressors. Those beyond the columns in use are 0.
+    /// Regressors; 0 for columns that are not in use.
     pub x: [f64; MOST],
     /// Observed.
     pub y: f64,
@@ -72,7 +72,7 @@ pub fn non_negative(rows: &[Row], columns: usize) -> Option<FewFit> {
     Some(FewFit { r_squared: if total > 0.0 { 1.0 - best.left / total } else { 1.0 }, ..best })
 }
 
-/// Like [`non_negative`], with less weight for rows far from the others.
+/// Like [`non_negative`], with less weight for rows with large residuals.
 pub fn robust(rows: &[Row], columns: usize) -> Option<FewFit> {
     let mut fit = non_negative(rows, columns)?;
     let mut weighed = rows.to_vec();

@@ -53,7 +53,7 @@ fn octaves(counts: usize, first: u32) -> Option<RangeInclusive<u32>> {
     (last + 1 >= first + LEAST_OCTAVES).then_some(first..=last)
 }
 
-/// H by the variances of block means over `octaves`. `None` if the means do not vary.
+/// Returns H (the Hurst exponent) by the variances of block means over `octaves`. `None` if the means do not vary.
 pub fn aggregated_variance(counts: &[f64], octaves: RangeInclusive<u32>) -> Option<f64> {
     let points: Option<Vec<[f64; 3]>> = octaves
         .map(|octave| {
@@ -72,7 +72,7 @@ pub fn aggregated_variance(counts: &[f64], octaves: RangeInclusive<u32>) -> Opti
     Some(hurst)
 }
 
-/// H by the energies of Haar details over `octaves`. `None` if an octave has none.
+/// H by the energies of Haar details over `octaves`. `None` if all details of an octave are 0.
 pub fn wavelets(counts: &[f64], octaves: RangeInclusive<u32>) -> Option<f64> {
     let mut rough = counts.to_vec();
     let mut points = Vec::new();

@@ -8,7 +8,7 @@ use netcliff_core::Figure;
 /// Measured times and counts agree to 1e-4 at best; the rounding errors of `f64` are 1e-16.
 const DEPENDENT: f64 = 1e-6;
 
-/// Up to this number of columns, every set of columns may occur in the search.
+/// Largest number of columns for which the search may go through every set of columns.
 const MOST_COLUMNS: usize = 10;
 /// Residuals beyond this many standard deviations get less weight. If all are normal, the fit has 95 % of the
 /// efficiency of least squares.
@@ -29,7 +29,7 @@ pub struct Fit {
 /// Least-squares coefficients without a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// One a column.
+    /// One coefficient per column.
     pub coefficients: Vec<f64>,
     /// The diagonal of the inverse of X'X. Multiplied by the variance of an observation, it gives the variance of each
     /// coefficient.

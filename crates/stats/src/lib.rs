@@ -26,7 +26,7 @@ pub fn student_at(degrees: usize, confidence: f64) -> f64 {
     two_sided_t(confidence, degrees)
 }
 
-/// The value below which the share `share` (0 to 1) of `sorted` lies. `None` without values.
+/// The value below which the share `share` (0 to below 1) of `sorted` lies. `None` without values, or if `share` is 1.
 pub fn at_share(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get((share * sorted.len() as f64) as usize).copied()
 }
@@ -51,7 +51,7 @@ pub fn mean_at(values: &[f64], confidence: f64) -> Option<Figure> {
 }
 
 /// Median of repeats with the interval of order statistics that covers it with at least [`CONFIDENCE`]. With fewer than
-/// 6 repeats: the whole range, with its actual confidence.
+/// 6 repeats: the whole range, with its actual confidence. `None` without values.
 pub fn median(values: &[f64]) -> Option<Figure> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -76,7 +76,8 @@ pub fn quantile_at(values: &[f64], share: f64) -> Option<Figure> {
     }
     let below = Binomial::new(share, n as u64).ok()?;
     let outside = (1.0 - CONFIDENCE) / 2.0;
-    // The l-th sorted value is at most the quantile if l or more values are. Half of the error is on each side.
+    // The l-th sorted value is at most the quantile if at least l values are at most the quantile. Half of the error
+    // probability is on each side.
     let few = (0..n as u64).take_while(|few| below.cdf(*few) <= outside).count();
     let many = (1..=n as u64).rev().take_while(|many| below.sf(many - 1) <= outside).count();
     let (low_at, high_at) = (few.max(1) - 1, n - many.max(1));
@@ -150,8 +151,8 @@ pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
     })
 }
 
-/// Ratio of two sums over time slices, with the Student interval of its delete-one jackknife. With fewer than three
-/// slices that count, it has no interval. `None` if the sum of the divisors is 0.
+/// Ratio of two sums over time slices, with the Student interval of its delete-one jackknife. The interval is missing
+/// if fewer than three slices have a count above 0. `None` if the sum of the divisors is 0.
 pub fn ratio(over: &[f64], under: &[f64]) -> Option<Figure> {
     let slices: Vec<(f64, f64)> =
         over.iter().copied().zip(under.iter().copied()).filter(|(x, n)| *x > 0.0 || *n > 0.0).collect();

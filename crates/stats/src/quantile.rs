@@ -6,8 +6,8 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Numbers of grid points for the load and for the width of the curve, the range of the width (in logarithms: from 0.3
-/// % to a factor of e), and the factor by which the grid exceeds the tried loads. The load has two grids: over all
+/// Search grid: numbers of points for the load and for the width of the curve, range of the width (in logarithms: from
+/// 0.3 % to a factor of e), and factor by which the grid exceeds the tried loads. The load has two grids: over all
 /// loads, then over those that are likely by the first grid.
 const LOADS: usize = 61;
 const WIDTHS: usize = 9;
@@ -20,9 +20,9 @@ const BEYOND: f64 = 1.5;
 pub struct Quantile {
     /// The most likely value.
     pub value: f64,
-    /// Lower end of the interval. `None` if it is open within the grid.
+    /// Lower end of the interval. `None` if the interval extends beyond the grid.
     pub low: Option<f64>,
-    /// Upper end of the interval. `None` if it is open within the grid.
+    /// Upper end of the interval. `None` if the interval extends beyond the grid.
     pub high: Option<f64>,
 }
 

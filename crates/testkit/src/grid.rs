@@ -1,14 +1,15 @@
-//! Statistical grids: `make test` takes a quarter of the points of each, another one every day, so that four days in a row take them all;
-//! `make measure` (and [`GRID`]` = whole`) takes them all at once.
+//! Selects points of statistical grids: `make test` takes a quarter of the points of each grid, another quarter every
+//! day, so that four successive days take all points. `make measure` (and [`GRID`]` = whole`) takes all points at once.
 //!
-//! Points keep their seeds: a point that fails fails on each day that takes it, and with the whole grid.
+//! Points keep their seeds: a point that fails does so on each day that takes it, and with the whole grid.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names the part of the grids that tests take: `whole`, or the number of a day (since 1970) whose part it is. Unset: today's.
+/// Environment variable that selects the part of the grids that tests take: `whole`, or the number of a day since 1970.
+/// Unset: today's part.
 pub const GRID: &str = "NETCLIFF_GRID";
 
-/// One point of this many is taken a day.
+/// Each day takes one point of this number.
 const DAYS: u64 = 4;
 
 /// The part of the grids that a run of the tests takes.
@@ -21,7 +22,7 @@ pub enum Grid {
 }
 
 impl Grid {
-    /// What [`GRID`] asks for, or else today's part.
+    /// Returns the part that [`GRID`] selects; today's part if it is unset.
     ///
     /// # Panics
     /// [`GRID`] is neither `whole` nor a number.
@@ -38,7 +39,8 @@ impl Grid {
         }
     }
 
-    /// True where a case drawn at random is of the part, by a number that was drawn with it: every number is of one day in four.
+    /// True if this part includes a random case. `drawn`: a random number of the case, which belongs to one day in
+    /// four.
     pub fn takes(self, drawn: u64) -> bool {
         match self {
             Self::Whole => true,
@@ -46,7 +48,8 @@ impl Grid {
         }
     }
 
-    /// The points of the part, each with its place in the whole: of each four points in a row one, at another place from group to group.
+    /// Returns the points of this part, each with its index in the whole grid: one of every four successive points, at
+    /// a position that varies from group to group.
     pub fn part<T>(self, points: impl IntoIterator<Item = T>) -> Vec<(usize, T)> {
         let all = points.into_iter().enumerate();
         match self {
@@ -54,7 +57,8 @@ impl Grid {
             Self::Day(day) => all
                 .filter(|(nth, _)| {
                     let (group, place) = (*nth as u64 / DAYS, *nth as u64 % DAYS);
-                    // The fractional parts of the golden ratio's multiples: no period of the grid's own meets them.
+                    // Fractional parts of multiples of the golden ratio, so that the positions do not repeat with a
+                    // period of the grid.
                     let turn = (group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % DAYS;
                     (place + turn + day).is_multiple_of(DAYS)
                 })
@@ -63,7 +67,7 @@ impl Grid {
     }
 }
 
-/// How a failure names the part, for who repeats it: `NETCLIFF_GRID=20420`.
+/// Writes the setting that repeats this part, for the message of a failure: `NETCLIFF_GRID=20420`.
 impl std::fmt::Display for Grid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_day_takes_a_quarter_from_every_column_of_a_grid() {
-        // Twelve points a scheme, loads by rings: each load and each ring is met.
+        // A grid of twelve points per scheme (loads x rings): the part has each load and each ring.
         let part = Grid::Day(20_420).part(0..180);
         assert_eq!(part.len(), 45);
         for columns in [3, 4, 12] {

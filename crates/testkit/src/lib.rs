@@ -1,9 +1,9 @@
-//! What tests need of a machine and may not find: programs and kernel features.
+//! Programs and kernel features that tests need, and that a machine may lack.
 //!
-//! A test asks before it starts ([`has`], [`has_program`]) and returns when the answer is no. The answer comes from a
-//! probe of its own, never from the failure of what is tested, so that no failure turns into a skip. A need that is
-//! missing is reported as one line `SKIPPED: test: need: reason`, on stderr and in the file that [`SKIPPED_FILE`] names;
-//! where [`REQUIRE`] lists the need, the test fails instead.
+//! A test checks its needs before it starts ([`has`], [`has_program`]) and returns if one is missing. The check is a
+//! separate probe, never a failure of the tested code, so that no failure turns into a skip. A missing need is reported
+//! as one line `SKIPPED: test: need: reason`, on stderr and in the file that [`SKIPPED_FILE`] names; if [`REQUIRE`]
+//! lists the need, the test fails instead.
 //!
 //! Programs stand in one list, `scripts/lib/programs.txt`, from which `scripts/setup.sh` installs them.
 
@@ -22,7 +22,7 @@ pub use programs::{has_program, listed_programs};
 pub use report::{REQUIRE, SKIPPED_FILE, not_applicable, skip};
 pub use turn::{HAS_TURN, Shared, Turn, turn};
 
-/// True where this machine has the need; else the test is reported as skipped, or fails where the need is required.
+/// True if this machine has the need. Otherwise reports the test as skipped, or panics if [`REQUIRE`] lists the need.
 pub fn has(need: Need) -> bool {
     match probe::missing(need) {
         None => true,
@@ -33,18 +33,19 @@ pub fn has(need: Need) -> bool {
     }
 }
 
-/// True where this user can make network namespaces: as root, or below a user namespace.
+/// True if this user can create network namespaces: as root, or inside a user namespace. Otherwise as [`has`].
 pub fn has_namespaces() -> bool {
     has(if nix::unistd::geteuid().is_root() { Need::Netns } else { Need::Userns })
 }
 
-/// The longest that another netcliff on this machine is waited for; its pid is in the failure.
+/// Longest wait for another netcliff on this machine; the panic message has its pid.
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Builds what takes this machine's lock, which unlike that of the command's tests is everybody's.
+/// Calls `build`, which takes netcliff's lock of the whole machine, and repeats it while another netcliff holds the
+/// lock.
 ///
 /// # Panics
-/// It cannot be built, or the lock is held for two minutes.
+/// `build` fails, or another netcliff holds the lock for two minutes.
 pub fn built<T, E: std::fmt::Display>(mut build: impl FnMut() -> Result<T, E>) -> T {
     let deadline = Instant::now() + LOCK_PATIENCE;
     loop {
@@ -57,17 +58,17 @@ pub fn built<T, E: std::fmt::Display>(mut build: impl FnMut() -> Result<T, E>) -
     }
 }
 
-/// The first attempt that gives something. For what a loaded machine may spoil: where one attempt fails with
-/// probability p though nothing is wrong, the false alarm has p to the power `most`.
+/// Returns the first result of `attempt` that is not `None`. For measurements that a busy machine may disturb: if one
+/// attempt fails by chance with probability p, all of them fail with probability p to the power `most`.
 ///
 /// # Panics
 ///
-/// After `most` attempts that gave nothing, with `what` they lacked.
+/// After `most` attempts without a result, with the message `what`.
 pub fn retried<T>(most: usize, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     (0..most).find_map(|_| attempt()).unwrap_or_else(|| panic!("{what} in {most} attempts"))
 }
 
-/// True where this machine has each of them; the first that is missing is reported.
+/// True if this machine has all of `needs`; the first missing one is reported as by [`has`].
 pub fn has_all(needs: &[Need]) -> bool {
     needs.iter().all(|need| has(*need))
 }

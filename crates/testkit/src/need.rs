@@ -31,7 +31,7 @@ pub enum Need {
     Nftables,
     /// File systems in memory that a test mounts.
     Tmpfs,
-    /// CPUs that other programs leave idle for half of the time: what is left of a CPU cannot be measured where nothing is.
+    /// CPUs that other programs leave idle for at least half of the time, for tests that measure the available CPU.
     Quiet,
     /// Something else of the kernel, named in the reason.
     Kernel,
@@ -57,12 +57,13 @@ impl Need {
         Need::Kernel,
     ];
 
-    /// Kernels are often built without it, or machines have it at times only, so that `all` in `NETCLIFF_REQUIRE` does not ask for it; its name does.
+    /// True if many kernels lack the need, or a machine has it only at times. `all` in `NETCLIFF_REQUIRE` does not
+    /// include such a need; its name does.
     pub fn is_optional(self) -> bool {
         matches!(self, Need::Userns | Need::Vlan | Need::Tbf | Need::Nftables | Need::Quiet | Need::Kernel)
     }
 
-    /// True for what needs root or namespaces: `make check` (the profile `check` of cargo-nextest) leaves it out.
+    /// True for needs of root or namespaces: `make check` (the profile `check` of cargo-nextest) skips their tests.
     pub(crate) fn takes_rights(self) -> bool {
         !matches!(self, Need::Cpus | Need::Uring | Need::Ipv6 | Need::Quiet | Need::Kernel)
     }

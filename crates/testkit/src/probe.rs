@@ -1,4 +1,5 @@
-//! Whether a need is met, asked of the kernel itself and not of netcliff: a fault of netcliff's is then a failure.
+//! Checks whether a need is met, by the kernel's interfaces and not by netcliff's code, so that a defect of netcliff
+//! fails a test and does not skip it.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +9,7 @@ use nix::unistd::geteuid;
 
 use crate::{Need, programs};
 
-/// The reason why a need is not met; None where it is.
+/// Returns the reason why a need is not met; `None` if it is met.
 pub(crate) fn missing(need: Need) -> Option<String> {
     if need.takes_rights() && std::env::var("NEXTEST_PROFILE").is_ok_and(|profile| profile == "check") {
         return Some("make check takes no rights and makes no namespaces; make test has this test".to_owned());
@@ -34,7 +35,8 @@ pub(crate) fn missing(need: Need) -> Option<String> {
     }
 }
 
-/// A CPU that others keep busy, by the kernel's ticks over a while.
+/// Describes the CPU that other programs use most, by the kernel's ticks over half a second. `None` if every CPU is
+/// idle for at least half of that time.
 fn busy_cpu() -> Option<String> {
     const LOOKED_FOR: Duration = Duration::from_millis(500);
     let before = idle_and_all_ticks();
@@ -47,7 +49,7 @@ fn busy_cpu() -> Option<String> {
     (least < 0.5).then(|| format!("other programs leave {:.0} % of CPU {cpu} idle, half is needed", least * 100.0))
 }
 
-/// Of each CPU its ticks in idle (waiting for disks too) and in all (proc(5), /proc/stat).
+/// (Idle ticks, all ticks) of each CPU (proc(5), /proc/stat); waiting for disks counts as idle.
 fn idle_and_all_ticks() -> Vec<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let of_cpus = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
@@ -74,7 +76,7 @@ fn btf() -> Option<String> {
     (!std::path::Path::new(file).exists()).then(|| format!("this kernel has no {file}"))
 }
 
-/// A program that fails to run is a reason; so is one that ends with another code than 0.
+/// Runs a program. Returns the reason if it cannot be run or ends with a code other than 0; `None` if it succeeds.
 fn ran(command: &mut Command) -> Option<String> {
     let shown = format!("{command:?}");
     match command.stdin(Stdio::null()).output() {
@@ -84,7 +86,8 @@ fn ran(command: &mut Command) -> Option<String> {
     }
 }
 
-/// Asks inside a named namespace that is gone afterwards.
+/// Calls `ask` with the name of a temporary network namespace that has a veth pair (p0, p1). Returns its result, or the
+/// reason why the namespace cannot be made.
 fn with_namespace(ask: impl Fn(&str) -> Option<String>) -> Option<String> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     if !programs::has_program("ip") {
@@ -151,7 +154,7 @@ const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 
-/// The first fields of `union bpf_attr` for BPF_PROG_LOAD (linux/bpf.h); the kernel takes a shorter structure.
+/// The first fields of `union bpf_attr` for BPF_PROG_LOAD (linux/bpf.h); the kernel accepts a shorter structure.
 #[repr(C)]
 struct ProgramLoad {
     kind: u32,
@@ -165,7 +168,7 @@ struct ProgramLoad {
     flags: u32,
 }
 
-/// Loads the shortest program of a type: return 0.
+/// Loads the shortest program of a type (return 0). Returns the reason if the kernel refuses it.
 fn bpf_program(kind: u32) -> Option<String> {
     // mov r0, 0; exit.
     let code: [u64; 2] = [0x0000_0000_0000_00b7, 0x0000_0000_0000_0095];
@@ -196,10 +199,10 @@ fn bpf_program(kind: u32) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Probes leave no namespace, and say the same twice.
+    /// Probes leave no namespace behind, and a second probe gives the same answer.
     #[test]
     fn a_probe_repeats_and_leaves_nothing() {
-        // Whether a CPU is busy changes from one look to the next.
+        // Whether a CPU is busy may change between two probes.
         for need in Need::ALL.into_iter().filter(|need| *need != Need::Quiet) {
             assert_eq!(missing(need).is_some(), missing(need).is_some(), "{need}");
         }

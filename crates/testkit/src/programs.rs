@@ -1,4 +1,4 @@
-//! The programs that tests run, from the list that `scripts/setup.sh` installs from.
+//! The programs that tests run, by the list from which `scripts/setup.sh` installs them.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ pub fn listed_programs() -> impl Iterator<Item = &'static str> {
     rows().map(|(program, _)| program)
 }
 
-/// True where the program is on PATH; else the test is reported as skipped, with the program and its Debian package,
-/// or fails where `NETCLIFF_REQUIRE` has `programs` or `all`.
+/// True if the program is on PATH. Otherwise reports the test as skipped, with the program and its Debian package, or
+/// panics if `NETCLIFF_REQUIRE` has `programs` or `all`.
 ///
 /// # Panics
 ///
-/// Where the list does not have the program: setup would not install it.
+/// If the list does not have the program, because setup would not install it.
 pub fn has_program(name: &str) -> bool {
     let (_, package) = rows()
         .find(|(program, _)| *program == name)
@@ -30,7 +30,7 @@ pub fn has_program(name: &str) -> bool {
 
 fn on_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Tools for administrators stand outside some users' PATH; netcliff's own calls go by PATH, and so does this.
+    // Only PATH is searched, as in netcliff's own calls, although some users' PATH lacks the tools for administrators.
     std::env::split_paths(&path).any(|directory| is_executable(&directory.join(name)))
 }
 
@@ -58,7 +58,7 @@ mod tests {
         assert!(listed_programs().any(|program| program == "ethtool"));
     }
 
-    /// What a test starts by its name is installed by setup.
+    /// `scripts/setup.sh` installs every program that a test starts by name.
     #[test]
     fn every_program_that_a_test_starts_is_listed() {
         let mut files = Vec::new();

@@ -6,23 +6,23 @@ use std::io::Write;
 
 use crate::Need;
 
-/// Environment: names of needs whose absence fails a test, separated by commas; `programs` for every listed program,
-/// `all` for programs and every need that is not optional ([`Need::is_optional`]).
+/// Environment variable with the needs whose absence fails a test, separated by commas; `programs` for every listed
+/// program, `all` for programs and every need that is not optional ([`Need::is_optional`]).
 pub const REQUIRE: &str = "NETCLIFF_REQUIRE";
-/// Environment: the file to which each `SKIPPED` line is added.
+/// Environment variable with the file to which each `SKIPPED` line is appended.
 pub const SKIPPED_FILE: &str = "NETCLIFF_SKIPPED_FILE";
 
-/// Reports that the running test lacks a need, or a part of the test does.
+/// Reports that a need of the running test, or of a part of it, is missing.
 ///
 /// # Panics
 ///
-/// Where `NETCLIFF_REQUIRE` has the need.
+/// If `NETCLIFF_REQUIRE` has the need.
 pub fn skip(need: Need, reason: impl Display) {
     missing(need.name(), need.is_optional(), &reason.to_string());
 }
 
-/// Reports that a test has nothing to look at on this host, such as a port on one without a network. Never a failure:
-/// nothing could be installed or granted.
+/// Reports that a test does not apply to this host, for instance a test of a port to a host without a network. Never
+/// fails the test, because nothing could be installed or granted.
 pub fn not_applicable(reason: impl Display) {
     print(&format!("NOT APPLICABLE: {}: {}", test_name(), one_line(&reason.to_string())));
 }
@@ -38,12 +38,12 @@ fn requires(list: &str, need: &str, optional: bool) -> bool {
     list.split(',').map(str::trim).any(|name| name == need || (name == "all" && !optional))
 }
 
-/// A reason of several lines would hide its end from whoever collects lines.
+/// Joins the lines of a reason, because the reports are collected line by line.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The runner's name of the test; libtest names the test's thread after it.
+/// Name of the running test: from cargo-nextest, or else the name of the thread, which libtest names after the test.
 fn test_name() -> String {
     let of_runner = std::env::var("NEXTEST_TEST_NAME").ok().map(|test| {
         let binary = std::env::var("NEXTEST_BINARY_ID").unwrap_or_default();
@@ -53,10 +53,10 @@ fn test_name() -> String {
 }
 
 fn print(line: &str) {
-    // Past what the harness captures: a skip is seen whatever becomes of the test's output.
+    // Written directly to stderr, which the test harness does not capture, so that a skip is always visible.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
     if let Some(file) = std::env::var_os(SKIPPED_FILE) {
-        // One write of one line: tests of other processes add theirs at the same time.
+        // One write for the line, because tests in other processes append at the same time.
         let _ = OpenOptions::new()
             .append(true)
             .create(true)

@@ -1,12 +1,12 @@
-//! Tests that must not run beside each other.
+//! Locks for tests that must not run at the same time.
 
 use std::fs::File;
 use std::path::PathBuf;
 
-/// A test that starts another one as a child hands its turn down by setting this variable for it.
+/// Environment variable that a test sets for a child process to which it passes its turn.
 pub const HAS_TURN: &str = "NETCLIFF_TEST_HAS_TURN";
 
-/// What tests take turns with. Each test may be a process of its own (cargo-nextest), so that a lock in memory keeps nothing apart.
+/// A resource that tests use in turn. Its lock is a file, because each test may be a separate process (cargo-nextest).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shared {
     /// The CPUs: packets are paced or counted on them.
@@ -15,14 +15,15 @@ pub enum Shared {
     HostSettings,
 }
 
-/// A turn, until it is dropped or the process ends, however it ends.
+/// Exclusive use of a [`Shared`] resource, until it is dropped or the process ends in any way.
 #[derive(Debug)]
 pub struct Turn {
-    /// None: it is the parent's.
+    /// `None`: the parent process has the lock.
     _locked: Option<File>,
 }
 
-/// Waits until no other test on this machine has it; at once where the process that started this one has handed its turn down.
+/// Waits until no other test on this machine uses the resource. Returns at once if the parent process has passed on its
+/// turn ([`HAS_TURN`]).
 ///
 /// # Panics
 ///
@@ -38,8 +39,8 @@ pub fn turn(shared: Shared) -> Turn {
     Turn { _locked: Some(file) }
 }
 
-/// The same for all runs on this machine, wherever their temporary files lie (`TMPDIR`); of this user, since another one's file could
-/// not be opened.
+/// Path of the lock file: one for all runs of this user on this machine, whatever `TMPDIR` is. Each user has another
+/// file, because a user cannot open the files of others.
 fn lock_of(shared: Shared) -> PathBuf {
     let name = match shared {
         Shared::Cpus => "cpus",

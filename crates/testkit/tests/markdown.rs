@@ -1,5 +1,5 @@
-//! Every Markdown file of the project, rendered: tables are tables, links and anchors lead somewhere.
-//! Addresses of other hosts are not asked for.
+//! Checks every Markdown file of the project: tables render as tables, and links lead to existing files and headings.
+//! Links to other hosts are not followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn markdown_below(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a page has: faults in itself, where it leads, and the anchors of its headings.
+/// Contents of a page: its faults, its links, and the anchors of its headings.
 #[derive(Default)]
 struct Page {
     faults: Vec<String>,
@@ -37,7 +37,7 @@ fn read(text: &str) -> Page {
     let mut page = Page::default();
     let mut unresolved = Vec::new();
     let on_broken = |link: BrokenLink<'_>| {
-        // `[text]` alone is not a link; `[text][name]` without its definition is one that leads nowhere.
+        // `[text]` alone is not a link; `[text][name]` without a definition is a broken link.
         let shown = &text[link.span.clone()];
         if shown.contains("][") {
             unresolved.push(format!("{shown}: no such reference"));
@@ -77,7 +77,7 @@ fn read(text: &str) -> Page {
     page
 }
 
-/// Rows with more or fewer cells than the table has columns: GitHub drops or invents cells in silence.
+/// Rows with more or fewer cells than the table has columns: GitHub silently drops or adds cells.
 fn ragged_rows(table: &str, columns: usize) -> Vec<String> {
     let rows = table.lines().filter(|row| is_row(row) && cells(row) != columns);
     rows.map(|row| format!("{} cells in a table of {columns}: {}", cells(row), row.trim())).collect()
@@ -88,7 +88,7 @@ fn is_row(line: &str) -> bool {
     line.starts_with('|') && line.len() > 1
 }
 
-/// Cells of a row: what stands between bars that are not escaped.
+/// Number of cells in a row, separated by bars that are not escaped.
 fn cells(row: &str) -> usize {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);

@@ -49,7 +49,7 @@ fn unpacked<'a>(mut from: impl Read + Send + 'a) -> io::Result<Box<dyn Read + Se
     }
 }
 
-/// True for the first bytes of a frame of zstd, or of one that is skipped (RFC 8878, 3.1).
+/// True for the first bytes of a zstd frame or of a skippable frame (RFC 8878, section 3.1).
 fn is_zstd(first: &[u8]) -> bool {
     first == [0x28, 0xb5, 0x2f, 0xfd] || matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18])
 }
@@ -117,7 +117,7 @@ struct Modified<R> {
     began: bool,
     /// The converted header that is read next.
     header: Cursor<Vec<u8>>,
-    /// Bytes of the packet after that header, still to be copied unchanged.
+    /// Bytes of the current packet that are still to be copied unchanged.
     data: u64,
 }
 
@@ -129,8 +129,8 @@ impl<R: Read> Modified<R> {
 
 impl<R: Read> Read for Modified<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        /// Length of the file's header, and of each record's header: 16 bytes as in plain pcap, then interface,
-        /// protocol and packet type.
+        /// Length of the file's header, and of each record's header (bytes). A record's header has 16 bytes as in plain
+        /// pcap, then interface, protocol and packet type.
         const HEADER: u64 = 24;
         loop {
             let read = self.header.read(buffer)?;
@@ -153,7 +153,7 @@ impl<R: Read> Read for Modified<R> {
                     self.data = u64::from(u32::from_be_bytes([a, b, c, d]));
                     header.truncate(16);
                 }
-                // Cut off: shorter than any header, so that the parser reports it.
+                // The file is cut off: pass on a header that is too short, so that the parser reports it.
                 _ => header.truncate(8),
             }
             (self.began, self.header) = (true, Cursor::new(header));

@@ -22,7 +22,7 @@ use super::{Capture, Captured, CapturedFlow};
 
 /// Most packets that are read, 24 bytes of memory each: more than a simulation needs.
 const MOST_PACKETS: usize = 20_000_000;
-/// Most flows that are distinguished. Packets of further flows count, without a flow.
+/// Most flows that are distinguished. Packets of further flows are read without a flow.
 const MOST_FLOWS: usize = 1_000_000;
 /// Size of the parser's buffer for one block (bytes) at the start; it doubles as needed, up to `MOST_BUFFER`.
 const BUFFER: usize = 1 << 20;
@@ -40,7 +40,8 @@ const DAMAGED: &str =
     "the rest of the file cannot be unpacked further: it is cut, damaged or no part of the packed file";
 const APPENDED: &str = "another capture's header follows, as `cat` joins files; join captures by mergecap -w";
 const ZEROS: &str = "zeros follow, as a crash leaves them";
-/// First 32-bit word of a pcap file: with microseconds, with nanoseconds and Kuznetzov's, in either byte order.
+/// First 32-bit word of a pcap file, in both byte orders: with microseconds, with nanoseconds, and of Kuznetzov's
+/// patch.
 const MAGIC: [u32; 6] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34, 0x34cd_b2a1];
 /// Second 32-bit word of a pcap file: version 2.4, in either byte order.
 const VERSION: [u32; 4] = [0x0002_0004, 0x0004_0002, 0x0200_0400, 0x0400_0200];
@@ -70,9 +71,9 @@ struct Link(i32);
 
 /// How a packet's link header is read.
 struct Headed {
-    /// Bytes of that header that no Ethernet frame has.
+    /// Bytes of the link header that an Ethernet frame does not have.
     strip: usize,
-    /// True if an Ethernet header follows it.
+    /// True if an Ethernet header follows the bytes in `strip`.
     ethernet: bool,
     behind: Option<EtherType>,
 }
@@ -157,7 +158,7 @@ struct Aside {
     links: BTreeMap<Link, u64>,
     /// Packets of Simple Packet Blocks, which have no time.
     simple: u64,
-    /// Buffers longer than the MTU, and the number of frames they were on the wire.
+    /// (Number of buffers longer than the MTU, number of frames on the wire that these buffers became).
     long: (u64, u64),
     /// Packets that were dropped during the capture, by section and interface.
     lost: BTreeMap<(u32, u32), u64>,
@@ -179,9 +180,9 @@ pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, Str
 /// One UDP datagram of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedDatagram {
-    /// Time (ns), of an epoch of the capture's own.
+    /// Time since the capture's epoch (ns).
     pub at_ns: i128,
-    /// Its bytes behind the UDP header.
+    /// The bytes after the UDP header.
     pub payload: Vec<u8>,
 }
 
@@ -190,16 +191,17 @@ pub struct CapturedDatagram {
 pub struct CapturedDatagrams {
     /// In the order of their times.
     pub datagrams: Vec<CapturedDatagram>,
-    /// Number that are left out: cut by the capturing program or fragmented, or beyond `at_most` bytes in all.
+    /// Number of datagrams left out: truncated by the capturing program, fragmented, or beyond `at_most` bytes in
+    /// total.
     pub left_out: u64,
-    /// What of the file was left out or counted otherwise, a sentence each, as in [`Capture::notes`].
+    /// What was left out of the file or counted differently, one sentence each, as in [`Capture::notes`].
     pub notes: Vec<String>,
 }
 
-/// Reads the UDP datagrams to `port` of a capture; `at_most`: bytes that are kept.
+/// Reads the UDP datagrams to `port` from a capture. `at_most`: most bytes of payload that are stored.
 ///
 /// # Errors
-/// As of [`read`], but for packets that are fewer than two or of one time.
+/// Those of [`read`], except for fewer than two packets and for packets with one time.
 pub fn datagrams(from: impl Read + Send, port: u16, at_most: usize) -> Result<CapturedDatagrams, String> {
     let wanted = Wanted { port, at_most, kept: CapturedDatagrams::default() };
     let recording = record(from, Recording { mtu: u32::MAX, wanted: Some(wanted), ..Recording::default() })?;
@@ -252,7 +254,7 @@ fn record(from: impl Read + Send, mut recording: Recording) -> Result<Recording,
         if goes_on {
             continue;
         }
-        // tcpdump leaves this when it is killed or the disk is full: all packets but the last are whole.
+        // tcpdump leaves an incomplete file when it is killed or the disk is full: only the last packet is cut off.
         if recording.packets.is_empty() {
             return Err(recording.damaged(if damaged.load(Ordering::Relaxed) { DAMAGED } else { CUT }));
         }
@@ -278,7 +280,7 @@ enum Stopped {
 }
 
 /// Reads until the given buffer is full or the input ends: the parser reads a header at once, but decoders return fewer
-/// bytes per call. An input error counts as the end.
+/// bytes per call. An input error after the first bytes counts as the end.
 struct Whole<R> {
     from: R,
     began: bool,
@@ -303,14 +305,14 @@ impl<R: Read> Read for Whole<R> {
 }
 
 /// Time units per second of a pcapng interface: 10^n, or 2^n if the highest bit of `if_tsresol` is set (the parser
-/// itself knows only the former). None beyond 10^18 and 2^63, finer than any clock.
+/// itself knows only 10^n). `None` above 10^18 or 2^63, because no clock is that fine.
 fn units_per_s(if_tsresol: u8) -> Option<i128> {
     let (base, most): (i128, u8) = if if_tsresol & 0x80 == 0 { (10, 18) } else { (2, 63) };
     let exponent = if_tsresol & 0x7f;
     (exponent <= most).then(|| base.pow(u32::from(exponent)))
 }
 
-/// FCS length of an interface's packets (bytes), from `if_fcslen`; some programs write bits there.
+/// FCS length of an interface's packets (bytes), from `if_fcslen`. 16 and 32 count as bits, which some programs write.
 fn fcs_of(description: &InterfaceDescriptionBlock<'_>) -> u32 {
     let value = description.options.iter().find(|option| option.code == IF_FCSLEN);
     match value.and_then(|option| option.value().first().copied()) {
@@ -320,14 +322,14 @@ fn fcs_of(description: &InterfaceDescriptionBlock<'_>) -> u32 {
     }
 }
 
-/// Value of a 64-bit option; `None` if it is absent.
+/// Value of a 64-bit option; `None` if it is absent or shorter than 8 bytes.
 fn option_number(options: &[PcapNGOption<'_>], code: OptionCode, big_endian: bool) -> Option<u64> {
     let option = options.iter().find(|option| option.code == code)?;
     let bytes: [u8; 8] = option.value().get(..8)?.try_into().ok()?;
     Some(if big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
 }
 
-/// Reads an obsolete Packet Block: interface, time, original length, data.
+/// Reads an obsolete Packet Block: (interface, time, original length, data). `None` if the block is too short.
 fn packet_block<'a>(block: &'a UnknownBlock<'_>, big_endian: bool) -> Option<(u32, i128, u32, &'a [u8])> {
     let word = |at: usize| {
         let bytes: [u8; 4] = block.data.get(at..at + 4)?.try_into().ok()?;
@@ -349,14 +351,14 @@ struct Recording {
     sections: u32,
     /// (time (ns), frame bytes, index of its flow) of each packet.
     packets: Vec<(i128, u32, Option<u32>)>,
-    /// For each flow its index, in the order of first packets, and its packets.
+    /// For each flow: its index, in the order of the flows' first packets, and its number of packets.
     flows: HashMap<(SocketAddr, SocketAddr), (u32, u64)>,
     aside: Aside,
     /// The datagrams to store, if the caller wants any.
     wanted: Option<Wanted>,
 }
 
-/// Datagrams to a port, and the most bytes of them that are stored.
+/// Datagrams to `port` are stored in `kept`; `at_most`: bytes of payload that may still be stored.
 struct Wanted {
     port: u16,
     at_most: usize,
@@ -364,7 +366,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Keeps the packet's payload if it is a datagram to the port.
+    /// Stores the payload if the packet is a datagram to the port; counts it as left out if it is incomplete, or too
+    /// long for the rest of `at_most`.
     fn keep(&mut self, at_ns: i128, packet: &LaxSlicedPacket<'_>) {
         let Some(TransportSlice::Udp(udp)) = &packet.transport else { return };
         if udp.destination_port() != self.port {
@@ -664,7 +667,7 @@ impl Long {
     }
 }
 
-/// Source and destination; port 0 if the packet has no ports, as a fragment.
+/// Source and destination of an IP packet; port 0 if it has no ports, as a fragment. `None` if it is not an IP packet.
 fn tuple(packet: &LaxSlicedPacket<'_>) -> Option<(SocketAddr, SocketAddr)> {
     let (source, destination): (std::net::IpAddr, std::net::IpAddr) = match packet.net.as_ref()? {
         LaxNetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),

@@ -40,7 +40,7 @@ pub struct Dot {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Curve {
-    /// What distinguishes it from other curves: scheme, host, traffic.
+    /// Name that distinguishes the curve from others: scheme, host, traffic.
     pub name: String,
     /// The engine that gave the values; None for a formula.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,8 +49,8 @@ pub struct Curve {
     pub dots: Vec<Dot>,
 }
 
-/// Relative difference above which two curves count as apart: larger than the difference between two simulation runs to
-/// 2 %.
+/// Relative difference above which two curves count as apart. It exceeds the difference of two simulation runs with a
+/// precision of 2 %.
 const APART: f64 = 0.05;
 
 impl Curve {
@@ -81,8 +81,8 @@ impl Curve {
         Some((steepest[0].x + steepest[1].x) / 2.0)
     }
 
-    /// First x at which this curve differs from `other` by more than 5 % of the value of `other`. None if there is
-    /// none, or if it is the first point already.
+    /// First x at which this curve differs from `other` by more than 5 % of the value of `other`. `None` if there is no
+    /// such x, or if it is the curve's first point.
     pub fn leaves(&self, other: &Self) -> Option<f64> {
         let apart = |dot: &Dot| {
             let theirs = other.at(dot.x)?;

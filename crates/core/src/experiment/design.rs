@@ -27,7 +27,7 @@ impl Design {
     /// first.
     ///
     /// # Errors
-    /// One sentence: a fractional design with a factor that has not two levels, or too many configurations.
+    /// One sentence: a factor of a fractional design does not have two levels, or there are too many configurations.
     pub fn configurations(self, levels: &[usize]) -> Result<Vec<Vec<usize>>, String> {
         match self {
             Self::Full => full(levels),
@@ -129,7 +129,7 @@ mod tests {
             for config in &configs {
                 prop_assert!(config.iter().zip(&levels).all(|(level, levels)| level < levels));
             }
-            // Balance: for two factors, each pair of levels occurs equally often.
+            // Balance: each level of a factor occurs equally often.
             for a in 0..levels.len() {
                 for level in 0..levels[a] {
                     let times = configs.iter().filter(|config| config[a] == level).count();

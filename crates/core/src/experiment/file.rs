@@ -60,13 +60,13 @@ pub struct BadValue {
 }
 
 impl BadValue {
-    /// The value of `key` in `section` (the top of the file where that is empty).
+    /// An error at the value of `key` in `section`; if `section` is empty, at the top of the file.
     pub fn at(section: &'static str, key: &'static str, message: impl ToString) -> Self {
         let place = [section, key].into_iter().filter(|name| !name.is_empty()).map(Step::Key).collect();
         Self { place, message: message.to_string() }
     }
 
-    /// The same for an item of that value; `index` counts from 0.
+    /// Moves the error to an item of the value, which is a list; `index` counts from 0.
     #[must_use]
     pub fn item(mut self, index: usize) -> Self {
         self.place.push(Step::Item(index));

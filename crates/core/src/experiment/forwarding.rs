@@ -14,7 +14,7 @@ use crate::outcome::Dimension;
 use crate::traffic::FrameSizes;
 use crate::units;
 
-/// Flows if the file gives no number: enough for RSS to spread them evenly.
+/// Number of flows if the file gives none: enough for RSS to spread them evenly.
 const FLOWS: u32 = 64;
 /// Most rounds; more is probably a typing error.
 const ROUNDS_AT_MOST: u32 = 1000;
@@ -26,7 +26,7 @@ const ROUNDS_AT_MOST: u32 = 1000;
 pub struct SetUp {
     /// What it is called in tables and figures.
     pub name: String,
-    /// How it forwards: `route`, `netfilter`, `conntrack`, `bridge`, `xdp` or `xdp-generic`.
+    /// How the router forwards: `route`, `netfilter`, `conntrack`, `bridge`, `xdp` or `xdp-generic`.
     #[serde(default = "route")]
     pub forwarding: String,
     /// Number of rules that `netfilter` compares each frame with.
@@ -56,7 +56,8 @@ pub struct Forwarding {
     pub rounds: u32,
     /// Frame sizes, FCS included.
     pub sizes: OneOrMore<FrameSizes>,
-    /// Flows, distinguished by source port and address. None: 64, or more, so that all destinations get equally many.
+    /// Number of flows, distinguished by source port and address. `None`: 64, rounded up to a multiple of the
+    /// destinations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
     /// Number of destination addresses, for state that the router stores by destination; flows take them in turn.
@@ -117,7 +118,7 @@ fn none() -> String {
 }
 
 impl Forwarding {
-    /// Frame sizes (bytes, FCS included), rising.
+    /// Returns the frame sizes (bytes, FCS included) in rising order.
     ///
     /// # Errors
     /// A size that is not one number of bytes.

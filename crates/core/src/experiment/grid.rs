@@ -129,13 +129,13 @@ pub struct Task {
     pub answerer: Answerer,
     /// Position on the x axis.
     pub x: f64,
-    /// The point. Of a device, host and scheme are known only after its calibration.
+    /// The point. For a device, host and scheme are placeholders until it is calibrated.
     pub point: Point,
     /// Indexes of the device and of its setting; None if the task is not of a device.
     pub device: Option<(usize, usize)>,
 }
 
-/// The points of one curve: its name, (x, point) by rising index, and the device and setting it belongs to.
+/// One curve of the figure: its name, its points as (x, point) by rising index, and its device and setting, if any.
 struct Line {
     name: String,
     points: Vec<(f64, Point)>,
@@ -179,7 +179,7 @@ impl Grid {
         Ok(tasks)
     }
 
-    /// The axes of its figure.
+    /// Returns the axes of the grid's figure.
     ///
     /// # Errors
     /// The ends of an axis are impossible, or nothing varies along x.
@@ -261,7 +261,7 @@ impl Grid {
         Ok(Ruled { lines: Some(lines), settings: self.host.set.clone(), delivers })
     }
 
-    /// Checks what the points themselves do not show.
+    /// Checks the number of names and of packets, which no point depends on.
     pub(super) fn check(&self) -> Result<(), BadValue> {
         if let Some(names) = self.names.as_ref().filter(|names| names.len() != self.schemes.len()) {
             let message = format!("names: {} names for {} schemes; expected one each", names.len(), self.schemes.len());

@@ -15,8 +15,8 @@ use crate::outcome::Dimension;
 pub use check::{Check, Compared, checks, is_called};
 pub(super) use vacuous::{Line, Ruled};
 
-/// `[[mark]]`: a statement that a curve is compared with. x and y state a point, one of them alone a line; `ratio` or
-/// `difference` state how two points of curves compare.
+/// `[[mark]]`: a statement that a curve is compared with. x and y together state a point, either alone a line; `ratio`
+/// or `difference` state how two points of curves compare.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -39,7 +39,8 @@ pub struct MarkSection {
     /// an x axis: a setting with its value, `mtu 9000`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// The figure it states, if not the drawn one: a figure of the CSV; in a transfer experiment one of `figure.y`.
+    /// The figure that the mark states, if not the drawn one: a column of the CSV; in a transfer experiment a value of
+    /// `figure.y`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// With `ratio` or `difference`: name of the curve that `on` is compared with; `on` itself if not given.
@@ -131,7 +132,7 @@ impl Mark {
         self.on.iter().map(|(name, _)| name.as_str()).chain(self.leaves.as_deref()).chain(than)
     }
 
-    /// True if it can be drawn: it states a number or an x of the drawn figure.
+    /// True if the mark can be drawn: it states a number or an x of the drawn figure.
     pub fn is_drawn(&self) -> bool {
         self.of.is_none() && self.than.is_none() && (self.y.is_some() || self.interval.is_none())
     }
@@ -147,7 +148,8 @@ fn range(text: &str, read: impl Fn(&str) -> Result<f64, String>, such_as: &str) 
 }
 
 impl MarkSection {
-    /// The mark on these axes. `index`: its position in the list of marks; `quantity`: finds a figure by its key.
+    /// Reads the mark in base units, by the dimensions of `axes`. `index`: its position in the list of marks;
+    /// `quantity`: finds a figure by its key.
     ///
     /// # Errors
     /// A number is unreadable, the mark states neither x nor y nor a comparison, or every possible outcome satisfies

@@ -202,8 +202,8 @@ impl Transfers {
         repeats.map_err(|message| BadValue::at("", "repeats", message))
     }
 
-    /// Names of the curves that a report of these factors has. With a setting along x: one per combination of the
-    /// others. Without: one per configuration, and one per setting with its value.
+    /// Returns the names of the report's curves. If a setting is along x: one curve per combination of the other
+    /// settings. If not: one per configuration, and one per setting with its value.
     ///
     /// # Errors
     /// An impossible level or design.
@@ -243,7 +243,7 @@ impl Transfers {
         self.axes().map(drop)
     }
 
-    /// The axes of its figure.
+    /// Returns the axes of the experiment's figure.
     ///
     /// # Errors
     /// The setting along x is not numeric or does not vary, or an end of an axis is impossible.

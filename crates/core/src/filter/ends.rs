@@ -29,7 +29,8 @@ impl Way {
     }
 }
 
-/// Reads the first bytes of an address, such as `192.168` or `10`; returns the address and the number of bits given.
+/// Reads the first bytes of an IPv4 address, such as `192.168` or `10`; returns the address and the number of bits
+/// given. `None` if `text` is not one to four bytes.
 pub(super) fn partial(text: &str) -> Option<(Ipv4Addr, u32)> {
     let bytes: Vec<u8> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let mut whole = [0; 4];
@@ -42,16 +43,16 @@ pub(super) fn mask(prefix: u32) -> u32 {
     u32::MAX.checked_shl(32 - prefix).unwrap_or(0)
 }
 
-/// Test for an IP protocol, in one IP version or in any; in IPv6 also after a fragment header, as libpcap's
-/// `gen_proto`.
+/// Test for an IP protocol, in one IP version or, if `version` is `None`, in both; in IPv6 also after a fragment
+/// header, as in libpcap's `gen_proto`.
 pub(super) fn protocol(version: Option<u32>, number: u32) -> Node {
     let four = || Node::is(Word::Version, 4).and(Node::is(Word::Protocol, number));
     let six = || Node::is(Word::Version, 6).and(Node::is(Word::Protocol, number).or(Node::is(Word::Inner, number)));
     match version {
         Some(4) => four(),
         Some(_) => six(),
-        // Any other protocol number is in one of the two words, whatever the version. Packets that are not IP, too, may
-        // have these two numbers there.
+        // `Word::Inner` has any other number, in both IP versions. 0 and 44 need a test of the version, because packets
+        // that are not IP may have these values in the word, too.
         None if number == 0 || number == FRAGMENT => four().or(six()),
         None => Node::is(Word::Inner, number),
     }

@@ -28,7 +28,7 @@ struct Token<'a> {
     column: usize,
 }
 
-/// Words before an address or number, remembered for a following value that has none of its own.
+/// Qualifiers of a value, such as `tcp src port`. They are stored for a following value without qualifiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Qualifier<'a> {
     protocol: Option<&'a str>,
@@ -42,7 +42,7 @@ struct Parser<'a> {
     end: usize,
     last: Qualifier<'a>,
     depth: usize,
-    /// True inside `port (...)`, where only values of that kind may stand.
+    /// True inside `port (...)`, where only values of that kind are allowed.
     values_only: bool,
 }
 
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
             return Err(self.error(format!("inside of `{kind} (...)` stand values only, such as `{kind} (A or B)`")));
         }
         if bare {
-            // A value without qualifiers takes those of the value before it.
+            // A value without qualifiers takes the qualifiers of the value before it.
             if self.last.kind.is_none()
                 || !self.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':'))
             {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
         self.of_protocol(qualifier.protocol, kind, node)
     }
 
-    /// Test for an IPv4 address: in IP, ARP and RARP packets, or in the one that the text names.
+    /// Test for an IPv4 address: in IP, ARP and RARP packets, or only in packets of the protocol that the text names.
     fn of_4(&mut self, address: Ipv4Addr, mask: u32, qualifier: Qualifier<'_>) -> Result<Node, FilterError> {
         let version = match qualifier.protocol {
             Some("ip") => Node::is(Word::Version, 4),
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Joins the test of a protocol that stands before the kind, as `tcp` in `tcp port 80`.
+    /// Adds to `node` the test of the protocol named before the kind, as `tcp` in `tcp port 80`.
     fn of_protocol(&mut self, name: Option<&str>, kind: &str, node: Node) -> Result<Node, FilterError> {
         let Some(name) = name else { return Ok(node) };
         let ports = matches!(kind, "port" | "portrange");

@@ -1,4 +1,5 @@
-//! Compiled filters against their definition, and the errors of those that do not compile.
+//! Compares compiled filters with a direct evaluation of their expressions, and checks the errors of filters that do
+//! not compile.
 
 use super::{Filter, NO_PORT, Node, WORDS, Word, parse};
 use proptest::prelude::*;

@@ -18,7 +18,7 @@ pub enum CliffReason {
     SearchSpeed,
     /// The page's cliff is reduced by the disturbances that no trial is free of.
     Disturbances,
-    /// The page uses the measured distributions of times; a host file means exponential ones.
+    /// The page's cliff is for the measured distributions of times; a host file implies exponential ones.
     Spread,
     /// Costs that `--set` changes, each as `KEY=VALUE`.
     Set(Vec<String>),
@@ -38,7 +38,7 @@ pub enum CliffReason {
 }
 
 impl CliffReason {
-    /// True if the page's cliff includes this effect; false if the newly computed cliff does.
+    /// True if the cliff on `find`'s page includes this effect; false if the newly computed cliff includes it.
     fn is_of_the_page(&self) -> bool {
         matches!(self, Self::SearchSpeed | Self::Disturbances | Self::Spread)
     }
@@ -67,7 +67,7 @@ pub struct WhyCliffsDiffer {
 }
 
 impl WhyCliffsDiffer {
-    /// Returns itself, or `None` if `computed_pps` equals the page's cliff by the model, or the page has none.
+    /// Returns `self`; `None` if `computed_pps` is within 0.5 % of the page's cliff by the model, or the page has none.
     pub fn unless_model_has(self, computed_pps: f64) -> Option<Self> {
         let page = self.page.model?;
         ((computed_pps / page.value - 1.0).abs() >= SAME).then_some(self)
@@ -103,8 +103,9 @@ pub fn listed(reasons: &[impl fmt::Display]) -> String {
 }
 
 impl Finding {
-    /// Why a cliff computed from the calibrated costs alone (as by `predict` and the explorer) differs from the page's.
-    /// `asked`: reasons known to the caller, such as changed costs. `None` if the page has no computed cliff.
+    /// Returns why a cliff computed from the calibrated costs alone (as by `predict` and the explorer) differs from the
+    /// cliff on `find`'s page. `asked`: reasons known to the caller, such as changed costs. `None` if the page has no
+    /// computed cliff.
     pub fn why_cliffs_differ(&self, asked: Vec<CliffReason>) -> Option<WhyCliffsDiffer> {
         let page = ByEngine { wire: None, ..self.cliff_pps.clone() };
         page.present().next()?;
@@ -114,8 +115,8 @@ impl Finding {
         Some(WhyCliffsDiffer { page, reasons })
     }
 
-    /// The computed cliffs, once for each state of the host they were computed for, with the effects that each
-    /// includes. Empty if there is only one state.
+    /// The computed cliffs, once for each state of the host (as calibrated, at the speed of the searches, with
+    /// disturbances), each with the effects that it includes. Empty if there is only one state.
     pub fn computed_cliffs(&self) -> Vec<(&ByEngine<Figure>, Vec<CliffReason>)> {
         let (calibrated, undisturbed) = (self.cliff_as_calibrated_pps.as_ref(), self.cliff_undisturbed_pps.as_ref());
         let mut included = vec![CliffReason::Spread];

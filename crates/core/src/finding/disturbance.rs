@@ -22,7 +22,7 @@ pub struct Disturbance {
     /// Times in which other tasks than the application and the network ran on the host's CPU; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_tasks: Option<Pauses>,
-    /// Those tasks, longest total time first; at most [`MOST_TASKS`].
+    /// The tasks behind `other_tasks`, longest total time first; at most [`MOST_TASKS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTime>,
     /// Times in which the sender did not read its clock, because its CPU was taken away or other tasks ran there.
@@ -82,7 +82,7 @@ pub struct Pauses {
     pub lengths: Vec<LengthBin>,
 }
 
-/// The longest pause of its CPU that a host survives at a load without loss, by a fluid model and from empty queues
+/// The longest pause of a host's CPU that causes no loss at a load, by a fluid model that starts with empty queues
 /// (docs/theory/pauses.md).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -95,7 +95,8 @@ pub struct PauseBudget {
     pub longest_s: f64,
     /// The queue that overflows first in a longer pause.
     pub first: Buffer,
-    /// Number of longer pauses of the host's CPU in the searches' trials; None: they were not measured.
+    /// Number of pauses of the host's CPU longer than `longest_s`, in the searches' trials; `None`: pauses were not
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longer: Option<u64>,
 }
@@ -129,7 +130,7 @@ impl Pauses {
         let mut sorted = lengths_s.to_vec();
         sorted.sort_by(f64::total_cmp);
         let total_s: f64 = sorted.iter().sum();
-        // The smallest length that is at least as long as this share of all pauses.
+        // The smallest length that a `share` of all pauses does not exceed.
         let quantile = |share: f64| {
             let place = (share * sorted.len() as f64).ceil().max(1.0) as usize;
             sorted.get(place - 1).copied()
@@ -179,7 +180,8 @@ pub struct ClockJump {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Speed {
-    /// Turns of that loop per second, median over the trials of the searches; None: the CPU was not kept awake.
+    /// Turns per second of the loop that keeps the CPU awake, median over the trials of the searches; `None`: the CPU
+    /// was not kept awake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns_per_s: Option<Figure>,
     /// Time of a packet in protocol processing (s), median over the trials of the searches.
@@ -195,7 +197,8 @@ pub struct Speed {
     /// the cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_s: Option<Figure>,
-    /// Service demand (s) in the trials that lost next to nothing, at the higher ones of their loads.
+    /// Service demand (s), median over the trials with almost no loss: over the higher loads if these have enough
+    /// trials, else over all such trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_empty_s: Option<Figure>,
     /// Service demand (s) in the trials that lost more than a tenth: the socket was full, and its packets had left the
@@ -224,7 +227,7 @@ pub struct SpeedAt {
     /// See [`Speed::packet_s`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_s: Option<f64>,
-    /// See [`Speed::slowness`]. None also for trials with other frames or work, and for those that lost more than 1 %.
+    /// See [`Speed::slowness`]. None also for trials with other frames or work, and for trials that lost more than 1 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowness: Option<f64>,
 }
@@ -239,7 +242,7 @@ pub struct Drift {
     /// Standard deviation of the trials from that line, relative.
     pub scatter: f64,
     /// Speed in the searches divided by speed in calibration, minus 1: a prediction from the calibrated costs lacks
-    /// this change. None: one of the two has no speed.
+    /// this change. `None`: the speed was not measured in one of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_over_calibration: Option<f64>,
 }

@@ -10,9 +10,11 @@ use crate::outcome::Figure;
 pub struct GeneratorSummary {
     /// Method by which the generators send: `AF_PACKET transmit ring, PACKET_QDISC_BYPASS` or another method.
     pub method: String,
-    /// Highest total rate that they can send (packets/s), limited to `max_rate_pps` if given; None: not measured.
+    /// Highest total rate that the generators can send (packets/s), limited to `max_rate_pps` if given; None: not
+    /// measured.
     pub ceiling_pps: Option<Figure>,
-    /// 99th percentile of actual minus intended send time (s), at the highest load at which the generators kept their times.
+    /// 99th percentile of actual minus intended send time (s), at the highest load at which the generators kept their
+    /// times.
     pub lateness_p99_s: Option<f64>,
     /// Frame length, FCS included (bytes).
     pub frame_bytes: u32,
@@ -42,7 +44,7 @@ pub struct GeneratorPart {
     pub at: String,
     /// How it sends.
     pub method: String,
-    /// Highest rate that it can send while the others send, too (packets/s); absent: not measured.
+    /// Highest rate that the generator can send while the others send, too (packets/s); absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
     /// Rate requested from it at the highest load of all (pps).
@@ -53,7 +55,7 @@ pub struct GeneratorPart {
     pub achieved_pps: Option<f64>,
     /// Number of trials that it took part in.
     pub trials: u32,
-    /// Number of its stalls in these trials: times above 100 us in which it did not read its clock.
+    /// Number of the generator's stalls in these trials: times above 100 us in which it did not read its clock.
     pub stalls: u64,
     /// Longest stall (s).
     pub longest_stall_s: f64,

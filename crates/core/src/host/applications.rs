@@ -6,7 +6,7 @@ use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;
 
-/// Most applications on one CPU; more is probably a typing error.
+/// Largest accepted number of applications on one CPU; more are probably a typing error.
 pub const MOST_APPLICATIONS: u32 = 256;
 /// Accepted difference of the sum of shares from 1, for rounding in their text.
 const ROUNDING: f64 = 1e-6;
@@ -16,11 +16,11 @@ const ROUNDING: f64 = 1e-6;
 pub struct Applications {
     /// Number of applications.
     pub count: u32,
-    /// Share of the offered packets for each, with sum 1; empty: equal shares.
+    /// Share of the offered packets for each application, with sum 1; empty: equal shares.
     pub shares: Vec<f64>,
-    /// Time per packet of each (s); empty: the host's `application`.
+    /// Time per packet of each application (s); empty: the host's `application`.
     pub times_s: Vec<f64>,
-    /// Packets that the socket of each holds; empty: the host's `socket_buffer`.
+    /// Packets that each application's socket holds; empty: the host's `socket_buffer`.
     pub buffers: Vec<u64>,
 }
 

@@ -34,7 +34,7 @@ pub enum Part {
 /// How a time of the host changes with the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Role {
-    /// The part whose speed the time follows. `None`: no part; it is set by its key, or measured by itself.
+    /// The part of the machine whose speed the time follows. `None`: the time does not depend on the speed of a part.
     pub part: Option<Part>,
     /// Whether the time is longer on a core that is shared with another vector or a hyper-thread (`queues`).
     pub grows_on_shared_core: bool,
@@ -83,12 +83,13 @@ pub struct Key {
 }
 
 impl Key {
-    /// The time (s) in the host, to be changed. `None` if the value is no time, or the host does not have it.
+    /// Returns the host's value of this key (s), to be changed. `None` if the key is not a time, or the host lacks the
+    /// value.
     pub fn time_mut<'a>(&self, host: &'a mut Host) -> Option<&'a mut f64> {
         (self.time)(host)
     }
 
-    /// Its documentation as one paragraph, with links replaced by their texts.
+    /// Returns the key's documentation as one paragraph, with links replaced by their texts.
     pub fn help(&self) -> String {
         let lines: Vec<&str> = self.help.iter().map(|line| line.trim()).collect();
         let shown = lines.join(" ").replace("[`", "`").replace("`]", "`");
@@ -171,7 +172,8 @@ macro_rules! times {
 times!(Time, bounds::time_or_none);
 times!(Period, bounds::time);
 
-/// Implements a kind for counts, required and optional. Optional ones depend on others and are checked in `sides`.
+/// Implements a kind for counts, required and optional. Optional counts depend on other keys and are checked in
+/// `sides`.
 macro_rules! counts {
     ($kind:ident, $what:literal) => {
         impl Kind<u64> for $kind {
@@ -254,8 +256,8 @@ impl Kind<super::Service> for Text {
 }
 
 /// Makes the struct of a host's fields, its `Default`, and the table of its keys. A row is a field with its default
-/// value, its [`Kind`] and its key; if the engines use another number than the field, also that number; and after `as` the
-/// [`Role`] of a time that changes with the machine.
+/// value, its [`Kind`] and its key. If the engines use another number than the field's, that number follows; after `as`
+/// comes the [`Role`] of a time that changes with the machine.
 macro_rules! keys {
     (
         $(#[$attribute:meta])*

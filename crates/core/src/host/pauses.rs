@@ -24,7 +24,7 @@ pub enum PauseTimes {
     Erlang(u32),
     /// Measured lengths, used as they are (`empirical:FILE`).
     Empirical(Empirical),
-    /// The pauses of one trial, at the times at which they were measured, once. Not available as text.
+    /// The measured pauses of one trial, replayed once at their measured times. This variant has no text form.
     Recorded(Arc<Recorded>),
 }
 
@@ -71,7 +71,8 @@ impl std::fmt::Display for PauseTimes {
 crate::units::serde_as_text!(PauseTimes);
 
 impl PauseTimes {
-    /// Pauses from their (start, length) (s). Errors are those of [`MeasuredTimes::new`] for the lengths.
+    /// Makes recorded pauses from (start, length) (s) of each. Errors are those of [`MeasuredTimes::new`] for the
+    /// lengths.
     pub fn recorded(spans_s: Vec<(f64, f64)>) -> Result<Self, Invalid> {
         let lengths = MeasuredTimes::new(spans_s.iter().map(|(_, length_s)| (*length_s, 1.0)).collect())?;
         Ok(Self::Recorded(Arc::new(Recorded { spans_s, lengths })))
@@ -131,8 +132,9 @@ impl Pauses {
 }
 
 impl Host {
-    /// The host with these pauses, (start, length) (s), in a trial of `trial_s` (s) that is simulated with the pauses at
-    /// their own times. What is computed with means takes them as often. Errors: as [`PauseTimes::recorded`].
+    /// Returns this host with pauses at given times: (start, length) (s) of each pause in a trial of `trial_s` (s). The
+    /// simulator replays them at these times; computations with means use their mean length and rate. Errors are those
+    /// of [`PauseTimes::recorded`].
     pub fn with_pauses_at(&self, spans_s: &[(f64, f64)], trial_s: f64) -> Result<Self, Invalid> {
         let times = PauseTimes::recorded(spans_s.to_vec())?;
         let every_s = trial_s / spans_s.len() as f64;
@@ -149,12 +151,12 @@ impl Host {
         Some(Pauses { mean_s, every_s: self.pause_every_s?, times })
     }
 
-    /// Share of the time in which the CPU is there (1).
+    /// Share of the time in which the CPU is not paused (0 to 1).
     pub fn up_share(&self) -> f64 {
         1.0 - self.pauses().map_or(0.0, |pauses| pauses.share())
     }
 
-    /// The file of pause lengths that must be read first, if so.
+    /// File of pause lengths that must be read before a simulation; `None`: no file, or it has been read.
     pub fn unread_pauses(&self) -> Option<&str> {
         self.pause_times.as_ref().and_then(PauseTimes::unread)
     }

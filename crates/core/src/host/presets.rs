@@ -1,4 +1,5 @@
-//! Hosts that papers measured: the numbers of the paper, their place in it, and the assumptions for the others.
+//! Hosts that papers measured: the paper's numbers, where in the paper they are, and assumptions for the numbers it
+//! lacks.
 
 use super::Host;
 
@@ -12,11 +13,12 @@ pub struct Preset {
     pub host: Host,
     /// The numbers that the paper gives, and their place in it.
     pub source: &'static str,
-    /// Values that are assumed because the paper does not give them. `None` if it gives all.
+    /// Values that are assumed because the paper does not state them. `None` if the paper states all values.
     pub assumed: Option<&'static str>,
 }
 
-/// Factor by which the paper scales an interrupt's overhead from 500 MHz to 2.53 GHz, "roughly 60 %".
+/// Factor by which Salah, El-Badawi and Khalid (2007) scale an interrupt's overhead from 500 MHz to 2.53 GHz, "roughly
+/// 60 %".
 const PAPER_SCALE: f64 = 0.6;
 /// TCP payload of a full Ethernet frame with timestamps (bytes).
 const TCP_PAYLOAD_BYTES: f64 = 1448.0;

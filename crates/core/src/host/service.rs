@@ -98,7 +98,7 @@ impl MeasuredTimes {
         self.mean_s
     }
 
-    /// The time / mean for a uniform random number in (0, 1].
+    /// Draws a time, divided by the mean, from a uniform random number in (0, 1].
     #[inline]
     pub fn pick(&self, uniform: f64) -> f64 {
         let place = (1.0 - uniform) * self.columns.len() as f64;

@@ -42,7 +42,7 @@ impl std::fmt::Display for TransmitLoad {
 
 crate::units::serde_as_text!(TransmitLoad);
 
-/// Which is processed first if transmit completions and received packets are waiting.
+/// What is processed first if both transmit completions and received packets are waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransmitPriority {
     /// Completions first; with `napi` at the start of each poll, as Linux drivers do.
@@ -50,8 +50,8 @@ pub enum TransmitPriority {
     Before,
     /// Received packets first; with `napi` completions follow only in a poll that took fewer packets than its weight.
     After,
-    /// Completions first, each in an interrupt handler of its own. It preempts everything except another handler, and
-    /// precedes waiting receive interrupts.
+    /// Completions first, each in its own interrupt handler. The handler preempts everything except another handler,
+    /// and runs before waiting receive interrupts.
     Interrupt,
 }
 

@@ -29,7 +29,7 @@ fn set_reads_every_key_and_refuses_others() {
     assert!(host.set("interrupt=-3us").unwrap_err().to_string().contains("--set interrupt"));
 }
 
-/// Texts of keys distinguish hosts, also for values that are not numbers.
+/// The texts of its keys restore a host, including values that are not numbers.
 #[test]
 fn a_text_of_a_key_sets_it_again() {
     let mut host = Host::pentium4_2530mhz();

@@ -75,8 +75,8 @@ fn the_bits_are_always_these() {
     );
 }
 
-/// Simpson's rule, applied to the density up to these values, gives their confidence to 1e-15. Then the closed forms
-/// for one and two degrees of freedom.
+/// Compares with values for which Simpson's rule over the density gives the confidence to 1e-15, then with the closed
+/// forms for one and two degrees of freedom.
 #[test]
 fn student_has_the_values_of_tables() {
     for (confidence, freedom, table) in [

@@ -63,7 +63,7 @@ impl Checker {
     }
 
     fn latency(&mut self, prefix: &str, latency: Latency) {
-        // Each field is named, so that a new field does not compile until it is checked. The same applies below.
+        // Here and below each field is named, so that a new field does not compile until it is checked.
         let Latency { mean, p50, p90, p99, p999, max, done_mean } = latency;
         let quantiles = [("p50", p50), ("p90", p90), ("p99", p99), ("p999", p999), ("max", max)];
         for (name, figure) in [("mean", mean), ("done_mean", done_mean)].into_iter().chain(quantiles) {
@@ -94,7 +94,7 @@ impl Checker {
         if let (Some(interrupt), Some(poll), Some(protocol), Some(available)) = (interrupt, poll, protocol, available) {
             let used = [Some(interrupt), Some(poll), Some(protocol), application, paused, Some(available)];
             let sum: f64 = used.into_iter().flatten().map(|share| share.value).sum();
-            // The CPU shares of a queue that shares its core sum to less than 1.
+            // If several queues share a core, the CPU shares of one queue sum to less than 1.
             let (wrong, range) = match prefix.is_empty() {
                 true => ((sum - 1.0).abs() > SUM_ROUNDING, "1"),
                 false => (sum - 1.0 > SUM_ROUNDING, "at most 1"),

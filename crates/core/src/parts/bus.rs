@@ -7,12 +7,13 @@ const DESCRIPTOR_BYTES: f64 = 16.0;
 /// Size of a doorbell, or of a message-signalled interrupt (bytes).
 const WORD_BYTES: f64 = 4.0;
 /// Overhead of a memory write or read request on PCI Express (bytes): framing 2, data link layer 6, TLP 4, address and
-/// byte enables 12 (64-bit addresses). A completion has 8 instead of the last (R. Neugebauer et al., SIGCOMM 2018,
-/// section 3).
+/// byte enables 12 (64-bit addresses). A completion has 8 bytes instead of these 12 (R. Neugebauer et al., SIGCOMM
+/// 2018, section 3).
 const REQUEST_BYTES: f64 = 24.0;
 const COMPLETION_BYTES: f64 = 20.0;
 
-/// Rate of the bus in one direction after the line code, before packet overhead (bit/s); None for other buses.
+/// Raw rate of the bus (bit/s), before the overhead of packets or bursts. PCI Express: of one direction, after the line
+/// code; other buses: both directions together. `None` for [`Bus::None`].
 pub fn raw_bps(bus: &Bus) -> Option<f64> {
     match bus {
         Bus::None => None,
@@ -31,9 +32,10 @@ pub fn raw_bps(bus: &Bus) -> Option<f64> {
     }
 }
 
-/// Typical share of the bus's bound after flow control and acknowledgements: of 8 x 7.87 = 62.96 Gbit/s of PCI Express,
-/// 57.88 Gbit/s remain (Neugebauer, section 3). Flits carry both in the 14 bytes already subtracted. 1 for other buses.
-/// It is not part of the bound, because devices choose how often they send them.
+/// Typical share of the bus's bound that flow control and acknowledgements leave: on PCI Express 57.88 of 8 x 7.87 =
+/// 62.96 Gbit/s (Neugebauer et al., SIGCOMM 2018, section 3). 1 for generation 6, whose flits carry both in the 14
+/// bytes that [`raw_bps`] subtracts, and for other buses. The share is not part of the bound, because devices choose
+/// how often they send them.
 pub fn typical_share(bus: &Bus) -> f64 {
     match bus {
         Bus::Pcie(pcie) if pcie.generation < 6 => 57.88 / 62.96,
@@ -73,7 +75,7 @@ pub fn seconds_per_frame(bus: &Bus, frame_bytes: f64, frames_per_interrupt: f64)
     }
 }
 
-/// Clocks of a frame in bursts, and of fetching and writing back its descriptor in separate bursts, all rounded up;
+/// Clocks to move a frame in bursts, and to fetch and write back its descriptor in separate bursts, all rounded up;
 /// both directions share the bus.
 fn parallel_clocks(bus: &ParallelBus, frame_bytes: f64) -> f64 {
     let (width, burst) = (f64::from(bus.width_bits) / 8.0, f64::from(bus.burst_bytes));

@@ -1,9 +1,10 @@
 //! [`completions`]: cores for transmit completions if a queue's two interrupts must be on different cores (interrupt
 //! spread, figure 7 of Gasparakis and Waskiewicz 2010), for any number of cores.
 
-/// The CPU of each of `count` transmit queues. `receive`: CPUs of the receive queues; `order`: CPUs to use in turn, not
-/// empty, starting after those of the receive queues. Then CPUs are exchanged so that, if possible, no queue has both
-/// interrupts on one CPU, nor on two threads of one core. Both are on one CPU only if `order` has only one.
+/// Chooses the CPU of each of `count` transmit queues. `receive`: CPUs of the receive queues; `order`: CPUs to use in
+/// turn (not empty), starting after those of the receive queues; `core_of`: core of a CPU. Then exchanges CPUs so that,
+/// if possible, no queue has both interrupts on one CPU, nor on two threads of one core. A queue has both on one CPU
+/// only if `order` has only one CPU.
 pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl Fn(u32) -> u32) -> Vec<u32> {
     let mut chosen: Vec<u32> = (0..count).map(|queue| order[(receive.len() + queue) % order.len()]).collect();
     let shared = |queue: usize, cpu: u32| match receive.get(queue) {
@@ -28,7 +29,7 @@ pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl F
             chosen.swap(queue, other);
         }
     }
-    // If most queues receive on one CPU, exchanges do not suffice: the least used other CPU is taken.
+    // If most queues receive on one CPU, exchanges cannot separate all: such a queue gets the least used other CPU.
     for queue in 0..count {
         if shared(queue, chosen[queue]) == SAME_CPU {
             let others = order.iter().filter(|cpu| receive.get(queue) != Some(*cpu));

@@ -15,7 +15,7 @@ const MOST_FLOWS: u32 = 1_000_000;
 const STEEPEST: f64 = 10.0;
 
 /// The flows that packets belong to. Each packet's flow is drawn by the flows' weights, independently of other packets;
-/// so is its queue.
+/// the flow determines the queue.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Flows {
     /// `count` flows; the k-th heaviest has the weight k^-zipf.
@@ -59,8 +59,8 @@ impl Flows {
         }
     }
 
-    /// Source and destination of the flow with this number, always equal for one number: clients in 10.0.0.0/8, one
-    /// server.
+    /// Source and destination of flow `number`: a client in 10.0.0.0/8 that depends only on the number, and one server
+    /// for all.
     pub fn tuple(number: u32) -> (SocketAddr, SocketAddr) {
         // Hashing, so that flows with neighbouring numbers have unrelated addresses.
         let mixed = SplitMix64(u64::from(number)).draw();
@@ -70,7 +70,8 @@ impl Flows {
         (client, SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 443))
     }
 
-    /// Share of the packets for each queue, with sum 1. A capture that has not been read gives the shares of the table.
+    /// Share of the packets for each queue, with sum 1. For a capture that has not been read: share of the table's
+    /// entries.
     pub fn shares(&self, table: &Table) -> Vec<f64> {
         let mut shares = vec![0.0; table.count() as usize];
         let mut deal = |(source, destination): (SocketAddr, SocketAddr), weight: f64| {

@@ -4,7 +4,7 @@
 //! A packet's flow, and so its queue, is random, so that each queue gets an independently thinned stream. Queues
 //! influence each other only on SMT siblings, which slow each other by their mean busy shares; this is a fixed point,
 //! and correlation of their busy times is neglected. Transmit completions on another core are assumed to be a Poisson
-//! stream at the rate that their queue forwards. Queues that share a core are answered together by the engine.
+//! stream at the rate that their queue forwards. The engine computes queues that share a core together.
 
 use super::apart::completions;
 use super::total::{Core, total};
@@ -18,7 +18,7 @@ use crate::traffic::{Arrivals, Load, Traffic};
 const ROUNDS: usize = 30;
 /// The rounds end when no busy share changes by more than this.
 const SETTLED: f64 = 1e-4;
-/// Rounds on shared cores before their rates are damped.
+/// Number of rounds on shared cores after which the forwarding rates are damped.
 const DIRECT: usize = 3;
 /// The rounds on shared cores end when no queue's forwarding rate changes by more than this share of the offered rate,
 /// which is below the error of a simulation.
@@ -36,7 +36,7 @@ struct Vector {
     memory: f64,
 }
 
-/// An engine's answer for a host with one queue, from the index of the vector and its point.
+/// Calls an engine for a host with one queue, with the index of the vector and its point.
 type Answer<'a> = &'a dyn Fn(usize, &Point) -> Result<Outcome, EngineFailure>;
 
 /// Outcomes of a core that works for several queues, and of each queue.
@@ -48,12 +48,12 @@ pub struct Together {
     pub queues: Vec<Outcome>,
 }
 
-/// An engine's answer for queues that share a core, from (index of the vector, its point as if it had the core alone).
+/// Calls an engine for queues that share a core, with (index of the vector, its point as if it had the core alone).
 type Joint<'a> = &'a dyn Fn(&[(usize, Point)]) -> Result<Together, EngineFailure>;
 
-/// The host's outcome at `point`, which must have [`Host::queues`]. `answer` evaluates a queue with a core of its own;
-/// it is called for each such vector in each round of the fixed point. `joint` evaluates the queues of a shared core.
-/// Errors are those of the two.
+/// Computes the host's outcome at `point`; without [`Host::queues`] that of `answer`. `answer` evaluates a queue that
+/// has its core alone, and is called for each such vector in each round of the fixed point. `joint` evaluates the
+/// queues of a shared core. Errors are those of `answer` and `joint`.
 pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<Outcome, EngineFailure> {
     let Some(queues) = &point.host.queues else { return answer(0, point) };
     let (vectors, shares) = (vectors(queues), shares(&point.host, &point.traffic));
@@ -76,8 +76,8 @@ pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<O
     Ok(total(point, queues, &cores, &cores, found))
 }
 
-/// Queues on shared cores. Completions on a core come from a queue of another core, so that the forwarding rates are a
-/// fixed point; if no queue completes on another core, one round suffices.
+/// Computes queues on shared cores. The completions on a core come from queues of another core, so that the forwarding
+/// rates are a fixed point; if no queue completes on another core, one round suffices.
 fn on_shared_cores(
     point: &Point,
     queues: &Queues,
@@ -99,8 +99,8 @@ fn on_shared_cores(
             let lost = queue.outcome.as_ref().and_then(|outcome| outcome.loss_fraction).map_or(0.0, |loss| loss.value);
             let (now, then) = (queue.share * offered_pps * (1.0 - lost), &mut forwarded[queue.queue as usize]);
             change = change.max((now - *then).abs());
-            // Damped by one half once they oscillate: a queue that loses less gives another core more completions,
-            // which then loses more.
+            // After the first rounds damped by one half, because rates may oscillate: a queue that loses less gives
+            // more completions to another core, whose queue then loses more.
             *then = if round < DIRECT { now } else { 0.5 * (*then + now) };
         }
         if change <= SETTLED_SHARE * offered_pps || round == ROUNDS {
@@ -111,7 +111,7 @@ fn on_shared_cores(
     unreachable!("the rounds end")
 }
 
-/// Outcomes of each core and of each vector at these forwarding rates (packets/s).
+/// Computes the outcomes of each core and of each vector for given forwarding rates of the queues (packets/s).
 fn round_on_shared_cores(
     point: &Point,
     queues: &Queues,
@@ -189,8 +189,8 @@ fn round(
     Ok(found)
 }
 
-/// The host with one queue and the traffic that equal the busiest queue of `host`, by which an engine decides whether
-/// it supports them, and the queue's share of the load.
+/// Returns the busiest queue of `host` as a host with one queue, its traffic, and its share of the load. Engines decide
+/// by it whether they support the host. For a host without queues: the host itself, with share 1.
 pub fn busiest(host: &Host, traffic: &Traffic) -> (Host, Traffic, f64) {
     let heaviest = host.queues.as_ref().and_then(|queues| {
         let shares = shares(host, traffic);
@@ -233,7 +233,7 @@ fn vectors(queues: &Queues) -> Vec<Vector> {
     receive.chain(transmit).collect()
 }
 
-/// The point of a receive vector; None if the queue gets no packets.
+/// Point of a receive vector; `None` if the queue gets no packets, or the rate is unknown.
 fn receive(point: &Point, queues: &Queues, vector: &Vector, share: f64, slowed: f64) -> Option<Point> {
     let rate_pps = point.rate_pps()? * share;
     if rate_pps <= 0.0 {
@@ -244,7 +244,7 @@ fn receive(point: &Point, queues: &Queues, vector: &Vector, share: f64, slowed: 
     Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic, load })
 }
 
-/// Host and traffic of a receive vector with `share` of the packets.
+/// Returns host and traffic for a receive vector that gets `share` of the packets.
 fn received(host: &Host, traffic: &Traffic, queues: &Queues, vector: &Vector, share: f64) -> (Host, Traffic) {
     let paired = queues.transmit_s.filter(|_| queues.map == Map::Pairing).unwrap_or(0.0);
     let host = Host {
@@ -256,8 +256,8 @@ fn received(host: &Host, traffic: &Traffic, queues: &Queues, vector: &Vector, sh
     (host, Traffic { arrivals: traffic.arrivals.thinned(share), flows: None, ..traffic.clone() })
 }
 
-/// The point of a vector for transmit completions of what a queue forwards, with their own interrupts; None if it
-/// forwards nothing.
+/// Point of a vector for the transmit completions of the packets that a queue forwards, which have their own
+/// interrupts. `None` if the queue forwards nothing.
 fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slowed: f64) -> Option<Point> {
     let transmit_s = queues.transmit_s.filter(|_| rate_pps > 0.0)?;
     let host = Host {
@@ -272,14 +272,14 @@ fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slow
     Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic, load })
 }
 
-/// The host with all CPU times multiplied by `factor`.
+/// The host with the CPU times that grow on a shared core multiplied by `factor` (`grows_on_shared_core` of the key).
 fn slower(mut host: Host, factor: f64) -> Host {
     host.scale_times(|role| role.grows_on_shared_core.then_some(factor));
     host
 }
 
-/// Share of the offered packets for each queue of `host`: as given, or else by its flows, or else equal. Empty for a
-/// host with one queue.
+/// Share of the offered packets for each queue of `host`: as given, or by the traffic's flows, or by the indirection
+/// table alone. Empty for a host with one queue.
 pub fn shares(host: &Host, traffic: &Traffic) -> Vec<f64> {
     let Some(queues) = &host.queues else { return Vec::new() };
     if !queues.shares.is_empty() {

@@ -86,7 +86,7 @@ impl Table {
         self.count
     }
 
-    /// Share of the entries for each queue, which is its share of very many flows.
+    /// Share of the entries for each queue, which is also its share of the packets if there are very many flows.
     pub fn shares(&self) -> Vec<f64> {
         let mut shares = vec![0.0; self.count as usize];
         self.entries.iter().for_each(|queue| shares[*queue as usize] += 1.0 / TABLE as f64);

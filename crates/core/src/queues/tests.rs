@@ -99,7 +99,8 @@ fn pairing_serves_both_ways_on_a_core_and_spread_on_two() {
     assert_eq!(remote.iter().filter(|part| part.host.protocol_s > 6e-6).count(), 2);
 }
 
-/// Two siblings, each busy b = l c (1 + (smt - 1) b): the fixed point is l c / (1 - l c (smt - 1)).
+/// Two SMT siblings with rate l and time c per packet are each busy b = l c (1 + (smt - 1) b): the fixed point is b = l
+/// c / (1 - l c (smt - 1)).
 #[test]
 fn siblings_slow_each_other() {
     let found = evaluate(&point("2:map=smt,smt=1.4", None), &|_, part| Ok(all_served(&part.at_pps(100e3))), &|_| {
@@ -112,7 +113,7 @@ fn siblings_slow_each_other() {
     assert_eq!(found.queues.len(), 2);
 }
 
-/// Thinned arrivals remain of the same kind if that is exact; otherwise a note says so.
+/// A queue's arrivals are of the same kind as the host's if that is exact; otherwise they are `thinned`.
 #[test]
 fn queues_get_thinned_streams() {
     let traffic = |arrivals: &str| Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::default() };
@@ -145,8 +146,8 @@ fn queues_on_one_core_are_asked_for_together() {
     assert_eq!(binding(&found.queues).unwrap().queue, 0);
 }
 
-/// Figure 7 on four cores: each receives for one queue and completes for another, so that cores have as many vectors as
-/// with pairing.
+/// Interrupt spread (Gasparakis and Waskiewicz 2010, figure 7) on four cores: each core receives for one queue and
+/// processes the transmit completions of another, so that it has two vectors.
 #[test]
 fn spread_on_the_cores_that_there_are() {
     let point = point("4:map=spread,on=0/1/2/3,transmit=1us,cold=1.5", None);
@@ -170,7 +171,7 @@ fn spread_on_the_cores_that_there_are() {
     let of =
         |role: Role| found.queues.iter().filter(|queue| queue.role == role).map(|queue| queue.core).collect::<Vec<_>>();
     assert_eq!((of(Role::Receive), of(Role::Transmit)), (vec![0, 1, 2, 3], vec![1, 0, 3, 2]));
-    // Packets lost at reception stay lost; the delivered ones are those that were completed.
+    // Packets lost at reception count as lost; delivered packets are those whose transmission was completed.
     assert!((found.loss_fraction.unwrap().value - 0.1).abs() < 1e-12);
     assert!((found.throughput_pps.unwrap().value / 360e3 - 1.0).abs() < 2e-3, "{:?}", found.throughput_pps);
     assert_eq!(found.queues.len(), 8);

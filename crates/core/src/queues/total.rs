@@ -27,7 +27,7 @@ pub struct QueueOutcome {
     pub queue: u32,
     /// The work it does.
     pub role: Role,
-    /// Its core, from 0; an SMT sibling has the number of its physical core.
+    /// Number of the vector's core, from 0; an SMT sibling has the number of its physical core.
     pub core: u32,
     /// Share of the offered packets (0 to 1).
     pub share: f64,
@@ -203,7 +203,7 @@ fn latency(busy: &[(f64, &Outcome)]) -> Latency {
     }
 }
 
-/// A tail through four quantiles: linear in ln P(T > t) between them.
+/// Tail of a latency distribution through four quantiles: ln P(T > t) is linear between them.
 struct Tail {
     /// (time (s), ln P(T > time)), by rising time.
     knots: [(f64, f64); 5],
@@ -223,7 +223,8 @@ impl Tail {
         })
     }
 
-    /// P(T > t); beyond the last quantile with the slope before it.
+    /// Returns P(T > t) for the latency T; beyond the last quantile it is extrapolated with the slope of the last
+    /// section.
     fn above(&self, t: f64) -> f64 {
         let after = self.knots[1..4].iter().position(|(time, _)| *time >= t).unwrap_or(3);
         let ((t0, y0), (t1, y1)) = (self.knots[after], self.knots[after + 1]);
@@ -233,7 +234,8 @@ impl Tail {
     }
 }
 
-/// Time at which the mixture's tail is 1 - `share`; between the smallest and the largest quantile of the parts.
+/// Quantile `share` of the mixture: bisects for the time (s) with P(T > time) = 1 - `share`, between the smallest and
+/// the largest quantile of the parts.
 fn quantile(tails: &[(f64, Tail)], share: f64) -> f64 {
     let of = |tail: &Tail| {
         let place = tail.knots.iter().position(|(_, y)| (y - math::ln(1.0 - share)).abs() < 1e-12).unwrap_or(4);

@@ -31,7 +31,7 @@ pub struct Parameter {
     pub unit: Unit,
     /// Its default value as text; None: off.
     pub default: Option<String>,
-    /// Its documentation as one paragraph, with links replaced by their texts.
+    /// Documentation of the parameter as one paragraph, with links replaced by their texts.
     pub help: String,
 }
 

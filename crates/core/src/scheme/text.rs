@@ -121,7 +121,7 @@ impl Scheme {
         Self::read(text, true)
     }
 
-    /// The scheme's text for a record or an agent: as printed, with its [`Quirk`].
+    /// Returns the scheme's text for a record or an agent: the printed text, with its [`Quirk`].
     pub fn record(&self) -> String {
         let quirk = if let Self::Napi(napi) = self { napi.moderation.quirk.pairs() } else { Pairs::new() };
         params::print(self.name(), &[self.pairs(), quirk].concat())

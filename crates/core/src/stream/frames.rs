@@ -60,10 +60,10 @@ mod tests {
 
     #[test]
     fn full_frames_carry_what_ethernet_lets_them() {
-        // 1448 bytes of payload after 52 of headers, in a frame of 1538 on the wire: 94.1 %.
+        // 1448 bytes of payload after 52 bytes of headers, in a frame of 1538 bytes on the wire: 94.1 %.
         assert!((payload_share(1448.0, 52.0) - 0.941_482).abs() < 1e-6);
         assert_eq!(wire_bytes(1448.0, 1.0, 52.0), 1538.0);
-        // A byte after 40 of headers gives the shortest frame.
+        // One byte of payload after 40 bytes of headers gives the shortest frame.
         assert_eq!(wire_bytes(10.0, 10.0, 40.0), 840.0);
     }
 
@@ -75,7 +75,7 @@ mod tests {
         };
         assert_eq!(frames(1472, false, 1500), (1, 1538));
         assert_eq!(frames(1452, true, 1500), (1, 1538));
-        // The shortest frame is filled by 18 bytes of payload, after IPv6's header by one.
+        // With IPv4, 18 bytes of payload fill the shortest frame; IPv6 and UDP headers alone are longer than that.
         assert_eq!(
             (frames(8, false, 1500), frames(18, false, 1500), frames(19, false, 1500)),
             ((1, 84), (1, 84), (1, 85))
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!((datagram_frames(100, false, 27), datagram_frames(100, true, 40)), (None, None));
     }
 
-    /// The same result, fragment by fragment.
+    /// Compares the result with a fragmentation step by step.
     #[test]
     fn fragments_are_those_that_are_cut_one_by_one() {
         for ipv6 in [false, true] {

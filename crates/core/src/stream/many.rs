@@ -12,12 +12,12 @@ pub struct ManyRow {
     pub agents: Vec<AgentRow>,
     /// Sum of all goodputs (bit/s), by the method's clock.
     pub sum_bps: Option<Spread>,
-    /// Jain's fairness index ([`jain`]) of their mean goodputs; 1 if all are equal.
+    /// Jain's fairness index ([`jain`]) of the agents' mean goodputs; 1 if all are equal.
     pub jain: Option<f64>,
     /// Time from the start of the first agent to the start of the last (s), over the repeats.
     pub start_skew_s: Option<Spread>,
-    /// Uncertainty of their clocks, and so of `start_skew_s` (s): half a round trip of the control channel; 0 on one
-    /// host.
+    /// Uncertainty of the agents' clocks, and so of `start_skew_s` (s): half a round trip of the control channel; 0 on
+    /// one host.
     pub clock_error_s: f64,
     /// Synchronised bursts; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub struct AgentRow {
     pub sent_bytes: u64,
     /// Bytes that the receivers of its flows read.
     pub received_bytes: u64,
-    /// Segments that its flows retransmitted; absent for other transports than TCP.
+    /// Segments that the agent's flows retransmitted; absent for other transports than TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmissions: Option<u64>,
     /// Datagrams that were sent.
@@ -50,7 +50,7 @@ pub struct AgentRow {
     pub began_after_s: Option<f64>,
 }
 
-/// Synchronised bursts, without those that began in the warm-up.
+/// Synchronised bursts, without bursts that began in the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IncastRow {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeRow {
-    /// Transport of the requests, `udp` or `tcp`, in a flow of their own.
+    /// Transport of the requests, `udp` or `tcp`; the requests have a separate flow.
     pub transport: String,
     /// Time between two requests (s).
     pub every_s: f64,
@@ -21,7 +21,7 @@ pub struct ProbeRow {
     /// Median round trip under load minus the idle median (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_p50_s: Option<f64>,
-    /// 99th percentile of the round trip under load minus the idle one (s).
+    /// 99th percentile of the round trip under load minus that percentile without load (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_p99_s: Option<f64>,
     /// Median one-way time to the far end under load minus the idle one (s); absent without a common clock.
@@ -99,7 +99,7 @@ pub struct ProbeQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbePoint {
-    /// Middle of this time, since the start of the measured window (s).
+    /// Middle of the time in which the requests were sent, since the start of the measured window (s).
     pub at_s: f64,
     /// Median round trip (s); absent if no request was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,9 +148,8 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 }
 
 /// Round trips per minute: 60 s divided by the mean of the sorted round trips at or below the 95th percentile
-/// (draft-ietf-ippm-responsiveness, section 4.3). Of the times in that draft, it uses only that of a request on an
-/// existing connection (http_f), not those of TCP and TLS handshakes, nor of requests on the loaded connections. None
-/// without an answer.
+/// (draft-ietf-ippm-responsiveness, section 4.3). Of the draft's times it uses only http_f, of requests on an existing
+/// connection; it leaves out TCP and TLS handshakes and requests on the loaded connections. `None` without an answer.
 pub fn round_trips_per_minute(sorted_s: &[f64]) -> Option<f64> {
     let kept = ((1.0 - TRIMMED) * sorted_s.len() as f64).ceil() as usize;
     let kept = &sorted_s[..kept.min(sorted_s.len())];

@@ -194,7 +194,7 @@ pub struct DeviceRow {
     /// Mean bytes per packet received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_received: Option<Spread>,
-    /// Mean bytes per packet that IP of the receiving end got, after GRO.
+    /// Mean bytes per packet that the IP layer of the receiving end got, after GRO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_ip_packet: Option<Spread>,
     /// NET_RX softirqs per second, sum of all CPUs.
@@ -226,24 +226,25 @@ pub struct DatagramRow {
     pub duplicates: u64,
     /// Datagrams received after one that was sent later.
     pub reordered: u64,
-    /// Of those lost, refused by the sending host's queue or device (ENOBUFS).
+    /// Lost datagrams that the sending host's queue or device refused (ENOBUFS).
     pub refused: u64,
-    /// Of those lost, not accepted because the sender's socket was full when they were due.
+    /// Lost datagrams that were not accepted because the sender's socket was full when they were due.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_full: u64,
-    /// Of those lost, refused by the sending host because they were too long for the path.
+    /// Lost datagrams that the sending host refused because they were too long for the path.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub too_long: u64,
-    /// Of those lost, refused by the sending host because it had no route or neighbour.
+    /// Lost datagrams that the sending host refused because it had no route or neighbour.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub no_route: u64,
-    /// Of those lost, refused by a firewall or policy of the sending host.
+    /// Lost datagrams that a firewall or policy of the sending host refused.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub denied: u64,
     /// ICMP messages that reported port or host as unreachable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreachable: u64,
-    /// Of those lost, dropped because the receiver's socket was full; absent if its kernel does not report this.
+    /// Lost datagrams that were dropped because the receiver's socket was full; absent if its kernel does not report
+    /// this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
 }
@@ -277,7 +278,7 @@ pub struct ZeroCopyRow {
     pub asked: u64,
     /// Send calls that were completed.
     pub completed: u64,
-    /// Of the completed calls, those for which the kernel copied the data after all.
+    /// Completed calls for which the kernel copied the data after all.
     pub copied: u64,
 }
 

@@ -38,7 +38,7 @@ pub struct TcpRow {
     /// The first flow of the last repeat, by intervals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<TcpInterval>,
-    /// All flows of the last repeat, by intervals; absent if there is one flow, which is `intervals`.
+    /// Sums over all flows of the last repeat, by intervals; absent if there is only one flow, see `intervals`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow_intervals: Vec<TcpFlows>,
     /// Each flow of the last repeat; absent if there is only one.
@@ -87,9 +87,9 @@ pub struct TcpFlows {
     pub at_s: f64,
     /// Number of flows that could be read.
     pub flows: u32,
-    /// Sum of their payload rates since the last interval (bit/s).
+    /// Sum of these flows' payload rates since the last interval (bit/s).
     pub sent_bps: f64,
-    /// Sum of the segments they retransmitted since the last interval.
+    /// Number of segments that these flows retransmitted since the last interval.
     pub retransmissions: u64,
     /// Payload rate of each flow (bit/s).
     pub flow_bps: Option<Spread>,

@@ -31,8 +31,8 @@ pub enum Arrivals {
     },
     /// Superposition of Pareto ON/OFF sources that send at link speed.
     OnOff(OnOff),
-    /// Each packet of another process, kept with a fixed probability independently of the others: what RSS gives to one
-    /// queue. The offered load is that of the kept packets.
+    /// A random part of another process: each packet is kept with a fixed probability, independently of the others, as
+    /// RSS does for one queue. The offered load is the load of the kept packets.
     Thinned {
         /// Probability that a packet is kept.
         keep: f64,
@@ -43,9 +43,9 @@ pub enum Arrivals {
     Trace {
         /// pcap or pcapng file.
         file: String,
-        /// Factor by which it is replayed faster than recorded, if no load is given.
+        /// Factor by which the capture is replayed faster than it was recorded; used if no load is given.
         speed: Option<f64>,
-        /// True: it is read once from start to end. False: it is repeated.
+        /// True: the capture is read once from start to end. False: it is repeated.
         once: bool,
         /// Its packets; None while it has not been read.
         capture: Option<Arc<Capture>>,
@@ -70,8 +70,8 @@ pub struct OnOff {
     pub min_on_s: f64,
     /// True: sources send independently; false: they share one link.
     pub superpose: bool,
-    /// True: OFF periods by the paper's printed formula for b_OFF ([`OnOff::printed_least_off_s`]), with which the
-    /// actual load differs from the requested one. False: OFF periods that give the requested load.
+    /// True: OFF periods by the printed formula of Salah et al. (2007) for b_OFF ([`OnOff::printed_least_off_s`]), with
+    /// which the actual load differs from the requested one. False: OFF periods that give the requested load.
     pub printed_off: bool,
     /// Longest period; longer ones are cut. None: no limit.
     pub cutoff_s: Option<f64>,
@@ -92,8 +92,8 @@ impl Default for OnOff {
 }
 
 impl Arrivals {
-    /// Replaces a capture that is only named by the one that `read` returns for its name; other arrivals remain
-    /// unchanged.
+    /// Reads the capture, if the arrivals are from one that has not been read, by a call of `read` with the file's
+    /// name. Other arrivals remain unchanged.
     ///
     /// # Errors
     /// Errors of `read`.
@@ -243,7 +243,8 @@ impl Arrivals {
         }
     }
 
-    /// Each packet kept with probability `keep`. Poisson and modulated Poisson processes remain of their kind.
+    /// These arrivals with each packet kept with probability `keep`. Poisson and Markov-modulated Poisson arrivals are
+    /// returned unchanged: the rest is a process of the same kind.
     #[must_use]
     pub fn thinned(&self, keep: f64) -> Self {
         match self {
@@ -285,10 +286,10 @@ impl Arrivals {
 }
 
 impl OnOff {
-    /// Shortest OFF period by the paper's printed formula (s), for sources that together load a link by `load`: b_OFF =
-    /// E\[ON\] (1/rho_i - 1) (alpha_OFF - 1)/alpha_OFF, with rho_i = load/N and E\[ON\] = b_ON alpha_ON/(alpha_ON - 1).
-    /// The formula ignores that an ON period sends whole frames, and any cut-off. Negative if a source would have to be
-    /// ON for more than all of its time.
+    /// Shortest OFF period (s) by the printed formula of Salah et al. (2007, section 5.1), for sources that together
+    /// load a link by `load`: b_OFF = E\[ON\] (1/rho_i - 1) (alpha_OFF - 1)/alpha_OFF, with rho_i = load/N and E\[ON\]
+    /// = b_ON alpha_ON/(alpha_ON - 1). The formula ignores that an ON period sends whole frames, and any cut-off.
+    /// Negative if a source would have to be ON for more than all of its time.
     pub fn printed_least_off_s(&self, load: f64) -> f64 {
         let mean_on_s = self.min_on_s * self.alpha_on / (self.alpha_on - 1.0);
         mean_on_s * (f64::from(self.sources) / load - 1.0) * (self.alpha_off - 1.0) / self.alpha_off

@@ -1,16 +1,18 @@
-//! The selection of loads where a full trial costs many short ones and a single one upholds a load (RFC 2544's throughput).
+//! Selects loads for goals with long full trials, one of which suffices to uphold a load (RFC 2544's throughput).
 //!
-//! An unsteady device loses nothing in a full trial only at a load that all of its seconds carry, and bisection down to there pays
-//! a full trial for each step. Short trials are cheap and show where that load will be:
+//! An unsteady device loses nothing in a full trial only at a load that it carries in every second of the trial.
+//! Bisection down to this load would need a full trial for each step. Short trials are cheap and predict it:
 //!
-//! 1. Short trials alone find their own bounds within the width.
-//! 2. A few more just above them give centre and spread ([`super::spread`]), and these the aim: the load of which half of the full
-//!    trials lose nothing ([`super::belief`]). A device without noise shows itself here after one or two.
-//! 3. A full trial at the aim, or within the width of the upper bound wherever that is likely enough to be upheld: then it is the last.
-//! 4. Once one is upheld, short trials just above it, within the width, until one loses: that is the upper bound. Only where none
-//!    does within the length of a full trial, the next full one is further up.
+//! 1. A search with short trials only, to the width of the goal.
+//! 2. A few more short trials just above its bounds. They give centre and spread of the capacity ([`super::spread`]),
+//!    and so the aim: the load at which half of the full trials lose nothing ([`super::belief`]). One or two of them
+//!    show whether the device has no noise.
+//! 3. A full trial at the aim. If a load within the width of the upper bound is likely enough to be upheld, the trial
+//!    is made at that load, because it then ends the search.
+//! 4. Once a full trial upholds a load: short trials just above it, within the width, until one loses, which gives the
+//!    upper bound. If none loses within the length of a full trial, the next full trial is at a higher load.
 //!
-//! Every trial goes into the belief. Where it leads nowhere the stages take over.
+//! Every trial updates the belief. If this does not find the bounds, the stages of `mlr` take over.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -19,25 +21,28 @@ use super::spread::{self, Spread};
 use super::{End, Goal, State};
 use crate::trial::{Range, Trial};
 
-/// Fewer short trials in a full one than this are not worth a detour.
+/// Smallest length of a full trial divided by that of a short one at which this selection is used.
 const WORTH: f64 = 10.0;
-/// Of the length of a full trial, at most this share goes into learning the spread. The time that the devices of
-/// bench/rfc2544 take changes little from a sixth to a half.
+/// Longest total time of the trials that measure the spread, as a share of a full trial's length. The search time over
+/// the devices of bench/rfc2544 changes little from a sixth to a half.
 const LEARNING: f64 = 1.0 / 3.0;
-/// Trials for the spread are made so many deviations above the centre: most of them lose, and lose little.
+/// Distance of the trials that measure the spread above the centre, in deviations: most of these trials lose, and lose
+/// little.
 const ABOVE: f64 = 0.5;
-/// The aim's standard error is taken as so many times what normal capacities would give: they need not be.
+/// Factor by which the standard error of the aim is enlarged: it is computed for normally distributed capacities, and
+/// real capacities need not be normal.
 const CAUTION: f64 = 1.5;
-/// Relative rise of the load, in deviations, that multiplies a normal distribution's lower tail by e where a minute's minimum lies.
+/// Rise of the load, in deviations, that multiplies the lower tail of a normal distribution by e, near the smallest of
+/// 60 values (the seconds of a minute).
 const SCALE: f64 = 0.4;
-/// A load within the width of the upper bound is tried if a full trial upholds it with this probability: that ends the search,
-/// where a lower one is more likely to be upheld and then still needs its upper bound.
+/// Lowest probability that a full trial upholds a load within the width of the upper bound, at which this load is
+/// tried: if upheld, it ends the search. A lower load is more likely to be upheld, but then still needs an upper bound.
 const LIKELY: f64 = 0.35;
-/// After so many full trials that lost, distances grow, and a shorter trial goes first.
+/// Number of failed trials after which the steps down grow, and a shorter trial precedes each full one.
 const PATIENCE: u32 = 3;
-/// Its length over a full one's.
+/// Length of this shorter trial divided by that of a full one.
 const FIRST: f64 = 0.25;
-/// Full trials after which the stages take over.
+/// Number of steps after which the stages take over.
 const MOST: u32 = 12;
 
 /// True for goals that this selection is for.
@@ -47,7 +52,7 @@ pub(super) fn is_for(goal: &Goal) -> bool {
         && goal.final_trial_s >= WORTH * goal.initial_trial_s
 }
 
-/// Searches for one goal; None where the stages have to go on from what was found.
+/// Searches for one goal. `None` if this does not find the bounds, so that the stages have to continue the search.
 pub(super) fn pursue<E>(state: &mut State<'_, E>, goal: &Goal) -> Result<Option<End>, E> {
     let short = Goal { final_trial_s: goal.initial_trial_s, duration_sum_s: goal.initial_trial_s, ..*goal };
     if state.narrow(&short, None)? != End::Regular {
@@ -61,12 +66,13 @@ pub(super) fn pursue<E>(state: &mut State<'_, E>, goal: &Goal) -> Result<Option<
     }
 }
 
-/// Standard error of the aim, in deviations of the capacity: that of a normal distribution's quantile.
+/// Standard error of the aim, in deviations of the capacity, as for a quantile of a normal distribution.
 fn error(spread: &Spread, per_full: f64) -> f64 {
     ((1.0 + per_full * per_full / 2.0) / spread.samples as f64).sqrt()
 }
 
-/// Short trials until the aim is known to a quarter of the width, or as well as is worth it.
+/// Makes short trials until the aim is known to a quarter of the width, or a limit is reached ([`LEARNING`] or the
+/// search's time). `None` if a trial is void, or fewer than two trials lost a little.
 fn learn<E>(state: &mut State<'_, E>, goal: &Goal, upper_pps: f64, per_full: f64) -> Result<Option<Spread>, E> {
     let at_most = (LEARNING * goal.final_trial_s / goal.initial_trial_s) as u32;
     for taken in 0.. {
@@ -77,7 +83,7 @@ fn learn<E>(state: &mut State<'_, E>, goal: &Goal, upper_pps: f64, per_full: f64
         if taken >= at_most || spread.as_ref().is_some_and(known) || state.is_out_of_time() {
             return Ok(spread);
         }
-        // Learning stays at or above the upper bound: a load below it that loses would become the bound.
+        // These trials stay at or above the upper bound: a loss below it would make that load the bound.
         let above = spread.map_or(0.0, |spread| spread.centre_pps * (1.0 + ABOVE * spread.deviation));
         let load_pps = upper_pps.max(above).min(state.tester.range.max_pps);
         if state.trial(goal.initial_trial_s, load_pps)?.is_none() {
@@ -93,17 +99,17 @@ struct Aim<'s, 'a, E> {
     belief: Belief,
     /// Standard error and scale that the belief started with.
     start: (f64, f64),
-    /// The device showed no noise.
+    /// True if the device shows no noise.
     is_steady: bool,
-    /// Loads in turn that a full trial, or one that went first, did not uphold.
+    /// Number of trials that did not uphold the goal, counting full trials and the shorter ones before them.
     failed: u32,
-    /// Loads above an upheld one to which the search went since none just above it lost.
+    /// Number of moves to a higher load because no short trial just above an upheld load lost.
     climbed: u32,
 }
 
 impl<'s, 'a, E> Aim<'s, 'a, E> {
     fn new(state: &'s mut State<'a, E>, goal: &'s Goal, spread: Spread, per_full: f64) -> Self {
-        // The fit's deviation is too small by about one part in its samples.
+        // The fit underestimates the deviation by about the factor 1 + 1/samples.
         let deviation = spread.deviation * (1.0 + 1.0 / spread.samples as f64);
         let low = (1.0 - per_full * deviation).max(0.05);
         let least = goal.width / 8.0;
@@ -111,7 +117,7 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         let start = (error, (SCALE * deviation / low).max(least));
         let aim_pps = low * spread.centre_pps;
         let mut belief = Belief::new(aim_pps, start.0, start.1, goal.final_trial_s, goal.initial_trial_s);
-        // Also those of earlier goals.
+        // Trials of earlier goals count, too.
         for trial in state.tester.trials.iter().filter(|trial| trial.duration_s > goal.initial_trial_s) {
             belief.hear(trial, goal.loss_ratio);
         }
@@ -149,15 +155,17 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         Ok(None)
     }
 
-    /// The lowest load that is an upper bound within the width of `lower_pps`, short of a rounding.
+    /// Highest load (pps) that lies within the width of `lower_pps` as its upper bound, reduced a little against
+    /// rounding.
     fn just_above(&self, lower_pps: f64) -> f64 {
         lower_pps / (1.0 - self.goal.width) * (1.0 - 1e-12)
     }
 
-    /// Short trials just above a lower bound, until one loses or they took as long as a full one.
+    /// Makes short trials just above a lower bound, until one loses more than the goal permits or their total length is
+    /// that of a full trial (steady device: one trial). True if one lost more.
     fn finds_upper(&mut self, lower_pps: f64) -> Result<bool, E> {
         let load_pps = self.just_above(lower_pps);
-        // A second short trial of a steady device shows what the first did: a buffer hides the loss from all of them.
+        // Further short trials of a steady device would repeat the first: a buffer hides the loss from all of them.
         let most = if self.is_steady { 1 } else { (self.goal.final_trial_s / self.goal.initial_trial_s) as u32 };
         for _ in 0..most {
             if load_pps > self.state.tester.range.max_pps || self.state.is_out_of_time() {
@@ -172,7 +180,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         Ok(false)
     }
 
-    /// The load of the next full trial above one that was upheld and has no loss just above it.
+    /// Returns the load of the next full trial (pps), above `lower_pps`: full trials uphold `lower_pps`, and short
+    /// trials just above it lost nothing.
     fn above(&mut self, lower_pps: f64, upper_pps: Option<f64>) -> f64 {
         let least = self.just_above(lower_pps);
         let stepped = lower_pps / (1.0 - self.goal.width).powi(1 << self.climbed.min(10)) * (1.0 - 1e-12);
@@ -182,23 +191,24 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         load_pps.min(upper * (1.0 - self.goal.width)).min(f64::midpoint(lower_pps, upper).max(least))
     }
 
-    /// The load of the next full trial below the lowest that loses.
+    /// Load of the next full trial (pps), below `upper_pps`, the lowest load that lost.
     fn below(&self, upper_pps: f64) -> f64 {
         let widths = 1 << self.failed.saturating_sub(PATIENCE).min(10);
         let near = upper_pps * (1.0 - self.goal.width).powi(widths);
         if self.belief.upheld(near) >= LIKELY { near } else { near.min(self.belief.load(0.5)) }
     }
 
-    /// Whether a trial upheld the goal; None where the sender did not reach the load.
+    /// Makes a trial and returns whether the trial upheld the goal; `None` if all repeats were void.
     fn is_upheld(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<bool>, E> {
-        // What a steady device forwards in a long trial is nearer than what it does in a short one.
+        // A steady device gets the whole trial: its forwarding rate becomes the aim if the trial fails.
         let made =
             if self.is_steady { self.asked(duration_s, load_pps) } else { self.state.decided(duration_s, load_pps) };
         let Some(trial) = made? else { return Ok(None) };
         let upheld = trial.loss_ratio() <= self.goal.loss_ratio;
         self.failed = if upheld { self.failed } else { self.failed + 1 };
         if self.is_steady && !upheld {
-            // Longer trials see what short ones do not, a buffer that fills: what this one forwarded is nearer.
+            // A long trial shows what short ones hide, such as a buffer that fills: its forwarding rate is the better
+            // aim.
             let (error, scale) = self.start;
             let aim_pps = trial.forwarding_pps().min(load_pps * (1.0 - self.goal.width / 2.0));
             let Goal { final_trial_s, initial_trial_s, .. } = *self.goal;

@@ -1,9 +1,13 @@
-//! Posterior of the aim: the load of which half of the full trials lose nothing.
+//! Posterior distribution of the aim: the load at which half of the full trials lose nothing.
 //!
-//! Losses come at a rate that grows exponentially with the load, as the lower tail of any unimodal distribution of capacities
-//! nearly does over a few widths: a trial of `d` at load `x` expects `ln 2 * d / full * (x / aim)^(1 / scale)` of them, and none with
-//! the probability `exp(-expected)`, so that at the aim every other full trial has none. The aim is first believed to be where
-//! centre and spread put it, with their standard error, and each trial that follows weighs the candidates by how likely they made it.
+//! Losses come at a rate that grows exponentially with the load, as the lower tail of any unimodal distribution of
+//! capacities nearly does over a few widths. A trial of length `d` at load `x` expects
+//! `ln 2 * d / full * (x / aim)^(1 / scale)` losses, and has none with probability `exp(-expected)`, which is 1/2 for a
+//! full trial at the aim. The prior is a normal distribution with the aim and the standard error that follow from
+//! centre and spread. Each trial multiplies the weights of the candidates by its likelihood.
+//! / scale)` losses, and has none with probability `exp(-expected)`, which is 1/2 for a full trial at the aim. The
+//! prior is a normal distribution with the aim and the standard error that follow from centre and spread. Each trial
+//! multiplies the weights of the candidates by its likelihood.
 
 use std::f64::consts::{LN_2, PI};
 
@@ -18,12 +22,12 @@ pub(super) struct Belief {
     short_s: f64,
 }
 
-/// Candidates, spread evenly over so many standard errors to both sides.
+/// Number of candidates for the aim, spread evenly over [`REACH`] standard errors to both sides of the prior's mean.
 const CANDIDATES: u32 = 121;
 const REACH: f64 = 5.0;
 
 impl Belief {
-    /// A normal prior: `aim_pps` with a relative standard error.
+    /// Makes a normal prior with mean `aim_pps` and the relative standard error `error`.
     pub(super) fn new(aim_pps: f64, error: f64, scale: f64, full_s: f64, short_s: f64) -> Self {
         let candidates = (0..CANDIDATES)
             .map(|at| {
@@ -38,7 +42,7 @@ impl Belief {
         LN_2 * duration_s / self.full_s * ((load - aim) / self.scale).clamp(-50.0, 50.0).exp()
     }
 
-    /// Updates the posterior by a trial. A trial that lost says more the more it lost.
+    /// Updates the posterior with a trial. For a trial that lost, the likelihood also depends on how much it lost.
     pub(super) fn hear(&mut self, trial: &Trial, loss_ratio: f64) {
         let (load, lost) = (trial.load_pps.ln(), trial.loss_ratio());
         let deficit = lost * trial.duration_s / self.short_s / self.scale;
@@ -48,7 +52,7 @@ impl Belief {
         }
     }
 
-    /// Updates the posterior by a trial that ended at its first loss.
+    /// Updates the posterior with a trial that ended at its first loss.
     pub(super) fn hear_ended(&mut self, trial: &Trial) {
         let load = trial.load_pps.ln();
         for at in 0..self.candidates.len() {
@@ -69,7 +73,7 @@ impl Belief {
         upheld / all
     }
 
-    /// The load (pps) that a full trial upholds with this probability.
+    /// Load (pps) that a full trial upholds with this probability.
     pub(super) fn load(&self, probability: f64) -> f64 {
         let ends = [self.candidates.first(), self.candidates.last()].map(|end| end.map_or(0.0, |(aim, _)| *aim));
         let (mut low, mut high) = (ends[0] - 10.0 * self.scale, ends[1] + 5.0 * self.scale);
@@ -81,12 +85,13 @@ impl Belief {
     }
 }
 
-/// Logarithm of the likelihood, up to a constant, of having lost `deficit` in all where `expected` losses come at random and each is
-/// exponential with mean 1: `exp(-expected) * sum over k >= 1 of expected^k deficit^(k-1) / (k! (k-1)!)`.
+/// Logarithm of the likelihood, up to a constant, of a total loss of `deficit`, if `expected` losses come at random and
+/// the size of each is exponential with mean 1:
+/// `exp(-expected) * sum over k >= 1 of expected^k deficit^(k-1) / (k! (k-1)!)`.
 fn ln_of_loss(expected: f64, deficit: f64) -> f64 {
     let product = expected * deficit;
     if product > 300.0 {
-        // The sum is a Bessel function, here by its asymptote.
+        // The sum is a Bessel function, for large arguments replaced by its asymptote.
         let asymptote = 2.0 * product.sqrt() + 0.25 * (expected.ln() - 3.0 * deficit.ln());
         return -expected + asymptote - 0.5 * (4.0 * PI).ln();
     }
@@ -112,7 +117,7 @@ mod tests {
         let belief = Belief::new(1e5, 1e-6, 0.01, 60.0, 1.0);
         assert!((belief.upheld(1e5) - 0.5).abs() < 1e-4);
         assert!((belief.load(0.5) / 1e5 - 1.0).abs() < 1e-5);
-        // One scale higher losses come e times as often.
+        // At a load that is higher by one `scale` (in logarithm), losses are e times as frequent.
         assert!((belief.upheld(1e5 * 0.01f64.exp()) - 0.5f64.powf(1f64.exp())).abs() < 1e-4);
     }
 

@@ -4,36 +4,41 @@ use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
 use crate::trial::Trial;
 
-/// Centre and spread of what a device carries in a short trial, as if normal.
+/// Centre and spread of a device's capacity in a short trial, taken as normally distributed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
-    /// (pps)
+    /// Mean capacity (pps).
     pub(super) centre_pps: f64,
-    /// Standard deviation over the centre.
+    /// Standard deviation divided by the mean.
     pub(super) deviation: f64,
-    /// Trials used for it.
+    /// Number of trials that determine the fit.
     pub(super) samples: usize,
-    /// Those of them that lost: each gives a capacity, the others only a lower limit of it.
+    /// Number of `samples` trials that lost frames. Each of them measures a capacity; each other trial gives only a
+    /// lower limit of it.
     pub(super) lost: usize,
 }
 
-/// A trial that lost more than this was too far above the capacity to measure it: forwarding may fall with the load.
+/// Share of lost frames above which a trial does not measure the capacity: its load was too high, and forwarding may
+/// fall with the load.
 const NEAR: f64 = 0.25;
-/// Forwarding falls where, at the first and highest load, it was lower than the centre by so many deviations.
+/// Number of deviations by which the forwarding rate of the first trial, at the highest load, must lie below the centre
+/// to show that forwarding falls with the load.
 const FALLS: f64 = 3.0;
-/// Steps of the fit at most; it comes to rest within a few.
+/// Most steps of the fit; it converges within a few.
 const STEPS: u32 = 60;
 
-/// The spread by the trials of `short_s`; None if fewer than two of them lost a little.
+/// Fits the spread to the trials of length `short_s` (s); `None` if fewer than two of them lost a little (below
+/// [`NEAR`]).
 pub(super) fn of(trials: &[Trial], short_s: f64, loss_ratio: f64) -> Option<Spread> {
     let spread = fit(trials, short_s, loss_ratio, false)?;
     let falls = |first: &Trial| first.forwarding_pps() < spread.centre_pps * (1.0 - FALLS * spread.deviation);
-    // What such a device carries lies between what it forwards under a load and that load.
+    // If forwarding falls with the load, the capacity lies between the forwarding rate and the load.
     if trials.first().is_some_and(falls) { fit(trials, short_s, loss_ratio, true) } else { Some(spread) }
 }
 
-/// A normal distribution of capacities: a trial that lost gives one, a trial that did not gives a lower limit, the load
-/// (Tobin 1958, <https://doi.org/10.2307/1907382>; solved by expectation and maximisation).
+/// Fits a normal distribution of capacities: a trial that lost measures a capacity; a trial that passed gives a lower
+/// limit, its load (Tobin 1958, <https://doi.org/10.2307/1907382>; solved by expectation and maximisation). `falls`:
+/// forwarding falls with the load. `None` if fewer than two trials lost a little.
 fn fit(trials: &[Trial], short_s: f64, loss_ratio: f64, falls: bool) -> Option<Spread> {
     let (mut lost, mut passed) = (Vec::new(), Vec::new());
     for trial in trials.iter().filter(|trial| trial.duration_s == short_s) {
@@ -66,7 +71,8 @@ fn fit(trials: &[Trial], short_s: f64, loss_ratio: f64, falls: bool) -> Option<S
     Some(Spread { centre_pps: centre, deviation: variance.sqrt() / centre, samples, lost: lost.len() })
 }
 
-/// One step of the fit: mean and variance with each capacity that is only known to be higher than a load as is expected of it.
+/// One step of the fit: returns centre (pps), variance and the number of trials that determine them. A capacity that is
+/// only known to be above a load counts with its expected value.
 fn step(lost: &[f64], passed: &[f64], centre: f64, deviation: f64) -> (f64, f64, usize) {
     let normal = Normal::standard();
     let (mut sum, mut squares) = (0.0, 0.0);
@@ -98,7 +104,8 @@ mod tests {
     use crate::simulated::{Bench, Device};
     use crate::trial::Answer;
 
-    /// 400 trials at a load that a third of them uphold. Standard errors: 0.05 (centre), 0.04 to 0.06 (deviation) deviations.
+    /// 400 trials at a load that a third of them uphold. Standard errors, in deviations: centre 0.05, deviation 0.04 to
+    /// 0.06.
     #[test]
     fn centre_and_spread_of_a_known_device_are_found() {
         let (capacity_pps, spread) = (400e3, 0.03);

@@ -112,7 +112,7 @@ fn an_interval_gives_its_standard_error_back() {
     let whole = of(&values);
     let again = Estimate::of_figure(&super::super::mean(&values).expect("values"), Some(10)).expect("an interval");
     assert!((again.error - whole.error).abs() < 1e-9 && again.degrees == whole.degrees);
-    // An interval that was cut off at 0 has its error in the upper half.
+    // If an interval was cut off at 0, its upper half gives the error.
     let values = [30e-6, 300e-6];
     let mean = super::super::mean(&values).expect("values");
     let ends = mean.interval.expect("of two");
@@ -161,7 +161,8 @@ fn a_run_against_its_like_raises_an_alarm_in_at_most_one_of_twenty() {
 
 #[test]
 fn a_real_loss_is_found() {
-    // A decrease of 10 % with a spread of 2 %, 5 repeats, among 10 points: detected in nearly all runs.
+    // A decrease of 12 % with a spread of 2 %, 5 repeats, among 10 points: more than 70 % of the runs detect that it
+    // exceeds 5 %.
     let mut random = Chance::new(4);
     let mut found = 0;
     for _ in 0..500 {
@@ -204,7 +205,7 @@ fn searches_on_one_lattice_seldom_raise_a_false_alarm() {
                 Estimate::of_bounds(&[(lower, Some(lower + width)); 5]).expect("five searches")
             };
             let (a, b) = (of(a_pps), of(1.001 * a_pps));
-            // "b is slower or faster by more than half a width" is false for all of them.
+            // "b is slower or faster by more than half a width" is false in every case.
             alarms += u32::from(p_at_least(&b, &a, 1.0 - 0.5 * width / b.mean) < 0.05);
             cases += 1;
         }

@@ -9,7 +9,7 @@ use crate::math::hypot;
 /// Result of comparing a curve with a mark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// Name of the curve; None if the mark names it and it is the only one.
+    /// Name of the curve; `None` if the mark is compared with curves of one name only.
     pub curve: Option<String>,
     /// The engine that gave the curve.
     pub answerer: Option<Answerer>,
@@ -103,9 +103,9 @@ fn is_named(name: &str, on: &str, names: &BTreeSet<&str>) -> bool {
     if names.contains(on) { name == on } else { is_called(name, on) }
 }
 
-/// True if a curve's name contains the parts of `on` in their order; a scheme may stand without its parameters.
-/// `interrupt` means any of the curves `interrupt:drops_interrupt=true, ring 64` and `.., ring 256` that `vary` makes
-/// of it.
+/// True if a curve's name contains the parts of `on` in their order, where a scheme may lack its parameters.
+/// `interrupt` means any of the curves `interrupt:drops_interrupt=true, ring 64` and `.., ring 256`, which the key
+/// `vary` makes.
 pub fn is_called(name: &str, on: &str) -> bool {
     let mut parts = name.split(", ");
     let is = |part: &str, wanted: &str| {

@@ -42,8 +42,8 @@ fn at(x: Option<f64>, y: Option<f64>, on: &str, tolerance: Option<f64>) -> Mark 
     Mark { x, y, label, source, on, ..Mark::default() }
 }
 
-/// A mark with x but no value is compared with the x where the curve is steepest, or where it leaves the one it
-/// followed.
+/// A mark with x but no value is compared with the x where the curve is steepest, or where it leaves the curve that the
+/// mark's `leaves` names.
 #[test]
 fn a_stated_place_has_its_distance() {
     let curves = [
@@ -56,7 +56,7 @@ fn a_stated_place_has_its_distance() {
     let leaving = Mark { leaves: Some("other".to_owned()), ..at(Some(2.0), None, "one", Some(0.1)) };
     let found = checks(&leaving, &curves);
     assert_eq!((found[0].value, found[0].within, found[0].of), (3.0, Some(false), Compared::Leaves));
-    // A curve that never was on the other one does not leave it.
+    // A curve that differs from the other one already at its first point does not leave it.
     assert!(checks(&leaving, &[line("one", &[(1.0, 1.0)]), line("other", &[(1.0, 2.0)])]).is_empty());
 }
 
@@ -119,11 +119,11 @@ fn a_stated_ratio_compares_two_points() {
     assert_eq!(compared(&more(1.1), &curves), (1.2, Some(true), Some(true)));
     assert_eq!(compared(&more(1.19), &curves), (1.2, Some(true), Some(false)));
     assert_eq!(compared(&more(1.3), &curves), (1.2, Some(false), Some(true)));
-    // An interval that holds the whole stated range and more proves nothing.
+    // An interval that contains more than the whole stated range proves nothing.
     let wide = [sampled("mtu 9000", &[(2.0, 13.0, 9.0)]), sampled("mtu 1500", &[(2.0, 10.0, 0.4)])];
     let equal = mark(Some(2.0), "mtu 1500", Some(2.0), true, (0.9, 1.1));
     assert_eq!(compared(&equal, &wide), (1.3, Some(false), Some(false)));
-    // Another x of the same curve, and the highest value of each if no x is given.
+    // First a ratio of two points of one curve, then the ratio of the highest values of two curves (no x given).
     assert_eq!(compared(&mark(Some(2.0), "mtu 9000", Some(1.0), true, (1.4, 1.6)), &curves).1, Some(true));
     assert_eq!(compared(&mark(None, "mtu 1500", None, true, (1.1, open)), &curves).0, 1.2);
     let apart = |range| compared(&mark(Some(2.0), "mtu 1500", Some(2.0), false, range), &curves);

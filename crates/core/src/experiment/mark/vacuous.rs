@@ -54,8 +54,8 @@ fn verdict(mark: &Mark) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
-/// Refuses ranges that hold all possible values (none is below 0, no share above 1), and comparisons of a point with
-/// itself.
+/// Refuses ranges that contain all possible values (no value is below 0, no share above 1), and comparisons of a point
+/// with itself.
 fn open_ends(mark: &Mark, dimension: Dimension) -> Result<(), (&'static str, String)> {
     let most = if dimension == Dimension::Share { 1.0 } else { f64::INFINITY };
     let all = |(low, high): (f64, f64), most: f64| low <= 0.0 && high >= most;

@@ -16,7 +16,8 @@ pub enum TransferMeasure {
     Wire,
     /// Rate of the delivered datagrams on the wire (bit/s).
     DeliveredWire,
-    /// Kernel-mode CPU time of the sender's threads, as a share of the elapsed time (the 2003 study's formula).
+    /// Kernel-mode CPU time of the sender's threads, as a share of the elapsed time, by the formula of the 2003 study
+    /// (docs/theory/README.md).
     SenderKernelShare,
     /// Kernel-mode CPU time of the receiver's threads, as a share of the elapsed time.
     ReceiverKernelShare,

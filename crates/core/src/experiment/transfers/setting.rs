@@ -154,7 +154,7 @@ impl Key {
         }
     }
 
-    /// True if it is a setting of the device and not of the transfer.
+    /// True for a setting of the device, false for a setting of the transfer.
     pub fn is_device(self) -> bool {
         matches!(
             self,
@@ -268,8 +268,8 @@ impl Key {
         })
     }
 
-    /// Reads the levels that a text stands for: one value; for block sizes also a range such as `1B..1MiB`, which means
-    /// its powers of two.
+    /// Reads the levels that a text stands for: one value; for block sizes also a range such as `1B..1MiB`: the first
+    /// size, doubled until it would exceed the last.
     ///
     /// # Errors
     /// The text that cannot be read, with the accepted form.
