@@ -11,7 +11,7 @@ use super::mark::{Line as Ahead, MarkSection, Ruled};
 use super::values::{OneOrMore, Rates, Share};
 use super::{KindTag, PACKETS_RANGE};
 use crate::engine::{EngineKind, Fidelity, Point};
-use crate::host::Host;
+use crate::host::{self, Host};
 use crate::outcome::{Dimension, Measure, Outcome};
 use crate::queues::Flows;
 use crate::scheme::{Napi, Scheme};
@@ -401,9 +401,10 @@ impl Grid {
     }
 }
 
+/// Dimension of the values of a host key.
 fn host_dimension(key: &str) -> Dimension {
-    match key {
-        "ring" | "socket_buffer" | "socket_drop_cost" => Dimension::Number,
-        _ => Dimension::Seconds,
+    match host::TABLE.iter().find(|row| row.name == key).map(|row| row.unit) {
+        Some(host::Unit::Slots | host::Unit::Packets | host::Unit::Ratio) => Dimension::Number,
+        Some(host::Unit::Time | host::Unit::Text) | None => Dimension::Seconds,
     }
 }
