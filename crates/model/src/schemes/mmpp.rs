@@ -11,11 +11,11 @@ use super::{Work, chain, exponential_only, modulated_ring, napi};
 use crate::answer::{Quantiles, Ring};
 use crate::queue::inversion::quantile;
 
-/// Largest NAPI weight that is counted. Larger ones, unless counted as unlimited, would take minutes: there are twice
-/// as many phases as the weight.
+/// Largest NAPI weight whose packets are counted. A chain has twice as many phases as the weight, so that larger
+/// weights, unless treated as unlimited, would take minutes.
 const LARGEST_WEIGHT: u64 = 64;
 
-/// Whether the scheme is supported with MMPP-2 arrivals; if not, the reason.
+/// Checks that the scheme is supported with MMPP-2 arrivals; the error is the reason why not.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     if fidelity != Fidelity::Exact {
         return Err("the paper has Poisson arrivals only: use fidelity exact for mmpp".to_owned());
