@@ -164,8 +164,8 @@ impl Found {
 
 fn ring(work: &Work, sums: &Sums, shares: Shares, transform: impl Fn(Complex64) -> Complex64 + 'static) -> Ring {
     let throughput_pps = work.arrival_pps * (1.0 - sums.full).max(0.0);
-    // If most packets are lost, 1 - loss is a small difference of large numbers; the CPU time spent gives a more accurate
-    // throughput.
+    // If most packets are lost, 1 - loss is a small difference of large numbers. The CPU time spent gives a more
+    // accurate throughput.
     let throughput_pps = if sums.full > 0.5 { shares.protocol / work.service_s } else { throughput_pps };
     let mean_latency_s = sums.mean / throughput_pps;
     let latencies = work.quantiles.then(|| Distribution::new(mean_latency_s, transform));

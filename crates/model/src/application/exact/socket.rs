@@ -2,8 +2,8 @@
 //! w packets waiting.
 //!
 //! While the ring is idle, the application makes progress. An arrival begins a wait for its interrupt, with further
-//! progress, and then an excursion, which adds a batch to the socket. Without a wait, cut equations give each state
-//! from those below it ([`Socket::idle`]); otherwise the chain is a band, solved by elimination (GTH).
+//! progress, and then an excursion, which adds a batch to the socket. If interrupts come at once, cut equations give
+//! each state from the states below it ([`Socket::idle`]); otherwise the chain is a band, solved by elimination (GTH).
 
 use super::budget::Budget;
 use super::free::{Pace, Wait, Waited};
@@ -13,11 +13,11 @@ use crate::queue::wide::{self, product};
 /// The socket and its application.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Socket {
-    /// K: packets that it holds.
+    /// K: maximum number of packets in the socket.
     pub most: usize,
     /// Rate of reading by packets waiting (pps), 0 to K.
     pub read_pps: Vec<f64>,
-    /// Rate at which a context switch ends (1/s); None: it takes no time.
+    /// Rate at which a context switch ends (1/s); `None` if it takes no time.
     pub switch_per_s: Option<f64>,
 }
 
@@ -44,14 +44,14 @@ pub struct Node {
     pub served: Vec<Served>,
 }
 
-/// The waits, and the batches after them.
+/// The waits for interrupts, and the batches of packets delivered after them.
 pub struct Cycle {
-    /// All numbers of packets that the ring may have at the end of a wait, ascending.
+    /// All numbers of packets that may be in the ring at the end of a wait, ascending.
     pub packets: Vec<usize>,
-    /// By packets waiting, ascending from 0; a single node if these have no influence. Between two nodes values are
-    /// interpolated.
+    /// Waits and excursions by packets waiting, ascending from 0; a single node if the packets waiting have no
+    /// influence. Between two nodes values are interpolated.
     pub nodes: Vec<Node>,
-    /// Waits that find the application asleep.
+    /// Waits during which the application sleeps from the beginning.
     pub asleep: Waited,
     /// Number of packets delivered by excursions that wake the application, in the order of `packets`.
     pub woken: Vec<Served>,
@@ -89,12 +89,13 @@ impl Cycle {
 }
 
 impl Socket {
-    /// Largest progress that is counted: all packets read, and then asleep.
+    /// Largest progress that is counted: all packets read, and then one more step, falling asleep.
     fn most_progress(&self) -> usize {
         self.most + 1
     }
 
-    /// Waits of an awake application that reads as with `waiting` packets; None if the budget does not suffice.
+    /// Computes the waits of an awake application that reads as fast as with `waiting` packets; `None` if the budget
+    /// does not suffice.
     pub fn waits(&self, wait: Wait, arrival_pps: f64, places: usize, waiting: usize, budget: &Budget) -> Option<Waits> {
         let others = self.read_pps[waiting];
         let solve = |first: f64| wait.solve(arrival_pps, places, Pace { first, others }, self.most_progress(), budget);
@@ -105,12 +106,13 @@ impl Socket {
         Some(Waits { working: solve(others)?, switching })
     }
 
-    /// Waits of a sleeping application; None if the budget does not suffice.
+    /// Computes the waits of a sleeping application; `None` if the budget does not suffice.
     pub fn asleep(&self, wait: Wait, arrival_pps: f64, places: usize, budget: &Budget) -> Option<Waited> {
         wait.solve(arrival_pps, places, Pace::NONE, self.most_progress(), budget)
     }
 
-    /// Distribution over the ring's idle time if nothing is waited for; None if the budget does not suffice.
+    /// Computes the distribution over the ring's idle time if interrupts come at once; `None` if the budget does not
+    /// suffice.
     pub fn idle(&self, cycle: &Cycle, arrival_pps: f64, budget: &Budget) -> Option<Idle> {
         let longest = cycle.nodes.iter().map(|node| node.served[0].equal.len()).max().unwrap_or(0);
         budget.take((self.most * longest * cycle.nodes.len()) as f64)?;
@@ -126,7 +128,7 @@ impl Socket {
         let tails: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].at_least())).collect();
         let laws: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].equal)).collect();
         let node = |node: &Node| cycle.nodes.partition_point(|other| other.waiting < node.waiting);
-        // Weights by packets waiting, split among the nodes.
+        // Weights by packets waiting, divided among the nodes.
         let mut switching = vec![vec![0.0; most + 1]; tails.len()];
         let mut working = switching.clone();
         let put = |of: &mut Vec<Vec<f64>>, waiting: usize, weight: f64| {
@@ -136,7 +138,7 @@ impl Socket {
         // [w]: rate at which a context switch ends with w packets waiting.
         let mut switched = vec![0.0];
         for waiting in 1..=most {
-            // Batches of `waiting - w` packets or more; all larger batches also end at a full socket.
+            // Batches of `waiting - w` packets or more; at a full socket this includes all larger batches.
             let last = waiting == most;
             let law = if last { &woken_tails } else { &woken.equal };
             let first = arrival_pps * law.get(waiting).copied().unwrap_or(0.0);
@@ -189,8 +191,8 @@ impl wide::Work for ByCuts<'_> {
     }
 }
 
-/// Returns the sum over k < n of `weights[k]` times the probability of a batch of n - k packets, n being the number of
-/// weights. If the weights are the probabilities of k waiting packets, this is the share of the arrivals after which n
+/// Returns the sum over k < n of `weights[k]` times the probability of a batch of n - k packets, where n is the number
+/// of weights. If the weights are the probabilities of k waiting packets, this is the share of arrivals after which n
 /// packets wait. `law` has the probabilities of batches in reverse order.
 #[inline(always)]
 fn come(weights: &[f64], law: &[f64]) -> f64 {
@@ -199,7 +201,7 @@ fn come(weights: &[f64], law: &[f64]) -> f64 {
 }
 
 impl Idle {
-    /// The shares scaled to sum 1.
+    /// Returns the shares scaled to sum 1.
     pub fn normalised(mut self) -> Self {
         let total = self.asleep + self.switching.iter().chain(&self.working).sum::<f64>();
         self.asleep /= total;
