@@ -17,8 +17,8 @@ pub(crate) struct Packet {
     pub number: u32,
 }
 
-/// A queue of packets in a buffer whose length is a power of two. It counts the packets that enter and those that leave
-/// separately: with a common counter, each update would wait for the previous one.
+/// A queue of packets in a buffer whose length is a power of two. Entering and leaving packets are counted separately:
+/// with a common counter, each update would have to wait for the previous one.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     buffer: Box<[Packet]>,
@@ -26,7 +26,7 @@ pub(crate) struct Fifo {
     popped: Passed,
 }
 
-/// The packets that have passed one end of the queue.
+/// Number and sum of arrival times of the packets that have passed one end of the queue.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
     count: usize,

@@ -1,4 +1,4 @@
-//! [`Trace`]: a short run in detail: what the CPU did, how many packets waited, where some were lost.
+//! [`Trace`]: a short run in detail: what the CPU did, how many packets waited, and where packets were lost.
 
 use netcliff_core::{EngineFailure, Point};
 
@@ -64,7 +64,7 @@ struct Recorder {
     clock: Clock,
     level: Level,
     trace: Trace,
-    /// The span that may still grow: activity, start, end [ticks].
+    /// The latest span, which may still be extended: activity, start, end [ticks].
     open: Option<(Activity, u64, u64)>,
 }
 

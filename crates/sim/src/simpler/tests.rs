@@ -36,7 +36,7 @@ fn latency(point: &Point, batch: &Batch, clock: Clock) -> netcliff_core::Figure 
     summary::outcome(point, batch, clock, 0.95).latency_s.unwrap().mean.unwrap()
 }
 
-/// Compares with sums over the states.
+/// The mean of the queue equals that from sums over the states.
 #[test]
 fn its_mean_is_that_of_m_m_1_b() {
     for ring in [1_u64, 2, 5, 50] {
@@ -74,8 +74,8 @@ fn its_packets_wait_as_long_as_expected() {
     }
 }
 
-/// M/M/1/B itself, with a simpler queue that is faster, and with the one that the rule selects. The means of so few
-/// packets are too low by 0.4 % with any control and without, because a host starts empty.
+/// M/M/1/B itself as the scheme, corrected by a simpler queue that is faster, and by the one that the rule selects. The
+/// means of so few packets are too low by 0.4 % with any control and without, because a host starts empty.
 #[test]
 fn intervals_hold_the_exact_value() {
     let point = point("ideal", 170.0);
@@ -130,8 +130,9 @@ fn it_moves_no_mean_and_narrows_it() {
     }
 }
 
-/// Compares whole sequential runs with a run of a tenth of their interval: as many of their 95 % intervals hold, and as
-/// many estimates are within 3 %, as with the surplus of work instead (docs/theory/statistics.md).
+/// Compares whole sequential runs with a run of a tenth of their interval: at least as many of their 95 % intervals
+/// contain the exact value, and as many estimates are within 3 %, as with the surplus of work as control
+/// (docs/theory/statistics.md).
 #[test]
 #[ignore = "half a minute"]
 fn sequential_runs_reach_what_they_claim() {
