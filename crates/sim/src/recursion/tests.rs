@@ -16,12 +16,13 @@ fn agree(point: &Point, packets: u64) {
     assert!(recursion.segments == events.segments, "latencies of {label}");
 }
 
-/// Compares over rings, services, arrivals and loads. With a hundred packets, there is a mark at each packet.
+/// Compares recursion and machine over rings, services, arrivals and loads. With a hundred packets, a mark is set at
+/// each packet.
 fn agree_everywhere(schemes: &[&str]) {
     agree_with(schemes, |_, _| {});
 }
 
-/// Like [`agree_everywhere`]; `more` also changes the host, by the number of the turn.
+/// Like [`agree_everywhere`]; `more` also changes the host, by the number of the comparison.
 fn agree_with(schemes: &[&str], more: impl Fn(usize, &mut Host)) {
     let services = [
         Service::Exponential,
@@ -156,7 +157,8 @@ fn an_application_behind_a_device_agrees_with_events() {
     agree_with(&schemes, with_application);
 }
 
-/// Adds pauses for a tenth of the time: shorter than a packet takes, as long as the smaller rings hold, and longer.
+/// Adds pauses for a tenth of the time: shorter than a packet's service, as long as the smaller rings can buffer, and
+/// longer.
 fn paused(turn: usize, host: &mut Host) {
     polled_and_masked(turn, host);
     host.interrupt_s = if turn.is_multiple_of(11) { 1e-6 } else { host.interrupt_s };
