@@ -97,7 +97,8 @@ pub struct Comes<'a> {
 
 /// Computes the load at which a CPU with these costs loses more than `loss` of its packets.
 ///
-/// # Errors One sentence: the model does not support the host or scheme.
+/// # Errors
+/// One sentence: the model does not support the host or scheme.
 pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, loss: f64) -> Result<CpuCliff, String> {
     let own = host(&fitted.costs, room);
     let (smooth_pps, mut ratios) =
@@ -221,7 +222,8 @@ pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pau
 
 /// Computes the traffic's load at which a thread uses a whole CPU.
 ///
-/// # Errors The thread's time does not grow with the packets.
+/// # Errors
+/// The thread's time does not grow with the packets.
 pub fn of_thread(fitted: &Fitted, packets_per_s: f64) -> Result<Figure, String> {
     let (cliff_pps, mut ratios) = by_time(fitted)?;
     ratios.sort_by(f64::total_cmp);

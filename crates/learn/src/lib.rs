@@ -39,7 +39,8 @@ pub use watching::{LearnError, Options, Progress};
 /// Watches this host for a while, and computes its costs and its cliff. `progress` is called about once a second.
 /// Setting `stop` ends the watch early, with a partial result.
 ///
-/// # Errors One sentence: an interface or program does not exist, or no packets or times could be counted.
+/// # Errors
+/// One sentence: an interface or program does not exist, or no packets or times could be counted.
 pub fn learn(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Learned, LearnError> {
     let watch = watching::watch(options, stop, progress)?;
     Ok(report::learned(&watch, options))

@@ -64,7 +64,8 @@ impl ModelEngine {
 
     /// Checks that this engine can evaluate the host under the scheme and traffic, at any load.
     ///
-    /// # Errors States why it cannot.
+    /// # Errors
+    /// States why it cannot.
     pub fn supports_shape(&self, host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<(), Unsupported> {
         if let Some(queues) = &host.queues {
             if queues.share_cores() {

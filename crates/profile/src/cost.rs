@@ -25,7 +25,8 @@ pub struct Timers {
 impl Timers {
     /// Starts to record on these CPUs.
     ///
-    /// # Errors The kernel has no such tracepoints (only x86 has them), or the permission is missing.
+    /// # Errors
+    /// The kernel has no such tracepoints (only x86 has them), or the permission is missing.
     pub fn start(cpus: &[usize]) -> io::Result<Self> {
         let open = |name: &str| {
             let number = tracepoint::number(&format!("irq_vectors/local_timer_{name}"))?;
@@ -40,7 +41,8 @@ impl Timers {
     /// Ends the recording. Returns the mean length (s) of the interrupts in which one of `samples` was taken; a sample
     /// is a CPU and a time (ns). `None` if there are too few.
     ///
-    /// # Errors The kernel refuses the call.
+    /// # Errors
+    /// The kernel refuses the call.
     pub fn finish(mut self, samples: &[(usize, u64)]) -> io::Result<Option<f64>> {
         self.entries.stop()?;
         self.exits.stop()?;

@@ -67,7 +67,8 @@ struct Waited {
 impl Waits {
     /// Starts to record on these CPUs.
     ///
-    /// # Errors The kernel has no such tracepoints, or the permission is missing.
+    /// # Errors
+    /// The kernel has no such tracepoints, or the permission is missing.
     pub fn start(cpus: &[usize]) -> io::Result<Self> {
         let open = |name: &str, stack| {
             let number = tracepoint::number(&format!("lock/contention_{name}"))?;
@@ -82,7 +83,8 @@ impl Waits {
 
     /// Stops the recording.
     ///
-    /// # Errors The kernel refuses the call.
+    /// # Errors
+    /// The kernel refuses the call.
     pub fn stop(&self) -> io::Result<()> {
         self.begins.stop()?;
         self.ends.stop()

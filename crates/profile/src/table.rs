@@ -85,7 +85,8 @@ fn bare(name: &str) -> &str {
 impl Table {
     /// Makes the table for a kernel; `None`: the newest. Functions of the modules `drivers` count as the driver's.
     ///
-    /// # Panics The file has an invalid row; a test reads it for every kernel.
+    /// # Panics
+    /// The file has an invalid row; a test reads it for every kernel.
     pub fn new(kernel: Option<Kernel>, drivers: &[String]) -> Self {
         let kernel = kernel.unwrap_or((u32::MAX, 0));
         let mut table = Self::default();

@@ -186,7 +186,8 @@ pub fn cliff_sim(
 /// Like [`cliff_sim`], for the point that `point_at` returns for each load (pps). Begins at `start`, and calls
 /// `stopped` between runs. `None` if that returned true.
 ///
-/// # Errors See [`cliff_sim`].
+/// # Errors
+/// See [`cliff_sim`].
 pub fn cliff_sim_unless(
     engine: &SimEngine,
     point_at: &dyn Fn(f64) -> Point,

@@ -132,7 +132,8 @@ impl SimEngine {
     /// Checks whether the engine can simulate a host under a scheme and a traffic at `load`, or at low loads if `load`
     /// is `None`.
     ///
-    /// # Errors States why it cannot.
+    /// # Errors
+    /// States why it cannot.
     pub fn supports_at(
         &self,
         host: &Host,

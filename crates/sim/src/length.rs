@@ -7,12 +7,12 @@
 //! 1. the warm-up ends in the first half ([`warm_up`]). Latencies settle later than the queues, by the time that
 //!    packets spend in the host;
 //! 2. the rest is [`STRETCHES`] times as long as the integrated autocorrelation time of the series, so that the empty
-//! host at the start has no influence, and each replication has enough independent values. It also contains
-//! [`STRETCHES`] decisions of a scheme that adapts itself ([`decisions`]), and [`STRETCHES`] pauses of the CPU if the
-//! host has pauses ([`pauses`]);
+//!    host at the start has no influence, and each replication has enough independent values. It also contains
+//!    [`STRETCHES`] decisions of a scheme that adapts itself ([`decisions`]), and [`STRETCHES`] pauses of the CPU if
+//!    the host has pauses ([`pauses`]);
 //! 3. Little's law: the integral of the number inside is the sum of the times of the packets that left, up to the ages
-//! of the packets inside when the window opens and when it closes. These ages together are at most [`EDGES`] of the
-//! integral, and the difference between opening and closing would not move the mean latency out of its interval.
+//!    of the packets inside when the window opens and when it closes. These ages together are at most [`EDGES`] of the
+//!    integral, and the difference between opening and closing would not move the mean latency out of its interval.
 
 use netcliff_core::note::Lack;
 use netcliff_core::{Point, Scheme, net_dim};

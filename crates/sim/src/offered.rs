@@ -8,7 +8,8 @@ use crate::source::{self, Source};
 /// Returns the bytes of frames that arrive in each of `slices` slices of `slice_s` seconds, in `replication` under
 /// `seed`. The packets are the same as under every scheme.
 ///
-/// # Errors The traffic cannot be simulated.
+/// # Errors
+/// The traffic cannot be simulated.
 pub fn offered_bytes(
     point: &Point,
     seed: u64,

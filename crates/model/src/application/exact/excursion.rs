@@ -193,9 +193,9 @@ impl Excursion {
         level.gain(a_second, here);
     }
 
-    /// Expected value for each (packets, stage) with up to `top` packets, before one more service: `after` are the
-    /// values after the service, `over` the value if the excursion then is over. More than `top` packets have the value
-    /// 0. The result is written to `expected`.
+    /// Expected value for each (packets, stage) with up to `top` packets, before one more service. `after` are the
+    /// values after the service, `over` is the value if the excursion then is over. More than `top` packets have the
+    /// value 0. Writes the result to `expected`.
     pub fn one_more(&self, kind: Kind, top: usize, after: &[f64], over: f64, expected: &mut [f64]) {
         let stages = self.stages();
         let rates = self.rates(kind);
