@@ -25,8 +25,8 @@ use crate::tally::{Account, CELLS, Counts, SEGMENTS};
 
 /// Smallest length of a replication, in autocorrelation times. An estimate of the autocorrelation time is good from
 /// fifty of them, and a tenth or two too low from five (Sokal 1997, section 3). Both are far from twenty, so that a
-/// replication that is too short is recognised. `cargo test -p netcliff-sim --release --test sim coverage:: --
-/// --ignored` measures how many intervals contain the true value with this constant.
+/// replication that is too short is recognised. How many intervals contain the true value with this constant is
+/// measured by `cargo test -p netcliff-sim --release --test sim coverage:: -- --ignored`.
 const STRETCHES: f64 = 20.0;
 /// Sokal's automatic window: the autocorrelation is summed up to this multiple of its own integral.
 const WINDOW: f64 = 5.0;
