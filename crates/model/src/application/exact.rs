@@ -103,19 +103,19 @@ struct Plan {
     /// Stage in which an excursion begins.
     stage: usize,
     wait: Wait,
-    /// P(another poll follows a service), if polls are assumed to reach their weight at random; `None` if the packets
-    /// of a poll are counted.
+    /// P(another poll follows a service), if polls are assumed to reach their weight (packets per poll) at random.
+    /// `None` if the chain counts the packets of each poll.
     again: Option<f64>,
     /// The exponential phases of the scheme's times.
     phases: Phases,
 }
 
-/// Number of socket occupancies at which waits and excursions with cold caches are computed. Between two of these
-/// occupancies, values are interpolated linearly.
+/// Number of socket occupancies at which waits for interrupts and busy periods with cold caches are computed. Between
+/// two of these occupancies, values are interpolated linearly.
 const COLD_NODES: usize = 5;
 
 impl Plan {
-    /// Makes the chain that counts the packets of a poll. `None` if the application may also run with packets in the
+    /// Makes the chain that counts the packets of each poll. `None` if the application may also run with packets in the
     /// ring, or if times are not exponential.
     fn of(scheme: &Scheme, work: &Work) -> Option<Self> {
         if work.shape != TimeShape::Exponential || !work.mixture.is_empty() {
@@ -140,8 +140,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Makes napi's chain with polls that reach their weight at random, after a service with the same probability as in
-    /// `ring` alone: a few stages instead of dozens. Its times may consist of phases. `None` for other schemes.
+    /// Makes napi's chain in which any service may be the last of its poll, with the same probability as in `ring`
+    /// alone: a few stages instead of dozens. Its times may consist of phases. `None` for other schemes.
     fn at_random(scheme: &Scheme, work: &Work, ring: &Ring) -> Option<Self> {
         let Scheme::Napi(napi) = scheme else { return None };
         let again = schemes::napi_full_polls(ring, napi);
@@ -165,7 +165,7 @@ fn wait(gathering: &Gathering) -> Wait {
     }
 }
 
-/// Conditions that end the wait for an interrupt of a NIC under NAPI.
+/// Conditions that end the wait for an interrupt of a NIC with moderation under NAPI.
 fn timer(nic: &AsTimer) -> Wait {
     let AsTimer { timer_s, from_last, frames: packets, .. } = *nic;
     match (timer_s > 0.0, from_last) {
@@ -237,12 +237,14 @@ fn solve_plan(
             .totals(&free.begun)?,
     };
     free.taken_area += totals.taken_area;
-    // In extreme overload an excursion has more services than a double can count: the result is then not finite.
+    // In extreme overload a busy period of the ring has more services than a double can count: the result is then not
+    // finite.
     let near = Near { cold: is_cold, polls: plan.again.is_some(), moderation: false };
     Some(answer(scheme, work, (plan, &excursion.chain), &free, &totals, near)).filter(Solved::is_finite)
 }
 
-/// Computes the waits and the excursions after them; `None` if the budget does not suffice.
+/// Computes the waits for interrupts and the ring's busy periods after them; `None` if the budget of operations does
+/// not suffice.
 fn cycle(
     plan: &Plan,
     (excursion, polls): (&Excursion, Option<&Polls>),
@@ -254,7 +256,7 @@ fn cycle(
     let intervals = if is_cold { (COLD_NODES - 1).min(most) } else { 0 };
     let at: Vec<usize> = (0..=intervals).map(|node| most * node / intervals.max(1)).collect();
     if let Some((packets, progress)) = plan.wait.reaches(arrival_pps, places, socket.read_pps[most], most) {
-        // An excursion has at least as many services as packets at its start.
+        // A busy period of the ring has at least as many services as packets at its start.
         budget.lasts(band::operations(socket, progress, packets, !is_cold))?;
     }
     let asleep = socket.asleep(plan.wait, arrival_pps, places, budget)?;
@@ -274,8 +276,8 @@ fn cycle(
     };
     let laws = Laws::new((excursion, polls), plan.stage, most, *packets.last()?, at.len(), &band, budget)?;
     let (mut nodes, mut woken) = (Vec::new(), Vec::new());
-    // In the middle of an excursion half of its packets wait in the socket: all its services are as cold as at that
-    // occupancy.
+    // In the middle of a busy period, half of its packets wait in the socket: all its services get the cache costs of
+    // that occupancy.
     let mut half = 0;
     for (waiting, Waits { working, switching }) in at.into_iter().zip(waits) {
         let wakes = waiting == 0 && excursion.wakes();
@@ -394,7 +396,7 @@ mod budget {
             Self { least, ..self }
         }
 
-        /// Returns the probability below which events are left out, where an exact solution uses `exact`.
+        /// Returns the probability below which this solution leaves out events, where the exact solution uses `exact`.
         pub fn least(&self, exact: f64) -> f64 {
             exact.max(self.least)
         }

@@ -197,16 +197,16 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
     }
 }
 
-/// Number of frames 1 + min(tau - 1, N), with N Poisson over the timer. Returns its mean, and the mean wait of a frame
-/// (s).
+/// Returns mean number and mean wait (s) of frames per interrupt, if the interrupt comes with a count or a timer: the
+/// number is 1 + min(tau - 1, N), with N Poisson over the timer.
 fn count_or_timer(lambda: f64, frames: u64, timer_s: f64) -> (f64, f64) {
     let counts = crate::queue::arrivals::ArrivalCounts::new(
         &crate::queue::arrivals::TimeShape::Deterministic,
         lambda * timer_s,
         frames as usize,
     );
-    // The gathering lasts until the i-th further frame with P(N < i), so that its mean time is the sum over i of P(N >=
-    // i) / lambda. During an interval that begins with i frames, i frames wait.
+    // The mean time with i frames gathered is P(N >= i) / lambda (a gap between frames, cut by the timer); during it, i
+    // frames wait.
     let reached = |i: usize| if i == 0 { 1.0 } else { counts.above[i - 1] };
     let further = frames as usize - 1;
     let mean: f64 = 1.0 + (1..=further).map(reached).sum::<f64>();

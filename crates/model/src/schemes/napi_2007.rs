@@ -67,7 +67,8 @@ impl Napi2007<'_> {
         if self.work.poll_s > 0.0 { OVERHEAD } else { self.poll() }
     }
 
-    /// The phase after a tick: a waiting poll starts; a running poll remembers it or continues.
+    /// The phase after a tick: a waiting poll starts; a running poll remembers the tick if `remember` is set, and
+    /// continues.
     fn tick(&self, phase: usize) -> usize {
         match phase {
             IDLE => IDLE,

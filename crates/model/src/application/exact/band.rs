@@ -23,45 +23,48 @@ use netcliff_core::math;
 const LEFT_OUT: f64 = 1e-13;
 /// Operations per entry of a row, below 1 because several entries are processed at once (approximate).
 const ENTRY: f64 = 0.3;
-/// Operations of one step of the elimination, as a multiple of states x progress x batch.
+/// Operations of one step of the elimination, as a multiple of states x longest progress x largest batch.
 const STEP: f64 = 0.25;
-/// The fixed point is reached when no share changes by more than this.
+/// The iteration has converged when no share changes by more than this.
 const SETTLED: f64 = 1e-12;
 const MOST_TURNS: usize = 200;
-/// A difference of moves is used only if more than this share of its square is orthogonal to the earlier differences.
+/// Anderson acceleration uses a difference only if more than this share of its square is orthogonal to the earlier
+/// ones.
 const ALONE: f64 = 1e-20;
 /// Number of previous iterations from which the next one is extrapolated.
 const LOOKED_BACK: usize = 7;
-/// The middle part counts as geometric if ratios of weights [`MIDDLE`] packets apart differ by at most this share.
+/// The socket's middle part counts as geometric if ratios of weights [`MIDDLE`] packets apart differ by at most this
+/// share.
 const ALIKE: f64 = 1e-12;
 const MIDDLE: usize = 24;
 /// Weights below this share of the total count as zero.
 const NOTHING: f64 = 1e-16;
-/// Minimum length of the middle part (packets), in addition to the reach of batches and progress.
+/// Minimum length of the socket's middle part (packets), which neither batches nor reads from its ends reach.
 const FREE_OF_BOTH: usize = 160;
-/// Lengths to try for a shorter socket, as multiples of the reach of batches and progress. The first one mostly
-/// suffices (0.25 to 0.6 do on `bench/model/hosts/veth.toml` at 100 to 600 kpps); a test decides.
+/// Lengths to try for a shorter socket that replaces a long one, as multiples of the reach of batches and reads. The
+/// first one mostly suffices (0.25 to 0.6 do on `bench/model/hosts/veth.toml` at 100 to 600 kpps); a test decides.
 const LAYERS: [f64; 3] = [0.4, 0.6, 1.0];
-/// If the logarithm of the weight beyond a socket exceeds this, the weight counts as infinite.
+/// If the logarithm of the weight beyond the end of a socket exceeds this, the weight counts as infinite.
 const NEGLIGIBLE: f64 = 40.0;
 
-/// How a wait of one kind and the excursion after it change the number of packets waiting.
+/// Changes of the number of packets in the socket during a wait for an interrupt and the busy period of the ring after
+/// it. Progress is the number of pieces of work that the application finishes during the wait.
 struct Moves {
-    /// `[n]`: rate of waits without progress whose excursion brings n packets.
+    /// `[n]`: rate of waits without progress whose busy period delivers n packets.
     still: Vec<f64>,
-    /// Number of packets waiting to which the first entry of `change` applies.
+    /// Number of packets in the socket to which the first entry of `change` applies.
     least: usize,
-    /// `[w - least]`: rates of changes of the number of packets waiting, from w, with progress of at most w: from
-    /// `progress` fewer to `largest` more. The last entry applies to all larger w. Includes the rates of `still` only
-    /// if both are of one kind.
+    /// `[w - least]`: rates of all changes from w packets in the socket, from `progress` fewer to `largest` more, with
+    /// progress of at most w. The last entry applies to all larger w. Includes the rates of `still` only if both are of
+    /// one kind.
     change: Vec<Vec<f64>>,
     /// Sum of each entry of `change`.
     changes: Vec<f64>,
     /// Sum of `still`.
     brings: f64,
-    /// `[end of the wait][j]`: rate at which this end is reached with progress of j or more.
+    /// `[end][j]`: rate of waits that end with this number of packets in the ring and progress of j or more.
     tails: Vec<Vec<f64>>,
-    /// `[j]`: rate at which any end is reached with progress of j or more.
+    /// `[j]`: rate of waits with progress of j or more, over all ends.
     asleep: Vec<f64>,
 }
 
@@ -78,27 +81,27 @@ pub struct Band<'a> {
     progress: usize,
 }
 
-/// Weights of the states of a socket, or of a shorter one solved instead.
+/// Weights of the socket's states, or of the states of a shorter socket that is solved instead.
 struct Weights {
     asleep: f64,
     switching: Vec<f64>,
     working: Vec<f64>,
 }
 
-/// Returns one more than the longest progress that is considered.
+/// Returns one more than the longest progress (pieces of work finished in a wait) that is considered.
 fn length(waited: &Waited, budget: &Budget) -> usize {
     let least = budget.least(LEFT_OUT);
     let far = |progress: &Vec<f64>| progress.iter().rposition(|p| *p > least).map_or(0, |last| last + 1);
     waited.ends.iter().map(|end| far(&end.progress)).max().unwrap_or(0)
 }
 
-/// Returns the longest progress in all these waits, at least 1.
+/// Returns the longest progress (pieces of work finished in a wait) in all these waits, at least 1.
 pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>, budget: &Budget) -> usize {
     waits.map(|waited| length(waited, budget)).max().unwrap_or(0).max(1)
 }
 
-/// Operations of the elimination for waits with this progress and excursions of at most `largest` services. `alike`: no
-/// time depends on the packets waiting.
+/// Operations of the elimination for waits with this `progress` and busy periods of at most `largest` services.
+/// `alike`: no time depends on the packets in the socket.
 pub fn operations(socket: &Socket, progress: usize, largest: usize, alike: bool) -> f64 {
     let whole = socket.most + 1;
     let states = if alike { whole.min(progress + largest + FREE_OF_BOTH) } else { whole };
@@ -116,7 +119,7 @@ impl<'a> Band<'a> {
         let progress = longest_progress(all, budget).min(socket.most);
         let (mut working, mut switching) = (Vec::new(), Vec::new());
         for (place, node) in cycle.nodes.iter().enumerate() {
-            // Smallest number of packets waiting at which the node has any influence.
+            // Smallest number of packets in the socket at which this node (a computed occupancy) has any influence.
             let least = if place == 0 { 0 } else { cycle.nodes[place - 1].waiting };
             let moves = |waited: &Waited, with_still: bool| {
                 Moves::new(waited, &node.served, cycle, (progress, largest, least), arrival_pps, with_still, budget)
@@ -145,8 +148,8 @@ impl<'a> Band<'a> {
         self.weights(most, budget).map(whole)
     }
 
-    /// Returns the length (packets) of a shorter socket that may suffice for this one, with `share` of the reach of
-    /// batches and progress; `None` if only the whole socket suffices.
+    /// Returns the length (packets) of a shorter socket that may suffice for this one: `share` of the reach of batches
+    /// and reads. `None` if only the whole socket suffices.
     fn enough(&self, share: f64) -> Option<usize> {
         let slopes: Vec<f64> = (0..self.working.len()).map(|place| self.slope(place)).collect();
         let all_fall = slopes.iter().all(|slope| *slope < 0.0);
@@ -162,16 +165,16 @@ impl<'a> Band<'a> {
         Some(packets.clamp(64.0, 1e9) as usize)
     }
 
-    /// Slope of the logarithm of the weights per packet, far from the boundaries, if costs were everywhere those of one
-    /// node.
+    /// Change of ln(weight) per packet in the socket, far from its ends, if all costs were those at the occupancy
+    /// `node`.
     fn slope(&self, node: usize) -> f64 {
         let read_pps = self.socket.read_pps[self.cycle.nodes[node].waiting];
         let Some(change) = self.working[node].change.last() else { return -1.0 };
         let mean: f64 =
             change.iter().enumerate().map(|(at, rate)| rate * (at as f64 - self.progress as f64)).sum::<f64>()
                 - read_pps;
-        // Weights fall as e^(-tilt d), where the sum of rate(k) (e^(tilt k) - 1) over all changes k is 0. The sum is
-        // convex in tilt, and 0 at 0.
+        // Weights fall as e^(-tilt d), where the sum of rate(k) (e^(tilt k) - 1) over all changes k of the occupancy is
+        // 0. The sum is convex in tilt, and 0 at tilt = 0.
         let excess = |tilt: f64| {
             let step = math::exp(tilt);
             let mut factor = math::exp(-tilt * self.progress as f64);
@@ -275,7 +278,7 @@ impl<'a> Band<'a> {
         let mut whole = None;
         for _ in 0..MOST_TURNS {
             budget.take(ENTRY * ((most + self.cycle.packets.len()) * (down + up)) as f64)?;
-            // Only states with at most as many packets waiting as the longest progress can fall asleep.
+            // The application can fall asleep only from states with at most as many packets as the longest progress.
             let count = if whole.is_some() { (self.progress + 1).min(most + 1) } else { most + 1 };
             let weights = self.woken_by(&ends, most, &eliminated, count);
             let mut next = vec![0.0; ends.len()];
@@ -305,8 +308,8 @@ impl<'a> Band<'a> {
         None
     }
 
-    /// Computes the weights if one wait per second ends with the application asleep, with packets in the ring
-    /// distributed by `ends`. Returns only the first `count` of the states in which the application works.
+    /// Computes the weights of the states if one wait per second ends with the application asleep, with packets in the
+    /// ring distributed by `ends`. Returns only the first `count` of the states in which the application works.
     fn woken_by(&self, ends: &[f64], most: usize, eliminated: &Eliminated, count: usize) -> Weights {
         let mut brought = vec![0.0; most + 1];
         for (share, law) in ends.iter().zip(&self.cycle.woken).filter(|(share, _)| **share > 0.0) {
@@ -336,7 +339,7 @@ impl<'a> Band<'a> {
                 for (place, share) in self.blend(waiting) {
                     let moves = &self.switching[place];
                     let rate = here * share;
-                    // The last entry includes all larger batches, which a full socket cuts.
+                    // The last entry includes all larger batches, which do not fit into the socket completely.
                     let reach = moves.still.len().min(most - waiting + 1);
                     if waiting < most && reach > 1 {
                         let into = &mut brought[waiting + 1..waiting + reach];
@@ -385,7 +388,8 @@ impl<'a> Band<'a> {
         }
     }
 
-    /// Nodes between which the value at this number of packets waiting is interpolated: (node, share).
+    /// Returns the two computed occupancies (nodes) between which the value at `waiting` packets is interpolated:
+    /// (node, share).
     fn blend(&self, waiting: usize) -> impl Iterator<Item = (usize, f64)> {
         let place = |node: &Node| self.cycle.nodes.partition_point(|other| other.waiting < node.waiting);
         let nodes = self.cycle.blend(waiting).into_iter().filter(|(_, share)| *share > 0.0);
@@ -430,7 +434,7 @@ fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     let subtract = |from: &mut [f64], what: &[f64], times: f64| {
         wide::add(from, what, -times);
     };
-    // (difference of results, difference of changes, its square), each made orthogonal to the earlier ones.
+    // (difference of results, difference of changes, square of the latter), each made orthogonal to the earlier ones.
     let mut known: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new();
     for pair in turns.windows(2).rev() {
         let [(before, moves_before), (after, moves_after)] = pair else { continue };
@@ -505,8 +509,9 @@ impl wide::Work for Product<'_> {
 }
 
 impl Moves {
-    /// Computes the moves of waits that are followed by excursions with the laws `served`, for at least `least` packets
-    /// waiting. `with_still`: `change` includes waits without progress. `None` if the budget does not suffice.
+    /// Computes the changes for waits that are followed by busy periods with the distributions `served`, for at least
+    /// `least` packets in the socket. `with_still`: `change` includes waits without progress. `None` if the budget does
+    /// not suffice.
     fn new(
         waited: &Waited,
         served: &[Served],

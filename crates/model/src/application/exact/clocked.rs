@@ -40,23 +40,22 @@ const ROUGHLY: f64 = 1e-5;
 const OFTEN: f64 = 1e-3;
 /// Safety factor for the extrapolated number of packets to which the socket fills.
 const MARGIN: f64 = 1.15;
-/// Largest number of periods per decimal digit of the fixed point: 4 to 10 for `polling:period=20us,quota=3` and
-/// `napi-2007:period=20us,quota=3` with `application=2us` at 50 to 110 kpps. If the budget does not suffice for the
+/// Maximum number of periods of the iteration per decimal digit: measured are 4 to 10 for `polling:period=20us,quota=3`
+/// and `napi-2007:period=20us,quota=3` with `application=2us` at 50 to 110 kpps. If the budget does not suffice for the
 /// digits still missing, the iteration is not started.
 const PERIODS_A_DIGIT: f64 = 10.0;
 /// Operations per entry of a vector, below 1 because several entries are processed at once (approximate).
 const ENTRY: f64 = 0.3;
-/// If the socket is larger than the number of packets that is computed, the probability at this limit must not be
-/// larger.
+/// If the socket is larger than the computed part, the probability at the end of that part must not exceed this.
 const SPARSE: f64 = 1e-10;
-/// Losses below this count as zero: the precision of the fixed point.
+/// Losses below this count as zero, because the iteration is not more precise.
 const RESOLVED: f64 = 1e-9;
 /// Number of packets up to which the socket is computed at first.
 const FIRST_MOST: usize = 32;
 /// The same initial limit for states in which a context switch to the application is under way.
 const FIRST_SWITCHING: usize = 16;
 
-/// The chain without the application: its rows, and for each row the row after a tick.
+/// The chain without the application: its (packets, phase) rows, and for each row the row after a tick.
 struct Clocked {
     rows: Rows,
     /// Packets in the ring, by row.
@@ -125,7 +124,7 @@ pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> O
     .filter(Solved::is_finite)
 }
 
-/// Approximate number of periods that improve the precision of the fixed point from `known` to [`LEFT_OUT`].
+/// Approximate number of periods that the iteration needs from the precision `known` to [`LEFT_OUT`].
 fn missing_periods(known: f64) -> f64 {
     PERIODS_A_DIGIT * (math::ln(known / LEFT_OUT) / LN_10).max(1.0)
 }
@@ -133,7 +132,7 @@ fn missing_periods(known: f64) -> f64 {
 /// Probabilities of a nearly full socket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tail {
-    /// Probability of the largest number of packets that is computed.
+    /// Probability of the largest computed number of packets.
     fullest: f64,
     /// Probability of at least half of that number.
     upper_half: f64,

@@ -119,8 +119,8 @@ impl wide::Work for Eliminate<'_> {
                 }
             }
             let through = through(&found, lowest, count);
-            // For each size of factor, the first column that matters: entries before it are negligible compared with
-            // the largest.
+            // First column that matters for each size of factor: entries before it are negligible compared with the
+            // largest entry.
             let first_above = first_above(&block);
             let largest = block.iter().flatten().copied().fold(0.0, f64::max);
             for below in (last_touched..lowest).rev() {
@@ -154,8 +154,8 @@ impl wide::Work for Eliminate<'_> {
     }
 }
 
-/// For each state of the block, from `lowest` on: expected visits to each state of the block per entry into the first,
-/// divided by the visited state's rate out.
+/// For each state of the block, from `lowest` on: expected visits to every state of the block per entry into that
+/// state, divided by the visited state's rate out.
 #[inline(always)]
 fn through(found: &Eliminated, lowest: usize, count: usize) -> [[f64; TOGETHER]; TOGETHER] {
     let Eliminated { down, lower, leaving, .. } = found;
@@ -192,7 +192,8 @@ fn add_four(into: &mut [f64], factors: &[f64], a: &[f64], b: &[f64], c: &[f64], 
     }
 }
 
-/// `[h]`: first column with an entry of at least 2^-h of the largest. Far columns come first and have small entries.
+/// `[h]`: first column with an entry of at least 2^-h times the largest entry. The columns of distant states come first
+/// and have small entries.
 #[inline(always)]
 fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     let columns = block[0].len();
@@ -210,7 +211,7 @@ fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     found
 }
 
-/// Maximum number of halvings that are distinguished; with this number, nothing is left out.
+/// Maximum of [`halvings`]; rows with this number leave nothing out.
 const HALVINGS: usize = 64;
 
 /// How often `most` must be halved to be below `least`, rounded up, at most [`HALVINGS`].
@@ -247,7 +248,7 @@ impl wide::Work for FromBase<'_> {
         let Eliminated { states, down, up, lower, leaving, inflows } = eliminated;
         let (states, down, up) = (*states, *down, *up);
         let mut from_base = vec![0.0; states];
-        // A state that is never left: the states below it are never entered.
+        // The highest state that is never left, if any: the states below it are never entered.
         let mut floor = None;
         for state in (0..states).rev() {
             if leaving[state] < NEVER {
@@ -334,7 +335,7 @@ mod tests {
         }
     }
 
-    /// In extreme overload the top is never left and has all weight.
+    /// In extreme overload the top state is never left and has all weight.
     #[test]
     fn a_state_that_is_never_left() {
         for floor in [0, 1, 3, 9] {

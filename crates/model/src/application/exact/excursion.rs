@@ -61,7 +61,8 @@ pub struct Excursion {
     identical: std::ops::Range<usize>,
 }
 
-/// Stages of an excursion up to its first service, and of the wake-up after it, with memory for expected values.
+/// Stages of a busy period of the ring up to its first service, and of the wake-up after that service, with memory for
+/// expected values.
 pub struct First {
     delivers: Vec<Other>,
     wakes: Vec<Other>,
@@ -69,7 +70,7 @@ pub struct First {
     expected: Vec<f64>,
 }
 
-/// Result of the time from the end of one service to the end of the next.
+/// Result of one step, from the end of one service to the end of the next.
 pub struct Step {
     /// Expected times in each state (s).
     pub times: Weights,
@@ -139,7 +140,8 @@ impl Excursion {
         }
     }
 
-    /// Expected times from `start` until the next service (or the excursion) ends, and the distribution at that point.
+    /// Computes one step: expected times from `start` until the next service (or the busy period) ends, and the
+    /// distribution at that point.
     pub fn step(&self, kind: Kind, start: &Weights) -> Step {
         let (mut times, mut next) = (Weights::default(), start.clone());
         let ended = self.advance(kind, &mut next, &mut times);
@@ -153,9 +155,9 @@ impl Excursion {
         wide::run(Serve { excursion: self, rates, times, next: weights })
     }
 
-    /// Expected value for each (packets, stage) with up to `top` packets, where the value is `ended` if the excursion
-    /// ends before a service, and `served(packets, from, to)` at the end of a service. More than `top` packets have the
-    /// value 0.
+    /// Returns for each (packets, stage), with up to `top` packets, the expected value of the next event: `ended` if
+    /// the busy period ends before a service, `served(packets, from, to)` at the end of a service. More than `top`
+    /// packets have the value 0.
     pub fn expected(
         &self,
         kind: Kind,
@@ -193,9 +195,9 @@ impl Excursion {
         level.gain(a_second, here);
     }
 
-    /// Expected value for each (packets, stage) with up to `top` packets, before one more service. `after` are the
-    /// values after the service, `over` is the value if the excursion then is over. More than `top` packets have the
-    /// value 0. Writes the result to `expected`.
+    /// Computes for each (packets, stage), with up to `top` packets, the expected value before one more service.
+    /// `after` are the values after the service, `over` is the value if the busy period then is over. More than `top`
+    /// packets have the value 0. Writes the result to `expected`.
     pub fn one_more(&self, kind: Kind, top: usize, after: &[f64], over: f64, expected: &mut [f64]) {
         let stages = self.stages();
         let rates = self.rates(kind);
@@ -212,7 +214,7 @@ impl Excursion {
         wide::run(Before { excursion: self, rates, top, after, expected, edge });
     }
 
-    /// Returns the stages from the beginning of an excursion in `stage` to its first service, and the stages of the
+    /// Returns the stages from the beginning of a busy period in `stage` to its first service, and the stages of the
     /// wake-up after that service.
     pub fn first(&self, stage: usize) -> First {
         let stages = self.stages();
@@ -230,7 +232,7 @@ impl Excursion {
         First { delivers, wakes, waking: Vec::new(), expected: Vec::new() }
     }
 
-    /// Expected value at the beginning of an excursion whose first service wakes the application; `after` are the
+    /// Expected value at the beginning of a busy period whose first service wakes the application; `after` are the
     /// values after the wake-up (`over` as in [`Self::one_more`]). By (packets, stage), only for the stages before the
     /// first service.
     pub fn woken<'a>(&self, first: &'a mut First, top: usize, after: &[f64], over: f64) -> &'a [f64] {
@@ -367,7 +369,7 @@ impl wide::Work for Spend<'_> {
     }
 }
 
-/// Applies the services at the end of `times`; returns the probability that the excursion ends.
+/// Applies the services at the end of `times`; returns the probability that the busy period ends.
 struct Serve<'a> {
     excursion: &'a Excursion,
     rates: &'a Rates,

@@ -44,10 +44,11 @@ pub enum Wait {
     },
 }
 
-/// All waits that end with the same number of packets in the ring.
+/// All waits for an interrupt that end with the same number of packets in the ring.
 ///
-/// Progress does not depend on the packets, so that for a given end and progress the gaps between packets are
-/// exchangeable: the waiting time of each packet follows from the two times here.
+/// Progress (pieces of work that the application finishes during the wait) does not depend on the packets. For a given
+/// end and progress, the gaps between packets are therefore exchangeable: the waiting time of each packet follows from
+/// the two times here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
     /// Packets in the ring.
@@ -104,7 +105,7 @@ pub struct Waited {
     pub full_s: f64,
 }
 
-/// Rates of progress (1/s); the first piece of work has its own rate.
+/// Rates at which the application finishes pieces of work (1/s); the first piece has its own rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Rate of the first piece (1/s).
@@ -130,8 +131,8 @@ impl Pace {
 const LEFT_OUT: f64 = 1e-14;
 
 impl Wait {
-    /// Largest numbers of packets in the ring, and of progress, that an exponential wait reaches with noticeable
-    /// probability; `None` for other waits.
+    /// Largest number of packets in the ring, and largest number of pieces of work, that an exponential wait reaches
+    /// with noticeable probability; `None` for other waits.
     pub fn reaches(&self, arrival_pps: f64, places: usize, read_pps: f64, most: usize) -> Option<(usize, usize)> {
         let Self::Exponential { mean_s } = *self else { return None };
         // The cast saturates: a float above the largest usize becomes the largest usize.
@@ -139,7 +140,8 @@ impl Wait {
         Some((furthest(arrival_pps).min(places), furthest(read_pps).min(most)))
     }
 
-    /// Solves the wait from the first packet, with progress up to `most`; `None` if the budget does not suffice.
+    /// Solves the wait from the first packet, with up to `most` pieces of work finished by the application; `None` if
+    /// the budget does not suffice.
     pub fn solve(&self, arrival_pps: f64, places: usize, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         match *self {
             Self::Nothing => Some(Waited {

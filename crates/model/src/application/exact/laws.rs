@@ -19,7 +19,7 @@ pub struct Served {
 pub struct Laws<'a> {
     /// The ring.
     pub excursion: &'a Excursion,
-    /// The excursions poll by poll; `None` if no polls are counted packet by packet.
+    /// The busy periods computed poll by poll; `None` if the chain does not count the packets of polls.
     pub polls: Option<&'a Polls>,
     /// Stage in which an excursion begins.
     pub stage: usize,
@@ -35,19 +35,19 @@ pub struct Laws<'a> {
 const PAIR: f64 = 2.0;
 /// Operations per pair, if excursions are computed poll by poll (approximate).
 const BY_POLLS: f64 = 0.3;
-/// Cost of the distribution for excursions that wake the application, as a share of the cost for the others: only the
-/// first stages differ.
+/// Cost of the distributions for busy periods that wake the application, as a share of the cost for the others: only
+/// their first stages differ.
 const ASLEEP: f64 = 0.5;
 /// Packets in the ring and services with a smaller probability are left out.
 pub const LEFT_OUT: f64 = 1e-14;
-/// Once the packets in the ring have fallen this many levels below the highest number reached, even the slowest
-/// excursions are assumed only to descend.
+/// Once the packets in the ring have fallen this many levels below the highest number reached, the search for the
+/// highest number ends, because even the slowest busy periods then only descend.
 const COMING_DOWN: usize = 16;
 
 impl<'a> Laws<'a> {
-    /// Prepares the computation. `packets`: maximum number of packets at the beginning of an excursion; `laws`: number
-    /// of distributions that will be computed; `beyond`: operations for the rest of the solution, if an excursion has
-    /// the given number of services. `None` if the budget does not suffice for the distributions and the rest.
+    /// Prepares the computation. `packets`: maximum number of packets at the beginning of a busy period; `laws`: number
+    /// of distributions that will be computed; `beyond`: operations for the rest of the solution, if a busy period has
+    /// the given number of services. `None` if the budget does not suffice for both.
     pub fn new(
         (excursion, polls): (&'a Excursion, Option<&'a Polls>),
         stage: usize,
@@ -68,7 +68,7 @@ impl<'a> Laws<'a> {
             return Some(found);
         }
         let mut weights = Weights::one(stages, packets, stage);
-        // The slowest services, beginning with a wake-up, give the largest number of packets in the ring.
+        // The largest number of packets in the ring results from the slowest services, after a wake-up.
         let slowest = Kind::Delivers { waiting: most };
         if excursion.wakes() {
             let times = excursion.step(slowest, &weights).times;
@@ -84,7 +84,7 @@ impl<'a> Laws<'a> {
             let reached = step.times.low + heavy.unwrap_or(0);
             budget.take(PAIR * step.times.at.len() as f64)?;
             found.top = found.top.max(reached);
-            // An excursion has at least as many services as packets at its start.
+            // A busy period has at least as many services as packets at its start.
             let least = services.max(packets.min(most));
             let all = laws as f64 * least as f64 * PAIR * (found.top * stages) as f64;
             budget.lasts(0.5 * all + beyond(least))?;
@@ -96,9 +96,9 @@ impl<'a> Laws<'a> {
         Some(found)
     }
 
-    /// Distributions of the number of services for excursions that begin with each number in `packets`, if `waiting`
-    /// packets in the socket determine the time of all services. If `asleep`, also for excursions that wake the
-    /// application. `None` if the budget does not suffice.
+    /// Returns distributions of the number of services, for busy periods that begin with each number in `packets`, if
+    /// `waiting` packets in the socket determine the time of all services. If `asleep`, also for busy periods that wake
+    /// the application. `None` if the budget does not suffice.
     pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool) -> Option<(Vec<Served>, Vec<Served>)> {
         if let Some(polls) = self.polls {
             return polls.served(packets, waiting, asleep, self.top, self.budget);
@@ -153,7 +153,7 @@ impl<'a> Laws<'a> {
 }
 
 impl Served {
-    /// Mean number of services; the last entry counts as exactly its number.
+    /// Mean number of services; the last entry, which may include larger numbers, counts as its own number.
     pub fn mean(&self) -> f64 {
         self.equal.iter().enumerate().map(|(services, share)| services as f64 * share).sum()
     }

@@ -5,7 +5,8 @@ use crate::queue::matrix::Matrix;
 use crate::queue::qbd::Jump;
 use crate::schemes::modulated::{Chain, Phases, Role};
 
-/// Jumps within one level, without arrivals that raise it and without services.
+/// Jumps between stages at one number of packets in the ring (a level), without services and without arrivals that
+/// raise the level.
 pub struct Level {
     /// Order of the stages such that jumps go only forward; `None` if jumps form cycles.
     order: Option<Vec<usize>>,
@@ -26,11 +27,12 @@ pub struct Rates {
     top: Level,
     down: Vec<Jump>,
     last: Vec<Jump>,
-    /// The normal levels: neither empty nor full, with more than one packet. `None` if jumps form cycles there.
+    /// The normal levels: neither empty nor full, and more than one packet. `None` if jumps between their stages form
+    /// cycles.
     pub between: Option<Between>,
 }
 
-/// A level between the lowest and the highest, with its stages sorted so that one loop computes most of them.
+/// A normal level (neither empty nor full), with its stages sorted so that one loop computes most of them.
 pub struct Between {
     /// Consecutive stages that arrivals do not change and whose only jump is the service, to the next stage: the
     /// packets of a poll.
@@ -101,7 +103,7 @@ impl Between {
 
     /// Returns the stages of a set, and all stages that may follow before a service.
     pub fn reached(&self, mut set: Vec<bool>) -> Vec<bool> {
-        // Arrivals may lead back, so that the loop ends after each stage could have been added once.
+        // Arrivals may lead back to earlier stages; this number of rounds suffices to add each stage once.
         for _ in 0..set.len() {
             for other in self.others.iter().filter(|other| set[other.stage]).collect::<Vec<_>>() {
                 set[other.accepted] = true;
@@ -145,7 +147,7 @@ impl Rates {
         }
     }
 
-    /// Returns the level unless it is one of the two lowest, that of a full ring, or has jumps that form cycles.
+    /// Returns the level; `None` if it is one of the two lowest or that of a full ring, or if its jumps form cycles.
     pub fn between(&self, packets: usize, places: usize) -> Option<&Between> {
         self.between.as_ref().filter(|_| packets > 1 && packets < places)
     }
@@ -169,7 +171,8 @@ impl Level {
         Self::new(chain, &local, services, None, false)
     }
 
-    /// `arrival`: rate of arrivals that raise the level; `empty`: stage 0 is the end of the excursion.
+    /// Makes a level. `arrival`: rate of arrivals that raise the level; `empty`: the ring is empty, so that stage 0 is
+    /// the end of the busy period.
     fn new(chain: &Chain, jumps: &[Jump], services: &[Jump], arrival: Option<f64>, empty: bool) -> Self {
         let stages = chain.roles.len();
         let mut level = Self {

@@ -7,16 +7,17 @@ use super::socket::{Cycle, Idle, Socket};
 use super::sweep::Begun;
 use crate::queue::wide::{self, sum};
 
-/// Beginnings and ends of waits with a smaller rate are left out.
+/// Waits for an interrupt are left out if they begin or end at a smaller rate (1/s).
 const LEFT_OUT: f64 = 1e-18;
-/// Stages of waits with a smaller share of the idle time are left out.
+/// Stages of waits are left out if they take a smaller share of the idle time.
 const RARE: f64 = 1e-22;
-/// Operations per stage of a wait and number of packets waiting.
+/// Operations per stage of a wait and per number of packets in the socket.
 const FIELD: f64 = 8.0;
 /// Operations per entry of a sum, below 1 because several entries are processed at once (approximate).
 const ENTRY: f64 = 0.3;
 
-/// Sums over the free periods of one second of idle time, including the waits that begin with its arrivals.
+/// Sums over the ring's free periods in one second of its idle time, including the waits for interrupts that begin with
+/// its arrivals.
 pub struct Free {
     /// Time asleep (s).
     pub asleep_s: f64,
@@ -42,7 +43,7 @@ struct Rates {
     ends_per_s: f64,
 }
 
-/// One stage of these waits: the time with one particular number of packets in the ring.
+/// One stage of a wait for an interrupt: the time with one particular number of packets in the ring.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stage {
     /// Expected time (s).
@@ -68,18 +69,19 @@ impl Stage {
     }
 }
 
-/// One stage of the waits of an awake application that reads at a constant rate, by packets waiting.
+/// One stage of the waits for an interrupt while the application is awake and reads at a constant rate, by packets in
+/// the socket.
 struct Field {
     read_pps: f64,
     switch_per_s: f64,
     working: Vec<f64>,
     switching: Vec<f64>,
-    /// `[working, switching]` for each number of packets waiting from `tight` on; see [`Stage`].
+    /// `[working, switching]` for each number of packets in the socket from `tight` on; see [`Stage`].
     of_working: Vec<[f64; 2]>,
     of_switching: Vec<[f64; 2]>,
-    /// Smallest number of packets waiting for which `of_working` and `of_switching` have entries.
+    /// Smallest number of packets in the socket for which `of_working` and `of_switching` have entries.
     tight: usize,
-    /// Lowest number of packets waiting with any time; below, the highest.
+    /// Smallest number of packets in the socket with any time; below, the largest.
     low: usize,
     high: usize,
     /// Times below this count as 0.
@@ -87,8 +89,8 @@ struct Field {
 }
 
 impl Field {
-    /// Makes the state before the first stage: the idle time that arrivals end. `None` if no idle time precedes the
-    /// waits.
+    /// Makes the state before the first stage of a wait: the idle time that an arrival ends. `None` if no idle time
+    /// precedes the waits.
     fn new(mut working: Vec<f64>, mut switching: Vec<f64>, socket: &Socket, node: usize, tight: usize) -> Option<Self> {
         let rare = RARE * (sum(&working) + sum(&switching));
         let heavy = |weight: &f64| *weight > rare;
@@ -170,7 +172,7 @@ impl Field {
 /// Rates of waits that begin, and what the application does during them.
 struct Doing<'a> {
     waited: &'a Waited,
-    /// Rate of waits by packets waiting at their beginning; a single entry if the application is asleep.
+    /// Rate of waits by packets in the socket at their beginning; a single entry if the application is asleep.
     rates: &'a [f64],
     /// The application's first piece of work in the wait.
     first: First,
@@ -232,8 +234,8 @@ impl Free {
         Some(free)
     }
 
-    /// Adds waits with an exponential time, one stage for each number of packets in the ring, for all numbers of
-    /// packets waiting together.
+    /// Adds waits with an exponential time. There is one stage for each number of packets in the ring; each covers all
+    /// numbers of packets in the socket.
     fn add_exponential(
         &mut self,
         socket: &Socket,
@@ -245,7 +247,7 @@ impl Free {
     ) -> Option<()> {
         let most = socket.most;
         let longest = cycle.packets.last().copied().unwrap_or(0);
-        // With less free space than this, the socket may drop packets that arrive during a wait.
+        // With less free space in the socket than this, it may drop packets that arrive during a wait.
         let tight = most - longest.min(most);
         let share = |waiting: usize, node: usize| -> f64 {
             let nodes = cycle.blend(waiting);
@@ -349,9 +351,9 @@ impl Free {
     }
 }
 
-/// Rates of waits by packets waiting, and what remains of these packets after some progress.
+/// Rates of waits by packets in the socket, and what remains in the socket after the application has read some packets.
 struct Found {
-    /// Rates by packets waiting, the largest number first; empty if the application is asleep in all waits.
+    /// Rates by packets in the socket, the largest number first; empty if the application is asleep in all waits.
     rates: Vec<f64>,
     /// Number of packets waiting of the first entry.
     largest: usize,
@@ -375,13 +377,13 @@ impl Found {
         Self { rates: awake.iter().rev().copied().collect(), largest, tails, heads, beyond, all }
     }
 
-    /// Rate of waits in which the application is still awake after this progress.
+    /// Rate of waits in which the application is still awake after this number of finished pieces of work.
     fn awake(&self, progress: usize) -> f64 {
         self.tails.get(progress).copied().unwrap_or(0.0)
     }
 
-    /// Rate of waits in which the application is asleep after this progress; all waits if it was asleep at their
-    /// beginning.
+    /// Rate of waits in which the application is asleep after this number of finished pieces of work; all waits if it
+    /// was asleep at their beginning.
     fn asleep(&self, progress: usize) -> f64 {
         self.heads.get(progress).copied().unwrap_or(self.all)
     }
@@ -391,7 +393,8 @@ impl Found {
         self.beyond.get(progress).copied().unwrap_or(0.0)
     }
 
-    /// Smallest free space in a socket of `most` packets after this progress, and the rates from this free space on.
+    /// Smallest free space in a socket of `most` packets after this number of finished pieces of work, and the rates
+    /// from this free space on.
     fn rooms(&self, progress: usize, most: usize) -> (usize, &[f64]) {
         let progress = progress.min(self.rates.len());
         (most - self.largest + progress.min(self.largest), &self.rates[..self.rates.len() - progress])

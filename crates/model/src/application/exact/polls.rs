@@ -67,8 +67,8 @@ pub struct Polls {
 }
 
 impl Polls {
-    /// Makes the polls of an excursion below a socket of `most` packets; `None` if the chain does not count the packets
-    /// of polls.
+    /// Prepares the computation poll by poll, with a socket of `most` packets; `None` if the chain does not count the
+    /// packets of polls.
     pub fn of(excursion: &Excursion, most: usize, budget: &Budget) -> Option<Self> {
         let (start, serving) = excursion.chain.roles.split_at_checked(SERVING)?;
         if start != [Role::Waiting, Role::Interrupt, Role::Poll, Role::Unmask] || serving.len() < 2 {
@@ -145,7 +145,7 @@ impl Stage {
         self.room[column] = room as f64;
     }
 
-    /// Makes a stage with the same times in all columns, below a socket without a limit.
+    /// Makes a stage with the same times in all columns, and a socket without a limit.
     fn alike(columns: usize, spread: Spread) -> Self {
         let mut stage = Self::new(columns);
         (0..columns).for_each(|column| stage.set(column, spread, usize::MAX));

@@ -32,7 +32,7 @@ pub struct Idle {
     pub working: Vec<f64>,
 }
 
-/// Waits and excursions at one number of packets waiting in the socket.
+/// Waits for interrupts, and the busy periods after them, at one number of packets in the socket.
 pub struct Node {
     /// Number of packets waiting.
     pub waiting: usize,
@@ -40,7 +40,7 @@ pub struct Node {
     pub working: Waited,
     /// Waits during a context switch.
     pub switching: Waited,
-    /// Number of packets that excursions deliver, in the order of [`Cycle::packets`].
+    /// Number of packets that busy periods deliver, in the order of [`Cycle::packets`].
     pub served: Vec<Served>,
 }
 
@@ -48,12 +48,12 @@ pub struct Node {
 pub struct Cycle {
     /// All numbers of packets that may be in the ring at the end of a wait, ascending.
     pub packets: Vec<usize>,
-    /// Waits and excursions by packets waiting, ascending from 0; a single node if the packets waiting have no
+    /// Waits and busy periods by packets in the socket, ascending from 0; a single node if these packets have no
     /// influence. Between two nodes values are interpolated.
     pub nodes: Vec<Node>,
-    /// Waits during which the application sleeps from the beginning.
+    /// Waits for interrupts during which the application sleeps from the beginning.
     pub asleep: Waited,
-    /// Number of packets delivered by excursions that wake the application, in the order of `packets`.
+    /// Number of packets delivered by busy periods that wake the application, in the order of `packets`.
     pub woken: Vec<Served>,
 }
 
@@ -66,7 +66,8 @@ pub struct Waits {
 }
 
 impl Cycle {
-    /// The two nodes between which this number of packets waiting is interpolated, with their shares.
+    /// Returns the two nodes (computed numbers of packets in the socket) between which values at `waiting` are
+    /// interpolated, with their shares.
     pub fn blend(&self, waiting: usize) -> [(&Node, f64); 2] {
         let above = self.nodes.partition_point(|node| node.waiting <= waiting);
         let (low, high) = (above.saturating_sub(1), above.min(self.nodes.len() - 1));
@@ -76,7 +77,7 @@ impl Cycle {
         [(low, 1.0 - share), (high, share)]
     }
 
-    /// Number of services that an excursion exceeds only with negligible probability.
+    /// Number of services that a busy period of the ring exceeds only with negligible probability.
     pub fn longest(&self) -> usize {
         let laws = self.nodes.iter().flat_map(|node| &node.served).chain(&self.woken);
         laws.map(|law| law.equal.len()).max().unwrap_or(0)
@@ -89,13 +90,14 @@ impl Cycle {
 }
 
 impl Socket {
-    /// Largest progress that is counted: all packets read, and then one more step, falling asleep.
+    /// Maximum number of pieces of work that the application finishes in a wait: all packets read, and one more for
+    /// falling asleep.
     fn most_progress(&self) -> usize {
         self.most + 1
     }
 
-    /// Computes the waits of an awake application that reads as fast as with `waiting` packets; `None` if the budget
-    /// does not suffice.
+    /// Computes the waits for interrupts of an awake application that reads as fast as with `waiting` packets; `None`
+    /// if the budget does not suffice.
     pub fn waits(&self, wait: Wait, arrival_pps: f64, places: usize, waiting: usize, budget: &Budget) -> Option<Waits> {
         let others = self.read_pps[waiting];
         let solve = |first: f64| wait.solve(arrival_pps, places, Pace { first, others }, self.most_progress(), budget);
@@ -106,7 +108,7 @@ impl Socket {
         Some(Waits { working: solve(others)?, switching })
     }
 
-    /// Computes the waits of a sleeping application; `None` if the budget does not suffice.
+    /// Computes the waits for interrupts of a sleeping application; `None` if the budget does not suffice.
     pub fn asleep(&self, wait: Wait, arrival_pps: f64, places: usize, budget: &Budget) -> Option<Waited> {
         wait.solve(arrival_pps, places, Pace::NONE, self.most_progress(), budget)
     }

@@ -11,9 +11,9 @@ use crate::schemes::modulated::Role;
 /// Rates (per second) at which excursions begin, by packets in the ring. An excursion is a busy period of the ring.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Begun {
-    /// (free space in the socket, rates) of excursions that start with the application awake.
+    /// (free space in the socket, rates) of busy periods that start with the application awake.
     pub awake: Vec<(usize, Vec<f64>)>,
-    /// (packets in the ring, rate) of excursions that start with the application asleep and the socket empty.
+    /// (packets in the ring, rate) of busy periods that start with the application asleep and the socket empty.
     pub asleep: Vec<(usize, f64)>,
 }
 
@@ -23,7 +23,7 @@ impl Begun {
         self.awake.iter().map(|(_, rooms)| sum(rooms)).sum::<f64>() + self.woken()
     }
 
-    /// Rate of excursions that start with the application awake and this free space.
+    /// Rate of busy periods that start with the application awake and this free space in the socket.
     fn found(&self, rooms: std::ops::Range<usize>) -> f64 {
         self.awake.iter().map(|(_, rates)| sum(&rates[rooms.clone()])).sum()
     }
@@ -57,7 +57,7 @@ pub struct Totals {
     pub dropped: f64,
 }
 
-/// One pass over the excursions of a ring, below a socket of `most` packets.
+/// One pass over the busy periods of a ring, with a socket of `most` packets.
 pub struct Sweep<'a> {
     /// The ring.
     pub excursion: &'a Excursion,
@@ -65,7 +65,7 @@ pub struct Sweep<'a> {
     pub stage: usize,
     /// Maximum number of packets in the socket.
     pub most: usize,
-    /// Number of services that an excursion exceeds only with negligible probability.
+    /// Number of services that a busy period exceeds only with negligible probability.
     pub longest: usize,
     /// Budget for the work.
     pub budget: &'a Budget,
@@ -75,9 +75,9 @@ pub struct Sweep<'a> {
 const PAIR: f64 = 2.5;
 /// Maximum number of services that are computed one by one after the socket is full.
 const SERVICES: usize = 1000;
-/// Excursions that may fill the socket are left out if they are a smaller share of all.
+/// Busy periods that may fill the socket are left out if they are a smaller share of all.
 const NEVER: f64 = 1e-60;
-/// Excursions with one particular number of packets and free space are left out if they are a smaller share of all.
+/// Busy periods with one particular number of packets and free space are left out if they are a smaller share of all.
 const RARE: f64 = 1e-17;
 
 impl Totals {
@@ -88,7 +88,7 @@ impl Totals {
 }
 
 impl Sweep<'_> {
-    /// Computes the sums over the excursions of `begun`; `None` if the budget does not suffice.
+    /// Computes the sums over the busy periods of `begun`; `None` if the budget does not suffice.
     pub fn totals(&self, begun: &Begun) -> Option<Totals> {
         let stages = self.excursion.stages();
         let mut totals = Totals { present_s: vec![0.0; stages], empty_s: vec![0.0; stages], ..Totals::default() };
@@ -105,8 +105,9 @@ impl Sweep<'_> {
         Some(totals)
     }
 
-    /// Adds all excursions that start with at least this free space. They never fill the socket, and the time of their
-    /// services does not depend on the space: they are computed together, service by service from their beginning.
+    /// Adds all busy periods that start with at least this free space in the socket. They never fill it, and the time
+    /// of their services does not depend on the space: they are computed together, service by service from their
+    /// beginning.
     fn together(&self, begun: &Begun, least_room: usize, totals: &mut Totals) -> Option<()> {
         let stages = self.excursion.stages();
         let rooms = least_room..self.most + 1;
@@ -134,7 +135,7 @@ impl Sweep<'_> {
                 weights.add(stages, &woken, 1.0);
             }
         }
-        // Packets that waited in the socket before the excursion remain there.
+        // Packets that were in the socket before the busy period remain there.
         let most = waiting.total();
         while waiting.total() > LEFT_OUT * most {
             self.excursion.advance(Kind::Delivers { waiting: 0 }, &mut waiting, &mut times);
@@ -144,8 +145,8 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Adds excursions that start with these free spaces, from the largest to the smallest: those with the same space
-    /// left continue together.
+    /// Adds busy periods that start with these free spaces in the socket, from the largest to the smallest: those with
+    /// the same space left continue together.
     fn room_by_room(&self, begun: &Begun, rooms: std::ops::Range<usize>, totals: &mut Totals) -> Option<()> {
         let stages = self.excursion.stages();
         let all = begun.found(rooms.clone()) + if rooms.contains(&self.most) { begun.woken() } else { 0.0 };
@@ -176,7 +177,7 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Adds excursions that start with the application asleep. If waking takes no time they are added to `weights`;
+    /// Adds busy periods that start with the application asleep. If waking takes no time they are added to `weights`;
     /// otherwise returns the distribution after the wake-up.
     fn asleep(&self, begun: &Begun, all: f64, weights: &mut Weights, totals: &mut Totals) -> Option<Weights> {
         let stages = self.excursion.stages();
@@ -191,7 +192,7 @@ impl Sweep<'_> {
         Some(Weights::default())
     }
 
-    /// Computes the first service of excursions that start with the application asleep, and the wake-up; returns the
+    /// Computes the first service of busy periods that start with the application asleep, and the wake-up; returns the
     /// distribution after the wake-up.
     fn wake(&self, asleep: &Weights, all: f64, totals: &mut Totals) -> Option<Weights> {
         let excursion = self.excursion;
@@ -210,7 +211,7 @@ impl Sweep<'_> {
     /// Adds the rest of excursions once the socket is full.
     fn drop(&self, weights: &Weights, all: f64, totals: &mut Totals) -> Option<()> {
         let (mut weights, mut times) = (weights.clone(), Weights::default());
-        // Most excursions end after a few more services; matrices handle the others.
+        // Most busy periods end after a few more services; matrices handle the others.
         for _ in 0..self.most.min(SERVICES) {
             if weights.total() < LEFT_OUT {
                 return Some(());

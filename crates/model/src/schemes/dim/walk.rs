@@ -150,7 +150,8 @@ fn quantile(share: f64) -> f64 {
 
 /// State of lib/dim, and the profile of the previous measurement.
 type Place = (Walk, usize);
-/// Probabilities of each place, by the previous measurement. Ordered, so that sums have the same bits in every run.
+/// Probabilities of each place, by the previous measurement. Ordered (a BTreeMap), so that sums have the same bits in
+/// every run.
 type Spread = BTreeMap<Place, Vec<f64>>;
 
 struct Chain<'a> {
@@ -213,7 +214,7 @@ impl Chain<'_> {
         } else {
             time_s[index] += weights.iter().sum::<f64>() * measurement_s;
         }
-        // The next place for each result of the comparison, with the weights by measurement.
+        // For each result of the comparison: the next place, and the weights by measurement.
         let mut targets = [Compared::Better, Compared::Worse, Compared::Same].map(|one| {
             let mut after = walk;
             after.decide(|| one);

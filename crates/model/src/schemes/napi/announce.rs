@@ -20,10 +20,10 @@ use crate::queue::uniform::furthest;
 const PANELS: usize = 2;
 const POINTS: usize = 8;
 
-/// Numbers of packets whose total probability is smaller are merged.
+/// Numbers of packets at the upper end are merged if their total probability is below this.
 const RARE: f64 = 1e-13;
 
-/// Means over one cycle from the end of unmasking to the interrupt; index n is packets in the ring.
+/// Means over one cycle, from the end of unmasking to the next interrupt; index n is the number of packets in the ring.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gathered {
     /// `[n]`: P(n packets are announced by an interrupt that is handled as soon as it is unmasked).
@@ -122,7 +122,7 @@ impl Nic {
         self.packet_s.filter(|_| self.absolute_s.is_none() && self.gap_s == 0.0)
     }
 
-    /// Returns the reason why this moderation is not supported; `None` if it is.
+    /// Returns the reason why this moderation is not supported; `None` if it is supported.
     pub fn lacking(&self) -> Option<String> {
         (self.gap_s > 0.0 && self.packet_s.is_some() && !self.is_plain()).then(|| {
             "a packet timer together with a minimum gap: each packet that the gap holds back starts the timer again, which the chain of gaps \
@@ -282,7 +282,7 @@ impl Nic {
                 put(&mut out.delivered, packets, (1.0 - later) * ended);
             }
         }
-        // The rest of a long unmasking adds packets to those of the residual.
+        // If unmasking outlasts the residual gap, its rest adds packets to those of the residual.
         let mut packets = most;
         while packets < self.places && up * visits > 1e-18 {
             packets += 1;

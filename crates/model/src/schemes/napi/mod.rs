@@ -32,8 +32,8 @@ const OVERHEAD: usize = 2;
 const UNMASK: usize = 3;
 const SERVING: usize = 4;
 
-/// Largest weight that is counted. Larger weights are solved as if unlimited: a chain with that many phases would take
-/// seconds.
+/// Largest weight whose packets are counted. Larger weights are solved as if unlimited: a chain with that many phases
+/// would take seconds.
 pub const LARGEST_WEIGHT: u64 = 256;
 
 /// Largest range of packet numbers that an arrival may find; quantiles then take about a second.
@@ -46,7 +46,7 @@ fn phases(weight: Option<usize>) -> usize {
     SERVING + weight.unwrap_or(1)
 }
 
-/// Returns the weight to which the chain counts; `None` if the weight is treated as unlimited.
+/// Returns the weight up to which the chain counts packets; `None` if the weight is treated as unlimited.
 fn counted(weight: u64) -> Option<usize> {
     (weight <= LARGEST_WEIGHT).then_some(weight as usize)
 }
@@ -380,7 +380,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// Both methods agree in every state that is not rarer than the jumps that the band leaves out.
+    /// Both methods agree in every state whose probability is not below that of the jumps left out in the band.
     #[test]
     fn poll_starts_and_block_reduction_agree() {
         for (places, weight) in [(1, 1), (1, 3), (2, 2), (5, 8), (40, 3), (300, 16), (700, 4)] {

@@ -11,7 +11,7 @@ use super::{Work, counted};
 use crate::queue::matrix::Matrix;
 use crate::queue::uniform::{furthest, poisson};
 
-/// About half an arrival per step of the grid; below, smallest and largest number of steps.
+/// Steps of the grid are about half an interarrival time long; below, smallest and largest number of steps.
 const FEWEST_STEPS: f64 = 32.0;
 const MOST_STEPS: f64 = 400.0;
 /// Stages shorter than this share of a service count as instantaneous, with an error below a millionth of the gap.
@@ -60,7 +60,7 @@ pub fn mean_cycle(
 
 /// The chain from the interrupt to the unmasking.
 struct Busy {
-    /// Maximum number of packets at the beginning; below, maximum number of packets that is followed.
+    /// Maximum number of packets at the beginning; below, maximum number of packets that is computed.
     starts: usize,
     levels: usize,
     top: bool,

@@ -13,7 +13,7 @@ pub struct Fates {
     pub taken: f64,
     /// Packets that the socket drops.
     pub dropped: f64,
-    /// Packets in the ring at the moment when a packet that the socket takes leaves it.
+    /// Packets in the ring when a packet leaves it for the socket, summed over the packets that the socket takes.
     pub behind: f64,
 }
 
@@ -41,9 +41,9 @@ impl Clocked {
         full * self.packets.last().copied().unwrap_or(0) as f64 > RESOLVED
     }
 
-    /// Rate of packets refused by a full ring, times the number of packets in the ring that the socket will take. These
-    /// packets are followed, without arrivals, until they are served. `None` if the budget does not suffice, or if the
-    /// ring never has as few packets as remain then.
+    /// Rate of packets refused by a full ring, times the number of packets in the ring that the socket will take later.
+    /// These packets are followed, without new arrivals, until they are served. `None` if the budget does not suffice,
+    /// or if the ring never has as few packets as remain in the end.
     pub fn refused(&self, mixture: &Mixture, start: &[f64], spent: &[f64], budget: &Budget) -> Option<f64> {
         if !self.is_often_full() {
             return Some(0.0);

@@ -34,10 +34,10 @@ pub struct Move {
     pub rate: f64,
     /// Its effect on the socket.
     pub brings: Brings,
-    /// True: the jump led to a row that is left out, and was redirected to a probable row, so that every row can be
-    /// left.
+    /// True: the jump led to a row that is left out as too rare, and was redirected to a probable row, so that every
+    /// row has an exit.
     pub is_astray: bool,
-    /// True: this jump gives the application the CPU. A context switch that takes no time ends at once.
+    /// True: this jump gives the CPU to the application. A context switch that takes no time then ends at once.
     pub frees: bool,
 }
 
@@ -79,7 +79,7 @@ impl Rows {
         self.most_switching + self.most + 2
     }
 
-    /// Splits a row's weights into those without the CPU and those with the application working.
+    /// Splits a row's weights into those of states without the CPU, and those of states in which the application works.
     pub fn parts<'a>(&self, row: &'a [f64]) -> (&'a [f64], &'a [f64]) {
         row.split_at(self.most_switching + 1)
     }
@@ -171,8 +171,8 @@ impl Rows {
         Some(later)
     }
 
-    /// Like [`Self::pass`], for copies made during the period: each row of `copies` makes copies of its weight at a
-    /// rate per second. A copy then follows the jumps of `alone`. `None` if the budget does not suffice.
+    /// Like [`Self::pass`], for copies of probability made during the period: each row of `copies` makes copies of its
+    /// weight at a rate per second. A copy then follows the jumps of `alone`. `None` if the budget does not suffice.
     pub fn pass_of_copies(
         &self,
         alone: &Self,

@@ -17,20 +17,21 @@ pub struct Gaps {
     pub drops_restart: bool,
 }
 
-/// One gap: from a packet to the next one or to the end of the timer. k is the application's progress during the gap.
+/// One gap: from a packet to the next one or to the end of the timer. k is the number of pieces of work that the
+/// application finishes during the gap.
 #[derive(Default)]
 struct Gap {
-    /// `[k]`: P(the next packet arrives before the timer ends, with progress k).
+    /// `[k]`: P(the next packet arrives before the timer ends, after k pieces of work).
     followed: Vec<f64>,
     /// `[k]`: mean time until the next packet (s); gaps that end otherwise count as 0.
     followed_s: Vec<f64>,
-    /// `[k]`: P(the timer ends before the next packet, with progress k).
+    /// `[k]`: P(the timer ends before the next packet, after k pieces of work).
     ended: Vec<f64>,
     /// `[k]`: mean time with progress k (s).
     spent_s: Vec<f64>,
 }
 
-/// Gaps that begin without progress, and gaps that begin with some progress.
+/// Gaps that begin before the application has finished any work, and gaps that begin after.
 struct Kinds {
     first: Gap,
     others: Gap,
@@ -152,7 +153,8 @@ impl Gap {
         Some(gap)
     }
 
-    /// Leaves out progress that is rare among gaps with the same end, because an end may itself be rare.
+    /// Leaves out numbers of finished pieces of work that are rare among gaps with the same end, because an end may
+    /// itself be rare.
     fn trim(&mut self) {
         let last = |part: &[f64]| {
             let rare = LEFT_OUT * part.iter().sum::<f64>();
@@ -174,8 +176,8 @@ impl Kinds {
         if progress == 0 { &self.first } else { &self.others }
     }
 
-    /// Combines the progress before a gap with that of the gap; progress beyond the last entry counts at the last
-    /// entry.
+    /// Adds the pieces of work finished during a gap to those finished before; numbers beyond the last entry count
+    /// there.
     fn carry<'a>(&'a self, before: &[f64], part: impl Fn(&'a Gap) -> &'a Vec<f64>) -> Vec<f64> {
         let mut after = vec![0.0; before.len()];
         for (progress, weight) in before.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
@@ -184,12 +186,13 @@ impl Kinds {
         after
     }
 
-    /// Expected number of gaps by initial progress, if another gap follows each gap that ends with a packet.
+    /// Expected number of gaps by pieces of work finished at the start, if another gap follows each gap that ends with
+    /// a packet.
     fn renewed(&self, mut begun: Vec<f64>) -> Vec<f64> {
         for progress in 0..begun.len() {
             let gap = self.at(progress);
             let stays = if progress + 1 == begun.len() { gap.followed.len() } else { 1 };
-            // 1 minus the probability of another gap with the same progress, without subtraction.
+            // Equals 1 - P(another gap with the same progress), as a sum of positive terms.
             let leaves: f64 = gap.followed[stays..].iter().chain(&gap.ended).sum();
             begun[progress] /= leaves;
             let weight = begun[progress];

@@ -15,7 +15,7 @@ pub struct Stages {
     pub places: usize,
 }
 
-/// More progress is not computed if its probability is below this.
+/// Numbers of finished pieces of work with a smaller probability are not computed.
 const NEVER: f64 = 1e-15;
 /// Number of vectors over progress that are passed from stage to stage.
 const VECTORS: usize = 3;
@@ -28,7 +28,7 @@ impl Stages {
         let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
         let mut entry = vec![0.0; most + 1];
         entry[0] = 1.0;
-        // Time since the first packet, for each progress j at the entry to the stage.
+        // Time since the first packet, for each number j of pieces of work finished at the entry to the stage.
         let mut gathering = vec![0.0; most + 1];
         for packets in 1..=self.places {
             budget.take((ENTRY * VECTORS * most) as f64)?;
@@ -80,8 +80,8 @@ impl Stages {
     }
 }
 
-/// Replaces the rates of entering a stage, by progress, by the expected times in it, if the stage ends at rate `out`.
-/// Progress goes from 1 to the last entry, which includes all further progress.
+/// Replaces the rates of entering a stage, by finished pieces of work, by the expected times in the stage, which ends
+/// at rate `out`. The first entry is 1 piece; the last one includes all larger numbers.
 fn spend(entered: &mut [f64], pace: Pace, out: f64) {
     let most = entered.len() - 1;
     let (first, others) = (pace.of(0, most), pace.of(1, most));

@@ -23,7 +23,8 @@ struct Counts {
     ended: Vec<f64>,
     /// Mean time of the wait after this number of jumps (s).
     spent_s: Vec<f64>,
-    /// P(the number of packets is reached after this number of jumps); empty if packets are not counted.
+    /// P(the number of packets is reached after this number of finished pieces of work); empty if packets are not
+    /// counted.
     reached: Vec<f64>,
     /// Mean time until the number is reached (s); waits that end otherwise count as 0.
     reached_s: Vec<f64>,
@@ -31,17 +32,19 @@ struct Counts {
 
 /// Weights below this count as 0: denormal numbers are slow.
 const NOTHING: f64 = 1e-280;
-/// Number of vectors over progress that each jump updates, including its own.
+/// Number of vectors (by finished pieces of work) that each jump updates, including its own.
 const VECTORS: usize = 5;
 
 impl Timer {
-    /// Solves the wait by uniformization of the progress; all terms are positive. None if the budget does not suffice.
+    /// Solves the wait by uniformization of the application's work; all terms are positive. `None` if the budget does
+    /// not suffice.
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         let load = self.arrival_pps * self.timer_s;
         let packets = ArrivalCounts::new(&TimeShape::Deterministic, load, self.places + 1);
         let likely = packets.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(self.places) + 2;
         let counted = self.packets.filter(|packets| *packets <= self.places.min(likely));
-        // Packets 1 .. levels are distinguished; the last level includes all larger numbers, unless these end the wait.
+        // Packets 1 .. `levels` are distinguished; the last level includes all larger numbers, unless these end the
+        // wait.
         let levels = counted.map_or(self.places.min(likely), |packets| packets - 1);
         // Without progress, one jump per timer suffices.
         let rate = pace.first.max(pace.others).max(1.0 / self.timer_s);
@@ -95,13 +98,13 @@ impl Timer {
         Some(waited)
     }
 
-    /// Weights for jumps at `rate`; `gathered`: number of further packets that end the wait.
+    /// Computes the weights for jumps at `rate`; `gathered`: number of further packets that end the wait.
     fn counts(&self, rate: f64, jumps: usize, gathered: Option<usize>) -> Counts {
         let alone = ArrivalCounts::new(&TimeShape::Deterministic, rate * self.timer_s, jumps);
         let spent_s = alone.above.iter().map(|after| after / rate).collect();
         let mut counts = Counts { ended: alone.equal, spent_s, reached: Vec::new(), reached_s: Vec::new() };
         let Some(gathered) = gathered else { return counts };
-        // Whether a jump is a packet or progress does not depend on the times of the jumps.
+        // Whether a jump is a packet or a finished piece of work does not depend on the times of the jumps.
         let both = rate + self.arrival_pps;
         let (packet, jump) = (self.arrival_pps / both, rate / both);
         let clock = ArrivalCounts::new(&TimeShape::Deterministic, both * self.timer_s, gathered + jumps + 1);
@@ -123,7 +126,7 @@ impl Timer {
         counts
     }
 
-    /// Makes the end by the timer: packets arrived evenly, whatever the progress.
+    /// Makes the end by the timer: the packets arrived evenly, however much work the application finished.
     fn timed_out(&self, packets: usize, progress: Vec<f64>) -> End {
         let after_s = self.timer_s * self.last_share(packets);
         let times = |time_s: f64| progress.iter().map(|share| share * time_s).collect();
@@ -131,8 +134,9 @@ impl Timer {
         End { packets, progress, gathering_s, after_s }
     }
 
-    /// Mean waiting time of the last packet in the ring, as a share of the timer, if the wait ends with `packets`: with
-    /// n arrivals 1/n; with a full ring that of packet `places` among all arrivals, including lost ones.
+    /// Mean waiting time of the last packet in the ring, as a share of the timer, if the wait ends with `packets` in
+    /// the ring. With n arrivals it is 1/n; with a full ring it is that of packet number `places` among all arrivals,
+    /// including lost ones.
     fn last_share(&self, packets: usize) -> f64 {
         if packets < self.places {
             return 1.0 / packets as f64;
@@ -161,8 +165,9 @@ impl Timer {
 mod tests {
     use super::*;
 
-    /// Reference: packets and progress as one chain, jump by jump at one rate. Returns times by progress, the integral
-    /// of the packets, the time with a full ring, and for each number of packets the ends by progress.
+    /// Reference for the tests: packets and finished work as one chain, jump by jump at one rate. Returns times by
+    /// finished work, the integral of the packets, the time with a full ring, and for each number of packets the ends
+    /// by finished work.
     fn joint(timer: &Timer, pace: Pace, most: usize) -> (Vec<f64>, f64, f64, Vec<Vec<f64>>) {
         let rate = timer.arrival_pps + pace.first.max(pace.others);
         let jumps = furthest(rate * timer.timer_s) as usize;

@@ -12,17 +12,17 @@ const ENTRY: f64 = 0.3;
 /// A packet during unmasking counts as impossible if its probability is below this.
 const NEVER: f64 = 1e-17;
 
-/// Distributions for each number of packets at the beginning: first for excursions that start with the application
+/// Distributions for each number of packets at the beginning: first for busy periods that start with the application
 /// awake, then for those that wake it.
 type Laws = (Vec<Served>, Vec<Served>);
 
 impl Polls {
-    /// Number of packets in the ring that is exceeded with negligible probability, in excursions that begin with
+    /// Number of packets in the ring that busy periods exceed only with negligible probability, if they begin with
     /// `packets` and have the slowest services. `fits`: returns `None` if a table of this many (services, packets in
     /// the ring) does not fit into the budget.
     pub fn highest(&self, packets: usize, fits: &dyn Fn(usize, usize) -> Option<()>, budget: &Budget) -> Option<usize> {
-        /// Once the packets in the ring have fallen this many rows below the highest row reached, even the slowest
-        /// excursions are assumed only to descend.
+        /// Once the packets in the ring have fallen this many rows below the highest row reached, the search for the
+        /// highest row ends, because even the slowest busy periods then only descend.
         const COMING_DOWN: usize = 16;
         let slowest = self.delivers.len() - 1;
         let mut sums = Sums::default();
@@ -47,9 +47,9 @@ impl Polls {
         Some(highest)
     }
 
-    /// Distributions of the number of services for excursions that begin with each number in `packets`, if `waiting`
-    /// packets in the socket determine the time of all services. If `asleep`, also for excursions that wake the
-    /// application. More than `top` packets count as impossible. `None` if the budget does not suffice.
+    /// Returns distributions of the number of services, for busy periods that begin with each number in `packets`, if
+    /// `waiting` packets in the socket determine the time of all services. If `asleep`, also for busy periods that wake
+    /// the application. More than `top` packets count as impossible. `None` if the budget does not suffice.
     pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool, top: usize, budget: &Budget) -> Option<Laws> {
         let service = self.delivers[waiting];
         let (mut awake, mut woken) = if packets.len() * (1 + usize::from(asleep)) < TOGETHER {
@@ -81,7 +81,7 @@ impl Polls {
             field.spend(&Stage::alike(TOGETHER, spread), serves, &mut Sums::default());
             Some(())
         };
-        // Columns: the beginnings, those that wake the application, and excursions that begin again during unmasking.
+        // Columns: the beginnings, those that wake the application, and busy periods that begin again during unmasking.
         let (awake, anew) = (packets.len(), packets.len() * (1 + usize::from(asleep)));
         let mut field = Field::new(TOGETHER, self);
         field.add(0, anew, 1.0);
@@ -132,8 +132,9 @@ impl Polls {
     }
 }
 
-/// Distribution of the number of services up to the last end of an excursion, from that up to its first end. `anew`:
-/// distribution for excursions that begin again during unmasking; `leave`: P(none begins again).
+/// Distribution of the number of services up to the last end of a busy period, computed from that up to its first end
+/// (a packet during unmasking begins it again). `anew`: distribution for periods that begin again; `leave`: P(it does
+/// not begin again).
 fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec<f64>> {
     let backwards = |law: &[f64]| -> Vec<f64> { law[..law.len().min(most + 1)].iter().rev().copied().collect() };
     let against = |values: &[f64], services: usize, law: &[f64]| -> f64 {
@@ -141,7 +142,7 @@ fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec
         let reach = services.min(law.len() - 1);
         wide::run(Dot(&law[law.len() - 1 - reach..law.len() - 1], &values[services - reach..services]))
     };
-    // Further services after a poll that emptied the ring, until their probability is negligible.
+    // Services after the first poll that emptied the ring, until more have a negligible probability.
     let again = backwards(anew);
     let mut after = vec![leave];
     while after.len() <= most
@@ -169,8 +170,8 @@ impl wide::Work for Dot<'_> {
     }
 }
 
-/// Computes backwards from the end of an excursion, one block of services at a time. States are those just after the
-/// first service of each poll.
+/// Computes distributions backwards from the end of a busy period, one block of services at a time. States are those
+/// just after the first service of each poll.
 struct Backwards<'a> {
     polls: &'a Polls,
     service: Spread,
@@ -275,7 +276,7 @@ impl<'a> Backwards<'a> {
         let reach = weight.min(self.top + 1);
         let ending: Vec<Vec<f64>> =
             (0..reach).map(|packets| (1..weight).rev().map(|column| block.at(packets, column)).collect()).collect();
-        // Distribution of packets just after the first service of an excursion that began again during unmasking.
+        // Distribution of packets just after the first service of a busy period that began again during unmasking.
         let anew = self.anew();
         let mut awake = vec![Served { equal: vec![0.0] }; packets.len()];
         let mut woken = if asleep { awake.clone() } else { Vec::new() };

@@ -5,8 +5,8 @@ use super::{Field, ISR, OVERHEAD, Polls, SERVING, Spread, Stage, Sums, TOGETHER,
 use crate::application::exact::budget::Budget;
 use crate::application::exact::sweep::{Begun, Totals};
 
-/// Excursions with one particular number of packets and free space are left out if they are a smaller share of all,
-/// also those that begin again during unmasking.
+/// Busy periods with one particular number of packets and free space in the socket are left out if they are a smaller
+/// share of all, also those that begin again during unmasking.
 const RARE: f64 = 1e-17;
 /// Operations per entry (approximate).
 const ENTRY: f64 = 0.3;
@@ -23,8 +23,8 @@ pub struct Pass<'a> {
     all: f64,
     /// Rate of polls that leave the ring empty, by free space in the socket.
     idle: Vec<f64>,
-    /// Free space above which excursions never fill the socket. Their deliveries do not depend on the space, so that
-    /// all of them are computed together.
+    /// Free space in the socket above which busy periods never fill it. Their deliveries do not depend on the space, so
+    /// that all of them are computed together.
     filling: usize,
     sums: Sums,
     /// Empty fields for reuse, because allocating one takes as long as computing with it.
@@ -33,7 +33,7 @@ pub struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Sums over the excursions of `begun`, which have at most `longest` services; `None` if the budget does not
+    /// Sums over the busy periods of `begun`, which have at most `longest` services; `None` if the budget does not
     /// suffice.
     pub fn totals(
         polls: &'a Polls,
@@ -124,8 +124,8 @@ impl<'a> Pass<'a> {
         self.drop(full, begins)
     }
 
-    /// Sums over excursions that start with more free space than they can fill. The first column has their number, the
-    /// second their number times the packets waiting in the socket.
+    /// Sums over busy periods that start with more free space in the socket than they can fill. The first column has
+    /// their number, the second their number times the packets in the socket.
     fn together(&mut self, begun: &Begun, (woken, woken_room): (&Field, usize)) -> Option<()> {
         let (weight, most) = (self.polls.weight, self.most);
         let rooms = self.filling + 1..most + 1;
@@ -187,7 +187,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Computes one stage of these excursions, after `served` packets of a poll.
+    /// Computes one stage of the busy periods that never fill the socket, after `served` packets of a poll.
     fn stage_together(&mut self, field: &mut Field, stage: usize, spread: Spread, served: usize) -> Option<()> {
         if field.is_empty() {
             return Some(());
@@ -204,8 +204,8 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// Computes excursions that wake a sleeping application, if that takes time. Returns the packets at the beginning
-    /// of the next poll, and the free space at that time.
+    /// Computes busy periods that wake a sleeping application, if that takes time. Returns the packets at the beginning
+    /// of the next poll, and the socket's free space at that time.
     fn wake(&mut self, begun: &Begun) -> Option<(Field, usize)> {
         let weight = self.polls.weight;
         let mut field = self.field(1);
@@ -228,8 +228,8 @@ impl<'a> Pass<'a> {
         Some((field, left.saturating_sub(weight - 1)))
     }
 
-    /// Computes unmasking after polls that left the ring empty, by column and free space. Packets that arrive during
-    /// unmasking begin the excursion again.
+    /// Computes unmasking after polls that left the ring empty, by column and free space in the socket. Packets that
+    /// arrive during unmasking begin the busy period again.
     fn unmask(&mut self, rooms: &[usize], entered: &mut Field) -> Option<()> {
         let mut field = self.field(rooms.len());
         for (column, room) in rooms.iter().enumerate() {
@@ -329,7 +329,7 @@ impl<'a> Pass<'a> {
         self.begin_anew(&mut begins, None)?;
         polled.add_all(&begins);
         begins.clear();
-        // Each excursion empties the ring at its end, and once more each time it begins again during unmasking.
+        // Each busy period empties the ring at its end, and once more each time it begins again during unmasking.
         let to_come = polled.total() / self.polls.unmask.leave;
         self.begin_anew(&mut begins, Some(to_come))?;
         polled.add_all(&begins);
