@@ -20,7 +20,8 @@ pub(crate) struct Batch {
     pub expected: Option<Expected>,
     /// The warm-up, if it is given beforehand. `None` if it is determined from the replications.
     pub known: Option<WarmUp>,
-    /// Mean latency of the simpler queue that gets the same packets [ticks]. `None` without such a queue.
+    /// Mean latency of the simpler queue ([`crate::simpler`]) that gets the same packets [ticks]. `None` without such a
+    /// queue.
     pub simpler: Option<f64>,
 }
 
@@ -56,7 +57,7 @@ impl Batch {
         Self { known, ..Self::new(packets_each) }
     }
 
-    /// Whether the replications count from their start, with an empty host, without a warm-up.
+    /// Whether no warm-up is cut off, so that the replications count from their start with an empty host.
     pub(crate) fn is_whole(&self) -> bool {
         self.known.is_some_and(|known| known.tenths == 0)
     }
@@ -97,7 +98,7 @@ impl Batch {
         self.replications.iter().all(|one| one.counts.at == 0)
     }
 
-    /// Whether packets stay inside for too large a part of the replications.
+    /// Whether packets spend so long in the host that replications are too short to average their latencies.
     pub(crate) fn outstayed(&self) -> bool {
         length::outstayed(&self.replications)
     }
@@ -107,8 +108,8 @@ impl Batch {
         self.pool.merge(pool);
     }
 
-    /// Computes the excess wait of the packets in a simpler queue with the mean latency `latency` [ticks], for all
-    /// replications and for those added later.
+    /// Computes how much longer than expected the packets wait in a simpler queue ([`crate::simpler`]) with the mean
+    /// latency `latency` [ticks], for all replications and for those added later.
     pub(crate) fn add_simpler(&mut self, latency: f64, asker: &Asker<'_>) -> Option<()> {
         self.simpler = Some(latency);
         self.compare(0..self.replications.len() as u64, asker)

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::length::Short;
 use crate::tally::QUANTILE_HALF_WIDTH;
 
-/// Pareto shapes below this have no variance, so that their mean follows no t distribution.
+/// Shape of a Pareto distribution below which its variance is infinite, so that means have no t interval.
 const FINITE_VARIANCE: f64 = 2.0;
 
 /// Whether means of this traffic justify no interval, because ON or OFF periods have infinite variance and no cut-off.
@@ -25,7 +25,8 @@ pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
 }
 
 /// Whether an interval of `figure` is not justified: for means of heavy-tailed traffic, and for results for which the
-/// replications were too short. If packets stay inside for too long, only the latencies are affected.
+/// replications were too short. If packets stay in the host for too long a time, only intervals of latencies are not
+/// justified.
 pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure) -> bool {
     if is_heavy_tailed(&point.traffic.arrivals) {
         return !figure.is_quantile();
@@ -33,7 +34,7 @@ pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure)
     short.is_some_and(|short| short.lack.concerns_all() || figure.key.starts_with("latency_"))
 }
 
-/// Compares the precision reached on `figures` with the requested one, `asked`. A figure without a justified interval
+/// Compares the precision reached on `figures` with `asked`, the requested one. A figure without a justified interval
 /// has not reached it.
 pub(crate) fn precision(
     outcome: &Outcome,

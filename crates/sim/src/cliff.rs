@@ -20,8 +20,8 @@ const RESOLUTION: f64 = 0.004;
 /// target, or if no steady state was found; [`Effort::Exactly`] limits the number. The first one suffices to confirm a
 /// loss below 1e-4 if no packet is lost.
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
-/// The search below a cliff for another load with loss: lowest load as a share of the cliff, and ratio of consecutive
-/// loads.
+/// Loads below a cliff that are checked for losses: the lowest, as a share of the cliff; below, the ratio of
+/// consecutive loads.
 const LOWEST: f64 = 0.2;
 const RISE: f64 = 1.2;
 /// Number of loads after which the search for a bracket gives up.
@@ -75,7 +75,8 @@ impl Search<'_> {
         Ok(Some(side))
     }
 
-    /// Numbers of arrivals to try for one load, until its side is known.
+    /// Numbers of arrivals to simulate at one load, one after the other, until it is clear whether the loss is above
+    /// the target.
     fn packets(&self) -> Vec<u64> {
         let Effort::Exactly(most) = self.engine.effort else { return PACKETS.to_vec() };
         PACKETS.into_iter().filter(|packets| *packets < most).chain([most]).collect()
@@ -85,8 +86,8 @@ impl Search<'_> {
         matches!(side, TargetSide::SurelyBelow | TargetSide::Below)
     }
 
-    /// Searches two loads with the target between them, by steps from `load` that begin with the ratio `step` and grow.
-    /// `None` if the caller stopped the search.
+    /// Searches for two loads with the target between them. Starts at `load`; the ratio of consecutive loads begins
+    /// with `step` and grows. `None` if the caller stopped the search.
     fn bracket(&mut self, mut load: f64, mut step: f64) -> Result<Option<(f64, f64)>, EngineFailure> {
         let (mut low, mut high) = (None, None);
         for _ in 0..STEPS {
@@ -155,7 +156,7 @@ fn side(outcome: &Outcome, target: f64) -> TargetSide {
 pub enum Start {
     /// Near the expected cliff (pps).
     Near(f64),
-    /// At a guess of the cliff, from which larger steps are taken (pps).
+    /// Near this guess of the cliff (pps), which may be wrong, so that the first steps are larger.
     Guess(f64),
 }
 

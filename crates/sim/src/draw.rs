@@ -95,7 +95,7 @@ impl Draw {
         to_ticks(unit * mean_ticks)
     }
 
-    /// Returns the last time to the stream, so that the next call yields it again.
+    /// Puts the last time back into the stream, so that the next call yields it again.
     pub(crate) fn give_back(&mut self) {
         if self.mean_ticks > 0.0 {
             self.next -= 1;
@@ -139,7 +139,8 @@ impl Times {
         Self { stream, service: service.clone(), mean_ticks, ready: Vec::new(), next: 0 }
     }
 
-    /// The next `count` times or more. Report with [`Times::took`] how many were used.
+    /// Returns the next `count` times or more without using them up. Call [`Times::took`] with the number that was
+    /// used.
     #[inline]
     pub(crate) fn ahead(&mut self, count: usize) -> &[u64] {
         while self.ready.len() - self.next < count {

@@ -102,7 +102,7 @@ impl SimEngine {
         Ok(self.simulation(point, &batch, clock))
     }
 
-    /// Combines this simulator with an `executor` that computes its replications.
+    /// Returns this simulator with `executor` as the executor that computes its replications.
     pub fn at<'a>(&'a self, executor: &'a dyn Executor) -> SimAt<'a> {
         SimAt { engine: self, executor }
     }

@@ -107,7 +107,8 @@ impl ReplicationRequest {
         })
     }
 
-    /// Only some replications run in parallel, because each has a histogram of its own until it is added up.
+    /// Computes results without the warm-up. Runs only some replications in parallel, because each has its own
+    /// histogram until this is added to the sum.
     fn without_warm_up(&self, warm_up: WarmUp, one: impl Fn(u64) -> Records + Sync + Send) -> Results {
         let (mut replications, mut together) = (Vec::new(), Pool::default());
         let mut next = self.numbers.start;
@@ -123,7 +124,7 @@ impl ReplicationRequest {
     }
 
     fn excesses(&self, point: &Point, clock: Clock, seed: u64, latency: f64, skipped: u64) -> Vec<f64> {
-        // Always present, because the requesting procedure has checked it.
+        // The requesting procedure has checked that the point has a simpler queue.
         let Some(simpler) = Simpler::of(point, clock, latency) else { return Vec::new() };
         each(self.numbers.clone(), |number| simpler.excess(clock, seed, number, self.packets, skipped))
     }
@@ -168,7 +169,7 @@ impl Asker<'_> {
 }
 
 impl ReplicationRequest {
-    /// Returns `found` if it has one entry for each replication, otherwise `None`.
+    /// Returns `found` if it has one entry per replication, otherwise `None`.
     fn whole<T>(&self, found: Vec<T>) -> Option<Vec<T>> {
         (found.len() as u64 == self.numbers.end - self.numbers.start).then_some(found)
     }

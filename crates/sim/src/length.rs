@@ -30,9 +30,9 @@ use crate::tally::{Account, CELLS, Counts, SEGMENTS};
 const STRETCHES: f64 = 20.0;
 /// Sokal's automatic window: the autocorrelation is summed up to this multiple of its own integral.
 const WINDOW: f64 = 5.0;
-/// Largest share of the integral of the number of packets inside that may belong to packets that arrived before the
-/// window or leave after it. If all packets spend the same time in the host, the window is then at least ten of these
-/// times long.
+/// Largest share of the packets' total time inside the window that may belong to packets that arrived before the window
+/// or leave after it. If all packets spend the same time in the host, the window is then at least ten of these times
+/// long.
 const EDGES: f64 = 0.1;
 /// Differences between the two sides of Little's law are ignored below this share of the mean latency, because constant
 /// times have intervals of width 0.
@@ -102,9 +102,9 @@ fn pauses<'a>(point: &Point, clock: Clock, tenths: usize, replications: impl Ite
 /// hardly matters.
 const NOTHING_LEFT: f64 = 1e-3;
 
-/// Mean number of decisions of a self-adapting scheme in a replication; infinite for other schemes. Before the first
-/// decisions, the figures are those of the scheme's start, and look steady: dim at 164 kpps has a mean latency of 27 us
-/// in replications of 2000 packets with two decisions each, and 49 us in the long run.
+/// Mean number of decisions of a self-adapting scheme in a replication; infinite for other schemes. Until the first
+/// decisions, the figures show the scheme's initial setting, and look steady: dim at 164 kpps has a mean latency of 27
+/// us in replications of 2000 packets with two decisions each, and 49 us in the long run.
 fn decisions<'a>(scheme: &Scheme, tenths: usize, replications: impl Iterator<Item = &'a [Counts]>) -> f64 {
     let kept: Vec<Counts> = replications.map(|marks| marks[CELLS].since(&marks[tenths * CELLS / 10])).collect();
     let sum = |of: fn(&Counts) -> u64| kept.iter().map(of).sum::<u64>() as f64;
@@ -189,8 +189,8 @@ pub(crate) fn short(replications: &[Replication], confidence: f64) -> Option<Sho
     out_of_balance(replications, confidence)
 }
 
-/// Returns the factor by which replications with these marks would have to be longer, by the rules that need no
-/// interval; 1 if they are long enough. `tenths` of the run are cut off as warm-up.
+/// Returns the factor by which replications with these marks (counts at regular arrivals) would have to be longer, by
+/// the rules that need no interval; 1 if they are long enough. `tenths` of the run are cut off as warm-up.
 pub(crate) fn lacking<'a>(warm_up: WarmUp, tenths: usize, replications: impl Iterator<Item = &'a [Counts]>) -> f64 {
     if !warm_up.settled {
         return 2.0;
@@ -205,12 +205,12 @@ pub(crate) fn lacking<'a>(warm_up: WarmUp, tenths: usize, replications: impl Ite
     (STRETCHES / warm_up.stretches.min(warm_up.pauses).max(f64::MIN_POSITIVE)).max(outside / EDGES).max(1.0)
 }
 
-/// Whether packets stay inside for too large a part of the replications.
+/// Whether packets spend so long in the host that the replications are too short to average their latencies.
 pub(crate) fn outstayed(replications: &[Replication]) -> bool {
     outside(replications) > EDGES
 }
 
-/// Share of the packets' times in the window that belongs to packets that arrived before it or leave after it.
+/// Share of the packets' total time in the window that belongs to packets that arrived before it or leave after it.
 fn outside(replications: &[Replication]) -> f64 {
     let ages: u128 = replications.iter().map(|one| one.ages.0 + one.ages.1).sum();
     let inside: u128 = replications.iter().map(|one| one.counts.system_area).sum();

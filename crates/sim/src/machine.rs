@@ -30,7 +30,7 @@ use side_load::SideLoad;
 /// What happened to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PacketOutcome {
-    /// It left protocol processing (and, with an application, entered the socket).
+    /// The packet left protocol processing (and, with an application, entered the socket).
     Processed,
     /// The application took it.
     Taken,
@@ -56,7 +56,7 @@ pub(crate) trait Watch {
     #[inline]
     fn accepted(&mut self, _at: u64) {}
 
-    /// A mark was set at `at` [ticks]: the next part of the run begins.
+    /// The counts were recorded (a mark was set) at `at` [ticks]: the next part of the run begins.
     #[inline]
     fn mark(&mut self, _at: u64) {}
 
@@ -144,7 +144,7 @@ impl Times {
 pub(crate) struct Machine<W> {
     /// The present time [ticks].
     pub now: u64,
-    /// Whether the last mark has been set: later events are not recorded.
+    /// Whether the counts have been recorded for the last time: later events do not count.
     pub done: bool,
     /// Number of packets at the head of `ring` that do not count against its limit, because a backlog moved them to its
     /// process queue.
@@ -210,7 +210,7 @@ impl<W: Watch> Machine<W> {
         (self.records, self.watch)
     }
 
-    /// Lets time pass to `at` on `account`. No event may be due before `at`.
+    /// Advances the time to `at` and charges it to `account`. No event may be due before `at`.
     #[inline]
     pub(crate) fn pass(&mut self, account: Account, at: u64) {
         debug_assert!(self.now <= at && at <= self.sure_until);

@@ -57,9 +57,9 @@ impl SimEngine {
         }))
     }
 
-    /// Share of packets lost in trial `number` of `packets` arrivals (at least 100) into an empty host. No warm-up is
-    /// cut off, and packets still inside at the end are not lost. Trials with equal number and seed have pauses of
-    /// equal lengths at every load. Effort and confidence of the engine are not used. Errors: see
+    /// Share of packets lost in trial `number`, which sends `packets` arrivals (at least 100) to an empty host. No
+    /// warm-up is cut off, and packets still in the host at the end are not lost. Trials with equal number and seed
+    /// have pauses of equal lengths at every load. Effort and confidence of the engine are not used. Errors: see
     /// [`SimEngine::replicas`].
     pub fn trial_loss(&self, point: &Point, number: u64, packets: u64) -> Result<f64, EngineFailure> {
         let (packets, clock) = self.of_one_queue(point, packets)?;
@@ -67,9 +67,9 @@ impl SimEngine {
         Ok(counts.lost() as f64 / counts.offered as f64)
     }
 
-    /// Returns the highest load (pps), at most `most_pps`, at which a trial loses no more than it may, to 1 %; a load
-    /// within 1 % of `most_pps` counts as `most_pps`. `point_at` returns the point at a load. `None` once `stop`
-    /// returns true. Errors: those of `point_at` and of [`SimEngine::trial_loss`].
+    /// Returns the highest load (pps), up to `most_pps`, at which a trial loses at most its accepted share. The
+    /// resolution is 1 %; a load within 1 % of `most_pps` counts as `most_pps`. `point_at` returns the point at a load.
+    /// `None` once `stop` returns true. Errors: those of `point_at` and of [`SimEngine::trial_loss`].
     pub fn highest_of_trial(
         &self,
         trial: &SimulatedTrial,
@@ -116,7 +116,8 @@ mod tests {
         Point::poisson(Host::preset("pentium4-2530mhz").unwrap(), scheme.parse().unwrap(), 100e3)
     }
 
-    /// A replica does not depend on the range of the request, and ten replicas agree with a run of as many packets.
+    /// A replication does not depend on the range of the request, and ten replications agree with a run of as many
+    /// packets.
     #[test]
     fn replicas_are_replications_of_a_run() {
         let engine = SimEngine { seed: 7, confidence: 0.999, effort: Effort::Packets(200_000), ..SimEngine::default() };

@@ -24,8 +24,8 @@ pub(crate) struct Replication {
     pub warm_up: WarmUp,
     /// Sum of the ages of the packets inside, at the end of the warm-up and at the end of the run [packet ticks].
     pub ages: (u128, u128),
-    /// Relative amount by which these packets waited longer than expected in the simpler queue (see `simpler`). `None`
-    /// without such a queue.
+    /// Relative amount by which these packets waited longer than expected in the simpler queue ([`crate::simpler`]).
+    /// `None` without such a queue.
     pub excess: Option<f64>,
 }
 

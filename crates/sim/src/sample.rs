@@ -163,8 +163,9 @@ impl SimEngine {
         }
     }
 
-    /// If the mean latency is not yet precise enough, compares the batch with a simpler queue, which reduces its
-    /// variance. Returns how many more packets are needed then.
+    /// If the mean latency is not yet precise enough, corrects the batch by the waits in a simpler queue
+    /// ([`crate::simpler`]), which reduces the variance. Returns how many more packets are needed after that; `None` if
+    /// the executor gave up.
     fn need_with_simpler(
         &self,
         asker: &Asker<'_>,

@@ -34,7 +34,7 @@ trait Policy<W: Watch> {
     /// Called when the CPU is idle and has no work: timers that will find no packets may be skipped.
     fn leave_out_idle(&mut self, _machine: &mut Machine<W>) {}
 
-    /// Handles the arrival or the timer that is due now. Time spent here is taken from the running work.
+    /// Handles the arrival or the timer that is due now. The running work is delayed by the time that this takes.
     fn event(&mut self, machine: &mut Machine<W>);
 
     /// Whether protocol processing may serve a packet now.
@@ -74,7 +74,7 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
     }
 }
 
-/// Waits until the next event, and handles it, or until `until`. No work may be ready to run before that.
+/// Waits until `until` or until the next event, which it handles. No work may be ready to run before that.
 #[inline]
 fn wait<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, until: u64) {
     let event = next_event(machine, policy);

@@ -162,8 +162,8 @@ fn did(outcome: &Outcome) -> Did {
     }
 }
 
-/// Errors of the simulation one by one, at the core where each is largest: relative for rates and latencies, as a share
-/// of a core for busy shares.
+/// Errors of simulating coupled cores one by one, at the core where each error is largest: relative for rates and
+/// latencies, as a share of a core for busy shares.
 #[derive(Debug, Clone, Copy, Default)]
 struct Errors {
     pps: f64,
@@ -179,7 +179,7 @@ fn larger(one: f64, other: f64) -> f64 {
 
 const PACKETS: u64 = 200_000;
 
-/// Compares both simulations of one host. Each receive queue is offered `kpps`.
+/// Returns the errors for one host, whose receive queues are offered `kpps` each.
 fn errors(queues: &str, scheme: &str, kpps: f64) -> Errors {
     let host = Host { queues: Some(queues.parse().unwrap()), ring: 200, ..Host::pentium4_2530mhz() };
     let layout = host.queues.clone().unwrap();

@@ -231,7 +231,7 @@ impl Applications {
         self.now_running().map_or(own, |application| application.colder(own, self.cold_ticks.1))
     }
 
-    /// Protocol time of a packet that finds its socket full [ticks].
+    /// Protocol time of a packet that is dropped because its socket is full; `own` is its usual time [ticks].
     pub(super) fn dropped_work(&self, own: u64) -> u64 {
         if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
@@ -273,7 +273,7 @@ impl Applications {
         (self.running, self.last, self.since) = (Some(place), place, now);
     }
 
-    /// Whether another application waits and the last tick found the running one's slice used up.
+    /// Whether another application waits and, at the last tick, the running application's time slice was used up.
     #[inline]
     pub(super) fn turn_is_over(&self, now: u64) -> bool {
         !self.waiting.is_empty() && self.scheduler.since(self.since + self.slice, now)

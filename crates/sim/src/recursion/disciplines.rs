@@ -172,7 +172,7 @@ impl<'a> OneNapi<'a> {
     /// at `last`. `None` if the present poll serves the packet.
     #[inline(always)]
     pub(super) fn next(&mut self, arrived: u64, last: u64) -> Option<(Before, Follows)> {
-        // This cannot be the first packet: before the first poll, no packet departs later than the next one arrives.
+        // Before the first poll this is never true: `last` is then not after the packet's arrival.
         if arrived < last && self.served < self.weight {
             self.served += 1;
             return None;

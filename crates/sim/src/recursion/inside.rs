@@ -8,7 +8,7 @@ use crate::tally::{Counts, Histogram};
 /// An accepted packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Accepted {
-    /// Departure, on the clock of work ([`super::work_clock`]) [ticks].
+    /// Departure, on the clock of work, which stands still in pauses ([`super::work_clock`]) [ticks].
     pub departs: u64,
     /// Departure minus arrival [ticks]. Pauses are added when the packet is delivered.
     pub latency: u64,
@@ -59,7 +59,7 @@ impl Inside {
         self.packets[self.place(self.delivered.wrapping_sub(1))].departs
     }
 
-    /// Counts the packets that have departed by the time `shown` of `clock`.
+    /// Counts the packets that have departed by the time `shown` of the clock of work, `clock`.
     pub(super) fn deliver(&mut self, shown: u64, clock: &mut impl WorkClock, latencies: &mut Histogram) {
         let mask = self.packets.len() - 1;
         let packets = &self.packets[..=mask];

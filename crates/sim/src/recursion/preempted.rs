@@ -25,7 +25,8 @@ struct Accepted {
     arrived: u64,
     /// Protocol time [ticks].
     work: u64,
-    /// Departure on the clock of protocol work; [`NEVER`] until the packet is announced.
+    /// Departure on the clock of protocol work, which stands still during interrupts; [`NEVER`] until an interrupt
+    /// announces the packet.
     departs: u64,
     bytes: u32,
 }
@@ -40,14 +41,15 @@ pub(super) struct Preempted {
     /// End of the latest interrupt; below, total interrupt handling up to this end.
     ends: u64,
     total: u64,
-    /// Whether the latest interrupt may still announce packets. Not maintained without moderation.
+    /// Whether the latest interrupt may still announce packets. Not up to date without moderation.
     open: bool,
     packets: Box<[Accepted]>,
     ring: usize,
     accepted: usize,
     announced: usize,
     delivered: usize,
-    /// Departure of the last announced packet, and below the idle time before it, on the clock of protocol work.
+    /// Departure of the last announced packet, and below the idle time before it, on the clock of protocol work, which
+    /// stands still during interrupts.
     last: u64,
     idle: u64,
     /// Interrupts not before the last counted departure, followed by [`NONE`] entries.
@@ -100,7 +102,8 @@ impl Preempted {
         number & (self.packets.len() - 1)
     }
 
-    /// The clock of protocol work at `at`, which must not be before the latest interrupt.
+    /// Returns the clock of protocol work, which stands still during interrupts, at `at`. `at` must not be before the
+    /// latest interrupt.
     #[inline]
     fn shown(&self, at: u64) -> u64 {
         at.max(self.ends) - self.total

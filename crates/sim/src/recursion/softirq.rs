@@ -58,7 +58,7 @@ pub(super) fn run(
 #[derive(Debug, Clone, Copy, Default)]
 struct Processed {
     arrived: u64,
-    /// Departure from protocol processing. [`NEVER`] if the machine of events has to process the packet.
+    /// Departure from protocol processing; [`NEVER`] if the event-driven machine has to process the packet.
     departs: u64,
     /// CPU time of the application for the packet, including the switch to it [ticks].
     application: u64,
@@ -76,7 +76,7 @@ struct Rounds {
     done: u32,
     /// Number of packets that the round may still process.
     budget: u64,
-    /// Whether the end of the round whose last poll used its weight has been counted.
+    /// Whether the end of the present round, whose last poll used its weight, has been counted.
     counted: bool,
 }
 
@@ -146,8 +146,8 @@ impl Softirqs {
         }
     }
 
-    /// Processes packets from a time at which `machine` is idle to the time at which ksoftirqd is woken. `None` if the
-    /// replication ends first.
+    /// Processes packets while ksoftirqd sleeps: from a time at which `machine` is idle to the time at which ksoftirqd
+    /// is woken. `None` if the replication ends first.
     fn follow(&mut self, machine: &mut Machine<()>, napi: &Napi) -> Option<Left> {
         self.begin(machine);
         let (source, times, records) = machine.parts();
@@ -270,8 +270,8 @@ impl Softirqs {
         self.accepted += 1;
     }
 
-    /// Advances through the work before a packet. Returns false if that work wakes ksoftirqd; then advances only up to
-    /// there.
+    /// Advances through the work before a packet. Returns false if that work wakes ksoftirqd; in this case advances
+    /// only to the wake-up.
     #[inline]
     fn reach(&mut self, before: &mut Before, follows: Follows, instance: &mut OneNapi<'_>) -> bool {
         self.rounds.counted = false;

@@ -29,8 +29,8 @@ pub(super) trait WorkClock {
     /// The clock's value at `at`, which must not be before the argument of an earlier call.
     fn shown(&mut self, at: u64) -> u64;
 
-    /// Total of the pauses that started before the instant `shown` of this clock [ticks]. Arguments must not decrease,
-    /// and must not exceed the latest result of [`WorkClock::shown`].
+    /// Total of the pauses that started before the instant `shown` of this clock [ticks]. Successive arguments must not
+    /// decrease, and must not exceed the latest result of [`WorkClock::shown`].
     fn away(&mut self, shown: u64) -> u64;
 
     /// Discards the pauses before the argument of the last call of [`WorkClock::away`].

@@ -70,7 +70,7 @@ impl Rng {
     }
 
     fn time_s(&mut self, largest: f64) -> f64 {
-        // One value in five is zero: simultaneous events and empty stages.
+        // One value in five is zero, which causes simultaneous events and stages without duration.
         if self.roll() < 0.2 { 0.0 } else { self.roll() * largest }
     }
 
@@ -270,7 +270,7 @@ fn deferred_interrupts_agree_packet_for_packet() {
     });
 }
 
-/// A device's poll that gathers packets, together with everything that can end a poll.
+/// A device's polls that collect packets before passing them on, together with everything that can end a poll.
 #[test]
 fn gathered_packets_agree_packet_for_packet() {
     let gathering = |rng: &mut Rng, napi: String| {

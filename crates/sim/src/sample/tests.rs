@@ -27,16 +27,16 @@ fn misses(engine: &SimEngine, load: f64) -> usize {
     (0..100).filter(|seed| !covers(*seed)).count()
 }
 
-/// A run that stops when its interval is narrow must not miss more often than it may: 18 of 100 missed with short
-/// replications.
+/// A run that stops when its interval is narrow must not miss too often: with short replications, 18 of 100 intervals
+/// missed.
 #[test]
 fn intervals_of_a_sequential_run_hold_the_exact_value() {
     let missed = misses(&precise("latency", 0.05, 50_000_000), 0.8);
     assert!(missed <= 13, "{missed} of 100");
 }
 
-/// The cut of the warm-up must not bias many short replications: 37 of 100 missed when each replication had its own
-/// cut.
+/// The cut of the warm-up must not bias many short replications: with a separate cut for each, 37 of 100 intervals
+/// missed.
 #[test]
 fn intervals_of_many_short_replications_hold_the_exact_value() {
     let missed = misses(&SimEngine { replications: 50, ..SimEngine::with_packets(0, 1_000_000) }, 0.8);

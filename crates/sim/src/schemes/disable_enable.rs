@@ -23,7 +23,7 @@ impl DisableEnable {
         Self { masked: false, merged, first: false, stage_ticks }
     }
 
-    /// Runs the merged stage: spends its part for the interrupt and returns the rest [ticks].
+    /// Runs the merged stage (interrupt and first packet): spends the interrupt's part and returns the rest [ticks].
     fn merged_stage<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) -> u64 {
         let head = *machine.head();
         let mean = self.stage_ticks + machine.cost.mean_ticks(u32::from(head.bytes));

@@ -26,8 +26,8 @@ impl Ticks {
         Self { period, first: times.poll_timer(period).next(0), kept }
     }
 
-    /// Number of ticks to skip if the next arrival is `far` after the next tick. `None` if skipping would save too
-    /// little.
+    /// Number of timer ticks to skip if the next arrival is `far` after the next timer tick [clock ticks]. `None` if
+    /// skipping would save too little.
     #[inline]
     pub(crate) fn passed_over(&self, far: u64) -> Option<u64> {
         if far < WORTHWHILE.saturating_mul(self.period) {

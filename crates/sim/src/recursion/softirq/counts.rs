@@ -50,7 +50,7 @@ impl Softirqs {
         first
     }
 
-    /// Sums over the work before services up to `at`; the packets from `first` on have not departed.
+    /// Sums of the CPU's work before services up to `at`; the packets from `first` on have not departed.
     fn sums_by(&self, at: u64, first: usize, instance: &mut OneNapi<'_>) -> Sums {
         if at == self.stops_at {
             return self.befores.sums(self.accepted);

@@ -43,7 +43,8 @@ pub(super) struct Taken {
     /// Number of packets that entered the socket; below, number of packets counted as taken.
     entered: usize,
     delivered: usize,
-    /// Number of the first packet since the CPU was last idle; below, V at that time [ticks].
+    /// Number of the first packet since the CPU was last idle; below, clock V (which stands still in softirqs) at that
+    /// time [ticks].
     first: usize,
     began: u64,
     /// Difference between real time and V without softirqs [ticks].
@@ -144,7 +145,8 @@ impl Taken {
         self.at
     }
 
-    /// V at `now` [eighths]. `ended` is the time at which softirqs ended, `None` if they run.
+    /// Clock V (which stands still in softirqs) at `now` [eighths]. `ended` is the time at which softirqs ended, `None`
+    /// if they run.
     pub(super) fn shown(&self, now: u64, ended: Option<u64>) -> u64 {
         ended.map_or(self.at, |ended| EIGHTHS * (self.shown + (now - ended)) + EIGHTHS - 1)
     }
@@ -180,8 +182,8 @@ impl Taken {
         self.ran.drain(..unpassed - 1);
     }
 
-    /// Time for which the application has been busy at `at`, since it last slept [ticks]. `shown` is V at `at`; the
-    /// packets taken by then must have been counted.
+    /// Time for which the application has been busy at `at`, since it last slept [ticks]. `shown` is clock V at `at`;
+    /// the packets taken by then must have been counted.
     pub(super) fn busy(&self, at: u64, shown: u64) -> u64 {
         let done = self.last_done();
         if done > shown {
@@ -204,8 +206,8 @@ impl Taken {
         (self.delivered..self.entered - ahead).map(|number| self.socket[self.place(number)].arrived)
     }
 
-    /// The application's remaining work for all packets in the socket except the last `ahead`, `since` after it last
-    /// slept [ticks of V].
+    /// The application's remaining work for all packets in the socket except the last `ahead`, when clock V has
+    /// advanced by `since` since the application slept [ticks of V].
     pub(super) fn rest(&self, ahead: usize, since: u64) -> u64 {
         let entered = self.entered - ahead;
         if entered == self.first {

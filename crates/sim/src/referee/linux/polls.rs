@@ -41,7 +41,7 @@ impl Linux<'_> {
         if self.world.completions_before() == Some(true) { self.next_completion() } else { self.next_packet() }
     }
 
-    /// Handles the next completion of this poll; after the last one, the packets or the poll's end.
+    /// Handles the next completion of this poll; after the last one, continues with the packets or ends the poll.
     pub(super) fn next_completion(&mut self) {
         let due = self.world.completion_due();
         let Some(softirq) = &mut self.softirq else { return };

@@ -7,8 +7,9 @@ use crate::machine::{Machine, Watch};
 
 /// BUSY_POLL_BUDGET: largest number of packets per busy poll.
 const BUDGET: u64 = 8;
-/// Number of idle busy polls before an arrival that are simulated. After this number, the start of the first one no
-/// longer matters, unless all times are multiples of one value. If times are constant, polls are computed exactly.
+/// Number of idle busy polls before an arrival that are simulated; earlier ones are skipped. After this number, the
+/// time at which polling began no longer matters, unless all times are multiples of one value. If times are constant,
+/// polls are computed exactly.
 const KEPT: u64 = 100;
 /// Skipping fewer polls than this would save little, and would change the random numbers of every run.
 const WORTHWHILE: u64 = 1000;

@@ -56,8 +56,8 @@ impl Linux {
         }
     }
 
-    /// Number of packets accepted when the driver starts to unmask, if packets that arrive during the unmasking
-    /// interrupt; otherwise 0.
+    /// Number of packets accepted when the driver starts to unmask; only used, and otherwise 0, if packets that arrive
+    /// during unmasking interrupt.
     pub(super) fn before_unmask<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
         if self.echoes() { accepted(machine) } else { 0 }
     }
