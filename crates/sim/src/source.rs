@@ -118,7 +118,7 @@ impl Source {
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
         let rate_pps = point.rate_pps().unwrap_or(1.0);
         let gaps = Gaps::new(&point.traffic, rate_pps, clock, seed, replication);
-        // A trace that is read once starts at its beginning in every replication.
+        // A capture that is read only once starts at its beginning in every replication.
         let first = if point.traffic.arrivals.read_once().is_some() { 0 } else { replication };
         let host = &point.host;
         let each = host.each_application();

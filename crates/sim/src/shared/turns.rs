@@ -132,7 +132,7 @@ impl NetRx {
     fn next_instance(&mut self, now: u64) -> Option<usize> {
         if self.list.is_empty() {
             if self.repoll.is_empty() && self.left.is_some() {
-                // "goto start": the round continues with the instances scheduled during it.
+                // The kernel's "goto start": the round continues with the instances that were scheduled during it.
                 self.list.append(&mut self.scheduled);
             } else {
                 self.splice();

@@ -57,7 +57,7 @@ impl Pareto {
         below + integral(start) - if self.most.is_finite() { integral(self.most) } else { 0.0 }
     }
 
-    /// The distribution of the same shape whose mean is `mean`; the cut-off must be above that.
+    /// Returns a distribution of the same shape with the mean `mean`, which must be below the cut-off.
     fn with_mean(self, mean: f64) -> Self {
         let (mut low, mut high) = (0.0, mean);
         for _ in 0..200 {
@@ -83,8 +83,8 @@ fn mean_frames(on: &Pareto, slots: &[(usize, f64)], ticks_per_byte: f64) -> f64 
     }
     let beyond = |at: usize| on.beyond(at as f64 * ticks_per_byte);
     let near: f64 = (1..=reach).map(|at| ends[at] * beyond(at)).sum();
-    // Expected number of frames that end within a long time x: x/mean + square/(2 mean^2) - 1. The last computed number
-    // may deviate from this limit.
+    // Renewal theory: the expected number of frames that end within a long time x is x/mean + square/(2 mean^2) - 1.
+    // The last computed number may deviate from this limit.
     let within: f64 = ends[1..].iter().sum();
     let expected = reach as f64 / mean + square / (2.0 * mean * mean) - 1.0;
     let far = on.excess(reach as f64 * ticks_per_byte) / (mean * ticks_per_byte);

@@ -102,7 +102,7 @@ fn the_printed_off_periods_offer_more_than_the_nominal_load() {
     for (load, excess) in [(0.02, 1.08), (0.2, 1.07)] {
         let arrivals = "onoff:rule=superpose,off=printed,alpha_on=2.5,alpha_off=2.5";
         let point = at(arrivals, FrameSizes::Fixed(64), Load::LineShare(load));
-        // Frames of an ON period: one, and one for each that ends within it.
+        // Mean frames of an ON period: one, plus one for each frame that ends within the period.
         let frames: f64 = 1.0 + (1..100_000).map(|k| (512e-9 / (slot_s * f64::from(k))).powf(shape)).sum::<f64>();
         let mean_on_s = 512e-9 * shape / (shape - 1.0);
         let cycle_s = frames * slot_s + mean_on_s * (sources / load - 1.0);
