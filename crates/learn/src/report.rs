@@ -27,7 +27,7 @@ const LEAST_THREAD: f64 = 0.02;
 /// Time over which the highest load is averaged (s).
 const HIGHEST_OVER_S: f64 = 1.0;
 /// A small packet: (bytes, memory in a socket); below, the memory for one of the usual MTU. The kernel's `truesize` of
-/// a packet in half a page, and in a buffer of its own.
+/// a packet in half a page, and of one in a separate buffer.
 const SMALL_PACKET: (f64, f64) = (SMALL_DATAGRAM_BYTES as f64, 400.0);
 const LARGE_PACKET: f64 = 2304.0;
 /// Share of disturbed slices above which the report warns.

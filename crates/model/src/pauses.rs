@@ -111,7 +111,7 @@ pub fn drain_s(arrival_pps: f64, service_pps: f64, length_s: f64) -> Option<f64>
 /// The longest pause that a host survives without loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Its length (s).
+    /// Length of that pause (s).
     pub longest_s: f64,
     /// The buffer that overflows first in a longer pause.
     pub first: Buffer,

@@ -19,7 +19,7 @@ pub enum Activity {
     Protocol,
     /// The application and switches to it.
     Application,
-    /// None: the CPU is taken away by other programs.
+    /// No activity: other programs have taken the CPU away.
     Paused,
 }
 

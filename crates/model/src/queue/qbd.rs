@@ -43,9 +43,9 @@ pub struct Stationary {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a chain of {levels} levels x {phases} phases that does not settle within {kept} levels is too large")]
 pub struct TooLarge {
-    /// Its levels.
+    /// Levels of the process.
     pub levels: usize,
-    /// Its phases.
+    /// Phases per level.
     pub phases: usize,
     /// Number of levels that would fit.
     pub kept: usize,

@@ -1,4 +1,5 @@
-//! MMPP-2 arrivals: the source is the environment of the scheme's chain ([`super::modulated`]).
+//! MMPP-2 arrivals (a source that switches at random between two rates): the source is the environment of the scheme's
+//! chain ([`super::modulated`]).
 
 mod latency;
 

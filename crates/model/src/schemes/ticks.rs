@@ -35,7 +35,7 @@ pub struct Ticks<'a> {
 
 /// A scheme with a free-running timer.
 pub trait Ticked {
-    /// Its chain.
+    /// The scheme's chain between its ticks.
     fn ticks(&self) -> Ticks<'_>;
     /// True if the application may run in this phase.
     fn is_free(&self, phase: usize) -> bool;

@@ -434,7 +434,8 @@ fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     let subtract = |from: &mut [f64], what: &[f64], times: f64| {
         wide::add(from, what, -times);
     };
-    // (difference of results, difference of changes, square of the latter), each made orthogonal to the earlier ones.
+    // (difference of results, difference of changes, square of the second one), each made orthogonal to the earlier
+    // ones.
     let mut known: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new();
     for pair in turns.windows(2).rev() {
         let [(before, moves_before), (after, moves_after)] = pair else { continue };

@@ -23,7 +23,7 @@ pub enum Wait {
     Packets(usize),
     /// An exponential time: the interrupt's latency.
     Exponential {
-        /// Its mean (s).
+        /// Mean of the time (s).
         mean_s: f64,
     },
     /// A constant time from the first packet; a number of packets may end the wait earlier.

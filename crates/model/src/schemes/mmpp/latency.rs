@@ -21,7 +21,7 @@ pub enum Found<'a> {
 /// What happens before the services of a packet that arrives during the first stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstStage {
-    /// No such stage.
+    /// There is no stage before the services.
     Absent,
     /// The stage serves no packet.
     Interrupts,

@@ -144,8 +144,8 @@ pub fn qualify(ring: &mut Ring, napi: &Napi) {
     }
 }
 
-/// Returns the stages without arrivals, for arrivals that are not Poisson; stages have the same numbers as the phases
-/// here.
+/// Returns the stages without arrivals, for arrivals that are not Poisson; they have the numbers of the phases in this
+/// module.
 pub fn modulated(work: &Work, napi: &Napi) -> Stages {
     let chain = Chain::new(work, napi);
     let mut roles = vec![Role::Waiting, Role::Interrupt, Role::Poll, Role::Unmask];

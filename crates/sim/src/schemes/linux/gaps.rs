@@ -26,7 +26,7 @@ impl Linux {
         self.echoes() || self.open
     }
 
-    /// Whether interrupts preempt softirqs: those of packets, or those at the end of each gap.
+    /// Whether interrupts, those of packets or those at the end of a gap, may preempt softirqs.
     #[inline]
     fn is_preempted(&self) -> bool {
         match self.nic.rule() {

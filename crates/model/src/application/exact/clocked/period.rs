@@ -32,7 +32,7 @@ pub struct Move {
     pub to: usize,
     /// Rate of the jump (1/s).
     pub rate: f64,
-    /// Its effect on the socket.
+    /// Effect of the jump on the socket.
     pub brings: Brings,
     /// True: the jump led to a row that is left out as too rare, and was redirected to a probable row, so that every
     /// row has an exit.

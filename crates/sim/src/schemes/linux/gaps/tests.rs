@@ -40,7 +40,8 @@ fn the_end_of_a_gap_interrupts_in_any_case() {
     near(&outcome("napi:min_gap=51.2us,gap=echo", 1e3), 2e3, 0.5);
     near(&outcome("napi:min_gap=128us,gap=direct", 1e3), 2e3, 0.5);
     near(&outcome("napi:min_gap=128us", 1e3), 1e3, 1.0);
-    // One interrupt at 0 announces four packets by 51.2 us; the next interrupt is at 60 us.
+    // Two interrupts per 60 us: that of the packet at 0, and that at the end of its gap at 51.2 us; the packet at 60 us
+    // is the next.
     near(&outcome("napi:min_gap=51.2us,gap=echo", 100e3), 2.0 / 60e-6, 3.0);
 }
 
