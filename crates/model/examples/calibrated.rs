@@ -1,5 +1,5 @@
-//! Measures the CPU time of answers for a calibrated host: `calibrated HOST.toml SCHEME
-//! loads|sweep|guide|cliff|livelock [LOAD ...]`. `bench/model/run.sh` calls it.
+//! Measures the CPU time of answers for a calibrated host:
+//! `calibrated HOST.toml SCHEME loads|sweep|guide|cliff|livelock [LOAD ...]`. `bench/model/run.sh` calls it.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Host, Outcome, Point, Scheme, Traffic, Unsupported};

@@ -2,9 +2,9 @@
 //!
 //! Questions use the command line's notation (`napi:weight=64`, `120kpps`, `application=2us`). Answers have the types
 //! of `--json` (docs/json.md) and, with the same seed, the same figures. [`question`] defines the settings of
-//! questions, [`answers`] computes the answers; the functions here only convert. Every function returns either `{"ok":
-//! ANSWER}` or `{"error": {"part": ..., "text": ...}}`, where `part` names the invalid input (`set.0`, `scheme`,
-//! `rates`, ...) and `text` is the command line's message.
+//! questions, [`answers`] computes the answers; the functions here only convert. Every function returns
+//! `{"ok": ANSWER}` or `{"error": {"part": ..., "text": ...}}`, where `part` names the invalid input (`set.0`,
+//! `scheme`, `rates`, ...) and `text` is the command line's message.
 
 pub mod answers;
 pub mod captures;

@@ -68,8 +68,8 @@ impl Mmcb {
         self.mean_present() / self.throughput()
     }
 
-    /// P(an accepted arrival waits longer than `time`), time >= 0. An arrival that finds n >= c packets waits for n - c
-    /// + 1 departures at c times the service rate: P = sum over n of P(it finds n) P(fewer than n - c + 1 departures in
+    /// P(an accepted arrival waits longer than `time`), time >= 0. An arrival that finds n >= c packets waits for n-c+1
+    /// departures at c times the service rate: P = sum over n of P(it finds n) P(fewer than n-c+1 departures in
     /// `time`), with positive terms only.
     pub fn waits_longer(&self, time: f64) -> f64 {
         let places = self.probabilities.len() - 1;
