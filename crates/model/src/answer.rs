@@ -107,7 +107,7 @@ pub struct Ring {
     pub cycles_per_s: f64,
     /// True: timers or packet counts start the busy periods, so that packets wait while the CPU is free.
     pub clocked: bool,
-    /// Polls (1/s); None if the scheme does not poll.
+    /// Polls (1/s); `None` if the scheme does not poll.
     pub polls_per_s: Option<f64>,
     /// CPU shares without an application.
     pub shares: Shares,

@@ -52,7 +52,7 @@ struct Bound {
 /// Settings of a search for a cliff.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CliffSearch {
-    /// Load near which the cliff is expected (pps); None: unknown.
+    /// Load near which the cliff is expected (pps); `None`: unknown.
     pub near_pps: Option<f64>,
     /// Relative width at which the search ends, above 0.
     pub width: f64,

@@ -6,7 +6,7 @@ use netcliff_core::finding::Buffer;
 use netcliff_core::host::{MeasuredTimes, PauseTimes, Pauses};
 use netcliff_core::math;
 
-/// Most halvings of an interval, enough for the last bit of a double.
+/// Maximum number of halvings of an interval, enough for the last bit of a double.
 const HALVINGS: u32 = 200;
 
 /// First and second moments of a packet's service time S.
@@ -20,7 +20,7 @@ pub struct ServiceTimes {
 
 /// Mean latency of Poisson arrivals with an unlimited ring (s): an M/G/1 queue whose service is the completion time C
 /// (service with pauses), plus the rest of a pause for packets that arrive in one. `E[C]` = `E[S]` (1 + R/U), `E[C^2]`
-/// = `E[S^2]` (1 + R/U)^2 + `E[S]` `E[R^2]`/U. None if the CPU is overloaded.
+/// = `E[S^2]` (1 + R/U)^2 + `E[S]` `E[R^2]`/U. `None` if the CPU is overloaded.
 pub fn mean_latency_s(arrival_pps: f64, service: ServiceTimes, pauses: &Pauses) -> Option<f64> {
     let longer = 1.0 + pauses.mean_s / pauses.every_s;
     let squared_length_s2 = squared_mean_s2(pauses);
@@ -103,7 +103,7 @@ pub fn cliff_pps(loss_target: f64, buffer: u64, pauses: &Pauses) -> Option<f64> 
     Some(buffer as f64 / enough_s)
 }
 
-/// Time to drain the queue after a pause of this length (s); None if the CPU is overloaded.
+/// Time to drain the queue after a pause of this length (s); `None` if the CPU is overloaded.
 pub fn drain_s(arrival_pps: f64, service_pps: f64, length_s: f64) -> Option<f64> {
     (service_pps > arrival_pps).then(|| arrival_pps * length_s / (service_pps - arrival_pps))
 }

@@ -66,7 +66,7 @@ pub struct Solved {
     pub application: f64,
     /// Interrupts (1/s).
     pub interrupts_per_s: f64,
-    /// Polls (1/s); None if the scheme does not poll.
+    /// Polls (1/s); `None` if the scheme does not poll.
     pub polls_per_s: Option<f64>,
     /// Polls that processed their whole weight (1/s).
     pub full_polls_per_s: f64,

@@ -100,7 +100,7 @@ impl Load {
         }
     }
 
-    /// Most frames that the stack handles as one segment.
+    /// Maximum number of frames that the stack handles as one segment.
     pub fn frames_per_segment(&self) -> f64 {
         frames_per_segment(self.frame_bytes)
     }

@@ -8,7 +8,7 @@ use netcliff_core::math;
 
 /// Number of basis vectors stored between restarts.
 pub const KEPT: usize = 50;
-/// Most restarts.
+/// Maximum number of restarts.
 const RESTARTS: usize = 20;
 
 /// Finds the distribution that one step of `map` changes by less than `still` in sum, from a first guess `start`.

@@ -55,7 +55,7 @@ pub fn solve(scheme: &Scheme, work: &Work, source: Source) -> Result<Ring, Strin
     Ok(ring)
 }
 
-/// The four quantiles of a latency by inversion; None if the inversion fails.
+/// The four quantiles of a latency by inversion; `None` if the inversion fails.
 fn inverted(transform: &dyn Fn(Complex64) -> Complex64, mean_s: f64) -> Option<Quantiles> {
     let at = |share| quantile(transform, mean_s, share);
     Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })

@@ -246,7 +246,7 @@ fn modulated_ring(modulated: &Modulated<'_>, scheme: &Scheme, solution: &Station
     ring
 }
 
-/// The four quantiles of a latency by inversion; None if its distribution is unknown or the inversion fails.
+/// The four quantiles of a latency by inversion; `None` if its distribution is unknown or the inversion fails.
 fn quantiles(latencies: Option<&Distribution>) -> Option<Quantiles> {
     Distribution::quantiles(&[(1.0, latencies?)])
 }

@@ -26,7 +26,7 @@ pub struct Napi2007<'a> {
     work: &'a Work,
     /// Time between ticks (s).
     period_s: f64,
-    /// Most packets per poll.
+    /// Maximum number of packets per poll.
     quota: usize,
     /// True: a tick during a poll is remembered.
     remember: bool,

@@ -11,7 +11,8 @@ use super::{Work, chain, exponential_only, modulated_ring, napi};
 use crate::answer::Ring;
 use netcliff_core::engine::Fidelity;
 
-/// Most phases (stage, state) of a level: with this number, block reduction takes about a second per hundred levels.
+/// Maximum number of phases (stage, state) of a level: with this number, block reduction takes about a second per
+/// hundred levels.
 const MOST_PHASES: u64 = 140;
 
 /// Checks that pauses are supported with this scheme; the error is the reason why not.

@@ -61,9 +61,9 @@ pub struct Solution {
 const LEFT_OUT: f64 = 1e-17;
 /// Maximum number of operations, which take some seconds.
 const MOST_OPERATIONS: f64 = 1.5e10;
-/// Most states (level, phase), for each of which a few numbers are stored.
+/// Maximum number of states (level, phase), for each of which a few numbers are stored.
 const MOST_STATES: f64 = 1.6e7;
-/// Most terms of a period's mixture.
+/// Maximum number of terms of a period's mixture.
 const MOST_TERMS: f64 = 4e3;
 
 /// Jumps of a level as (from phase, levels up, to phase, probability), and the probabilities of staying in each phase.

@@ -20,7 +20,7 @@ use stretch::Stretch;
 
 /// Maximum number of operations, which take some seconds.
 const MOST_OPERATIONS: f64 = 6e9;
-/// Most probabilities stored: 256 MiB.
+/// Maximum number of probabilities stored: 256 MiB.
 const MOST_KEPT: f64 = 3.3e7;
 /// States with a smaller total probability have no influence on figures with an error of 1e-9.
 const RARE: f64 = 1e-12;

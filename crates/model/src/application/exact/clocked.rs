@@ -190,7 +190,7 @@ impl Clocked {
         }
     }
 
-    /// Solves the chain with a socket of `places`; None if the budget does not suffice.
+    /// Solves the chain with a socket of `places`; `None` if the budget does not suffice.
     fn solve(&mut self, places: usize, budget: &Budget) -> Option<Found> {
         let mut most = [FIRST_SWITCHING.min(places), FIRST_MOST.min(places)];
         let mut still = if most == [places; 2] { LEFT_OUT } else { ROUGHLY };

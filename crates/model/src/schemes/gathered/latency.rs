@@ -28,7 +28,7 @@ const RARE: f64 = 1e-13;
 /// count, no result depends on the timer.
 const MOST_LOAD: f64 = 700.0;
 const FEW_FRAMES: u64 = 300;
-/// Most terms of the transform: quantiles then take about a second.
+/// Maximum number of terms of the transform: quantiles then take about a second.
 const MOST_TERMS: usize = 40_000;
 
 /// Packets of a busy period, by the number of packets that each finds on arrival.

@@ -19,7 +19,7 @@ use crate::bounds;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::mg1k::{Mg1k, Setup};
 
-/// Most states (packets, phase).
+/// Maximum number of states (packets, phase).
 const MOST_STATES: usize = super::MOST_STATES;
 
 /// Checks that the moderation is supported; the error is the reason why not.

@@ -183,7 +183,7 @@ impl<'a> Polls<'a> {
         row
     }
 
-    /// The stationary distribution over (packets, phase); None if it does not fit into memory.
+    /// The stationary distribution over (packets, phase); `None` if it does not fit into memory.
     pub fn stationary(&self) -> Option<Stationary> {
         // Range of equal rows: no poll empties or fills the ring. State i is i + 1 packets.
         let low_end = self.weight.min(self.places);

@@ -204,7 +204,7 @@ impl Rows {
     }
 }
 
-/// Probabilities of the numbers of jumps in a period at `rate`; None if the budget does not suffice for them.
+/// Probabilities of the numbers of jumps in a period at `rate`; `None` if the budget does not suffice for them.
 pub fn mixture(rate: f64, period_s: f64, operations: f64, budget: &Budget) -> Option<Mixture> {
     budget.lasts(furthest(rate * period_s) * operations)?;
     Some(Mixture::over(rate, period_s).without(LEFT_OUT))

@@ -53,7 +53,7 @@ const ENTRY: f64 = 0.3;
 const CONVOLUTIONS: f64 = 7.0;
 
 impl Gaps {
-    /// Solves the wait; all terms are positive. None if the budget does not suffice.
+    /// Solves the wait; all terms are positive. `None` if the budget does not suffice.
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         let counted = self.packets.filter(|packets| *packets <= self.places);
         let restarting = self.kinds(self.arrival_pps, pace, most, budget)?;
@@ -117,7 +117,7 @@ impl Gaps {
 }
 
 impl Gap {
-    /// Computes a gap by uniformization. None if the budget does not suffice.
+    /// Computes a gap by uniformization. `None` if the budget does not suffice.
     fn new(arrival_pps: f64, timer_s: f64, pace: Pace, most: usize, budget: &Budget) -> Option<Self> {
         // Without arrivals and progress, one jump per timer suffices.
         let rate = (arrival_pps + pace.first.max(pace.others)).max(1.0 / timer_s);
