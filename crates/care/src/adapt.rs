@@ -1,9 +1,9 @@
 //! Switches a device between interrupts and polling by its load: the hybrid scheme of Salah, El-Badawi and Khalid
 //! (2007) on a real kernel.
 //!
-//! [`Follower`] decides from counters and times; it has no clock and no device. [`Forecast`] is what the engines
-//! predict for both modes, before anything is set. [`run`] follows devices with both. `netcliff_host::tune::adapt`
-//! makes the settings.
+//! [`Follower`] decides from counters and times; it has no clock and no device. [`Forecast`] has the engines'
+//! predictions for both modes, made before any setting is changed. [`run`] applies both to devices.
+//! `netcliff_host::tune::adapt` makes the settings.
 
 mod forecast;
 mod running;
@@ -15,11 +15,11 @@ use netcliff_core::Host;
 use netcliff_core::switching::{self, Averages, Part};
 use netcliff_host::tune::adapt::Counters;
 
-/// Weight of a new window in the averages. After three windows, earlier ones have a weight of 1/8.
+/// Weight of a new window in the moving averages: after three windows, all earlier ones together have a weight of 1/8.
 const WEIGHT: f64 = 0.5;
 /// A counter of 32 bits wraps at this value.
 const WRAP_32: u64 = 1 << 32;
-/// Largest number of packets (and of bytes, below) that a device with 32-bit counters receives in a window. A larger
+/// Maximum number of packets that a device with 32-bit counters can receive in a window; below, of bytes. A larger
 /// difference means that the driver reset its counters.
 const MOST_PACKETS: u64 = 1 << 28;
 const MOST_BYTES: u64 = 1 << 31;
@@ -27,8 +27,8 @@ const MOST_BYTES: u64 = 1 << 31;
 /// Rates at which to switch.
 #[derive(Debug, Clone)]
 pub struct Thresholds {
-    /// Switch to polling above this load (pps). `None`: the load at which interrupts saturate the host with frames of
-    /// the measured size, eq. (13), from `costs`.
+    /// Switch to polling above this load (pps). `None`: use the load at which interrupts saturate the host with frames
+    /// of the measured size, by Salah et al. (2007), eq. (13), from `costs`.
     pub up_pps: Option<f64>,
     /// Switch back to interrupts below this load (pps). `None`: a tenth below the upper threshold.
     pub down_pps: Option<f64>,
@@ -37,14 +37,14 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// The upper threshold for this frame size with FCS (pps). Infinite without a rate and without costs.
+    /// Returns the upper threshold for this frame size with FCS (pps); infinite if neither a rate nor costs are given.
     pub fn up_pps(&self, frame_bytes: f64) -> f64 {
         let saturation =
             |host: &Host| switching::saturation(packet_s(host, frame_bytes), host.interrupt_s + host.mask_s);
         self.up_pps.or_else(|| self.costs.as_ref().map(saturation)).unwrap_or(f64::INFINITY)
     }
 
-    /// The lower threshold for this frame size with FCS (pps).
+    /// Returns the lower threshold for this frame size with FCS (pps).
     pub fn down_pps(&self, frame_bytes: f64) -> f64 {
         let up_pps = self.up_pps(frame_bytes);
         self.down_pps.unwrap_or_else(|| switching::down_of(up_pps)).min(up_pps)
@@ -86,25 +86,25 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// A device that starts with interrupts and stays in a mode for at least `hold_s`.
+    /// Makes the state of a device that starts with interrupts and stays in each mode for at least `hold_s`.
     pub fn new(thresholds: Thresholds, hold_s: f64) -> Self {
         let averages = Averages::new(WEIGHT);
         Self { thresholds, hold_s, averages, part: Part::Interrupt, since_s: None, last: None, spent: [(0.0, 0.0); 2] }
     }
 
-    /// The part that runs.
+    /// Returns the present mode.
     pub fn part(&self) -> Part {
         self.part
     }
 
-    /// Time (s) and packets of the windows in which a mode was used.
+    /// Returns time (s) and packets of the windows in which a mode was used.
     pub fn spent(&self, part: Part) -> (f64, f64) {
         self.spent[part as usize]
     }
 
     /// Takes a reading of the counters at a time (s, of a monotonic clock). Returns the averages, and the mode to
-    /// switch to, which is then the current one. There are no averages (`None`) at the first reading, after a reset of
-    /// the counters, and before any packet.
+    /// switch to, which then is the present mode. The averages are `None` at the first reading, after a reset of the
+    /// counters, and before any packet.
     pub fn reading(&mut self, at_s: f64, now: Counters) -> (Option<Measured>, Option<Part>) {
         let since_s = *self.since_s.get_or_insert(at_s);
         let Some((last_s, last)) = self.last.filter(|(last_s, _)| at_s > *last_s) else {
@@ -129,7 +129,8 @@ impl Follower {
     }
 }
 
-/// Increase between two readings. `None` if the driver reset its counters, for example after a reset of the device.
+/// Returns the increase between two readings. `None` if the driver reset its counters, for example after a reset of the
+/// device.
 fn grown(last: Counters, now: Counters) -> Option<Counters> {
     let of = |last: u64, now: u64, most: u64| match now.checked_sub(last) {
         Some(grown) => Some(grown),

@@ -1,18 +1,19 @@
 //! [`headroom`]: compares the load of a [`Moment`] with the cliff of a `find`.
 //!
-//! A cliff applies to one CPU: the packets/s above which it loses some. A CPU's closeness to the cliff is the largest
-//! of three shares: its packets/s over the cliff; its time in interrupts and softirqs over that time at the cliff; and
-//! its time that is not idle. The first is exact for packets like the calibrated ones. The second rises for packets
-//! that cost more (longer frames, a firewall, decryption), for which the calibrated cliff is too high. The third
-//! includes the programs that read the packets. A thread cannot use more than one CPU. If the busiest thread of a
-//! program with sockets uses more of one than its CPU is busy (because it moves between CPUs), that is the share. Most
-//! kernels' /proc/stat counts softirq time by ticks: over a second it is accurate to a few hundredths.
+//! A cliff applies to one CPU: the packets/s above which the CPU loses packets. A CPU's closeness to the cliff is the
+//! largest of three shares: its packets/s over the cliff; its time in interrupts and softirqs over that time at the
+//! cliff; and its time that is not idle. The first share is exact for packets like the calibrated ones. The second is
+//! higher for packets that cost more (longer frames, a firewall, decryption), for which the calibrated cliff is too
+//! high. The third includes the programs that read the packets. A thread cannot use more than one CPU. If the busiest
+//! thread of a program with sockets uses more CPU time than its CPU is busy (because it moves between CPUs), the
+//! thread's share counts. Most kernels' /proc/stat counts softirq time by ticks: over a second it is accurate to a few
+//! hundredths.
 //!
-//! A link, a token bucket and a cgroup's CPU quota limit a host as well. Each has its own share, and the host's share
-//! is the largest of all.
+//! A link, a token bucket and a cgroup's CPU quota also limit a host. Each has its own share; the host's share is the
+//! largest of all.
 //!
-//! The first two shares assume the calibrated packets, and a cliff is where losses begin. While nothing is lost, they
-//! are at most 1.
+//! The first two shares assume packets like the calibrated ones. While no packets are lost, the load is below the
+//! cliff: these two shares are then limited to 1.
 
 use std::sync::PoisonError;
 
@@ -25,19 +26,21 @@ use netcliff_lab::costs::{Found, unfit, unusual};
 
 /// Largest number of CPUs whose latency is predicted (the most loaded ones): computing a chain takes milliseconds.
 const MOST_PREDICTED: usize = 8;
-/// Relative step of the loads whose latencies are computed and stored. A scrape a few seconds later finds most of them.
+/// Relative step of the loads whose latencies are computed and stored, so that a scrape a few seconds later finds most
+/// of them.
 const STEP: f64 = 0.01;
-/// Largest number of stored loads.
+/// Maximum number of stored loads.
 const MOST_KNOWN: usize = 1024;
 /// A calibration of at least this age is reported as old (s): 30 days.
 const OLD_S: f64 = 30.0 * 86_400.0;
-/// CPUs whose shares differ by at most this count as equally loaded, because of the granularity of the kernel's ticks.
+/// CPUs whose shares differ by at most this count as equally loaded, because the kernel's ticks are coarse.
 const ALIKE: f64 = 0.05;
 
-/// Engines in the order of trust.
+/// Engines, the most trustworthy first.
 const ENGINES: [EngineKind; 3] = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
 
-/// The cliff that loads are compared with, and the engine that determined it. `None` if the finding has none.
+/// Returns the cliff with which loads are compared, and the engine that determined it. `None` if the finding has no
+/// cliff.
 pub fn cliff(found: &Found) -> Option<(EngineKind, Figure)> {
     let cliff = &found.finding.cliff_pps;
     let of = |engine: EngineKind| Some((engine, *cliff.get(engine).filter(|cliff| cliff.value > 0.0)?));
@@ -52,18 +55,18 @@ fn softirq_at_cliff(found: &Found) -> Option<f64> {
     (protocol.is_some() && sum > 0.0).then_some(sum)
 }
 
-/// This machine now, for checking whether a calibration applies to it.
+/// This machine at present, to check whether a calibration applies to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Here<'a> {
     /// Seconds since the epoch.
     pub unix_s: f64,
-    /// Kernel, as a finding writes it.
+    /// Kernel version, in the form of a finding.
     pub kernel: &'a str,
-    /// CPUs, as a finding writes them.
+    /// CPU model, in the form of a finding.
     pub cpu: &'a str,
 }
 
-/// Compares a moment of a host with its cliff.
+/// Compares the load of a host at one moment with its cliff.
 ///
 /// # Errors
 /// A sentence: the finding has no cliff, or no CPU was counted.
@@ -141,15 +144,15 @@ pub fn headroom(moment: &Moment, found: &Found, here: Here<'_>) -> Result<Headro
     })
 }
 
-/// Share of one CPU that the busiest thread used, among programs with sockets that last ran on this CPU. 0 without such
-/// a program.
+/// Share of one CPU used by the busiest thread, among programs with sockets that last ran on this CPU; 0 if there is no
+/// such program.
 fn busiest_thread(moment: &Moment, cpu: u32) -> f64 {
     let serving = moment.programs_of(cpu).filter(|program| program.serves());
     serving.map(|program| program.busiest_thread).fold(0.0, f64::max)
 }
 
-/// The CPU with the largest share. Among equally loaded CPUs, one whose first program has sockets in this network
-/// namespace.
+/// Returns the CPU with the largest share. Among equally loaded CPUs, prefers one whose first program has sockets in
+/// this network namespace.
 fn nearest<'a>(cpus: &'a [CpuHeadroom], moment: &Moment) -> Option<&'a CpuHeadroom> {
     let largest = cpus.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
     let serves = |cpu: u32| moment.programs_of(cpu).next().is_some_and(ProgramMoment::serves);
@@ -157,8 +160,8 @@ fn nearest<'a>(cpus: &'a [CpuHeadroom], moment: &Moment) -> Option<&'a CpuHeadro
     Some(alike.max_by(|a, b| a.share.total_cmp(&b.share)).unwrap_or(largest))
 }
 
-/// The CPU that handled the interrupt of a queue, by the number at the end of the interrupt's name (`eth0-rx-3`,
-/// `virtio0-input.3`). `None` if no name fits, or several do.
+/// Returns the CPU that handled a queue's interrupt, found by the number at the end of the interrupt's name
+/// (`eth0-rx-3`, `virtio0-input.3`). `None` if no name fits, or if several do.
 fn taker(moment: &Moment, interface: &str, queue: u32) -> Option<u32> {
     let sends = |name: &str| name.contains("output") || name.contains("tx") && !name.to_lowercase().contains("txrx");
     let ends_with = |name: &str| {
@@ -198,7 +201,8 @@ fn latency(point: &Point) -> Option<Latency> {
     engine.evaluate(point).ok()?.latency_s
 }
 
-/// Time since the calibration (s), negative if it is in the future. `None` for given costs, which have no date.
+/// Time since the calibration (s), negative if the calibration is in the future. `None` for costs that were given,
+/// which have no date.
 fn age_s(found: &Found, now_unix_s: f64) -> Option<f64> {
     let started_unix_s = found.finding.provenance.started_unix_s;
     (started_unix_s > 0.0).then_some(now_unix_s - started_unix_s)
@@ -207,7 +211,7 @@ fn age_s(found: &Found, now_unix_s: f64) -> Option<f64> {
 fn cautions(found: &Found, engine: EngineKind, here: Here<'_>) -> Vec<String> {
     let mut said = Vec::new();
     let finding = &found.finding;
-    // Given costs belong to no machine. The engine names the reasons against them.
+    // Given costs do not belong to a machine; the engine states the reasons against them.
     let given = finding.host.cpu.is_empty();
     if !given && let Some(why) = unfit(finding, here.cpu).or_else(|| unusual(finding)) {
         said.push(format!("{} would not be chosen by itself: {why}.", found.name));

@@ -17,8 +17,8 @@ pub const USUAL_SIZES_BYTES: [u32; 8] = [64, 128, 256, 512, 1024, 1280, 1518, 90
 /// Number of points of a curve per factor of ten in frame size.
 const POINTS_A_DECADE: f64 = 40.0;
 
-/// The roofline at `sizes_bytes`: first without offloads, then with `offloads` if there are any. `interrupts` is the
-/// number of frames per interrupt by the model, for systems in which it was not measured; the system's own number is
+/// Computes the roofline at `sizes_bytes`: first without offloads, then with `offloads` if there are any. `interrupts`
+/// is the model's number of frames per interrupt, for systems in which it was not measured; the system's own number is
 /// then a minimum.
 pub fn roofline(
     system: &System,
@@ -73,9 +73,9 @@ fn unknown(system: &System) -> Vec<String> {
     missing.into_iter().filter(|(absent, _)| *absent).map(|(_, what)| what.to_owned()).collect()
 }
 
-/// The curves over frame size (bit/s): each part's bound without offloads, the lowest of them, and with `offloads` the
-/// lowest with these. With `interrupts` each lowest bound comes twice: for an interrupt a frame and for the model's number
-/// of frames an interrupt.
+/// Computes the curves over frame size (bit/s): each part's bound without offloads, the lowest of these bounds, and the
+/// lowest bound with `offloads`. With `interrupts`, each lowest bound comes twice: for one interrupt per frame, and for
+/// the model's number of frames per interrupt.
 pub fn curves(
     system: &System,
     sizes_bytes: &[u32],

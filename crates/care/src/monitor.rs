@@ -1,5 +1,5 @@
-//! [`Monitor`]: values for a monitoring system: the counters now, and the load since the previous reading compared with
-//! the cliff.
+//! [`Monitor`]: values for a monitoring system: the present counters, and the load since the previous reading compared
+//! with the cliff.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -17,23 +17,23 @@ use crate::headroom::{Here, headroom};
 use netcliff_find::kernel_name;
 use netcliff_lab::costs::{self, Found};
 
-/// Shortest time that shares cover: over shorter times, the kernel's ticks are too coarse.
+/// Minimum time over which shares are computed: over shorter times, the kernel's ticks are too coarse.
 const LEAST: Duration = Duration::from_secs(1);
 /// Interval between searches of the store for a newer calibration.
 const CALIBRATION_AGE: Duration = Duration::from_secs(300);
 
-/// One reading.
+/// Result of one reading.
 #[derive(Debug, Clone, Default)]
 pub struct Read {
     /// Counters of this moment.
     pub counters: Counters,
     /// The load over the last interval of at least a second. `None` before the second reading.
     pub moment: Option<Moment>,
-    /// That load compared with the cliff. `None` if there is no calibration of this machine.
+    /// The load compared with the cliff. `None` if there is no calibration of this machine, or no load yet.
     pub headroom: Option<Headroom>,
 }
 
-/// Selects the cliff that loads are compared with.
+/// Selects the calibration whose cliff loads are compared with.
 #[derive(Debug, Clone, Default)]
 pub struct Calibration {
     /// Value of `--host`. `None`: this host's calibration.
@@ -43,7 +43,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Reads the current cliff; a run may have been made or named since the last call.
+    /// Reads the present cliff; the store may have changed since the last call.
     ///
     /// # Errors
     /// A sentence that says why no cliff is known.
@@ -53,7 +53,7 @@ impl Calibration {
     }
 }
 
-/// Reads this host as long as it exists.
+/// Reads the counters of this host, as often as required.
 pub struct Monitor {
     host: Inspection,
     /// Names of the interfaces to read. Empty: the main ones.
@@ -74,8 +74,8 @@ struct State {
 }
 
 impl Monitor {
-    /// Monitors these interfaces (empty: the main ones). `found` is the cliff if it has been read; `None` if there is
-    /// none yet.
+    /// Makes a monitor of these interfaces (empty: the main ones). `found` is the calibration if it has been read
+    /// already; otherwise `None`.
     ///
     /// # Errors
     /// /proc/stat cannot be read or has an unknown format.
@@ -92,7 +92,7 @@ impl Monitor {
         Ok(Self { host, interfaces, calibration, kernel, cpu, state: Mutex::new(state) })
     }
 
-    /// Whether there is a cliff to compare loads with.
+    /// Returns whether a cliff is known with which loads can be compared.
     pub fn is_calibrated(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).found.is_some()
     }
@@ -103,7 +103,7 @@ impl Monitor {
     /// /proc/stat cannot be read or has an unknown format.
     pub fn read(&self, now_unix_s: f64) -> Result<Read, MeterError> {
         let ports = ports(&self.host, &self.interfaces);
-        // Make one reading at a time, so that the next one uses the results of this one.
+        // Only one reading at a time, so that the next reading can use the results of this one.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = state.before.next(&ports)?;
         let counters = now.counters();
@@ -124,7 +124,7 @@ impl Monitor {
     }
 }
 
-/// The ports with these names. Ports that are gone are omitted.
+/// Returns the ports with these names; ports that no longer exist are omitted.
 fn ports<'a>(host: &'a Inspection, names: &[String]) -> Vec<&'a Port> {
     match names {
         [] => host.main_ports(),

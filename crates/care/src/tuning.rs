@@ -1,5 +1,5 @@
 //! A tuning plan before and after it is applied: the [`effects()`] that model and simulator predict with this host's
-//! costs, and [`rounds`], which measures the host with and without the plan in turn.
+//! costs, and [`rounds`], which alternately measures the host with and without the plan.
 
 mod effects;
 mod measured;
@@ -13,7 +13,7 @@ use netcliff_core::Figure;
 
 use netcliff_stats as stats;
 
-/// Joint confidence of the intervals of a trial's differences.
+/// Joint confidence of the intervals of all differences in a trial.
 const CONFIDENCE: f64 = stats::CONFIDENCE;
 
 /// A figure that is measured, and which way is better.
@@ -60,7 +60,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Verdict on several figures whose intervals hold jointly: that of the decided ones, or mixed if they disagree.
+    /// Verdict on several figures whose intervals hold jointly: that of the figures with a decided verdict, or mixed if
+    /// these disagree.
     pub fn of_all(trials: &[Trial]) -> Self {
         let any = |verdict| trials.iter().any(|trial| trial.verdict == verdict);
         match (any(Self::Better), any(Self::Worse)) {
@@ -100,7 +101,7 @@ pub fn rounds<E>(
 
 fn trial(of: Yardstick, without: Vec<f64>, with: Vec<f64>, confidence: f64) -> Trial {
     let differences: Vec<f64> = with.iter().zip(&without).map(|(with, without)| with - without).collect();
-    // There are at least two rounds, so the mean exists.
+    // There are at least two rounds, so that the mean exists.
     let difference = stats::mean_at(&differences, confidence).unwrap_or(Figure::exact(f64::NAN));
     let verdict = verdict(&difference, of.higher_is_better);
     Trial { of, without, with, difference, verdict }
@@ -129,7 +130,7 @@ pub fn figure(output: &str, pointer: Option<&str>) -> Result<f64, String> {
             let whole = serde_json::from_str::<serde_json::Value>(output).ok();
             let json = whole.or_else(|| serde_json::from_str(line?).ok());
             json.as_ref().and_then(|json| json.pointer(pointer)).and_then(|value| {
-                // A sampled figure has its value under `value`, a spread under `median`.
+                // A sampled figure has its value under `value`; a distribution has it under `median`.
                 value.as_f64().or_else(|| value.get("value")?.as_f64()).or_else(|| value.get("median")?.as_f64())
             })
         }

@@ -7,14 +7,15 @@ use crate::slice::Count;
 
 /// Time scales, as multiples of a counting interval.
 const MULTIPLES: [usize; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-/// Fewest intervals for a scale.
+/// Minimum number of intervals for a time scale.
 const FEWEST: usize = 10;
-/// Relative width at which the search for a load ends.
+/// Relative width of the load interval at which the search ends.
 const WIDTH: f64 = 1e-3;
-/// Time over which the load counts as constant (s): slower changes are changes of the load, not bursts.
+/// Time over which the load counts as constant (s): slower changes are treated as changes of the load, not as bursts.
 const ONE_LOAD_S: f64 = 1.0;
 
-/// The index of dispersion at the time scales that the runs of counts cover, the shortest first. A run has no gaps.
+/// Returns the index of dispersion at the time scales that the runs of counts cover, the shortest first. A run has no
+/// gaps.
 pub fn dispersion(runs: &[&[Count]]) -> Vec<Dispersion> {
     let mut lengths: Vec<f64> = runs.iter().flat_map(|run| run.iter().map(|count| count.seconds)).collect();
     let each_s = crate::slice::middle(&mut lengths);
@@ -24,7 +25,7 @@ pub fn dispersion(runs: &[&[Count]]) -> Vec<Dispersion> {
 fn at_scale(runs: &[&[Count]], multiple: usize, each_s: f64) -> Option<Dispersion> {
     let scale_s = multiple as f64 * each_s;
     let chunks = runs.iter().flat_map(|run| run.chunks_exact(multiple));
-    // Scaled to the nominal length, because an interval that was read late has more packets.
+    // Scale to the nominal length, because an interval that was read late contains more packets.
     let at_nominal = |chunk: &[Count]| {
         let (seconds, packets) = chunk.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.seconds, sum.1 + one.packets));
         (seconds > 0.0).then(|| packets * scale_s / seconds)
@@ -39,9 +40,9 @@ fn at_scale(runs: &[&[Count]], multiple: usize, each_s: f64) -> Option<Dispersio
     Some(Dispersion { scale_s, index: variance / mean, intervals: n as u64 })
 }
 
-/// The load (packets/s) at which a queue for `room` packets, served at `served_pps`, drops the share `loss` of the
-/// packets, if the counted arrivals come faster: the same packets in less time, as when a trace is replayed faster.
-/// Each second of them is scaled to the same load. At most `served_pps`; `None` without packets.
+/// Searches for the load (packets/s) at which a queue for `room` packets, served at `served_pps`, drops the share
+/// `loss` of the packets. The counted arrivals are accelerated, like a trace that is replayed faster; each second of
+/// them is scaled to the same load. At most `served_pps`; `None` without packets.
 pub fn bursts_overflow_pps(runs: &[&[Count]], served_pps: f64, room: f64, loss: f64) -> Option<f64> {
     let windows: Vec<&[Count]> =
         runs.iter().flat_map(|run| seconds_of(run)).filter(|window| sum(window).1 > 0.0).collect();
@@ -68,7 +69,7 @@ fn sum(window: &[Count]) -> (f64, f64) {
     window.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.seconds, sum.1 + one.packets))
 }
 
-/// Splits a run into pieces of about a second; the last may be shorter.
+/// Splits a run into pieces of about a second; the last piece may be shorter.
 fn seconds_of(run: &[Count]) -> Vec<&[Count]> {
     let mut pieces = Vec::new();
     let (mut from, mut seconds) = (0, 0.0);
@@ -85,7 +86,7 @@ fn seconds_of(run: &[Count]) -> Vec<&[Count]> {
     pieces
 }
 
-/// Packets lost by an initially empty queue, if a window is scaled to this load.
+/// Returns the packets lost by an initially empty queue if a window of counts is scaled to this load.
 fn overflow(window: &[Count], load_pps: f64, served_pps: f64, room: f64) -> f64 {
     let (seconds, packets) = sum(window);
     let pressed = packets / seconds / load_pps;
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
     use netcliff_core::math::SplitMix64;
 
-    /// Counts in `n` intervals of `each_s`, of Poisson batches of `batch` packets at `pps`.
+    /// Makes counts in `n` intervals of `each_s`, of Poisson batches of `batch` packets at `pps`.
     fn batches(n: usize, each_s: f64, pps: f64, batch: f64, seed: u64) -> Vec<Count> {
         let mut chance = SplitMix64(seed);
         let mut next_s = 0.0;
@@ -120,8 +121,8 @@ mod tests {
         (0..n).map(interval).collect()
     }
 
-    /// At least 2000 intervals per scale: the standard error of an index is 1/sqrt(1000), 3.2 %; with five standard
-    /// errors, 6e-7 of false alarm for each.
+    /// At least 2000 intervals per scale: the standard error of an index is 1/sqrt(1000), 3.2 %. A limit of five
+    /// standard errors gives false alarms with a probability of 6e-7 each.
     #[test]
     fn the_index_of_batches_is_their_size_at_every_scale() {
         for batch in [1.0, 16.0] {
@@ -140,13 +141,13 @@ mod tests {
     fn bursts_need_room() {
         let smooth = vec![Count { seconds: 1e-2, packets: 1000.0 }; 1000];
         assert_eq!(bursts_overflow_pps(&[&smooth], 2e5, 100.0, 1e-4), Some(2e5), "what is smooth fits up to all");
-        // Every tenth interval has the packets of ten: 1000 at once.
+        // Every tenth interval has the packets of ten intervals: 1000 at once.
         let burst = |at: usize| Count { seconds: 1e-3, packets: if at.is_multiple_of(10) { 1000.0 } else { 0.0 } };
         let bursty: Vec<Count> = (0..10_000).map(burst).collect();
         let roomy = bursts_overflow_pps(&[&bursty], 2e5, 2000.0, 1e-4).unwrap();
         assert!(roomy > 1.9e5, "{roomy}");
-        // With room for 500, the others must be served while they arrive: scaled to load L, the millisecond becomes
-        // 100/L s, served at 2e5.
+        // With room for 500 packets, the other 500 must be served while the burst arrives. At load L, the millisecond
+        // becomes 100/L s, served at 2e5.
         let tight = bursts_overflow_pps(&[&bursty], 2e5, 500.0, 1e-4).unwrap();
         assert!((tight / 4e4 - 1.0).abs() < 0.02, "{tight}");
         assert_eq!(bursts_overflow_pps(&[&[]], 2e5, 500.0, 1e-4), None);

@@ -10,46 +10,46 @@ use crate::slice::{Count, SocketLooks};
 
 /// Confidence of all intervals here.
 pub const CONFIDENCE: f64 = 0.9;
-/// Relative width at which the search for the model's cliff ends.
+/// Relative width at which the search for the cliff by the model ends.
 const WIDTH: f64 = 1e-3;
 /// Smallest cost of a packet in a model (s).
 const LEAST_S: f64 = 1e-9;
 /// Largest share of a CPU that a program can use without losses.
 const ALL: f64 = 0.99;
-/// Fewest looks at a socket that count as a pause of its program.
+/// Minimum number of looks (readings of a socket's fill level) during pauses for the program to count as pausing.
 const FEWEST_LOOKS: usize = 3;
 /// Shortest pause of a program that is reported (s): shorter ones are caused by the scheduler.
 const SHORTEST_PAUSE_S: f64 = 1e-3;
-/// Highest packet rate in a look / mean rate; a higher rate is a burst, not a pause.
+/// If the packet rate at a look exceeds this multiple of the mean rate, the packets are a burst, not a pause.
 const BURST: f64 = 1.5;
-/// Most packets waiting, as a share of the room, in a socket that is usually read at once.
+/// A socket is usually read at once if the median fill level is at most this share of the room.
 const MOSTLY_EMPTY: f64 = 0.05;
 
-/// Sizes of a CPU's queues.
+/// Sizes of the queues of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Room {
-    /// Packets that the ring or backlog holds.
+    /// Maximum number of packets in the ring or backlog.
     pub ring: u64,
-    /// Packets that the program's socket holds.
+    /// Maximum number of packets in the program's socket.
     pub socket: u64,
     /// Period of the scheduler's tick (s).
     pub tick_s: f64,
 }
 
-/// Allowance for costs that differ at the cliff from those at `share` of it, because caches are warmer, the clock is
-/// faster, or batches occur that the fits did not see. It is added to both ends (below, above) of a 90 % interval of
-/// ln(cliff). `ticks`: times are from the kernel's ticks, so that costs which packets share near the cliff are in the
-/// cost of a packet; the cliff is then too low rather than too high.
+/// Allowance for costs that differ at the cliff from those observed at `share` of the cliff, because caches are warmer,
+/// the clock is faster, or packets arrive in larger batches. It widens a 90 % interval of ln(cliff) (below, above).
+/// `ticks`: times are from the kernel's ticks. The cost of a packet then includes costs that packets share near the
+/// cliff, so that the cliff is too low rather than too high.
 ///
-/// Chosen so that it covered the cliffs measured after `learn` had run at 20, 35 and 50 % of them: docs/accuracy.md,
-/// "Learning from production"; repeat with bench/learn/run.sh.
+/// Chosen to cover the measured cliffs, when `learn` had run at 20, 35 and 50 % of each: docs/accuracy.md, "Learning
+/// from production"; repeat with bench/learn/run.sh.
 pub fn allowance(share: f64, ticks: bool) -> (f64, f64) {
     let far = (1.0 / share.clamp(0.02, 1.0)).ln();
     if ticks { (0.12 + 0.12 * far, 0.15 + 0.4 * far) } else { (0.06 + 0.08 * far, 0.06 + 0.08 * far) }
 }
 
-/// A host with these costs, all lengthened by the share of time that does not grow with the load. Without a cost of the
-/// program it has no application.
+/// Makes a host with these costs, all lengthened by the share of time that does not grow with the load. If the program
+/// has no cost, the host has no application.
 pub fn host(costs: &Costs, room: Room) -> Host {
     let longer = 1.0 / (1.0 - costs.fixed.clamp(0.0, 0.95));
     let time = |s: f64| (longer * s).max(0.0);
@@ -74,28 +74,28 @@ pub fn host(costs: &Costs, room: Room) -> Host {
 /// The cliff of a CPU, and how it was computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuCliff {
-    /// Packets/s, with its interval at [`CONFIDENCE`].
+    /// Highest load without overload (packets/s), with its interval at [`CONFIDENCE`].
     pub cliff_pps: Figure,
     /// The host used for the model.
     pub host: Host,
-    /// What else limits it, one sentence; `None`: only the costs.
+    /// What else limits the load, in one sentence; `None` if only the costs do.
     pub why: Option<String>,
 }
 
-/// Packets that come to a CPU.
+/// Packets that arrive at a CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Comes<'a> {
     /// Present packet rate (packets/s).
     pub packets_per_s: f64,
     /// Runs of counts of all traffic, of which this CPU gets `share`.
     pub counts: &'a [&'a [Count]],
-    /// Packets of the CPU divided by all packets.
+    /// Packets of this CPU divided by all packets.
     pub share: f64,
-    /// False: the CPU only runs the program and receives no packets; its costs are per packet of the traffic.
+    /// False: the CPU only runs the program and receives no packets; its costs are per packet of the whole traffic.
     pub takes_packets: bool,
 }
 
-/// The load at which a CPU with these costs loses more than `loss` of its packets.
+/// Computes the load at which a CPU with these costs loses more than `loss` of its packets.
 ///
 /// # Errors
 /// One sentence: the model does not support the host or scheme.
@@ -108,11 +108,11 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
     let outside = (1.0 - CONFIDENCE) / 2.0;
     let (low, high) = (at(outside).min(0.0), at(1.0 - outside).max(0.0));
     let waits = if own.application_s.is_some() { room.socket } else { room.ring };
-    // Counts are of all traffic, and the room must be scaled accordingly.
+    // The counts are of all traffic, so that service rate and room are scaled to all traffic.
     let bursty_pps = bursts_overflow_pps(comes.counts, smooth_pps / comes.share, waits as f64 / comes.share, loss);
     let bursty_pps = bursty_pps.map_or(smooth_pps, |pps| (pps * comes.share).min(smooth_pps));
     let allowed = allowance(comes.packets_per_s / bursty_pps, !fitted.exact);
-    // Bursts were observed only for a while: half of their effect may be chance.
+    // Bursts were observed only for a limited time: half of their effect may be chance.
     let by_bursts = 0.5 * (smooth_pps / bursty_pps).ln();
     let (below, above) = (low.hypot(allowed.0).hypot(by_bursts), high.hypot(allowed.1).hypot(by_bursts));
     let cliff_pps = Figure::between(bursty_pps, bursty_pps * (-below).exp(), bursty_pps * above.exp(), CONFIDENCE);
@@ -126,7 +126,7 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
     Ok(CpuCliff { cliff_pps, host: own, why })
 }
 
-/// The model's cliff for smooth arrivals, and ln(cliff / that cliff) for each draw of the costs.
+/// Returns the model's cliff for smooth arrivals, and ln(cliff / this cliff) for each draw of the costs.
 fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64) -> Result<(f64, Vec<f64>), String> {
     let engine = ModelEngine::default().without_quantiles();
     let traffic = Traffic::default();
@@ -140,7 +140,8 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
         let loss = |point: &Point| Ok(engine.evaluate(point)?.loss_fraction.map_or(0.0, |figure| figure.value));
         points.iter().map(loss).collect()
     };
-    // If the loss jumps, there are no slopes: the cliff is then assumed to be proportional to 1 / (time of a packet).
+    // If the loss jumps at the cliff, there are no slopes: the cliff is then assumed to be proportional to 1 / (time of
+    // a packet).
     let slopes =
         cliff_slopes(&point, &keys, losses).ok().filter(|slopes| slopes.iter().all(|(_, slope)| slope.is_finite()));
     let all_s = |host: &Host| host.protocol_s + host.application_s.unwrap_or(0.0) + host.poll_s + host.interrupt_s;
@@ -158,8 +159,8 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
     Ok((cliff.pps, fitted.draws.iter().map(ratio).collect()))
 }
 
-/// The load that takes all time of a CPU on which a program runs, or of a thread's CPU. Context switches then cost
-/// nothing, because the program never waits.
+/// Load that takes all time of a CPU on which a program runs, or of a thread's CPU. Context switches cost nothing at
+/// this load, because the program never waits.
 fn by_time(fitted: &Fitted) -> Result<(f64, Vec<f64>), String> {
     let most =
         |costs: &Costs| ALL * (1.0 - costs.fixed) / (costs.application_s + costs.other_s + costs.packet_s).max(LEAST_S);
@@ -179,13 +180,13 @@ pub struct Pausing {
     pub longest_s: f64,
     /// Time between pauses (s).
     pub every_s: f64,
-    /// Number of looks that found a pause, and number of all looks.
+    /// Number of looks during pauses, and number of all looks (readings of the socket's fill level).
     pub looks: (usize, usize),
 }
 
-/// Pauses of a program, from looks at its socket. Packets that arrive at a full socket are lost: at a load k times as
-/// high, those that arrived while it was filled by more than 1/k. `packet_bytes`: memory of a packet in the socket.
-/// `None`: no pause was observed, or too few packets wait during one.
+/// Detects pauses of a program from looks at its socket (readings of its fill level). At a load k times as high,
+/// packets are lost that arrive while the socket was filled by more than 1/k. `packet_bytes`: memory of a packet in the
+/// socket. `None` if no pause was observed, or if too few packets wait during a pause.
 pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pausing> {
     let n = socket.looks.len();
     let mut rates: Vec<f64> = socket.looks.iter().map(|look| look.packets_per_s).collect();
@@ -194,14 +195,14 @@ pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pau
     if n < 10 || usual_pps <= 0.0 || crate::slice::middle(&mut shares) > MOSTLY_EMPTY {
         return None;
     }
-    // The time in which the waiting packets arrived, and the load at which they fill the room.
+    // For each look, the time in which the waiting packets arrived, per share of the room.
     let room = socket.room_bytes / packet_bytes.max(1.0);
     let waits = |look: &&crate::slice::SocketLook| look.packets_per_s > 0.0 && look.packets_per_s <= BURST * usual_pps;
     let mut filled: Vec<f64> = socket.looks.iter().filter(waits).map(|look| look.share / look.packets_per_s).collect();
     filled.sort_by(|a, b| b.total_cmp(a));
     let longest_s = filled.first()? * room;
     let long = filled.iter().filter(|filled| **filled * room >= (0.2 * longest_s).max(SHORTEST_PAUSE_S)).count();
-    // Number of looks during pauses that may be lost within the accepted loss.
+    // Number of looks during pauses that are ignored, because the accepted loss allows losses at that time.
     let allowed = (loss * n as f64) as usize;
     if longest_s < SHORTEST_PAUSE_S || long < FEWEST_LOOKS.max(allowed + 1) {
         return None;
@@ -219,10 +220,10 @@ pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pau
     })
 }
 
-/// Load of the traffic at which a thread uses a whole CPU.
+/// Computes the traffic's load at which a thread uses a whole CPU.
 ///
 /// # Errors
-/// Its time does not grow with the packets.
+/// The thread's time does not grow with the packets.
 pub fn of_thread(fitted: &Fitted, packets_per_s: f64) -> Result<Figure, String> {
     let (cliff_pps, mut ratios) = by_time(fitted)?;
     ratios.sort_by(f64::total_cmp);

@@ -7,18 +7,18 @@ use netcliff_trial::bench::PollTime;
 
 use crate::slice::CpuSlice;
 
-/// Number of fits to resampled slices: ten of them form the 5 % at each end.
+/// Number of fits to resampled slices; ten of them form the 5 % at each end of the interval.
 const DRAWS: usize = 200;
-/// Fewest slices for a fit.
+/// Minimum number of slices for a fit.
 pub const FEWEST: usize = 4;
-/// Highest load of the slices / lowest, up to which constant time cannot be separated from time per packet: at equal
-/// load, times differ by some percent from slice to slice.
+/// If the highest load of the slices is at most this multiple of the lowest, constant time cannot be separated from
+/// time per packet: at equal load, times differ by some percent from slice to slice.
 const HARDLY_MOVED: f64 = 1.2;
-/// Standard deviation / mean of the packets per context switch, up to which reading a packet cannot be separated from
-/// switching.
+/// If the packets per context switch have at most this standard deviation / mean, the cost of reading a packet cannot
+/// be separated from that of switching.
 const HARDLY_DIFFER: f64 = 0.03;
-/// Largest share of a CPU that other tasks can keep if the program needs it: the scheduler shares it equally with one
-/// of them.
+/// Largest share of a CPU that other tasks can use if the program needs it, because the scheduler shares the CPU
+/// equally with one such task.
 const MOST_OF_OTHERS: f64 = 0.5;
 /// F statistic above which constant time of the program is significant: 0.1 % of false alarms at 20 degrees of freedom
 /// and more.
@@ -45,16 +45,16 @@ pub struct Costs {
     pub fixed: f64,
 }
 
-/// Costs that this traffic does not separate.
+/// Costs that cannot be separated with this traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
-    /// Cost of a packet and of a poll: polls took one packet each, or there were too few.
+    /// The cost of a packet and that of a poll: polls took one packet each, or there were too few polls.
     Polls,
-    /// Reading a packet and switching to the program.
+    /// The cost of reading a packet and that of switching to the program.
     Switches,
     /// Time per packet and constant time: the load hardly changed.
     Fixed,
-    /// Times are from the kernel's ticks: costs that packets share near the cliff are included in the packet's.
+    /// Times are from the kernel's ticks: the cost of a packet includes costs that packets share near the cliff.
     Ticks,
 }
 
@@ -63,20 +63,20 @@ pub enum Doubt {
 pub struct Fitted {
     /// The costs.
     pub costs: Costs,
-    /// The costs from resampled slices; the division between costs that cannot be separated is drawn anew for each.
+    /// Costs from resampled slices. Costs that cannot be separated are divided at random in each draw.
     pub draws: Vec<Costs>,
     /// Costs that could not be separated.
     pub doubts: Vec<Doubt>,
-    /// Highest load of the slices / lowest.
+    /// Highest load of the slices divided by the lowest.
     pub moved: f64,
     /// True: times are exact (eBPF); false: from the kernel's ticks.
     pub exact: bool,
 }
 
-/// A slice of the CPU, and the packets that its program's time is related to.
+/// A slice of the CPU, and the packets to which its program's time is attributed.
 pub type Piece<'a> = (&'a CpuSlice, f64);
 
-/// Fits the costs to slices of one CPU. `None`: too few slices, or no packets.
+/// Fits the costs to slices of one CPU. `None` if there are too few slices, or no packets.
 pub fn fit(pieces: &[Piece<'_>], seed: u64) -> Option<Fitted> {
     let total: f64 = pieces.iter().map(|(_, load)| load).sum();
     if pieces.len() < FEWEST || total <= 0.0 {
@@ -96,7 +96,7 @@ pub fn fit(pieces: &[Piece<'_>], seed: u64) -> Option<Fitted> {
     Some(Fitted { costs, draws: draws.collect(), doubts, moved, exact })
 }
 
-/// Highest load / lowest, each the mean over a tenth of the slices, so that chance has little influence.
+/// Highest load / lowest load. Each is a mean over a tenth of the slices, so that chance has little influence.
 fn moved(pieces: &[Piece<'_>]) -> f64 {
     let mut rates: Vec<f64> = pieces.iter().map(|(slice, load)| load / slice.seconds).collect();
     rates.sort_by(f64::total_cmp);
@@ -106,7 +106,8 @@ fn moved(pieces: &[Piece<'_>]) -> f64 {
     if lowest > 0.0 { highest / lowest } else { f64::INFINITY }
 }
 
-/// Slices drawn with replacement, in runs of neighbours, which are correlated (moving blocks, Kuensch 1989).
+/// Draws slices with replacement, in runs of neighbouring slices, because these are correlated (moving blocks, Kuensch
+/// 1989).
 fn blocks<'a>(pieces: &[Piece<'a>], chance: &mut SplitMix64) -> Vec<Piece<'a>> {
     let length = (pieces.len() as f64).cbrt().ceil() as usize;
     let mut drawn = Vec::with_capacity(pieces.len() + length);
@@ -118,7 +119,7 @@ fn blocks<'a>(pieces: &[Piece<'a>], chance: &mut SplitMix64) -> Vec<Piece<'a>> {
     drawn
 }
 
-/// One fit. `share` returns the division (0 to 1) between costs that cannot be separated.
+/// Makes one fit. `share` returns the division (0 to 1) between costs that cannot be separated. `None` without packets.
 fn once(
     pieces: &[Piece<'_>],
     exact: bool,
@@ -141,7 +142,7 @@ fn once(
     };
     if !exact {
         doubts.push(Doubt::Ticks);
-        // Softirq time by ticks is mostly per packet; of the programs' time, half may belong to others.
+        // Ticks: softirq time is mostly per packet; up to half of the programs' time may belong to other programs.
         let (packet_s, softirq_fixed) = by_clock(&|slice| slice.interrupt_s + slice.protocol_s, 0.1, doubts);
         let (application_s, program_fixed) = by_clock(&|slice| slice.other_s + slice.application_s, 0.5, doubts);
         let fixed = (softirq_fixed + program_fixed).min(0.95);
@@ -156,7 +157,8 @@ fn once(
     Some(Costs { packet_s, poll_s, wakeup_s, interrupt_s, application_s, switch_s, other_s, fixed })
 }
 
-/// Time per packet, and share of constant time, of the times that `of` selects. `None` if the load hardly changed.
+/// Returns time per packet, and constant time as a share, of the times that `of` selects. `None` if the load hardly
+/// changed.
 fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved: f64) -> Option<(f64, f64)> {
     if pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>() <= 0.0 {
         return Some((0.0, 0.0));
@@ -173,8 +175,8 @@ fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved
     Some((fit.coefficients[0], fit.coefficients[1]))
 }
 
-/// (packet, poll, wake-up): fits the time of polls to their packets over all slices, scaled so that the sum is the
-/// softirqs' whole time.
+/// Returns the costs of (packet, poll, wake-up). Fits the time of polls to their packets over all slices, then scales
+/// the costs so that their sum is the whole softirq time.
 fn softirq(pieces: &[Piece<'_>], doubts: &mut Vec<Doubt>) -> (f64, f64, f64) {
     let sum = |of: fn(&CpuSlice) -> f64| pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>();
     let (protocol_s, packets, polls) =
@@ -192,9 +194,9 @@ fn softirq(pieces: &[Piece<'_>], doubts: &mut Vec<Doubt>) -> (f64, f64, f64) {
     (protocol_s / packets, 0.0, 0.0)
 }
 
-/// Poll times of several slices in one list.
+/// Merges the poll times of several slices into one list.
 pub fn pooled<'a>(slices: impl Iterator<Item = &'a CpuSlice>) -> Vec<PollTime> {
-    // [polls, sum of times, sum of squares] by packets, and by whether the CPU was idle.
+    // [polls, sum of times, sum of squares] by number of packets, and by whether the CPU was idle before.
     let mut sums: Vec<[f64; 3]> = Vec::new();
     for time in slices.flat_map(|slice| &slice.poll_times) {
         let place = 2 * time.packets as usize + usize::from(time.from_idle);
@@ -225,7 +227,7 @@ fn interrupts(pieces: &[Piece<'_>], seconds: f64) -> (f64, f64) {
         weight: slice.seconds.powi(-2),
     };
     match robust(&pieces.iter().map(row).collect::<Vec<_>>(), 2) {
-        // If all slices have nearly the same rate of interrupts, a regression line is meaningless.
+        // If all slices have nearly the same rate of interrupts, a regression line has no meaning.
         Some(fit) if fit.r_squared > 0.5 => (fit.coefficients[0], fit.coefficients[1]),
         _ if count > 0.0 => (time_s / count, 0.0),
         _ => (0.0, time_s / seconds),
@@ -263,7 +265,7 @@ fn program(
         };
     }
     doubts.push(Doubt::Switches);
-    // Up to half of it may be switching.
+    // Up to half of the time may be switching.
     let of_switches = if switches > 0.0 { 0.5 * share() } else { 0.0 };
     ((1.0 - of_switches) * time_s / load, of_switches * time_s / switches.max(1.0), 0.0)
 }

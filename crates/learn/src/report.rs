@@ -14,56 +14,56 @@ use crate::costs::{Costs, Doubt, FEWEST, Fitted, Piece, fit};
 use crate::slice::{Count, CpuSlice, Slice, Watch, of_cpu, stolen, without_what_gives_way};
 use crate::watching::{Options, Taken};
 
-/// Share of the packets above which a CPU counts as a receive CPU; share of the program's time above which the program
-/// counts as running on it.
+/// A CPU counts as a receive CPU above this share of the packets; the program counts as running on a CPU above this
+/// share of its time.
 const TAKES: f64 = 0.05;
 const RUNS: f64 = 0.05;
-/// Packet rate of a CPU below which nothing is learned from it (packets/s).
+/// Packet rate of a CPU below which its costs are not estimated (packets/s).
 const LEAST_PPS: f64 = 10.0;
-/// Share of a thread's time on one CPU above which the thread counts as part of that CPU.
+/// A thread counts as part of a CPU if it spends more than this share of its time there.
 const STAYS: f64 = 0.9;
 /// CPU time of a thread, as a share of one CPU, below which it is left out.
 const LEAST_THREAD: f64 = 0.02;
 /// Time over which the highest load is averaged (s).
 const HIGHEST_OVER_S: f64 = 1.0;
-/// (bytes, memory in a socket) of a small packet; the next for one of the usual MTU: the kernel's `truesize` of a
-/// packet in half a page, and in a buffer of its own.
+/// A small packet: (bytes, memory in a socket); below, the memory for one of the usual MTU. The kernel's `truesize` of
+/// a packet in half a page, and of one in a separate buffer.
 const SMALL_PACKET: (f64, f64) = (SMALL_DATAGRAM_BYTES as f64, 400.0);
 const LARGE_PACKET: f64 = 2304.0;
-/// Share of disturbed slices above which the reader is warned.
+/// Share of disturbed slices above which the report warns.
 const DISTURBED: f64 = 0.3;
-/// Share of CPU time taken by the hypervisor above which the reader is warned, and pauses of a program cannot be
-/// distinguished from the hypervisor's.
+/// Share of CPU time taken by the hypervisor above which the report warns, and above which pauses of a program cannot
+/// be distinguished from pauses by the hypervisor.
 const STOLEN: f64 = 0.005;
-/// Share of a slice above which a CPU counts as fully busy: that of softirqs and program, or of everything if these
-/// cannot be separated.
+/// A CPU counts as fully busy in a slice if softirqs and program use more than this share. Below: the share of all
+/// work, used if these cannot be separated.
 const SATURATED: f64 = 0.95;
 const ALL: f64 = 0.99;
-/// Share of CPU time that does not grow with the load, above which the reader is warned.
+/// Share of CPU time that does not grow with the load, above which the report warns.
 const MUCH_FIXED: f64 = 0.2;
 /// Seed of the resampling.
 const SEED: u64 = 0x6c65_6172_6e00;
 
-/// Results of a watch without the description of the host.
+/// Results of a watch, without the description of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusions {
-    /// Parts, the first one to overload first.
+    /// Parts of the host, the one that overloads first in front.
     pub parts: Vec<LearnedPart>,
     /// Traffic during the watch.
     pub traffic: LearnedTraffic,
-    /// Costs of the receive CPU that overloads first; `None`: no costs were found.
+    /// Costs of the receive CPU that overloads first; `None` if no costs could be estimated.
     pub calibration: Option<Calibration>,
     /// The scheme used for the model.
     pub scheme: Scheme,
-    /// (slices with exact or ticked times, disturbed ones among them).
+    /// (number of slices with exact or ticked times, number of disturbed ones among them).
     pub slices: (u64, u64),
-    /// Figures that are missing, and why.
+    /// Figures that are missing, with the reasons.
     pub missing: Vec<Missing>,
-    /// Reasons not to rely on the results, one sentence each.
+    /// Reasons to doubt the results, one sentence each.
     pub cautions: Vec<String>,
 }
 
-/// The result of a watch.
+/// Converts a watch to its result.
 pub fn learned(taken: &Taken, options: &Options) -> Learned {
     let inventory = &taken.host.host;
     let port = taken.interfaces.first().and_then(|name| taken.host.port(name));
@@ -140,7 +140,7 @@ pub fn learned(taken: &Taken, options: &Options) -> Learned {
     }
 }
 
-/// True if most packets of the slices came through a backlog; `otherwise` if the slices do not show it.
+/// Returns true if most packets of the slices came through a backlog; `otherwise` if the slices do not show this.
 fn is_backlog(watch: &Watch, otherwise: bool) -> bool {
     let of = |wanted: bool| -> f64 {
         let slices = watch.slices.iter().flat_map(|slice| &slice.cpus);
@@ -150,7 +150,7 @@ fn is_backlog(watch: &Watch, otherwise: bool) -> bool {
     if backlog + device > 0.0 { backlog >= device } else { otherwise }
 }
 
-/// Parts, costs and traffic from a watch.
+/// Computes parts, costs and traffic from a watch.
 pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str, loss: f64) -> Conclusions {
     let watch = &Watch { slices: without_what_gives_way(&watch.slices), ..watch.clone() };
     let slices = &watch.slices;
@@ -161,7 +161,7 @@ pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str
     let socket_bytes = watch.sockets.iter().map(|socket| socket.room_bytes).fold(0.0, f64::max);
     let room = Room {
         ring: watch.ring.unwrap_or(1000).max(1),
-        // Without a socket: the kernel's default (net.core.rmem_default).
+        // If no socket was observed, use the kernel's default (net.core.rmem_default).
         socket: ((if socket_bytes > 0.0 { socket_bytes } else { DEFAULT_RECEIVE_BUFFER_BYTES as f64 }) / packet_bytes)
             .round()
             .max(1.0) as u64,
@@ -200,7 +200,7 @@ pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str
     result
 }
 
-/// CPUs that receive packets, or that the program runs on.
+/// CPUs that receive packets, or on which the program runs.
 fn cpus(slices: &[Slice]) -> Vec<u32> {
     let mut sums = std::collections::BTreeMap::<u32, (f64, f64)>::new();
     for cpu in slices.iter().flat_map(|slice| &slice.cpus) {
@@ -254,9 +254,9 @@ fn packets_per_s(slices: &[Slice]) -> f64 {
 /// Observations of one CPU.
 struct OwnCpu<'a> {
     cpu: u32,
-    /// (slice with times, whether it was disturbed).
+    /// (slice with times, whether it was disturbed) of this CPU.
     slices: Vec<(&'a CpuSlice, bool)>,
-    /// Undisturbed slices, each with the packets that its times are related to.
+    /// Undisturbed slices, each with the packets to which its times are attributed.
     pieces: Vec<Piece<'a>>,
     /// This CPU's packets divided by all packets; 1 if only the program runs on the CPU.
     share: f64,
@@ -268,7 +268,7 @@ impl<'a> OwnCpu<'a> {
     fn of(watch: &'a Watch, cpu: u32, all_pps: f64) -> Self {
         let slices = of_cpu(&watch.slices, cpu);
         let own_pps = rate(&slices, |slice| slice.packets);
-        // While the meter is off, slices have no packets by CPU: rates are those of the other slices.
+        // While the meter is off, slices have no packets by CPU: rates are those of the slices with the meter on.
         let metered = watch.slices.iter().filter_map(|slice| {
             let own = slice.cpus.iter().find(|one| one.cpu == cpu && one.seconds > 0.0)?;
             Some((slice, own))
@@ -276,7 +276,7 @@ impl<'a> OwnCpu<'a> {
         let sum = |of: fn(&Slice) -> f64| metered.clone().map(|(slice, _)| of(slice)).sum::<f64>();
         let metered_pps = sum(|slice| slice.packets) / sum(|slice| slice.seconds).max(1e-9);
         let takes_packets = own_pps >= TAKES * metered_pps && own_pps > 0.0;
-        // Without counts of the interfaces it counts as having all packets.
+        // If the interfaces have no counts, the CPU counts as having all packets.
         let share = if takes_packets && metered_pps > 0.0 { own_pps / metered_pps } else { 1.0 };
         let load = |(slice, own): (&Slice, &CpuSlice)| {
             if takes_packets { own.packets } else { slice.packets * own.seconds / slice.seconds }
@@ -290,7 +290,7 @@ impl<'a> OwnCpu<'a> {
         Self { cpu, slices, pieces, share, takes_packets, packets_per_s: share * all_pps }
     }
 
-    /// The part, without its cliff.
+    /// Makes the report's entry for this CPU, without a cliff.
     fn part(&self) -> LearnedPart {
         LearnedPart {
             kind: PartKind::Cpu,
@@ -309,7 +309,7 @@ impl<'a> OwnCpu<'a> {
         }
     }
 
-    /// The CPU's cliff, and the costs that it follows from; otherwise the reason, as a sentence.
+    /// Computes the CPU's cliff, and the costs from which it follows; the error is the reason why not, as a sentence.
     fn cliff(&self, watch: &Watch, scheme: &Scheme, room: Room, loss: f64) -> Result<(CpuCliff, Fitted), String> {
         if self.packets_per_s < LEAST_PPS {
             return Err(format!("only {:.1} packets/s came: too few to say what one costs", self.packets_per_s));
@@ -333,8 +333,8 @@ impl<'a> OwnCpu<'a> {
         Ok((cliff, fitted))
     }
 
-    /// True if it was fully busy in most slices: the cost of a packet then cannot be separated from the time of waiting
-    /// packets. Other tasks partly yield, and by ticks they cannot be separated from the program.
+    /// Returns true if the CPU was fully busy in most slices: the cost of a packet then cannot be separated from the
+    /// time of waiting packets. Other tasks yield in part, and with ticks they cannot be separated from the program.
     fn is_full(&self) -> bool {
         let saturated = self.slices.iter().filter(|(slice, _)| {
             let (used_s, most) =
@@ -345,7 +345,7 @@ impl<'a> OwnCpu<'a> {
     }
 }
 
-/// Sum of `of` over the slices, per second.
+/// Sum of `of` over the slices per second.
 fn rate(slices: &[(&CpuSlice, bool)], of: fn(&CpuSlice) -> f64) -> f64 {
     let seconds: f64 = slices.iter().map(|(slice, _)| slice.seconds).sum::<f64>().max(1e-9);
     slices.iter().map(|(slice, _)| of(slice)).sum::<f64>() / seconds
@@ -408,7 +408,7 @@ impl Conclusions {
         }
     }
 
-    /// Adds threads that move between CPUs, or that run on CPUs from which nothing was learned.
+    /// Adds threads that move between CPUs, or that run on CPUs whose costs were not estimated.
     fn add_threads(&mut self, slices: &[Slice], programs: &[Program]) {
         let mut sums = std::collections::BTreeMap::<(u32, u32), (f64, std::collections::BTreeMap<u32, f64>)>::new();
         for thread in slices.iter().flat_map(|slice| &slice.threads) {
@@ -460,7 +460,7 @@ impl Conclusions {
         }
     }
 
-    /// Adds sockets that fill because their program pauses.
+    /// Adds sockets that fill because their program pauses reading.
     fn add_sockets(&mut self, watch: &Watch, packet_bytes: f64, loss: f64) {
         for socket in &watch.sockets {
             let Some(pausing) = cliff::pausing(socket, packet_bytes, loss) else { continue };
@@ -495,7 +495,7 @@ impl Conclusions {
         }
     }
 
-    /// Removes each cliff below a load that was carried for a second without losses: the fit must be wrong then.
+    /// Removes each cliff that is below a load which was carried for a second without losses: its fit must be wrong.
     fn refuse_contradicted(&mut self, slices: &[Slice]) {
         let carried = grouped(slices).into_iter().filter(|group| group.iter().all(|slice| slice.lost == 0.0));
         let Some(carried_pps) = carried.map(packets_per_s).reduce(f64::max) else { return };
@@ -564,7 +564,7 @@ fn share_of(load: f64, cliff: &Figure) -> Figure {
     }
 }
 
-/// The costs for the report, each with its interval from the draws.
+/// Lists the costs for the report, each with its interval from the draws.
 fn costs(fitted: &Fitted, method: &str) -> Vec<Cost> {
     let how = if fitted.exact { "regression over slices" } else { "regression over slices of ticks" };
     let row = |key: &str, unit: &str, of: fn(&Costs) -> f64| {

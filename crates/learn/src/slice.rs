@@ -2,7 +2,7 @@
 
 use netcliff_trial::bench::PollTime;
 
-/// Time slice of a receive CPU, or of one that the program runs on.
+/// Time slice of a receive CPU, or of a CPU on which the program runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CpuSlice {
     /// Number of the CPU.
@@ -36,7 +36,7 @@ pub struct CpuSlice {
     pub wakeups: f64,
     /// Durations of polls, by packets.
     pub poll_times: Vec<PollTime>,
-    /// Time in softirqs after the last poll of each (s).
+    /// Time in softirqs after the last poll in each of them (s).
     pub tail_s: f64,
     /// True: most packets came through the CPU's backlog.
     pub backlog: bool,
@@ -45,7 +45,7 @@ pub struct CpuSlice {
 }
 
 impl CpuSlice {
-    /// Time that was used, all but idle (s).
+    /// Time that was used, i.e. all but idle time (s).
     pub fn busy_s(&self) -> f64 {
         self.interrupt_s + self.protocol_s + self.application_s + self.softirq_other_s + self.other_s
     }
@@ -62,14 +62,14 @@ pub struct ThreadSlice {
     pub cpu: u32,
     /// CPU time (s).
     pub ran_s: f64,
-    /// True: it has a real-time policy, so that other programs yield to it.
+    /// True: the thread has a real-time policy, so that other programs yield to it.
     pub is_realtime: bool,
 }
 
 /// A time slice of the host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Slice {
-    /// Its start, seconds since the epoch (UTC).
+    /// Start of the slice, seconds since the epoch (UTC).
     pub at_unix_s: f64,
     /// Length (s).
     pub seconds: f64,
@@ -79,10 +79,10 @@ pub struct Slice {
     pub bytes: f64,
     /// Packets sent by these interfaces.
     pub sent: f64,
-    /// One entry per CPU. If the meter does not run all the time, some slices have only counts: `seconds` of their CPUs
-    /// is 0.
+    /// One entry per CPU. If the meter runs only part of the time, some slices have only counts: `seconds` of their
+    /// CPUs is 0.
     pub cpus: Vec<CpuSlice>,
-    /// Threads of the program that ran.
+    /// Threads of the program that ran during the slice.
     pub threads: Vec<ThreadSlice>,
     /// Packets lost at any place with a counter.
     pub lost: f64,
@@ -97,23 +97,23 @@ pub struct Count {
     pub packets: f64,
 }
 
-/// State of a program's socket at one time.
+/// Fill level of a program's socket at one time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SocketLook {
-    /// Bytes waiting / bytes that fit.
+    /// Bytes waiting divided by the bytes that fit.
     pub share: f64,
     /// Packet rate at that time (packets/s).
     pub packets_per_s: f64,
 }
 
-/// States of one socket over the watch.
+/// Fill levels of one socket over the watch.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SocketLooks {
     /// Name of the socket.
     pub name: String,
     /// Memory for packets (bytes, including the kernel's overhead for each).
     pub room_bytes: f64,
-    /// The looks.
+    /// The readings of the fill level.
     pub looks: Vec<SocketLook>,
     /// Packets dropped at the socket during the watch.
     pub dropped: f64,
@@ -130,14 +130,14 @@ pub struct Watch {
     pub fine: Vec<Vec<Count>>,
     /// Sockets of the program.
     pub sockets: Vec<SocketLooks>,
-    /// Packets that a CPU's backlog, or the NIC's ring, holds; `None`: unknown.
+    /// Maximum number of packets in a CPU's backlog, or in the NIC's ring; `None` if unknown.
     pub ring: Option<u64>,
-    /// Period of the scheduler's tick (s); `None`: unknown.
+    /// Period of the scheduler's tick (s); `None` if unknown.
     pub tick_s: Option<f64>,
 }
 
-/// The slices without the CPU time of other tasks, if the program is a real-time one: other tasks yield to it, as they
-/// do to softirqs.
+/// Counts the time of other tasks as idle (in slices with exact times) if the program is a real-time one, because other
+/// tasks yield to it, as they do to softirqs. Otherwise returns the slices unchanged.
 pub fn without_what_gives_way(slices: &[Slice]) -> Vec<Slice> {
     let ran = |realtime: bool| -> f64 {
         let threads = slices.iter().flat_map(|slice| &slice.threads);
@@ -152,19 +152,19 @@ pub fn without_what_gives_way(slices: &[Slice]) -> Vec<Slice> {
     slices
 }
 
-/// Number of median deviations by which the other tasks' time must exceed its median for a slice to count as disturbed;
-/// and the least such difference, as a share of the time.
+/// A slice counts as disturbed if the other tasks' time exceeds its median by this number of median deviations; below,
+/// the minimum difference, as a share of the time.
 const FAR: f64 = 6.0;
 const LEAST: f64 = 0.03;
-/// Share of the time taken by the hypervisor above which a slice counts as disturbed.
+/// A slice counts as disturbed if the hypervisor took more than this share of the time.
 const STOLEN: f64 = 0.1;
 
-/// (slice, whether it was disturbed) of a CPU with exact or ticked times. Disturbed: other tasks used much more time
-/// than usual, or the hypervisor took the CPU away.
+/// Returns (slice, whether it was disturbed) of a CPU with exact or ticked times. Disturbed means that other tasks used
+/// much more time than usual, or that the hypervisor took the CPU away.
 pub fn of_cpu(slices: &[Slice], cpu: u32) -> Vec<(&CpuSlice, bool)> {
     let own: Vec<&CpuSlice> =
         slices.iter().flat_map(|slice| slice.cpus.iter().filter(|one| one.cpu == cpu && one.seconds > 0.0)).collect();
-    // With ticks, the program is among the others: its time grows with the load.
+    // With ticks, other tasks' time includes the program, whose time grows with the load.
     let foreign = |one: &CpuSlice| if one.exact { one.other_s / one.seconds } else { 0.0 };
     let mut shares: Vec<f64> = own.iter().map(|one| foreign(one)).collect();
     let median = middle(&mut shares);
@@ -172,12 +172,12 @@ pub fn of_cpu(slices: &[Slice], cpu: u32) -> Vec<(&CpuSlice, bool)> {
     let limit = median + (FAR * middle(&mut away)).max(LEAST);
     let flagged: Vec<(&CpuSlice, bool)> =
         own.into_iter().map(|one| (one, foreign(one) > limit || one.steal_s > STOLEN * one.seconds)).collect();
-    // If most slices are disturbed, the host is never quiet: then all of them count.
+    // If most slices are disturbed, the host is never quiet: then none counts as disturbed.
     let most = 2 * flagged.iter().filter(|(_, disturbed)| *disturbed).count() > flagged.len();
     flagged.into_iter().map(|(slice, disturbed)| (slice, disturbed && !most)).collect()
 }
 
-/// Share of the time that the hypervisor took, of the CPU with the largest share.
+/// Share of the time that the hypervisor took, on the CPU with the largest share.
 pub fn stolen(slices: &[Slice]) -> f64 {
     let mut sums = std::collections::BTreeMap::<u32, (f64, f64)>::new();
     for slice in slices {
@@ -199,8 +199,8 @@ pub(crate) fn middle(values: &mut [f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Of twenty slices, another task had a third of the CPU in one, and the hypervisor in another: these two are
-    /// disturbed.
+    /// In one of twenty slices another task used a third of the CPU, in another slice the hypervisor took it: these two
+    /// are disturbed.
     #[test]
     fn a_slice_that_others_disturbed_is_recognised() {
         let slice = |n: usize| {

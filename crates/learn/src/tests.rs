@@ -1,4 +1,4 @@
-//! Exact fakes: slices of a host with known costs, and so a known cliff.
+//! Exact fakes: slices of a host with known costs, and therefore a known cliff.
 
 use netcliff_core::learned::PartKind;
 use netcliff_core::math::SplitMix64;
@@ -33,7 +33,7 @@ fn napi() -> Napi {
     Napi { backlog: true, ..Napi::default() }
 }
 
-/// Cliff of that host (pps).
+/// Cliff of the host with [`COSTS`] (pps).
 fn true_cliff_pps() -> f64 {
     let (engine, traffic) = (ModelEngine::default().without_quantiles(), Traffic::default());
     netcliff_model::cliff(&engine, &host(&COSTS, ROOM), &Scheme::Napi(napi()), &traffic, LOSS).unwrap().pps
@@ -43,7 +43,7 @@ fn true_cliff_pps() -> f64 {
 struct Fake {
     chance: SplitMix64,
     cliff_pps: f64,
-    /// Relative increase of all costs at an eighth of the cliff, compared with the cliff, because of cold caches.
+    /// Relative increase of all costs at an eighth of the cliff, compared with the cliff, due to cold caches.
     colder: f64,
     exact: bool,
 }
@@ -112,7 +112,7 @@ impl Fake {
         }
     }
 
-    /// A watch of a minute at these shares of the cliff in sequence.
+    /// A watch of one minute, with a load at each of these shares of the cliff in turn.
     fn watch(&mut self, shares: &[f64]) -> Watch {
         let pps = |at: usize| shares[at * shares.len() / 120] * self.cliff_pps;
         let loads: Vec<f64> = (0..120).map(pps).collect();
@@ -122,7 +122,7 @@ impl Fake {
     }
 }
 
-/// The slice as ticks of 4 ms show it.
+/// Converts a slice to what ticks of 4 ms would show.
 fn ticked(cpu: CpuSlice, chance: &mut SplitMix64) -> CpuSlice {
     let ticks = 250.0 * cpu.seconds;
     let mut sampled = |s: f64| {
@@ -149,9 +149,9 @@ fn learnt(watch: &Watch) -> Conclusions {
     from_watch(watch, &napi(), &[], "a fake", LOSS)
 }
 
-/// Fifty hosts at 20 to 50 % of their cliff, with all costs 10 % higher at an eighth of it: the interval covers the
-/// cliff in at least 80 %, and its middle is close. An exact 90 % interval would miss 11 or more of 50 with probability
-/// 1 %; the seeds are fixed.
+/// Fifty hosts at 20 to 50 % of their cliff, with all costs 10 % higher at an eighth of the cliff: the interval covers
+/// the cliff in at least 80 %, and its middle is close. An exact 90 % interval would miss 11 or more of 50 with
+/// probability 1 %; the seeds are fixed.
 #[test]
 fn the_interval_covers_the_true_cliff() {
     let cliff_pps = true_cliff_pps();
@@ -173,8 +173,8 @@ fn the_interval_covers_the_true_cliff() {
     assert!(errors[25] < 0.1 && errors[49] < 0.25, "{errors:?}");
 }
 
-/// Half a minute of few, expensive packets, then two seconds of a load carried without losses far above the cliff that
-/// these would give.
+/// Half a minute of few, expensive packets, then two seconds of a load that was carried without losses, far above the
+/// cliff that the expensive packets imply.
 #[test]
 fn a_load_that_was_carried_refutes_a_lower_cliff() {
     let cliff_pps = true_cliff_pps();
@@ -200,7 +200,7 @@ fn a_load_that_was_carried_refutes_a_lower_cliff() {
     assert!(learnt(&watch).parts[0].cliff_pps.is_some(), "what lost packets carried nothing");
 }
 
-/// The costs are recovered, for a host whose costs do not depend on the load.
+/// The fit recovers the costs of a host whose costs do not depend on the load.
 #[test]
 fn costs_are_told_apart_where_the_load_moves() {
     let result = learnt(&Fake::new(3, true_cliff_pps()).watch(&[0.2, 0.35, 0.5, 0.3]));
@@ -231,7 +231,7 @@ fn what_a_steady_load_cannot_tell_is_named_with_what_would_tell_it() {
     assert!(cliff.covers(true_cliff_pps()), "{cliff:?}");
 }
 
-/// Packets come one by one, each with its own wake-up.
+/// If packets arrive one at a time, each with its own wake-up, polls and switches cannot be separated from packets.
 #[test]
 fn packets_one_at_a_time_leave_polls_and_switches_in_doubt() {
     let mut watch = Fake::new(6, true_cliff_pps()).watch(&[0.05, 0.1]);
@@ -283,7 +283,8 @@ fn a_cpu_without_time_left_is_at_its_cliff() {
     assert!(result.calibration.is_none(), "costs there are not those below the cliff");
 }
 
-/// A lock is held for 5 ms once a second at 20 kpps. The socket holds 277 packets, which fill it in 5 ms at 55 kpps.
+/// The program holds a lock for 5 ms once a second at 20 kpps. The socket takes 277 packets, which fill it in 5 ms at
+/// 55 kpps.
 #[test]
 fn a_program_that_pauses_is_found_and_named() {
     let cliff_pps = true_cliff_pps();
@@ -322,7 +323,7 @@ fn a_program_that_pauses_is_found_and_named() {
     );
 }
 
-/// A thread that moves between two CPUs fills neither of them, but uses at most one CPU.
+/// A thread that moves between two CPUs does not fill either of them, but it can use at most one CPU.
 #[test]
 fn a_thread_that_moves_has_a_cliff_of_its_own() {
     let cliff_pps = true_cliff_pps();

@@ -1,9 +1,9 @@
 //! Observes this host in time slices: [`watch`]. It reads counters and, if the kernel permits, runs eBPF programs at
-//! tracepoints; it sends nothing.
+//! tracepoints; it sends no packets.
 //!
 //! One thread reads the interfaces' counters every `TICK`, and ten times as often for a tenth of a second every few
-//! seconds. At the end of a slice it reads the CPUs' times. The eBPF meter costs some ten nanoseconds per event: if the
-//! watch would exceed `BUDGET`, the meter runs for `METERED` at a time, with breaks.
+//! seconds. At the end of a slice it reads the CPUs' times. The eBPF meter costs some ten nanoseconds per event; if the
+//! watch would exceed its CPU budget (`BUDGET`), the meter runs for `METERED` at a time, with breaks.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,46 +25,47 @@ use crate::slice::{Count, CpuSlice, Slice, SocketLook, SocketLooks, ThreadSlice,
 
 /// Interval between readings of the counters.
 const TICK: Duration = Duration::from_millis(10);
-/// Interval in a run of fast readings; number of readings per run; time from one run to the next.
+/// Interval of fast readings; below, number of readings per run, and time from one run to the next.
 const FINE_TICK: Duration = Duration::from_millis(1);
 const FINE_LOOKS: usize = 100;
 const FINE_EVERY: Duration = Duration::from_secs(3);
-/// CPU budget, as shares of one CPU, within the promised 1 %: largest use of the whole watch with which the meter's
-/// programs may run; what these may use in any case; what readings of counters may use.
+/// CPU budget within the promised 1 %, as shares of one CPU: maximum use of the whole watch while the meter's programs
+/// run. Below: what these programs may use in any case, and what readings of counters may use.
 const BUDGET: f64 = 0.008;
 const LEAST_METERED: f64 = 0.002;
 const LOOKING: f64 = 0.002;
-/// A reading does not count if it took this many times the usual time from clock to counters; the usual time at the
-/// start (s).
+/// A reading is discarded if it took this many times the usual time from clock to counters; below, the usual time at
+/// the start (s).
 const SLOW_LOOK: f64 = 3.0;
 const USUAL_S: f64 = 1e-4;
-/// Shortest time that the meter runs once started, and its time at the start of a watch.
+/// Minimum time that the meter runs once started; below, its time at the start of a watch.
 const METERED: Duration = Duration::from_secs(2);
 const METERED_FIRST: Duration = Duration::from_secs(5);
-/// Cost assumed for restarting the meter, until it is measured (s of CPU time).
+/// Assumed cost of restarting the meter, until it has been measured (s of CPU time).
 const WAKE_S: f64 = 5e-3;
-/// Length of the shortest slices: with exact times, and with the kernel's ticks, whose relative error is 1/sqrt(ticks).
+/// Length of the shortest slices with exact times; below, with the kernel's ticks, whose relative error is
+/// 1/sqrt(ticks).
 const SLICE: Duration = Duration::from_millis(400);
 const SLICE_OF_TICKS: Duration = Duration::from_secs(1);
-/// Most slices of a watch; a longer watch has longer slices.
+/// Maximum number of slices of a watch; a longer watch has longer slices.
 const MOST_SLICES: u32 = 4000;
-/// Most readings stored of each kind: two hours.
+/// Maximum number of stored readings of each kind, enough for two hours.
 const MOST_COUNTS: usize = 720_000;
-/// If no program is named: time over which the programs with sockets are looked for, and the share of a CPU above which
-/// one counts.
+/// If no program is named: time over which CPU use of the programs with sockets is measured; below, the share of a CPU
+/// above which a program is watched.
 const SEARCH: Duration = Duration::from_secs(1);
 const SERVING: f64 = 0.02;
-/// Most programs that are watched.
+/// Maximum number of programs that are watched.
 const MOST_PROGRAMS: usize = 4;
 
 /// Settings of a watch.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Names of the interfaces; empty: the main ones.
+    /// Names of the interfaces; empty: the main interfaces.
     pub interfaces: Vec<String>,
-    /// Port that the program listens on; `None`: not given.
+    /// Port on which the program listens; `None` if not given.
     pub port: Option<u16>,
-    /// Process ID of the program; `None`: not given.
+    /// Process ID of the program; `None` if not given.
     pub pid: Option<u32>,
     /// Length of the watch.
     pub length: Duration,
@@ -92,7 +93,7 @@ pub enum LearnError {
 pub struct Progress {
     /// Time since the start (s).
     pub elapsed_s: f64,
-    /// Total time (s).
+    /// Requested length of the watch (s).
     pub of_s: f64,
     /// Packet rate in the last slice (packets/s).
     pub packets_per_s: f64,
@@ -119,13 +120,13 @@ pub struct Taken {
     pub method: String,
     /// CPU time of this process (s).
     pub own_s: f64,
-    /// CPU time of the meter's eBPF programs (s); `None`: it has none, or it is unknown.
+    /// CPU time of the meter's eBPF programs (s); `None` if no eBPF programs run or their time is unknown.
     pub meter_s: Option<f64>,
     /// Share of each receive queue in the packets.
     pub queues: Vec<QueueLoad>,
     /// Losses during the watch, one sentence each.
     pub lost: Vec<String>,
-    /// Events that the reader must know, one sentence each.
+    /// Warnings for the reader, one sentence each.
     pub cautions: Vec<String>,
     /// True: stopped before the requested time.
     pub partial: bool,
@@ -206,7 +207,8 @@ fn interfaces(named: &[String], host: &Inspection) -> Result<Vec<String>, LearnE
     Ok(names)
 }
 
-/// The named programs, or else those with sockets that use the most CPU time; and cautions about this choice.
+/// Returns the named programs, or else the programs with sockets that use the most CPU time; and cautions about this
+/// choice.
 fn programs(options: &Options, ports: &[&Port], stop: &AtomicBool) -> Result<(Vec<Program>, Vec<String>), LearnError> {
     if let Some(pid) = options.pid {
         let none =
@@ -258,7 +260,7 @@ fn queues(moment: &Moment) -> Vec<QueueLoad> {
     if all > 0.0 { moment.interfaces.iter().flat_map(of).collect() } else { Vec::new() }
 }
 
-/// Waits in short steps, so that `stop` ends it.
+/// Waits for `length` in short steps, so that `stop` ends the wait.
 fn wait(length: Duration, stop: &AtomicBool) {
     let end = Instant::now() + length;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
@@ -299,11 +301,11 @@ struct Mark {
 
 /// The eBPF meter, and when it runs.
 struct Meter {
-    /// `None`: only the kernel's ticks are read.
+    /// The eBPF programs; `None` if only the kernel's ticks are read.
     programs: Option<EbpfMeter>,
     runs: bool,
     since: Instant,
-    /// CPU time (s) of restarting the meter, and per second of running it.
+    /// CPU time (s) of restarting the meter; below, per second of running it.
     wake_s: f64,
     a_second_s: f64,
     first: bool,
@@ -329,7 +331,7 @@ impl Meter {
         }
     }
 
-    /// True if times are exact while it runs.
+    /// Returns true if the meter measures exact times while it runs.
     fn works(&self) -> bool {
         self.programs.is_some()
     }
@@ -338,8 +340,8 @@ impl Meter {
         self.programs.as_ref().filter(|_| self.runs).map(EbpfMeter::snapshot).transpose().map_err(failed)
     }
 
-    /// Stops or starts the meter, so that the whole watch stays within `BUDGET`. `meter_s`: its CPU time so far;
-    /// `own_s`: that of this process. Returns true if it was started or stopped.
+    /// Stops or starts the meter, so that the whole watch stays within `BUDGET`. `meter_s`: CPU time of the meter so
+    /// far; `own_s`: that of this process. Returns true if the meter was started or stopped.
     fn turn(&mut self, meter_s: f64, own_s: f64, elapsed_s: f64) -> bool {
         let fits = |more_s: f64, elapsed_s: f64| {
             meter_s + own_s + more_s <= BUDGET * elapsed_s || meter_s + more_s <= LEAST_METERED * elapsed_s
@@ -377,7 +379,7 @@ enum Looked {
     Counted,
 }
 
-/// State of the readings: the last ones, and when the next is due.
+/// State of the readings: the last ones, and the time of the next one.
 struct Looks {
     last: serving::Counted,
     last_at: Instant,
@@ -412,16 +414,16 @@ impl Looks {
         if self.fine_left > 0 { FINE_TICK } else { self.tick }
     }
 
-    /// True if this thread waited for a CPU between clock and counters: arrivals in that time would look like a burst,
-    /// and are left to the next reading.
+    /// Returns true if this thread waited for a CPU between clock and counters. Arrivals in that time would look like a
+    /// burst; they are left to the next reading.
     fn is_late(&mut self, took_s: f64) -> bool {
         let late = took_s > SLOW_LOOK * self.usual_s;
         self.usual_s += 0.1 * (took_s.min(2.0 * self.usual_s) - self.usual_s);
         late
     }
 
-    /// Reads less often on hosts with thousands of sockets or devices. As one reading may take long because something
-    /// else ran, the mean of the last ones counts.
+    /// Reads less often on hosts with thousands of sockets or devices, where a reading is expensive. Averages over
+    /// recent readings, because a single one may be slow for other reasons.
     fn slow_down(&mut self, looking_s: f64, slice: Duration) {
         self.look_s += 0.05 * (looking_s - self.look_s);
         self.tick = Duration::from_secs_f64(self.look_s / LOOKING).clamp(TICK, slice / 4);
@@ -470,7 +472,7 @@ impl Taking {
         Ok(taking)
     }
 
-    /// Runs until the time is over; otherwise returns a sentence on why it ended early.
+    /// Runs until the time is over. If the watch ends early, returns a sentence with the reason.
     fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Option<String>, LearnError> {
         let began = Instant::now();
         let drops_before = self.sockets.look();
@@ -587,7 +589,7 @@ impl Taking {
                     let time = |share: f64| share * one.counted_s;
                     CpuSlice {
                         cpu: one.cpu as u32,
-                        // While a meter is paused these have only counts.
+                        // While the eBPF meter is paused, CPUs have only counts, not times.
                         seconds: if self.meter.works() { 0.0 } else { one.counted_s },
                         interrupt_s: time(one.irq),
                         protocol_s: time(one.softirq),
@@ -635,7 +637,7 @@ impl Taking {
             lost: udp as f64 + backlogs.max(grown.rx_dropped as f64),
         });
         self.start = end;
-        // Looks for sockets opened since the start.
+        // Look once more for sockets, which may have been opened since the start.
         if self.watch.slices.len() == 1 && self.watch.sockets.is_empty() {
             self.sockets = Sockets::of(&self.programs, self.port);
         }
@@ -643,7 +645,7 @@ impl Taking {
     }
 }
 
-/// Activity of a CPU as the eBPF programs measured it.
+/// Converts the activity of a CPU as measured by the eBPF programs.
 fn exact(cpu: &netcliff_host::cpu::ebpf::CpuInterval) -> CpuSlice {
     let (shares, counters) = (cpu.shares(), cpu.counters(Counters::default()));
     let seconds = cpu.elapsed_ns as f64 * 1e-9;

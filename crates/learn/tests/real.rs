@@ -53,8 +53,8 @@ fn offer(pair: &Pair, rate_pps: f64, seconds: f64) -> f64 {
     1.0 - run.accounting.delivered as f64 / run.accounting.offered.max(1) as f64
 }
 
-/// The highest load that loses at most one in a thousand in one of three short trials: disturbances of the machine only
-/// add losses.
+/// Finds the highest load that loses at most one packet in a thousand in one of three short trials: disturbances of the
+/// machine can only add losses.
 fn cliff_pps(pair: &Pair) -> f64 {
     let (mut low, mut high) = (5e3_f64, 1.5e6_f64);
     for _ in 0..7 {
@@ -64,9 +64,9 @@ fn cliff_pps(pair: &Pair) -> f64 {
     (low * high).sqrt()
 }
 
-/// At a third of a cliff that was measured just before: CPU 1's estimated cliff is within a factor of 2.5, even on a
-/// shared machine; results of a quiet one are in docs/accuracy.md. During the watch no frame leaves the namespace on
-/// any device.
+/// Watches at a third of a cliff that was measured just before: the estimated cliff of CPU 1 is within a factor of 2.5,
+/// even on a shared machine; results of a quiet machine are in docs/accuracy.md. During the watch no frame leaves the
+/// namespace on any device.
 #[test]
 fn the_cliff_is_learnt_from_a_third_of_it_and_nothing_is_sent() {
     let Some(pair) = pair_or_skip() else { return };
@@ -92,7 +92,7 @@ fn the_cliff_is_learnt_from_a_third_of_it_and_nothing_is_sent() {
         assert_eq!(learned.watched.interfaces, ["v1"]);
         let part = learned.parts.iter().find(|part| part.kind == PartKind::Cpu && part.cpu == Some(1));
         let part = part.unwrap_or_else(|| panic!("no CPU 1 in {:?}", learned.parts));
-        // On a machine where others use most of the CPU there may be no cliff.
+        // If others use most of the CPU, there may be no estimated cliff.
         let Some(found) = part.cliff_pps else { continue };
         tried.push(found.value / cliff_pps);
         if (0.4..2.5).contains(&(found.value / cliff_pps)) && found.interval.is_some_and(|ends| ends.low < found.value)
@@ -120,7 +120,7 @@ fn what_is_not_there_is_refused() {
     assert!(other.contains("nothing is open"), "{other}");
 }
 
-/// A stop ends the watch at once, with a partial result that says that it holds nothing.
+/// Setting `stop` ends the watch at once, with a partial result that says that it contains nothing.
 #[test]
 fn a_stop_leaves_a_partial_result() {
     let options = Options {

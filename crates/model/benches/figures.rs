@@ -1,5 +1,5 @@
-//! The bars of speed: the whole of the paper's figure 7 (seven schemes, 200 loads, B = 1024) in under 20 ms on one
-//! core, M/D/1/B with a million places in under 1 s. `cargo bench -p netcliff-model`.
+//! Speed targets: the whole of the paper's figure 7 (seven schemes, 200 loads, B = 1024) in less than 20 ms on one
+//! core, M/D/1/B with a million places in less than 1 s. `cargo bench -p netcliff-model`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use netcliff_core::{Engine, Host, Point};
@@ -7,8 +7,7 @@ use netcliff_model::queue::arrivals::{ArrivalCounts, TimeShape};
 use netcliff_model::queue::mg1k::{Mg1k, Setup};
 use netcliff_model::{Fidelity, ModelEngine};
 
-/// Figure 7's curves by the paper's formulas, and the hybrid scheme instead of NAPI polling, which the paper only
-/// simulated.
+/// Figure 7's curves by the paper's formulas. The hybrid scheme replaces NAPI polling, which the paper only simulated.
 const PAPER: [&str; 7] = [
     "ideal",
     "interrupt",

@@ -1,5 +1,5 @@
-//! What answers for a calibrated host take: `calibrated HOST.toml SCHEME loads|sweep|guide|cliff|livelock [LOAD ...]`,
-//! CPU time of this process. `bench/model/run.sh` calls it.
+//! Measures the CPU time of answers for a calibrated host:
+//! `calibrated HOST.toml SCHEME loads|sweep|guide|cliff|livelock [LOAD ...]`. `bench/model/run.sh` calls it.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Host, Outcome, Point, Scheme, Traffic, Unsupported};
@@ -14,7 +14,7 @@ fn cpu_s() -> f64 {
         .map_or(f64::NAN, |all| all * 1e-9)
 }
 
-/// A model that prints the loads at which it is evaluated, and the guide of its searches.
+/// A model that prints the loads at which it is evaluated, and its guide (a faster engine that is searched first).
 struct Traced(ModelEngine, Option<Box<Traced>>);
 
 impl Traced {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scheme: Scheme = scheme.parse()?;
     let engine = ModelEngine::new(Fidelity::Exact);
     let traced = Traced::of(engine.without_quantiles());
-    // By what guides searches.
+    // Measure the engine that guides searches.
     let engine = if what == "guide" { ModelEngine { roughly: true, ..engine } } else { engine };
     let point = |pps: f64| Point::poisson(host.clone(), scheme.clone(), pps);
     let start = cpu_s();

@@ -12,8 +12,8 @@ pub struct Question {
     pub sensitivities: bool,
 }
 
-/// Answers `question`. Latency and CPU are evaluated at `load` or, if it is None, at half the cliff. Also
-/// returns the point that was used.
+/// Computes cliff, livelock index and, if wanted, sensitivities of a host. Latency and CPU are evaluated at `load` or,
+/// if it is `None`, at half the cliff. Also returns the point at that load.
 pub fn analyse(
     engine: &dyn Engine,
     host: &Host,

@@ -22,7 +22,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The shares divided by their sum, which rounding may have moved from 1.
+    /// Returns the shares divided by their sum, which rounding errors may have moved away from 1.
     #[must_use]
     pub fn normalised(self) -> Self {
         let total = self.interrupt + self.poll + self.protocol + self.available;
@@ -62,8 +62,8 @@ impl Distribution {
         Self { transform: Rc::new(transform), mean_s }
     }
 
-    /// The four quantiles of a mixture of (weight, distribution); weights need not sum to 1. None if the transform
-    /// cannot be inverted.
+    /// Returns the four quantiles of a mixture of (weight, distribution); weights need not sum to 1. `None` if the
+    /// transform cannot be inverted.
     pub fn quantiles(parts: &[(f64, &Self)]) -> Option<Quantiles> {
         let total: f64 = parts.iter().map(|(weight, _)| weight).sum();
         let parts: Vec<Part<'_>> =
@@ -96,24 +96,24 @@ pub struct Ring {
     pub mean_present: f64,
     /// Mean latency from arrival in memory to the end of protocol processing (s).
     pub mean_latency_s: f64,
-    /// Quantiles of that latency; None if they are unknown.
+    /// Quantiles of `mean_latency_s`'s latency; `None` if they are unknown.
     pub quantiles: Option<Quantiles>,
-    /// Distribution of that latency; None if it is unknown or no quantiles are wanted.
+    /// Distribution of that latency (arrival in memory to end of protocol processing); `None` if it is unknown or no
+    /// quantiles are wanted.
     pub latencies: Option<Distribution>,
     /// Interrupts (1/s).
     pub interrupts_per_s: f64,
     /// Busy periods of the ring (1/s).
     pub cycles_per_s: f64,
-    /// True: timers or counts begin the busy periods, so that packets wait before them while the CPU is free.
+    /// True: timers or packet counts start the busy periods, so that packets wait while the CPU is free.
     pub clocked: bool,
-    /// Polls (1/s); None if the scheme does not poll.
+    /// Polls (1/s); `None` if the scheme does not poll.
     pub polls_per_s: Option<f64>,
     /// CPU shares without an application.
     pub shares: Shares,
-    /// True: the figures are exact for the scheme as it is defined, except for rounding and events of smaller
-    /// probability.
+    /// True: the figures are exact for the scheme as defined, up to rounding and events that are too rare to matter.
     pub exact: bool,
-    /// What a reader must know.
+    /// Notes for the user: approximations and limits of this solution.
     pub notes: Vec<Note>,
 }
 
@@ -123,7 +123,7 @@ pub const EXACT: &str = "exact";
 pub const APPROXIMATE: &str = "approximate";
 
 impl Ring {
-    /// The outcome of a host without an application; `frame_bytes` is the mean frame size.
+    /// Converts to the outcome of a host without an application; `frame_bytes` is the mean frame size.
     pub fn outcome(self, frame_bytes: f64) -> Outcome {
         let Shares { interrupt, poll, protocol, available } = self.shares.normalised();
         let exact = |value: f64| Some(Figure::exact(value));

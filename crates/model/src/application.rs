@@ -2,16 +2,18 @@
 //!
 //! [`exact`] solves ring, socket and application together if that takes no longer than some tenths of a second (two
 //! seconds with ticks). Otherwise this module approximates, and notes and `cpu_method` of the outcome say so. The ring
-//! is solved alone, which is exact for it, because priorities are preemptive and it does not depend on the application.
-//! It delivers gamma packets per second and leaves the share V of the CPU. The socket is then a finite queue of load
-//! gamma t / V, whose net input over the ring's cycles is asymptotically Brownian. The variance of the net input
-//! follows from that of the busy period, and [`TwoMoment`] gives loss and length.
+//! is solved alone, which is exact for the ring: priorities are preemptive, so that it does not depend on the
+//! application. The ring delivers gamma packets per second and leaves the share V of the CPU. The socket is then a
+//! finite queue of load gamma t / V, where t is the application's time per packet. Its net input over the ring's cycles
+//! is asymptotically Brownian; the variance follows from that of the busy period. [`TwoMoment`] computes loss and
+//! length of this queue.
 //!
-//! A wake-up happens if a busy period of the ring finds the application asleep. Without interrupt latency there are
-//! lambda x (available CPU) of these per second (Poisson arrivals see time averages), with it a few more. Each costs
-//! `wakeup` below the socket and `context_switch` above. Packets that find the socket full cost `socket_drop_cost` of a
-//! service. Both change the mean service time, so that it is a fixed point: a longer service leaves less CPU, hence
-//! more drops and fewer wake-ups, hence a shorter service. There is one crossing.
+//! A wake-up happens if a busy period of the ring starts while the application sleeps. Without interrupt latency there
+//! are lambda x (available CPU) wake-ups per second (Poisson arrivals see time averages), with interrupt latency a few
+//! more. Each wake-up costs `wakeup` below the socket and `context_switch` above. Packets that find the socket full
+//! cost `socket_drop_cost` of a service. Wake-ups and drops change the mean service time, which is therefore a fixed
+//! point: a longer service leaves less CPU, hence more drops and fewer wake-ups, hence a shorter service. There is
+//! exactly one fixed point if a drop costs no more than a delivery.
 
 pub mod exact;
 
@@ -26,21 +28,23 @@ use crate::schemes::Work;
 
 /// Relative width at which the search for the mean service ends: far below 1/K, the scale on which loss changes.
 const SERVICE_FOUND: f64 = 1e-6;
-/// Most steps towards the service that implies itself: each reduces the distance by the share of dropped packets.
+/// Maximum number of steps towards the fixed point of the service time: each step reduces the distance by the share of
+/// dropped packets.
 const MOST_STEPS: u32 = 200;
 
-/// Mean occupancy of the socket above which its packets count as cold: it is near 1 beyond saturation, near 0 below.
+/// Mean occupancy of the socket, as a share of its size, above which its packets count as cold in cache. The occupancy
+/// is near 1 beyond saturation, near 0 below.
 const COLD_OCCUPANCY: f64 = 0.5;
 
-/// Largest CPU load of the ring that is used; larger ones count as this.
+/// Upper limit of the ring's CPU load in these formulas; higher loads are replaced by it.
 const MOST_RING_LOAD: f64 = 0.999;
-/// Largest mean of packets per busy period; above this, busy periods count as endless.
+/// Upper limit of the mean number of packets per busy period; longer busy periods count as endless.
 const MOST_BATCH: f64 = 1e6;
 
 /// Socket and application above a solved ring.
 struct Socket {
     ring: Ring,
-    /// Share of the packets reaching the socket that find it full.
+    /// Share of the packets reaching the socket that are lost because it is full.
     loss: f64,
     /// Packets the application reads (pps).
     read_pps: f64,
@@ -48,16 +52,16 @@ struct Socket {
     available: f64,
     /// Mean packets waiting in the socket.
     waiting: f64,
-    /// Mean service time that follows from this socket (s).
+    /// Mean service time that follows from this socket's drops and wake-ups (s).
     implied_service_s: f64,
 }
 
-/// What the application needs to know of host and scheme.
+/// Host and scheme as the application's formulas need them.
 #[derive(Debug, Clone, Copy)]
 pub struct Above<'a> {
     /// Costs and socket.
     pub host: &'a Host,
-    /// The scheme, if ring and application may be solved together; None: they must not.
+    /// The scheme, if ring and application may be solved together; `None` if they must not be.
     pub scheme: Option<&'a Scheme>,
     /// t: the application's time per packet (s).
     pub application_s: f64,
@@ -65,7 +69,7 @@ pub struct Above<'a> {
     pub frame_bytes: f64,
 }
 
-/// The outcome with an application; `solve` solves the ring for a mean service time.
+/// Computes the outcome of a host with an application; `solve` solves the ring for a mean service time.
 pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Result<Ring, E>) -> Result<Outcome, E> {
     if let Some(outcome) = above.scheme.and_then(|scheme| together(above, scheme, work, &|| solve(work).ok())) {
         return Ok(outcome);
@@ -76,7 +80,7 @@ pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Resul
     if !cold || hot.waiting < COLD_OCCUPANCY * host.socket_buffer as f64 {
         return Ok(write(hot, above, application_s, work.arrival_pps));
     }
-    // The socket stays almost full, so that its packets are cold.
+    // In overload the socket stays almost full, so that its packets are cold in cache.
     let work = Work { service_s: work.service_s + host.cold_protocol_s, ..work.clone() };
     let application_s = application_s + host.cold_application_s;
     let mut outcome = write(settled(host, application_s, &work, solve)?, above, application_s, work.arrival_pps);
@@ -84,14 +88,14 @@ pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Resul
     Ok(outcome)
 }
 
-/// Solves ring, socket and application together; None if that is not possible.
+/// Solves ring, socket and application together; `None` if that is not possible.
 fn together(above: &Above<'_>, scheme: &Scheme, work: &Work, ring: &dyn Fn() -> Option<Ring>) -> Option<Outcome> {
     let Above { host, application_s, frame_bytes, .. } = *above;
     let solved = exact::solve(scheme, host, application_s, work, ring)?;
     Some(exact::outcome(&solved, scheme, host, frame_bytes))
 }
 
-/// Ring and socket if costs do not depend on the socket's occupancy.
+/// Solves ring and socket if costs do not depend on the socket's occupancy.
 fn settled<E>(
     host: &Host,
     application_s: f64,
@@ -112,9 +116,9 @@ fn settled<E>(
     }
 }
 
-/// As [`crossing`], if a dropped packet costs more than a delivered one: the implied service then grows with the
-/// service, and there may be several crossings. Returns the first one from the longest service downwards, which is that
-/// of a socket that has been full.
+/// Like [`crossing`], for hosts on which a dropped packet costs more than a delivered one. The implied service then
+/// grows with the service, and there may be several fixed points. Returns the first one from the longest service
+/// downwards: that of a socket that has been full.
 fn descending<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<Socket, E> {
     let mut service_s = longest_s;
     let mut socket = at(service_s)?;
@@ -129,9 +133,9 @@ fn descending<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Resul
     Ok(socket)
 }
 
-/// The socket whose implied service equals the service it was computed with. The implied service falls as the service
-/// grows, so that the longest service implies one below the crossing. Found between these two ends by false position
-/// with Illinois halving.
+/// Finds the socket whose implied service time equals the service time it was computed with. The implied service falls
+/// as the service grows, so that the longest service implies one below the fixed point. Searches between these two ends
+/// by false position with Illinois halving.
 fn crossing<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<Socket, E> {
     let surplus = |socket: &Socket, service_s: f64| socket.implied_service_s - service_s;
     let mut high = longest_s;
@@ -170,24 +174,24 @@ fn crossing<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<
 fn socket(host: &Host, application_s: f64, work: &Work, ring: Ring) -> Socket {
     let Shares { available: left, .. } = ring.shares.normalised();
     let reaching_pps = ring.throughput_pps;
-    // V without wake-ups: busy periods of the application do not contain the wake-ups that begin them.
+    // The CPU share that the application's busy periods see: they do not contain the wake-ups that begin them.
     let idle = Idle::new(&ring, left, work.delivery_s);
     let hurried = idle.sleep(left - reaching_pps * application_s, host.context_switch_s);
     let busy_left = left + host.wakeup_s * hurried.wakeups_per_s;
     let (loss, waiting) = queue(host, application_s, work, (left, busy_left), &ring);
     let read_pps = reaching_pps * (1.0 - loss);
     let Sleep { available, wakeups_per_s } = idle.sleep(left - read_pps * application_s, host.context_switch_s);
-    // Each wake-up belongs to a packet that reached the socket, so that there are at most as many.
+    // Each wake-up belongs to a packet that reached the socket, so that there is at most one wake-up per packet.
     let wakeups_a_packet = (wakeups_per_s / reaching_pps).min(1.0);
     let implied_service_s =
         work.service_s * (1.0 - loss * (1.0 - host.socket_drop_cost)) + host.wakeup_s * wakeups_a_packet;
-    // Even if a drop costs nothing, the queue must be solvable.
+    // Keeps the queue solvable even if a drop costs nothing.
     let implied_service_s = implied_service_s.max(1e-3 * work.service_s);
     Socket { ring, loss, read_pps, available, waiting, implied_service_s }
 }
 
-/// The ring's idle time in a cycle, which is left to the application: until an arrival, and then until its interrupt is
-/// delivered.
+/// The ring's idle time in a cycle, which is left to the application: the time until an arrival, plus the time until
+/// the arrival's interrupt is delivered.
 struct Idle {
     cycles_per_s: f64,
     left: f64,
@@ -199,7 +203,7 @@ struct Idle {
 struct Sleep {
     /// Share of the CPU left over.
     available: f64,
-    /// Busy periods of the ring that find it asleep (1/s).
+    /// Busy periods of the ring that start while the application sleeps (1/s).
     wakeups_per_s: f64,
 }
 
@@ -211,9 +215,9 @@ impl Idle {
         Self { cycles_per_s, left, waiting_s: mean_s - delivery_s, delivery_s }
     }
 
-    /// For an application that falls asleep at rate k, counted from the end of the ring's busy period: the share of the
-    /// idle time X asleep, 1 - (1 - E[e^(-kX)])/(k E[X]), and P(asleep at the end of X) = 1 - E[e^(-kX)]. Without
-    /// interrupt latency both are equal: Poisson arrivals see time averages.
+    /// Computes sleep for an application that falls asleep at rate k, counted from the end of the ring's busy period. X
+    /// is the idle time: the share of X asleep is 1 - (1 - E[e^(-kX)])/(k E[X]), and P(asleep at the end of X) = 1 -
+    /// E[e^(-kX)]. Without interrupt latency both are equal: Poisson arrivals see time averages.
     fn asleep(&self, rate: f64) -> Sleep {
         let (waiting, delivery) = (rate * self.waiting_s, rate * self.delivery_s);
         let product = (1.0 + waiting) * (1.0 + delivery);
@@ -225,7 +229,7 @@ impl Idle {
         Sleep { available: self.left * share, wakeups_per_s: self.cycles_per_s * at_end }
     }
 
-    /// The sleep whose share of the CPU, together with the context switches that end it, is `spare`.
+    /// Finds the sleep whose share of the CPU, plus that of the context switches that end it, is `spare`.
     fn sleep(&self, spare: f64, context_switch_s: f64) -> Sleep {
         if spare <= 0.0 {
             return Sleep { available: 0.0, wakeups_per_s: 0.0 };
@@ -248,16 +252,17 @@ impl Idle {
 /// Loss of the socket as a finite queue, and the mean number of packets waiting in it.
 ///
 /// Over a cycle of the ring (idle time X, exponential, then a busy period that delivers n packets) the net input is n -
-/// X/t, with n independent of X. As V E[n] = 1, its variance per packet is E[n^2]/E[n] plus that of the application:
-/// the queue M^[n]/G/1 with batches n, served at the pace t/V. Below saturation its busy periods begin with a context
-/// switch, which adds (2 E[D] + lambda E[D^2])/(2 (1 + lambda E[D])) to every wait, where D = t_sw/V.
+/// X/t, with n independent of X and t the application's time per packet. As V E[n] = 1, its variance per packet is
+/// E[n^2]/E[n] plus that of the application: the queue M^[n]/G/1 with batches n, served at the pace t/V. Below
+/// saturation its busy periods begin with a context switch, which adds (2 E[D] + lambda E[D^2])/(2 (1 + lambda E[D]))
+/// to every wait, where D = t_sw/V.
 fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, f64), ring: &Ring) -> (f64, f64) {
     let rho = ring.throughput_pps * application_s / busy_left;
     let spread = work.shape.squared_variation();
     let batch = Batch::new(work, left, ring, spread);
     let queue = TwoMoment::new(rho, rho.min(1.0) * batch.variability + spread, host.socket_buffer);
     let gap = (1.0 - rho).max(1e-12);
-    // Packets that were delivered wait for the rest of the ring's busy period.
+    // Packets in the socket also wait for the rest of the ring's busy period.
     let kept = ring.throughput_pps * 0.5 * batch.excess * work.service_s;
     // At low load a batch waits for its own packets; in heavy traffic only the variance of the net input counts.
     let within = gap * batch.excess + (1.0 - gap) * (batch.variability - 1.0);
@@ -275,7 +280,7 @@ struct Batch {
     excess: f64,
     /// Variance of the net input per delivered packet, at least 1: equals E[n^2]/E[n] without interrupt latency.
     variability: f64,
-    /// Mean number of packets delivered at once if timers or counts collect them; None: they do not.
+    /// Mean number of packets delivered at once if timers or counts collect them; `None` if nothing collects them.
     burst: Option<f64>,
 }
 
@@ -289,18 +294,19 @@ impl Batch {
         Self::from_empty(work, idle, spread, mean)
     }
 
-    /// Batch if timers begin the cycles. In the long run as many packets are delivered as arrive, a Poisson stream;
-    /// each packet takes its own service from the application's time. A ring that loses packets smooths the stream.
+    /// Describes the batches if timers begin the ring's cycles. In the long run as many packets are delivered as arrive
+    /// in a Poisson stream; each packet's own service reduces the application's time. A ring that loses packets makes
+    /// the stream smoother.
     fn clocked(work: &Work, idle: f64, ring: &Ring, spread: f64, mean: f64) -> Self {
         let service = ring.throughput_pps * work.service_s / idle;
         let net = (1.0 - ring.loss) * ((1.0 + service).powi(2) + spread * service * service);
         Self { excess: (mean - 1.0) * (1.0 + 1.0 / mean), variability: net.max(1.0), burst: Some(mean) }
     }
 
-    /// Batch if an arrival to an empty ring begins a busy period: N0 = 1 + the arrivals during interrupt latency and
-    /// set-up, each followed by a busy period of the plain queue. N0 is chosen so that E[n] is that of the solved ring.
-    /// The latency D lengthens the idle time as well as the batch: the net input n - X gamma/V depends only on the
-    /// difference.
+    /// Describes the batches if an arrival to an empty ring begins a busy period. N0 = 1 + the arrivals during
+    /// interrupt latency and set-up; each of the N0 packets is followed by a busy period of the plain queue. N0 is
+    /// chosen so that E[n] is that of the solved ring. The latency D lengthens the idle time as well as the batch: the
+    /// net input n - X gamma/V depends only on the difference.
     fn from_empty(work: &Work, idle: f64, spread: f64, mean: f64) -> Self {
         let (plain, plain_variance) = busy_period(work.arrival_pps * work.service_s, spread, work.places);
         let started = (mean / plain).max(1.0);
@@ -318,8 +324,8 @@ impl Batch {
         }
     }
 
-    /// Share of a burst that does not fit into an empty socket of `places`, with a normal distribution of the moments
-    /// of a Poisson variable.
+    /// Share of a burst that does not fit into an empty socket of `places` packets. The burst's size has a normal
+    /// distribution with the mean and variance of a Poisson variable.
     fn overflow(&self, places: f64) -> f64 {
         let Some(mean) = self.burst else { return 0.0 };
         let deviation = mean.sqrt();
@@ -330,8 +336,9 @@ impl Batch {
     }
 }
 
-/// Mean and variance of the number of packets that one packet's busy period serves in a ring of `places`. Computed from
-/// a full ring downwards: during a service packets arrive, each with its own busy period.
+/// Returns mean and variance of the number of packets served in the busy period that one packet starts, in a ring of
+/// `places`. Computed from a full ring downwards: the packets that arrive during a service each start a busy period
+/// too.
 fn busy_period(rho: f64, spread: f64, places: u64) -> (f64, f64) {
     let (mut mean, mut variance) = (1.0_f64, 0.0_f64);
     for _ in 1..places {
@@ -372,7 +379,7 @@ fn write(socket: Socket, above: &Above<'_>, application_s: f64, arrival_pps: f64
         paused: None,
         available: exact(available),
     });
-    // It counts only the ring: packets in the socket and at the application are missing.
+    // Omitted because the ring's value counts the ring only: packets in the socket and at the application are missing.
     outcome.packets_in_system = None;
     outcome.packets_per_poll =
         outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));

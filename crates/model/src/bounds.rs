@@ -8,14 +8,14 @@ use netcliff_core::{Host, Scheme};
 /// Loss fraction above which no bound of the mean latency is stated.
 pub const MOST_LOSS: f64 = Bounds::MOST_LOSS;
 
-/// Largest ring and socket of the hosts that the bounds were checked on (packets). These hosts were random, with rings
-/// from 1 and sockets from 4 packets, at 0.05 to 3 times saturation.
+/// Largest ring and socket on which the bounds were checked (packets). The scans used random hosts with rings from 1
+/// and sockets from 4 packets, at 0.05 to 3 times saturation.
 const MOST_RING: u64 = 1024;
 const MOST_SOCKET: u64 = 512;
 
-/// `dim`: approximates the moves between the profiles. In the scan the mean latency was 0.86 to 1.32 times that of the
-/// simulator, interrupts 0.66 to 1.27 times; loss -3.9 to +4.7 % and available CPU -4.0 to +12.6 % higher. Of some 160
-/// points, 30 differed significantly. The ranges here are about a quarter wider.
+/// Bounds for `dim`, whose moves between profiles are approximated. In a scan of random hosts the mean latency was 0.86
+/// to 1.32 times that of the simulator, interrupts 0.66 to 1.27 times; loss -3.9 to +4.7 % and available CPU -4.0 to
+/// +12.6 % higher. Of some 160 points, 30 differed significantly. The ranges here are about a quarter wider.
 pub const DIM: Bounds = Bounds {
     name: "dim",
     loss: (-0.06, 0.06),
@@ -24,9 +24,9 @@ pub const DIM: Bounds = Bounds {
     available: (-0.06, 0.16),
 };
 
-/// `hybrid` if both of its parts run. In the scan the mean latency was 0.86 to 1.08 times that of the simulator,
-/// interrupts 1.16 to 1.79 times; loss was 2.9 % lower and available CPU 1.2 to 3.5 % lower. Only 8 points differed
-/// significantly, so that the ranges here are twice as wide.
+/// Bounds for `hybrid` if both interrupts and polling are in use. In a scan of random hosts the mean latency was 0.86
+/// to 1.08 times that of the simulator, interrupts 1.16 to 1.79 times; loss was 2.9 % lower and available CPU 1.2 to
+/// 3.5 % lower. Only 8 points differed significantly, so that the ranges here are twice as wide.
 pub const HYBRID: Bounds = Bounds {
     name: "hybrid",
     loss: (-0.06, 0.06),
@@ -35,9 +35,9 @@ pub const HYBRID: Bounds = Bounds {
     available: (-0.07, 0.07),
 };
 
-/// `napi` with a NIC's moderation, if times are not exponential or the chain of poll starts is too wide. In a scan of
-/// 1000 points the mean latency was 1.00 to 1.63 times that of the simulator, interrupts 0.83 to 1.20 times; loss 1.3
-/// to 4.4 % and available CPU 0.3 to 11.0 % higher. Some 35 points differed significantly
+/// Bounds for `napi` with the NIC's interrupt moderation, if times are not exponential or the chain of poll starts is
+/// too large. In a scan of 1000 points the mean latency was 1.00 to 1.63 times that of the simulator, interrupts 0.83
+/// to 1.20 times; loss 1.3 to 4.4 % and available CPU 0.3 to 11.0 % higher. Some 35 points differed significantly
 /// (`every_disagreement_of_moderated_napi`, SEED=5). The ranges here are about a quarter wider.
 pub const MODERATED: Bounds = Bounds {
     name: "moderated napi",
@@ -47,8 +47,8 @@ pub const MODERATED: Bounds = Bounds {
     available: (-0.06, 0.14),
 };
 
-/// `napi` with a NIC's minimum gap and exponential times: the rest of the gap is discretised on a grid. At 866 points
-/// of the scan no figure differed significantly by more than a thousandth.
+/// Bounds for `napi` with a NIC's minimum interrupt gap and exponential times: the remaining gap is discretised on a
+/// grid. At 866 points of the scan no value differed significantly from the simulator's by more than 0.1 %.
 pub const GAP: Bounds = Bounds {
     name: "napi behind a minimum gap",
     loss: (-0.01, 0.01),
@@ -57,23 +57,23 @@ pub const GAP: Bounds = Bounds {
     available: (-0.01, 0.01),
 };
 
-// With an application: the largest errors in the scan and at 40 hosts of each kind (`application_bounds`), plus about a
-// fifth.
+// The bounds below, with an application, are the largest errors in the scan and at 40 hosts of each kind (test
+// `application_bounds`), plus about a fifth.
 const POLLING: Bounds = with_application("polling with an application", 0.08, 1.9, 1.1, 0.03);
 const NAPI_2007: Bounds = with_application("napi-2007 with an application", 0.07, 1.5, 1.1, 0.02);
 const HYBRID_READ: Bounds = with_application("hybrid with an application", 0.28, 8.0, 1.8, 0.17);
 const DIM_READ: Bounds = with_application("dim with an application", 0.27, 3.5, 2.4, 0.18);
 const UNMASKED: Bounds = with_application("unmasked coalescing with an application", 0.15, 1.8, 1.2, 0.05);
-/// napi with a NIC's moderation, by the chain or by two moments.
+/// Bounds for `napi` with the NIC's moderation and an application, by the chain or by two moments.
 pub const MODERATED_READ: Bounds = with_application("moderated napi with an application", 0.17, 2.4, 2.3, 0.15);
 const MASKED: Bounds = with_application("masked coalescing with an application", 0.18, 2.4, 1.2, 0.05);
-/// Ideal, interrupt, disable-enable and napi by two moments: times are not exponential, or the chain would be too
-/// large.
+/// Bounds for ideal, interrupt, disable-enable and napi with an application by two moments, used if times are not
+/// exponential or the chain would be too large.
 const OTHERS: Bounds = with_application("two moments of an application", 0.05, 2.1, 1.2, 0.03);
-/// The chain with cold caches, or for napi with polls that reach their weight at random.
+/// Bounds for the chain with cold caches, and for napi with polls that reach their weight at random.
 pub const CHAIN: Bounds = with_application("chain with an application", 0.07, 2.9, 4.5, 0.03);
 
-/// Symmetric bounds: loss and available CPU as differences, latency and interrupts as factors.
+/// Makes symmetric bounds: `loss` and `available` (CPU) are differences, `latency` and `interrupts` factors.
 const fn with_application(name: &'static str, loss: f64, latency: f64, interrupts: f64, available: f64) -> Bounds {
     Bounds {
         name,
@@ -84,7 +84,7 @@ const fn with_application(name: &'static str, loss: f64, latency: f64, interrupt
     }
 }
 
-/// Error bounds of a two-moment answer with an application.
+/// Returns the error bounds of a two-moment answer with an application.
 pub fn two_moment(scheme: &Scheme) -> &'static Bounds {
     match scheme {
         Scheme::Polling { .. } => &POLLING,
@@ -98,7 +98,8 @@ pub fn two_moment(scheme: &Scheme) -> &'static Bounds {
     }
 }
 
-/// A note if ring or socket are larger than those of all hosts that the bounds were checked on; otherwise `None`.
+/// Returns a note if the host's ring or socket is larger than on all hosts that the bounds were checked on; otherwise
+/// `None`.
 pub fn unchecked(bounds: &Bounds, host: &Host) -> Option<Note> {
     let sockets = host.each_application().into_iter().map(|one| one.buffer);
     let socket = sockets.max().filter(|packets| *packets > MOST_SOCKET);

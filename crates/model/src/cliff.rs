@@ -3,27 +3,28 @@
 use netcliff_core::math;
 use netcliff_core::{Engine, EngineFailure, Host, Invalid, Point, Scheme, Traffic};
 
-/// Lowest logarithm of loss / bound; replaces that of a loss of 0, which is infinite.
+/// Lowest value of ln(loss / bound); replaces minus infinity if the loss is 0.
 const LEAST_EXCESS: f64 = -140.0;
-/// Loss above which it is nearly linear in the load, as the CPU is overloaded; below it, its logarithm is.
+/// Loss above which the CPU is overloaded: there the loss is nearly linear in the load; below it, ln(loss) is.
 const OVERLOADED: f64 = 1e-2;
-/// First step from an expected cliff.
+/// First step from an expected cliff, as a factor of the load.
 const NEAR_STEP: f64 = 1.05;
-/// First step from the cliff of a guide, as a multiple of the search's width: one step encloses the cliff unless the
-/// guide is wrong.
+/// First step from the guide's cliff, as a multiple of the search's width. (A guide is a faster engine, searched
+/// first.) One step encloses the cliff unless the guide is wrong.
 const GUIDED_STEP: f64 = 0.9;
-/// Width of the guide's search, as a multiple of the engine's. Its cliff is then interpolated between the last two
-/// loads.
+/// Width of the guide's search, as a multiple of the engine's. The guide's cliff is then interpolated between the last
+/// two loads.
 const GUIDED_WIDTH: f64 = 10.0;
 /// Largest relative distance from the guide's cliff at which the engine's cliff is extrapolated, with the slope of the
 /// guide's loss.
 const GUIDED_RISE: f64 = 2e-4;
-/// Largest such distance, in widths, that needs no second evaluation: the slopes of the two engines differ by some
-/// parts in a thousand, and even a difference of a fifth would move the cliff by less than the width.
+/// Largest distance from the guide's cliff, in widths, at which the extrapolated cliff needs no second evaluation. The
+/// slopes of the two engines differ by some parts in a thousand; even a difference of a fifth would move the cliff by
+/// less than the width.
 const CERTAIN: f64 = 2.0;
-/// Part of an overloaded host's loss by which the first step reduces the load.
+/// The first step down from overload reduces the load by this multiple of the loss.
 const STEEPER: f64 = 0.65;
-/// Number of steps down along a straight line, and the smallest of them as a share of the load.
+/// Number of steps down along a straight line; below, the smallest such step as a share of the load.
 const STRAIGHT: usize = 3;
 const LEAST_STEP_DOWN: f64 = 2e-3;
 /// Range of loads that are searched (pps).
@@ -39,19 +40,19 @@ pub struct Cliff {
     pub evaluations: u32,
 }
 
-/// A cliff enclosed by two loads.
+/// Result of a search that has enclosed the cliff by two loads.
 struct Bound {
     cliff: Cliff,
     /// The cliff by linear interpolation between the two loads (pps).
     crossing_pps: f64,
-    /// Slope of the excess there, per unit of ln(load).
+    /// Slope of the excess, ln(loss / bound), at the cliff, per unit of ln(load).
     steep: f64,
 }
 
 /// Settings of a search for a cliff.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CliffSearch {
-    /// Load near which the cliff is expected (pps); None: unknown.
+    /// Load near which the cliff is expected (pps); `None`: unknown.
     pub near_pps: Option<f64>,
     /// Relative width at which the search ends, above 0.
     pub width: f64,
@@ -64,14 +65,17 @@ impl Default for CliffSearch {
 }
 
 impl CliffSearch {
-    /// The highest load of `traffic`'s kind that `host` carries under `scheme` with a loss of at most `loss`.
+    /// Searches for the highest load of `traffic`'s kind that `host` carries under `scheme` with a loss of at most
+    /// `loss`.
     ///
-    /// Steps up or down until two loads enclose the bound. The first load is the expected one, with steps that begin
-    /// with 5 % and grow; without one, it is the load that the CPU could just carry, then doubled or, if the host is
-    /// overloaded, reduced along the straight line of its losses. If the engine has a guide, the guide is searched, and
-    /// the engine evaluated only around the guide's cliff. Then follows Chandrupatla's method on the logarithms of load
-    /// and loss. Errors: `loss` is not above 0 and below 1 (in theory every load loses something, and none everything);
-    /// the engine fails; or the loss is on one side of the bound at all loads from 1e-6 to 1e13 packets/s.
+    /// Steps up or down until two loads enclose the bound, then applies Chandrupatla's method to the logarithms of load
+    /// and loss. The first load is the expected one, with steps that begin with 5 % and grow. Without an expected load,
+    /// the search starts at the load that the CPU could just carry, then doubles the load or, if the host is
+    /// overloaded, reduces it along the straight line of its losses. If the engine has a guide (a faster engine), the
+    /// guide is searched first, and the engine is evaluated only around the guide's cliff.
+    ///
+    /// Errors: `loss` is not between 0 and 1 (exclusive; in theory every load loses something, and none everything);
+    /// the engine fails; or the loss stays on one side of the bound at all loads from 1e-6 to 1e13 packets/s.
     pub fn cliff(
         &self,
         engine: &dyn Engine,
@@ -105,7 +109,7 @@ impl CliffSearch {
         Ok(self.bound(losses)?.cliff)
     }
 
-    /// The cliff by a search without a guide.
+    /// Searches for the cliff without a guide.
     fn bound(&self, mut losses: Losses<'_>) -> Result<Bound, EngineFailure> {
         let (host, traffic) = (losses.host, losses.traffic);
         let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
@@ -119,7 +123,7 @@ impl CliffSearch {
     }
 }
 
-/// Losses of one kind of traffic, compared with a bound.
+/// Evaluates the losses of one kind of traffic and compares them with a bound.
 struct Losses<'a> {
     engine: &'a dyn Engine,
     host: &'a Host,
@@ -143,7 +147,8 @@ impl<'a> Losses<'a> {
         Ok(Self { engine, host, scheme, traffic, bound, evaluations: 0 })
     }
 
-    /// The excess: ln(loss / bound), continued linearly where the host is overloaded. Above 0: the load is too high.
+    /// Returns the excess, ln(loss / bound), continued linearly where the host is overloaded. Above 0: the load is too
+    /// high.
     fn excess(&mut self, pps: f64) -> Result<f64, EngineFailure> {
         self.evaluations += 1;
         let outcome = self.engine.evaluate(&Point::of(self.host, self.scheme, self.traffic, pps))?;
@@ -156,18 +161,18 @@ impl<'a> Losses<'a> {
         })
     }
 
-    /// Loss above which the host counts as overloaded.
+    /// Returns the loss above which the host counts as overloaded.
     fn overloaded(&self) -> f64 {
         OVERLOADED.max(self.bound)
     }
 
-    /// Excess at that loss.
+    /// Returns the excess at the loss from which the host counts as overloaded.
     fn turn(&self) -> f64 {
         math::ln(self.overloaded() / self.bound)
     }
 
-    /// The cliff of a host that is overloaded at the start: follows the straight line of its losses down to where the
-    /// loss would end, which is close to the cliff.
+    /// Searches downwards from the overloaded load `high`. Follows the straight line of the losses to the load at which
+    /// it reaches zero, which is close to the cliff.
     fn down_from_overload(mut self, mut high: (f64, f64), width: f64) -> Result<Bound, EngineFailure> {
         let loss = |excess: f64, turn: f64| OVERLOADED.max(self.bound) * (1.0 + excess - turn);
         let turn = self.turn();
@@ -187,7 +192,8 @@ impl<'a> Losses<'a> {
         self.cliff(high, 2.0, width)
     }
 
-    /// The cliff to a relative width, from a load with its excess, by growing steps beginning with `step`.
+    /// Searches for the cliff to a relative `width`, from a load with its excess, by growing steps that begin with the
+    /// factor `step`.
     fn cliff(mut self, from: (f64, f64), mut step: f64, width: f64) -> Result<Bound, EngineFailure> {
         let none = || EngineFailure::Failed("no load between 1e-6 pps and 1e13 pps divides loss from no loss".into());
         let (mut low, mut high) = (from, from);
@@ -212,14 +218,14 @@ impl<'a> Losses<'a> {
         self.between(low, high, width)
     }
 
-    /// The cliff between two loads, each with its excess.
+    /// Searches for the cliff between two loads, each given with its excess.
     fn between(&mut self, low: (f64, f64), high: (f64, f64), width: f64) -> Result<Bound, EngineFailure> {
         let (pps, crossing_pps, steep) = bound(low, high, width, &mut |pps| self.excess(pps))?;
         Ok(Bound { cliff: Cliff { pps, evaluations: self.evaluations }, crossing_pps, steep })
     }
 }
 
-/// The cliff without an expected load, to a relative width of 1e-5; see [`CliffSearch::cliff`].
+/// Searches for the cliff without an expected load, to a relative width of 1e-5; see [`CliffSearch::cliff`].
 ///
 /// # Errors
 /// Those of [`CliffSearch::cliff`].
@@ -236,10 +242,10 @@ pub fn cliff(
 /// Searches between `low` within the bound and `high` beyond it, each with its excess. Returns the highest load within
 /// the bound, the interpolated cliff, and the slope of the excess there per unit of ln(load).
 ///
-/// Chandrupatla, A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function without using
-/// derivatives, Advances in Engineering Software 28 (1997): inverse quadratic interpolation if three points allow it,
-/// otherwise the middle, so that even a jump of the loss takes no more evaluations than bisection. On logarithms of
-/// loads.
+/// The points are on logarithms of the loads. Chandrupatla, A new hybrid quadratic/bisection algorithm for finding the
+/// zero of a nonlinear function without using derivatives, Advances in Engineering Software 28 (1997): inverse
+/// quadratic interpolation if three points allow it, otherwise the middle. Even a jump of the loss takes no more
+/// evaluations than bisection.
 fn bound(
     low: (f64, f64),
     high: (f64, f64),
@@ -259,7 +265,7 @@ fn bound(
             let steep = (newest.1 - opposite.1) / (newest.0 - opposite.0);
             return Ok((held_pps, math::exp(newest.0 - newest.1 / steep), steep));
         }
-        // Slightly beyond an end that is practically the cliff, so that the other end comes close, too.
+        // If an end is practically the cliff, evaluate slightly beside it, so that the other end comes close, too.
         let aside = 0.4 * width;
         let place = (newest.0 + share * (opposite.0 - newest.0)).clamp(least + aside, most - aside);
         let found = (place, excess(math::exp(place))?);
@@ -273,8 +279,8 @@ fn bound(
     }
 }
 
-/// Position of the bound between `a` and `b` by inverse quadratic interpolation with `c`; the middle if that is
-/// unreliable.
+/// Returns the position of the bound between `a` and `b`, as a share, by inverse quadratic interpolation with `c`; the
+/// middle if interpolation is unreliable.
 fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
     let (place, value) = ((a.0 - b.0) / (c.0 - b.0), (a.1 - b.1) / (c.1 - b.1));
     if value.powi(2) < place && (1.0 - value).powi(2) < 1.0 - place {
@@ -284,18 +290,18 @@ fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
     }
 }
 
-/// First step from the cliff towards the peak, relative: for hosts with large rings and sockets the peak is that close.
-/// The second value is the relative gain below which the peak counts as found.
+/// First relative step from the cliff towards the peak; hosts with large rings and sockets have their peak that close.
+/// The constant below is the relative gain at which the search for the peak ends.
 const PEAK_STEP: f64 = 1e-3;
 const PEAK_GAIN: f64 = 5e-7;
-/// Most evaluations around the peak.
+/// Maximum number of evaluations around the peak.
 const MOST_AROUND_PEAK: usize = 24;
 
 /// Throughput at twice the cliff divided by its peak: 1 without livelock, 0 in full receive livelock.
 ///
-/// The peak is searched from the cliff to twice the cliff (below the cliff almost everything is delivered): by growing
-/// steps until throughput falls, then by parabolas through three loads, or by golden section if a parabola does not
-/// help.
+/// The peak is searched from the cliff to twice the cliff, because below the cliff almost everything is delivered.
+/// Growing steps lead to the first load at which throughput falls; then parabolas through three loads, or golden
+/// section where a parabola does not help.
 pub fn livelock_index(
     engine: &dyn Engine,
     host: &Host,
@@ -307,8 +313,9 @@ pub fn livelock_index(
         let outcome = engine.evaluate(&Point::of(host, scheme, traffic, pps))?;
         outcome.throughput_pps.map(|figure| figure.value).ok_or_else(|| missing("throughput"))
     };
-    // As a peak is flat, the guide's position suffices; the throughput there is the engine's. Far beyond the cliff,
-    // where the socket is almost never empty, the guide's throughput equals the engine's up to some parts in 1e9.
+    // The peak is flat, so that the guide's load of the peak suffices; the throughput there is evaluated by the engine.
+    // Far beyond the cliff, where the socket is almost never empty, the guide's throughput equals the engine's up to
+    // some parts in 1e9.
     let by_guide = |guide: &dyn Engine| {
         let beyond = throughput(guide, 2.0 * cliff_pps)?;
         let (pps, _) = peak(cliff_pps, beyond, &|pps| throughput(guide, pps))?;
@@ -324,8 +331,8 @@ pub fn livelock_index(
     Ok(if peak_pps < 2.0 * cliff_pps { beyond / highest.max(beyond) } else { 1.0 })
 }
 
-/// (load, throughput) of the highest throughput from the cliff to twice the cliff; `beyond` is the throughput at twice
-/// the cliff.
+/// Returns (load, throughput) of the highest throughput from the cliff to twice the cliff; `beyond` is the throughput
+/// at twice the cliff.
 fn peak(
     cliff_pps: f64,
     beyond: f64,
@@ -350,7 +357,7 @@ fn peak(
     if high.1 > best.1 {
         return Ok(high);
     }
-    // Width when it was last halved, and the number of steps since then.
+    // The width when it was last halved, and the number of parabola steps since then.
     let (mut width, mut slow) = (high.0 - low.0, 0);
     for _ in 0..MOST_AROUND_PEAK {
         let peak = parabola(low, best, high);
@@ -358,7 +365,7 @@ fn peak(
         if high.0 - low.0 <= 1e-6 * high.0 || expected.is_some_and(|(_, value)| value - best.1 <= PEAK_GAIN * best.1) {
             break;
         }
-        // A step into the wider side, if the parabola's peak is too close to a known load or does not exist.
+        // Step into the wider side if the parabola has no peak, or one too close to a known load.
         let aside = 0.05 * (high.0 - low.0);
         let golden = 0.5 * (3.0 - 5_f64.sqrt());
         let wider = if high.0 - best.0 > best.0 - low.0 {
@@ -383,7 +390,7 @@ fn peak(
     Ok(best)
 }
 
-/// Highest point of the parabola through three points; None if it has none.
+/// Returns the highest point of the parabola through three points; `None` if the parabola has no maximum.
 fn parabola(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> Option<(f64, f64)> {
     let (left, right) = ((b.1 - a.1) / (b.0 - a.0), (c.1 - b.1) / (c.0 - b.0));
     let bend = (right - left) / (c.0 - a.0);
@@ -408,8 +415,8 @@ mod tests {
         engine.evaluate(&Point::of(host, scheme, traffic, pps)).expect("an answer").loss_fraction.expect("a loss").value
     }
 
-    /// The loss at the cliff is within the bound, and a relative 1e-5 above it no longer. Evaluating a chain takes up
-    /// to half a second, and bisection would need 17 evaluations in addition to those that enclose the bound.
+    /// At the cliff the loss is within the bound, and at a load higher by 1e-5 it exceeds the bound. Evaluating a chain
+    /// takes up to half a second; bisection would need 17 evaluations after those that enclose the bound.
     #[test]
     fn the_cliff_is_where_the_bound_is_in_few_evaluations() {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
@@ -431,7 +438,8 @@ mod tests {
         }
     }
 
-    /// With a guide, cliff and index remain the same, and the engine is evaluated once or three times.
+    /// With a guide (a faster engine, searched first), cliff and livelock index stay the same, and the engine is
+    /// evaluated once or three times.
     #[test]
     fn a_search_is_guided_to_the_exact_cliff() {
         struct Alone(ModelEngine);
@@ -476,7 +484,7 @@ mod tests {
         }
     }
 
-    /// With a bound of 0 the excess would be 0/0 if the loss is too small for a double.
+    /// A bound of 0 is refused: the excess would be 0/0 where the loss is too small for a double.
     #[test]
     fn a_bound_that_is_no_share_is_refused() {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();

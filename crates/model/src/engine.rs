@@ -24,19 +24,20 @@ pub use netcliff_core::engine::Fidelity;
 /// The analytic engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelEngine {
-    /// The fidelity of its formulas.
+    /// Formulas to use: exact, or as printed in the papers.
     pub fidelity: Fidelity,
     /// True: compute latency quantiles. A search for a cliff needs none.
     pub quantiles: bool,
-    /// True: chains with an application leave out events rarer than `RARE`, instead of those rarer than 1e-13 to 1e-15.
+    /// True: chains with an application leave out events with a probability below `RARE` (1e-9), instead of below 1e-13
+    /// to 1e-15.
     pub roughly: bool,
 }
 
-/// Probability below which rough answers leave out events.
+/// Events with a smaller probability are left out if [`ModelEngine::roughly`] is set.
 const RARE: f64 = 1e-9;
 
-/// The guide of searches: its cliffs are within some parts in 1e6 of the exact ones
-/// (`a_search_is_guided_to_the_exact_cliff`), in about half the time.
+/// Faster engine that narrows a cliff search before the exact one is evaluated: its cliffs are within some parts in 1e6
+/// of the exact ones (test `a_search_is_guided_to_the_exact_cliff`), in about half the time.
 static GUIDE: ModelEngine = ModelEngine { fidelity: Fidelity::Exact, quantiles: false, roughly: true };
 
 impl Default for ModelEngine {
@@ -61,10 +62,10 @@ impl ModelEngine {
         Self { quantiles: false, ..self }
     }
 
-    /// Whether it has an answer for a host under a scheme and a traffic, at any load.
+    /// Checks that this engine can evaluate the host under the scheme and traffic, at any load.
     ///
     /// # Errors
-    /// The reason why not.
+    /// States why it cannot.
     pub fn supports_shape(&self, host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<(), Unsupported> {
         if let Some(queues) = &host.queues {
             if queues.share_cores() {
@@ -154,8 +155,8 @@ impl Engine for ModelEngine {
 }
 
 impl ModelEngine {
-    /// A host with several queues, each on a core of its own. Quantiles are those of the mixture of their latency
-    /// distributions.
+    /// Evaluates a host with several queues, each on a core of its own. Latency quantiles are those of the mixture of
+    /// the queues' latency distributions.
     fn several(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         // Equal queues are computed once.
         let known = RefCell::new(Vec::<(Point, Outcome, Option<Distribution>)>::new());
@@ -189,14 +190,15 @@ impl ModelEngine {
             (latency.p99, latency.p999) = (exact(found.p99), exact(found.p999));
             outcome.notes.retain(|note| !matches!(note, Note::Interpolated));
         }
-        // Siblings are assumed to be busy independently, and completions on another core to be a Poisson stream.
+        // Approximation: sibling threads are assumed to be busy independently, and transmit completions on another core
+        // to be a Poisson stream.
         if point.host.queues.as_ref().is_some_and(|queues| queues.transmit_s.is_some() && queues.map != Map::Pairing) {
             outcome.cpu_method = Some(APPROXIMATE.to_owned());
         }
         Ok(outcome)
     }
 
-    /// A host with one queue. Also returns the distribution of its latency, if it is known.
+    /// Evaluates a host with one queue. Also returns the distribution of its latency, `None` if unknown.
     fn one(&self, point: &Point) -> Result<(Outcome, Option<Distribution>), EngineFailure> {
         let unsupported = |reason: String| Unsupported::new(EngineKind::Model, reason);
         let Point { host, scheme, traffic, .. } = point;
@@ -256,7 +258,7 @@ impl ModelEngine {
         outcome.notes.splice(0..0, point.warnings());
         let unchecked = outcome.bounds().and_then(|bounds| bounds::unchecked(bounds, host));
         outcome.notes.extend(unchecked);
-        // Neither the papers' formulas nor the approximations below are chains of the scheme itself.
+        // Answers that use the papers' printed formulas or the approximations below are not exact.
         let mut exact = self.fidelity == Fidelity::Exact;
         if mean_only {
             exact = false;
@@ -296,7 +298,7 @@ fn mean_only_note(host: &Host, sizes: &FrameSizes) -> Note {
     Note::MeanSizeOnly((square - 1.0).max(0.0))
 }
 
-/// (share, protocol time / mean) of each frame size; empty if all take the same time.
+/// Returns (share, protocol time / mean protocol time) of each frame size; empty if all sizes take the same time.
 fn service_mixture(host: &Host, sizes: &FrameSizes) -> Vec<(f64, f64)> {
     let (Some(parts), Some(mean_bytes)) = (sizes.mixture(), sizes.mean_bytes()) else { return Vec::new() };
     if parts.len() == 1 || host.per_byte_s == 0.0 {

@@ -20,8 +20,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Costs of a host for frames of this length; a missing application costs nothing. All are lengthened by the share
-    /// of time spent in pauses.
+    /// Takes the costs of a host for frames of this length; a missing application costs nothing. All costs are
+    /// lengthened by the share of time spent in pauses.
     pub fn of(host: &Host, frame_bytes: f64) -> Self {
         let longer = 1.0 / host.up_share();
         Self {
@@ -32,14 +32,15 @@ impl Costs {
         }
     }
 
-    /// Eq. (1): 1/(2 T_intr + t_p + t_a^sw + t_a) (pps). A packet costs two interrupts: that of the NIC, and the
+    /// Eq. (1): 1/(2 T_intr + t_p + t_a^sw + t_a) (pps). Each packet costs two interrupts: the NIC's interrupt and the
     /// softirq.
     pub fn interrupt_driven_pps(&self) -> f64 {
         1.0 / (2.0 * self.interrupt_s + self.protocol_s + self.switch_s + self.application_s)
     }
 
-    /// Rate that the application receives of `offered_pps` with interrupts (pps): all up to eq. (1). Beyond it,
-    /// interrupts and protocol processing, which have priority, leave it less and less time. Zero is receive livelock.
+    /// Rate that the application receives of `offered_pps` with interrupts (pps): all packets up to eq. (1). Beyond
+    /// that rate, interrupts and protocol processing, which have priority, leave the application less and less time.
+    /// Zero is receive livelock.
     pub fn interrupt_driven_delivered_pps(&self, offered_pps: f64) -> f64 {
         let first_s = 2.0 * self.interrupt_s + self.protocol_s;
         let own_s = self.switch_s + self.application_s;
@@ -51,7 +52,7 @@ impl Costs {
         offered_pps.min(((1.0 - offered_pps * first_s) / own_s).max(0.0))
     }
 
-    /// Rate from which on nothing is delivered (pps); None if nothing has priority over the work that delivers.
+    /// Rate from which on nothing is delivered (pps); `None` if no higher-priority work can starve delivery.
     pub fn livelock_pps(&self) -> Option<f64> {
         let own_s = self.switch_s + self.application_s;
         let first_s = 2.0 * self.interrupt_s + if own_s > 0.0 { self.protocol_s } else { 0.0 };
@@ -70,7 +71,7 @@ pub struct Polling {
     pub batch: u64,
 }
 
-/// The two bounds of a polling host; the lower one is its MLFRR.
+/// The two upper bounds of a polling host's rate; the lower one is its MLFRR.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PolledBounds {
     /// Bound by timer and quota (pps).
@@ -93,8 +94,8 @@ impl PolledBounds {
 
 /// Eq. (2) corrected: min(Q/T, k_p (1 - T_intr/T)/(k_p (t_p + t_a) + t_a^sw)) (pps).
 ///
-/// In each period T the timer's interrupt takes T_intr. The rest serves batches of k_p packets, each with one context
-/// switch.
+/// In each period T the timer's interrupt takes T_intr. The rest of the period serves batches of k_p packets, each
+/// batch with one context switch.
 pub fn polled(costs: &Costs, polling: &Polling) -> PolledBounds {
     PolledBounds {
         quota_pps: polling.quota as f64 / polling.period_s,
@@ -105,7 +106,7 @@ pub fn polled(costs: &Costs, polling: &Polling) -> PolledBounds {
 /// Eq. (2) as printed: min(Q/(2 T), (1 - T_intr/T)/(T_p + T_a)), T_p = k_p t_p, T_a = k_p t_a + t_a^sw.
 ///
 /// Its first term is half the rate of a host with one poll per period. Its second term counts batches, not packets, so
-/// that the printed minimum compares packets with batches. It is here for comparison with the paper's numbers.
+/// that the printed minimum compares packets with batches. Only for comparison with the paper's numbers.
 pub fn polled_as_printed(costs: &Costs, polling: &Polling) -> PolledBounds {
     PolledBounds { quota_pps: 0.5 * polling.quota as f64 / polling.period_s, cpu_pps: batches_per_s(costs, polling) }
 }

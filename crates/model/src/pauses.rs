@@ -6,10 +6,10 @@ use netcliff_core::finding::Buffer;
 use netcliff_core::host::{MeasuredTimes, PauseTimes, Pauses};
 use netcliff_core::math;
 
-/// Most halvings of an interval, enough for the last bit of a double.
+/// Maximum number of halvings of an interval, enough for the last bit of a double.
 const HALVINGS: u32 = 200;
 
-/// First and second moment of a packet's service time.
+/// First and second moments of a packet's service time S.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServiceTimes {
     /// `E[S]` (s).
@@ -20,7 +20,7 @@ pub struct ServiceTimes {
 
 /// Mean latency of Poisson arrivals with an unlimited ring (s): an M/G/1 queue whose service is the completion time C
 /// (service with pauses), plus the rest of a pause for packets that arrive in one. `E[C]` = `E[S]` (1 + R/U), `E[C^2]`
-/// = `E[S^2]` (1 + R/U)^2 + `E[S]` `E[R^2]`/U. None if the CPU is overloaded.
+/// = `E[S^2]` (1 + R/U)^2 + `E[S]` `E[R^2]`/U. `None` if the CPU is overloaded.
 pub fn mean_latency_s(arrival_pps: f64, service: ServiceTimes, pauses: &Pauses) -> Option<f64> {
     let longer = 1.0 + pauses.mean_s / pauses.every_s;
     let squared_length_s2 = squared_mean_s2(pauses);
@@ -45,7 +45,7 @@ fn squared_mean_s2(pauses: &Pauses) -> f64 {
     relative * pauses.mean_s * pauses.mean_s
 }
 
-/// Distribution of measured lengths: (length / mean, share).
+/// Distribution of the measured pause lengths, as (length / mean, share).
 fn parts(pauses: &Pauses) -> &[(f64, f64)] {
     pauses.times.measured().map_or(&[], MeasuredTimes::parts)
 }
@@ -63,8 +63,8 @@ fn beyond_s(pauses: &Pauses, time_s: f64) -> f64 {
     }
 }
 
-/// E[(R - time)+] for an Erlang distribution with mean 1: the mean over j < K of P(at most j events of its stages
-/// within `time`).
+/// E[(R - time)+] for an Erlang distribution of `stages` stages with mean 1: the average over j < `stages` of P(at most
+/// j stage ends within `time`).
 fn erlang_beyond(stages: u32, time: f64) -> f64 {
     let events = f64::from(stages) * time;
     let (mut log_term, mut at_most, mut sum) = (-events, math::exp(-events), 0.0);
@@ -78,20 +78,20 @@ fn erlang_beyond(stages: u32, time: f64) -> f64 {
     sum / f64::from(stages)
 }
 
-/// Share of the packets that long pauses lose, by a fluid model: in each pause the arrivals beyond `buffer` packets.
-/// Queues that are not empty when a pause begins lose more: 3 to 9 % more in the examples of docs/theory/pauses.md.
+/// Share of packets lost in long pauses, by a fluid model: in each pause all arrivals beyond `buffer` packets are lost.
+/// If queues are not empty when a pause begins, more are lost: 3 to 9 % more in the examples of docs/theory/pauses.md.
 pub fn loss(arrival_pps: f64, buffer: u64, pauses: &Pauses) -> f64 {
     pauses.per_s() * beyond_s(pauses, buffer as f64 / arrival_pps)
 }
 
-/// Load (pps) above which long pauses lose more than the share `loss_target`, by a fluid model. None if no load does,
-/// because pauses take a smaller share of the time.
+/// Load (pps) above which long pauses lose more than the share `loss_target`, by a fluid model. `None` if no load loses
+/// that much, because pauses take a smaller share of the time.
 pub fn cliff_pps(loss_target: f64, buffer: u64, pauses: &Pauses) -> Option<f64> {
     let excess = |buffer_s: f64| pauses.per_s() * beyond_s(pauses, buffer_s) - loss_target;
     if excess(0.0) <= 0.0 {
         return None;
     }
-    // Search for the time that the buffer must last: between one that is too short and one that suffices.
+    // Bisect for the time that the buffer must last, between one that is too short and one that suffices.
     let (mut short_s, mut enough_s) = (0.0, pauses.mean_s);
     while excess(enough_s) > 0.0 {
         (short_s, enough_s) = (enough_s, 2.0 * enough_s);
@@ -103,7 +103,7 @@ pub fn cliff_pps(loss_target: f64, buffer: u64, pauses: &Pauses) -> Option<f64> 
     Some(buffer as f64 / enough_s)
 }
 
-/// Time to drain the queue after a pause of this length (s); None if the CPU is overloaded.
+/// Time to drain the queue after a pause of this length (s); `None` if the CPU is overloaded.
 pub fn drain_s(arrival_pps: f64, service_pps: f64, length_s: f64) -> Option<f64> {
     (service_pps > arrival_pps).then(|| arrival_pps * length_s / (service_pps - arrival_pps))
 }
@@ -111,16 +111,16 @@ pub fn drain_s(arrival_pps: f64, service_pps: f64, length_s: f64) -> Option<f64>
 /// The longest pause that a host survives without loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Its length (s).
+    /// Length of that pause (s).
     pub longest_s: f64,
-    /// The buffer that overflows in a longer pause.
+    /// The buffer that overflows first in a longer pause.
     pub first: Buffer,
 }
 
-/// The longest pause without loss at this load of frames of this mean length, by a fluid model and from empty queues.
-/// The ring takes the arrivals of the pause. After it, protocol processing precedes the application until the ring is
-/// empty again, and passes lambda R/(1 - rho) packets to the socket, where rho is its own load. None if the CPU is
-/// overloaded even without pauses.
+/// Computes the longest pause without loss at this load (pps) of frames of this mean length (bytes), by a fluid model
+/// and from empty queues. The ring takes the arrivals of the pause. After the pause, protocol processing runs before
+/// the application until the ring is empty, and passes lambda R/(1 - rho) packets to the socket, where R is the pause
+/// and rho the load of protocol processing. `None` if the CPU is overloaded even without pauses.
 pub fn budget(host: &Host, frame_bytes: f64, arrival_pps: f64) -> Option<Budget> {
     let load = arrival_pps * host.service_s(frame_bytes);
     if load + arrival_pps * host.mean_application_s().unwrap_or(0.0) >= 1.0 {

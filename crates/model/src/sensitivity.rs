@@ -17,7 +17,7 @@ pub const STEP: f64 = 0.01;
 #[derive(Debug, Clone, Copy)]
 pub struct Cost(&'static Key);
 
-/// All costs that can be varied: first the CPU times that all packets pay, then the others.
+/// Lists all costs that can be varied: first the CPU times that grow if cores are shared, then the others.
 pub fn costs() -> impl Iterator<Item = Cost> {
     let of = |is_cpu: bool| {
         TABLE.iter().filter(move |key| key.role.varied && key.role.grows_on_shared_core == is_cpu).map(Cost)
@@ -26,18 +26,18 @@ pub fn costs() -> impl Iterator<Item = Cost> {
 }
 
 impl Cost {
-    /// Its key in `--set`.
+    /// Name of the cost in `--set`.
     pub fn key(&self) -> &'static str {
         self.0.name
     }
 
-    /// Its value on a host; `None` if the host does not have it.
+    /// Value of the cost on `host`; `None` if the host does not have this cost.
     pub fn of(&self, host: &Host) -> Option<f64> {
         self.0.time_mut(&mut host.clone()).map(|value| *value)
     }
 }
 
-/// Largest factor between the loss at a cliff and its bound, unless the loss jumps there.
+/// Largest factor between the loss at a cliff and the bound; a larger one means that the loss jumps there.
 const AT_BOUND: f64 = 1.1;
 
 /// Smallest relative step for the cliff's elasticities; equals the width of a search.
@@ -47,10 +47,10 @@ const LEAST_STEP: f64 = 1e-5;
 /// the loss by some percent.
 const SMALL_STEP: f64 = 1e-3;
 
-/// For a point that is its own cliff: (key, d ln(cliff)/d cost) (1/s; per byte: B/s), for those of `keys` that the host
-/// has. By the implicit function theorem from the loss: -(d ln loss/d cost)/(d ln loss/d ln load), with one point per
-/// cost and two for the load. `losses` returns the losses of points in their order and may evaluate them in parallel.
-/// Errors: it fails, or nothing is lost at the point.
+/// Computes the slope of the cliff with each cost of `keys` that the host has. `point` must lie on its own cliff.
+/// Returns (key, d ln(cliff)/d cost) (1/s; per byte: B/s), by the implicit function theorem from the loss: -(d ln
+/// loss/d cost)/(d ln loss/d ln load), with one point per cost and two for the load. `losses` returns the losses of
+/// points in their order and may evaluate them in parallel. Errors: `losses` fails, or nothing is lost at the point.
 pub fn cliff_slopes(
     point: &Point,
     keys: &[&str],
@@ -65,7 +65,7 @@ pub fn cliff_slopes(
         let mut host = point.host.clone();
         let service_s = host.service_s(bytes);
         let Some(value) = cost.0.time_mut(&mut host) else { continue };
-        // A cost of zero is changed by a share of a packet's whole cost.
+        // A cost of zero cannot be scaled: it is increased by a share of a packet's whole cost instead.
         let whole = if *value > 0.0 { *value } else { service_s / if cost.key() == "per_byte" { bytes } else { 1.0 } };
         let step = SMALL_STEP * whole;
         *value += step;
@@ -88,9 +88,9 @@ pub struct Sensitivity {
     pub key: &'static str,
     /// Elasticity of the cliff. -0.4: a cost 1 % higher puts the cliff 0.4 % lower.
     pub cliff: f64,
-    /// Elasticity of the mean latency at the point; None: the outcome has no latency.
+    /// Elasticity of the mean latency at the point; `None` if the outcome has no latency.
     pub latency: Option<f64>,
-    /// Change of the CPU's available share at the point, per unit of ln(cost); None: the outcome has no CPU shares.
+    /// Change of the CPU's available share at the point, per unit of ln(cost); `None` if the outcome has no CPU shares.
     pub available: Option<f64>,
 }
 
@@ -99,7 +99,7 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
     let mut found = Vec::new();
     let cliff = |at: &Point| crate::cliff(engine, &at.host, &at.scheme, &at.traffic, loss).map(|found| found.pps);
     let cliff_pps = cliff(point)?;
-    // ln(loss) of a host at this multiple of the cliff.
+    // ln(loss) of a host at `factor` times the cliff.
     let ln_loss = |host: &Host, factor: f64| -> Result<f64, EngineFailure> {
         let at = Point { host: host.clone(), ..point.at_pps(factor * cliff_pps) };
         let lost = engine.evaluate(&at)?.loss_fraction.map_or(0.0, |figure| figure.value);
@@ -107,7 +107,7 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
     };
     let here = ln_loss(&point.host, 1.0)?;
     let steepness = ((ln_loss(&point.host, math::exp(LEAST_STEP))? - here) / LEAST_STEP).abs();
-    // At a steep cliff the loss then changes by a tenth.
+    // Chosen so that at a steep cliff the loss changes by a tenth.
     let step = (0.1 / steepness).clamp(LEAST_STEP, SMALL_STEP);
     let by_load = ln_loss(&point.host, math::exp(step))? - ln_loss(&point.host, math::exp(-step))?;
     let off = (here - math::ln(loss)).abs();
@@ -156,7 +156,8 @@ mod tests {
     use crate::ModelEngine;
     use netcliff_core::{Load, Traffic};
 
-    /// The cliff of an ideal host is its service rate: its two parts have elasticities with sum -1, the other costs 0.
+    /// The cliff of an ideal host is its service rate: the elasticities of the two parts of the service have sum -1,
+    /// those of other costs are 0.
     #[test]
     fn ideal_host() {
         let host = Host { ring: 100_000, per_byte_s: 1e-8, ..Host::pentium4_2530mhz() };
@@ -170,7 +171,7 @@ mod tests {
         assert!((of("protocol").available.unwrap() + 50e3 * 5.25e-6).abs() < 1e-4);
     }
 
-    /// The elasticities from the loss at the cliff equal those from cliffs that are searched.
+    /// Elasticities from the loss at the cliff equal those from searching a cliff for each changed cost.
     #[test]
     fn slopes_at_the_cliff_are_those_of_the_cliff() {
         let engine = ModelEngine::default();
@@ -188,7 +189,7 @@ mod tests {
             let elasticity = searched.iter().find(|cost| cost.key == key).unwrap().cliff;
             assert!((slope * cost - elasticity).abs() < 0.01, "{key}: {} and {elasticity}", slope * cost);
         }
-        // A cost of zero has a slope, too; without losses there is none.
+        // A cost of zero has a slope, too. Without losses there is no slope, but an error.
         assert!(cliff_slopes(&point, &["wakeup"], losses).unwrap()[0].1 < 0.0);
         let idle = point.at_pps(1.0);
         assert!(cliff_slopes(&idle, &["protocol"], losses).is_err());

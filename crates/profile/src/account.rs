@@ -1,9 +1,9 @@
-//! Computes an account from samples: [`account`] puts each stack into a stage and divides the stage's time by the
-//! packets of the same window.
+//! Divides CPU time among the stages of a packet's path: [`account`] assigns each sampled stack to a stage, and divides
+//! the stage's time by the packets of the same time window.
 //!
-//! Intervals are of 95 %, the wider of two. One is the jackknife over slices of time, which covers differences of
-//! traffic and program between slices. The other is that of a binomial count, which covers stages with too few samples
-//! for their slices to show chance.
+//! Each 95 % interval is the wider of two. The jackknife over slices of time includes differences of traffic and
+//! program between slices. The interval of a binomial count suits stages with so few samples that their slices do not
+//! show chance.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use netcliff_stats::{CONFIDENCE, poisson, ratio};
 
 use crate::table::{Kind, Table};
 
-/// Share of a program's time that must be in stages of the network, so that the program is part of the account if no
-/// process is named.
+/// If no process is named, a program is part of the account if at least this share of its time is in stages of the
+/// network.
 const WORKS_FOR_NETWORK: f64 = 0.01;
-/// Least number of samples in such stages: one sample may be chance.
+/// Minimum number of samples in such stages, because one sample may be chance.
 const FEWEST: u64 = 2;
-/// Functions that are shown of a stage.
+/// Maximum number of functions shown for a stage.
 const MOST_FUNCTIONS: usize = 8;
 
 /// Samples of one stack, with functions by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stack {
-    /// Process; 0: the idle task.
+    /// Process ID; 0: the idle task.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub program: String,
-    /// What ran.
+    /// Mode in which the CPU ran (kernel, user or guest).
     pub mode: Mode,
-    /// The kernel's functions, the innermost in front.
+    /// The kernel's functions, the innermost first.
     pub frames: Vec<String>,
     /// CPU time by slice (ns).
     pub ns: Vec<f64>,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
 }
 
@@ -55,30 +55,30 @@ pub struct Window {
     pub stacks: Vec<Stack>,
     /// The slices.
     pub slices: Vec<Slice>,
-    /// netcliff's own process, whose work is not part of the account; `None`: it is.
+    /// netcliff's own process, whose work is excluded from the account; `None` if it is included.
     pub own: Option<u32>,
-    /// The process whose work is the application's; `None`: programs that work for the network.
+    /// The process whose work counts as the application's; `None`: all programs that work for the network.
     pub watched: Option<u32>,
 }
 
 /// The result of [`account`] for a window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
-    /// CPU time a packet (s).
+    /// CPU time per packet (s).
     pub per_packet_s: Option<Figure>,
     /// Stages with samples.
     pub stages: Vec<StageRow>,
     /// CPU time by class.
     pub classes: ProfileClasses,
-    /// Programs.
+    /// CPU time by program.
     pub programs: Vec<ProgramRow>,
     /// Samples in the account.
     pub samples: u64,
-    /// Stacks, idle ones left out, for flame graphs.
+    /// Stacks for flame graphs, without idle ones.
     pub folded: Vec<Folded>,
 }
 
-/// Whose work a stack is.
+/// To whom the work of a stack belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Idle,
@@ -93,11 +93,12 @@ struct Placed<'a> {
     owner: Owner,
     stage: Stage,
     by_caller: bool,
-    /// The function that is shown for it.
+    /// Name of the function that is shown for the stack.
     function: &'a str,
 }
 
-/// The stage of a kernel stack, and whether it is the stage of a caller: the functions inside it are not in the table.
+/// Returns the stage of a kernel stack. Also returns whether a caller determined the stage, because the table does not
+/// have the functions inside.
 pub fn stage_of(table: &Table, frames: &[String]) -> (Stage, bool) {
     if frames.iter().any(|frame| table.traces(frame)) {
         return (Stage::Tracing, false);
@@ -118,7 +119,7 @@ pub fn stage_of(table: &Table, frames: &[String]) -> (Stage, bool) {
     (Stage::Unknown, false)
 }
 
-/// Whether what calls a BPF program is a tracer's frame.
+/// Returns true if a tracer's frame calls the BPF program.
 fn is_tracer_s_program(table: &Table, frames: &[String]) -> bool {
     let is_program = |frame: &&String| matches!(table.find(frame), Some(Kind::Work(Stage::Xdp) | Kind::Helper) | None);
     frames.iter().take_while(is_program).any(|frame| table.traces_by_program(frame))
@@ -141,7 +142,7 @@ fn place<'a>(table: &Table, stack: &'a Stack, own: Option<u32>) -> Placed<'a> {
     Placed { stack, owner, stage, by_caller, function: shown.map_or("(no stack)", String::as_str) }
 }
 
-/// What a program did.
+/// CPU time and samples of a program.
 #[derive(Default)]
 struct Worked {
     ns: f64,
@@ -160,7 +161,7 @@ impl Worked {
     }
 }
 
-/// What a stage took.
+/// CPU time and samples of a stage.
 #[derive(Default)]
 struct Taken<'a> {
     by_slice_ns: Vec<f64>,
@@ -169,7 +170,7 @@ struct Taken<'a> {
     functions: BTreeMap<&'a str, f64>,
 }
 
-/// The account of a window.
+/// Computes the account of a window.
 pub fn account(table: &Table, window: &Window) -> Account {
     let seconds: f64 = window.slices.iter().map(|slice| slice.seconds).sum();
     let placed: Vec<Placed> = window.stacks.iter().map(|stack| place(table, stack, window.own)).collect();
@@ -274,7 +275,7 @@ pub fn account(table: &Table, window: &Window) -> Account {
     }
 }
 
-/// A figure with an interval no narrower than that of a binomial count of samples, of which a share `of_all` of all is.
+/// Widens the interval of a figure to at least that of a binomial count of `samples`, whose share of all is `of_all`.
 fn widened(figure: Figure, samples: u64, of_all: f64) -> Figure {
     if samples == 0 {
         return figure;
@@ -287,17 +288,17 @@ fn widened(figure: Figure, samples: u64, of_all: f64) -> Figure {
     Figure::between(figure.value, own.low.min(low).max(0.0), own.high.max(high), CONFIDENCE)
 }
 
-/// A share, whose interval ends at the whole.
+/// Limits the interval of a share to 1.
 fn of_whole(share: Figure) -> Figure {
     let interval = share.interval.map(|own| Interval { low: own.low.min(1.0), high: own.high.min(1.0), ..own });
     Figure { interval, ..share }
 }
 
-/// Stacks for other tools, one a line: `program;outermost;...;innermost samples`.
+/// Writes stacks in the folded format of other tools, one per line: `program;outermost;...;innermost samples`.
 pub fn folded(stacks: &[Folded]) -> String {
     let mut lines = BTreeMap::<String, u64>::new();
     for one in stacks {
-        // A space ends the stack; a semicolon ends a frame.
+        // In this format a space ends the stack, and a semicolon ends a frame.
         let frames: Vec<String> =
             one.stack.iter().map(|frame| frame.replace(';', ",").replace(char::is_whitespace, "_")).collect();
         *lines.entry(frames.join(";")).or_default() += one.samples;

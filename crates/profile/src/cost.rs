@@ -1,21 +1,21 @@
-//! The cost of a sample: [`Timers`] records the kernel's timer interrupts for a moment and selects those that contain a
-//! sample.
+//! Measures the cost of a sample: [`Timers`] records the kernel's timer interrupts for a short time and selects those
+//! in which a sample was taken.
 //!
-//! The tracepoints irq_vectors:local_timer_entry and local_timer_exit are inside the interrupt. The cost therefore
-//! lacks the CPU's own entry and exit (in a guest most of a microsecond), and includes the tracepoints' own cost (some
-//! hundred nanoseconds).
+//! The tracepoints irq_vectors:local_timer_entry and local_timer_exit are inside the interrupt. The measured cost
+//! therefore lacks the CPU's own entry and exit (in a guest most of a microsecond), and includes the tracepoints' own
+//! cost (some hundred nanoseconds).
 
 use std::collections::BTreeMap;
 use std::io;
 
 use netcliff_host::perf::{Event, Every, Fields, Record, Sampler, tracepoint};
 
-/// Least number of samples for a mean.
+/// Minimum number of samples for a mean.
 const FEWEST: usize = 50;
-/// Multiple of the median from which an interrupt is left out, because a hypervisor paused the CPU during it.
+/// Interrupts longer than this multiple of the median are ignored, because a hypervisor paused the CPU during them.
 const PAUSED: f64 = 10.0;
 
-/// The two tracepoints, being recorded.
+/// Recording of the two tracepoints.
 #[derive(Debug)]
 pub struct Timers {
     entries: Sampler,
@@ -23,10 +23,10 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Records on these CPUs from now on.
+    /// Starts to record on these CPUs.
     ///
     /// # Errors
-    /// The kernel has no such tracepoints (they are x86's), or the right is missing.
+    /// The kernel has no such tracepoints (only x86 has them), or the permission is missing.
     pub fn start(cpus: &[usize]) -> io::Result<Self> {
         let open = |name: &str| {
             let number = tracepoint::number(&format!("irq_vectors/local_timer_{name}"))?;
@@ -38,8 +38,8 @@ impl Timers {
         Ok(timers)
     }
 
-    /// Ends the recording: mean length (s) of the interrupts in which one of `samples` was taken, each a CPU and a time
-    /// (ns). `None` if there are too few.
+    /// Ends the recording. Returns the mean length (s) of the interrupts in which one of `samples` was taken; a sample
+    /// is a CPU and a time (ns). `None` if there are too few.
     ///
     /// # Errors
     /// The kernel refuses the call.
@@ -59,7 +59,7 @@ impl Timers {
     }
 }
 
-/// Mean length (s) of the intervals from an entry to the next exit of its CPU that hold a sample.
+/// Mean length (s) of the intervals that contain a sample, from an entry to the next exit on the same CPU.
 fn mean_s(
     entries: &BTreeMap<usize, Vec<u64>>,
     exits: &BTreeMap<usize, Vec<u64>>,
@@ -69,7 +69,7 @@ fn mean_s(
         let (entries, exits) = (entries.get(&cpu)?, exits.get(&cpu)?);
         let entry = *entries.get(entries.partition_point(|entry| *entry <= time).checked_sub(1)?)?;
         let exit = *exits.get(exits.partition_point(|exit| *exit < time))?;
-        // Another entry between the two means that an event was lost.
+        // Another entry before the exit means that an event was lost.
         let lost = entries.get(entries.partition_point(|next| *next <= time)).is_some_and(|next| *next < exit);
         (!lost).then(|| (exit - entry) as f64 * 1e-9)
     };
@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn interrupts_with_a_sample_are_its_cost() {
-        // Every millisecond an interrupt of 3 us, those with a sample 5 us; the exit of one of these is lost.
+        // An interrupt every millisecond of 3 us, or 5 us if it contains a sample; the exit of one of the latter is
+        // lost.
         let mut entries: Vec<u64> = (0..200u64).map(|at| at * 1_000_000).collect();
         let exits: Vec<u64> = (0..200u64)
             .filter(|at| *at != 4)

@@ -1,21 +1,23 @@
-//! `netcliff profile`: where the time of a packet goes, by stage of its path, from samples of the traffic that runs. It sends nothing.
+//! `netcliff profile`: CPU time per packet by stage of its path, from samples while the host's own traffic runs. It
+//! sends no packets.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`table`] | which stage a kernel function belongs to (`stages.txt`) |
-//! | [`account`](mod@account) | stacks by name as CPU time a packet and stage; folded stacks |
+//! | [`account`](mod@account) | CPU time per packet and stage, from stacks with names; folded stacks |
 //! | [`taking`] | takes samples and counters from this host |
 //! | [`weights`] | samples of two events as CPU time |
 //! | [`cost`] | what a sample costs |
-//! | [`locks`] | who waits for which lock |
+//! | [`locks`] | tasks and softirqs that wait for locks |
 //!
 //! # Why the ring of perf events, and the kernel's own symbols
 //!
-//! Samples come through the ring buffer of perf_event_open(2) with the kernel's call chain, not through a BPF program with a map of stacks: the
-//! ring needs no compiler, no BTF and no right to load programs, it works in builds without eBPF, and at 999 samples a second on each CPU the
-//! kernel writes a quarter of a MB/s a CPU, which one look every `LOOK` takes out. A map in the kernel would save that copy, and would cost
-//! the times of the samples, over which intervals are computed. Functions are named from /proc/kallsyms, which is all that a stack of
-//! the kernel has; a library that reads debug information (blazesym) would name lines of programs, which the account does not ask for.
+//! Samples are read from the ring buffer of perf_event_open(2) with the kernel's call chain, not from a BPF program
+//! with a map of stacks. The ring needs no compiler, no BTF and no permission to load programs, and it works in builds
+//! without eBPF. At 999 samples per second the kernel writes a quarter of a MB/s per CPU, which is read every `LOOK`
+//! (50 ms). A map in the kernel would avoid this copy, but would lose the times of the samples, which the intervals
+//! need. Functions are named from /proc/kallsyms, which suffices for the kernel's stacks; a library that reads debug
+//! information (blazesym) would also name lines of programs, which the account does not need.
 
 pub mod account;
 pub mod cost;

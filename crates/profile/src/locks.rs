@@ -1,5 +1,5 @@
-//! Which tasks and softirqs wait for which lock, and how long: from the tracepoints lock:contention_begin and
-//! lock:contention_end (Linux 5.19), which fire when a task or softirq begins to wait, not when it takes a free lock.
+//! Measures which tasks and softirqs wait for which lock, and how long, from the tracepoints lock:contention_begin and
+//! lock:contention_end (Linux 5.19). These fire only when a task or softirq has to wait, not when it takes a free lock.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,12 +7,12 @@ use std::io;
 use netcliff_core::profile::{LockContention, LockRow};
 use netcliff_host::perf::{Event, Every, Fields, Record, Sampler, tracepoint};
 
-/// Rows of the result.
+/// Maximum number of rows of the result.
 const MOST_ROWS: usize = 20;
-/// Programs named in a row.
+/// Maximum number of programs named in a row.
 const MOST_WAITERS: usize = 4;
 
-/// The kernel's word for the kind of a lock. Source: include/trace/events/lock.h, LCB_F_*.
+/// Returns the kernel's name for the kind of a lock. Source: include/trace/events/lock.h, LCB_F_*.
 fn kind(flags: u32) -> &'static str {
     const SPIN: u32 = 1;
     const READ: u32 = 2;
@@ -34,18 +34,18 @@ fn kind(flags: u32) -> &'static str {
     }
 }
 
-/// A begin or an end, on one CPU.
+/// The begin or the end of a wait, on one CPU.
 #[derive(Debug, Clone, PartialEq)]
 struct Turn {
     time_ns: u64,
     pid: u32,
     tid: u32,
     address: u64,
-    /// Kind and stack of a begin; `None`: an end.
+    /// Lock kind and stack at the begin of a wait; `None` for the end.
     begin: Option<(u32, Vec<u64>)>,
 }
 
-/// The two tracepoints, being recorded.
+/// Recording of the two tracepoints.
 #[derive(Debug)]
 pub struct Waits {
     begins: Sampler,
@@ -55,7 +55,7 @@ pub struct Waits {
     lost: u64,
 }
 
-/// Waiting at one place.
+/// All waits at one place in the code.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Waited {
     waits: u64,
@@ -65,10 +65,10 @@ struct Waited {
 }
 
 impl Waits {
-    /// Records on these CPUs from now on.
+    /// Starts to record on these CPUs.
     ///
     /// # Errors
-    /// The kernel has no such tracepoints, or the right is missing.
+    /// The kernel has no such tracepoints, or the permission is missing.
     pub fn start(cpus: &[usize]) -> io::Result<Self> {
         let open = |name: &str, stack| {
             let number = tracepoint::number(&format!("lock/contention_{name}"))?;
@@ -81,7 +81,7 @@ impl Waits {
         Ok(Self { begins, ends, open: HashMap::new(), waits: HashMap::new(), lost: 0 })
     }
 
-    /// Ends it.
+    /// Stops the recording.
     ///
     /// # Errors
     /// The kernel refuses the call.
@@ -90,14 +90,14 @@ impl Waits {
         self.ends.stop()
     }
 
-    /// Takes what was recorded since the last call.
+    /// Reads the records since the last call.
     pub fn take(&mut self) {
         let mut turns = Vec::new();
         let lost = &mut self.lost;
         let mut read = |sampler: &mut Sampler, begins: bool| {
             sampler.drain(|_, record| match record {
                 Record::Lost(records) => *lost += records,
-                // Common fields of 8 bytes, the address, and the flags of a begin or the result of an end.
+                // Common fields of 8 bytes, then the address, then the flags of a begin or the result of an end.
                 Record::Sample(sample) => {
                     let word = |at: usize| Some(u64::from_ne_bytes(sample.raw.get(at..at + 8)?.try_into().ok()?));
                     let flags = sample
@@ -117,7 +117,8 @@ impl Waits {
     }
 
     fn turn(&mut self, turn: Turn) {
-        // Between a begin and its end, a task may wait for another lock in an interrupt, but not for the same one.
+        // Between the begin and the end of a wait, a task may wait for another lock in an interrupt, but not for the
+        // same one.
         let key = (turn.tid, turn.address);
         if turn.begin.is_some() {
             self.open.insert(key, turn);
@@ -132,8 +133,8 @@ impl Waits {
         *waited.by_pid_ns.entry(pid).or_default() += ns;
     }
 
-    /// The locks with the longest waits. `name` names a process; `wants` names the function of a stack that wants the
-    /// lock.
+    /// Returns the locks with the longest waits. `name` returns the name of a process; `wants` returns the function of
+    /// a stack that wants the lock.
     pub fn contention(&self, name: impl Fn(u32) -> String, wants: impl Fn(&[u64]) -> String) -> LockContention {
         let mut merged = HashMap::<(u32, u64, String), Waited>::new();
         for ((flags, address, stack), waited) in &self.waits {

@@ -5,30 +5,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netcliff_core::profile::Stage;
 
-/// The rows.
+/// The rows of the table.
 const ROWS: &str = include_str!("stages.txt");
 
 /// Version of a kernel: major and minor.
 pub type Kernel = (u32, u32);
 
-/// `6.18.44-generic` as (6, 18); `None` for another form.
+/// Parses `6.18.44-generic` as (6, 18); `None` if the text has another form.
 pub fn kernel(release: &str) -> Option<Kernel> {
     let mut parts = release.split(['.', '-', '+', '~']);
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// What a function is.
+/// How the table classifies a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Work of a stage, with all that it calls.
+    /// The function and all that it calls are work of this stage.
     Work(Stage),
-    /// It calls work of every kind: only its own time belongs to this stage.
+    /// The function calls work of all kinds: only its own time belongs to this stage.
     Caller(Stage),
-    /// It works for whoever calls it.
+    /// The function's time belongs to its caller.
     Helper,
 }
 
-/// The rows that hold for a kernel.
+/// The rows that apply to one kernel version.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     names: BTreeMap<&'static str, Kind>,
@@ -40,7 +40,7 @@ pub struct Table {
     programs: Marks,
 }
 
-/// Names and forms of a mark.
+/// Functions with a certain property (a mark), by names and by forms with wildcards.
 #[derive(Debug, Clone, Default)]
 struct Marks {
     names: BTreeSet<&'static str>,
@@ -53,7 +53,7 @@ impl Marks {
     }
 }
 
-/// A name with `*` for any letters.
+/// A name in which `*` stands for any letters.
 #[derive(Debug, Clone)]
 struct Form(Vec<&'static str>);
 
@@ -77,16 +77,16 @@ impl Form {
     }
 }
 
-/// The name without what the compiler appends to a copy or a part of a function.
+/// Removes the suffix that the compiler appends to a copy or a part of a function.
 fn bare(name: &str) -> &str {
     name.split_once('.').map_or(name, |(bare, _)| bare)
 }
 
 impl Table {
-    /// The rows for a kernel; `None`: the newest. `drivers` are modules whose functions are the driver's.
+    /// Makes the table for a kernel; `None`: the newest. Functions of the modules `drivers` count as the driver's.
     ///
     /// # Panics
-    /// The file has a wrong row; a test reads it for every kernel.
+    /// The file has an invalid row; a test reads it for every kernel.
     pub fn new(kernel: Option<Kernel>, drivers: &[String]) -> Self {
         let kernel = kernel.unwrap_or((u32::MAX, 0));
         let mut table = Self::default();
@@ -143,7 +143,7 @@ impl Table {
         }
     }
 
-    /// The kind of a function. `None` if the table does not have it. `frame` is `name` or `name [module]`.
+    /// Returns the kind of a function; `None` if the table does not have it. `frame` is `name` or `name [module]`.
     pub fn find(&self, frame: &str) -> Option<Kind> {
         let (name, module) = match frame.split_once(" [") {
             Some((name, module)) => (bare(name), Some(module.trim_end_matches(']'))),
@@ -153,32 +153,33 @@ impl Table {
             return Some(*kind);
         }
         let forms = self.forms.iter().filter(|(form, _)| form.fits(name));
-        // If several rows match the same number of letters, the first one counts.
+        // If several forms match with the same number of letters, the first row counts.
         let best = forms.rev().max_by_key(|(form, _)| form.letters()).map(|(_, kind)| *kind);
         best.or_else(|| self.modules.get(module?).copied())
     }
 
-    /// Whether a frame interrupted a task.
+    /// Whether this function shows that a task was interrupted.
     pub fn interrupts(&self, frame: &str) -> bool {
         self.interrupt.have(bare(frame))
     }
 
-    /// Whether a frame belongs to the idle task.
+    /// Whether this function belongs to the idle task.
     pub fn idles(&self, frame: &str) -> bool {
         self.idle.have(bare(frame))
     }
 
-    /// Whether all that a frame calls is a tracer's.
+    /// Whether this function and all that it calls belong to a tracer.
     pub fn traces(&self, frame: &str) -> bool {
         self.tracing.have(bare(frame))
     }
 
-    /// Whether the BPF programs that a frame calls are a tracer's.
+    /// Whether the BPF programs that this function calls belong to a tracer.
     pub fn traces_by_program(&self, frame: &str) -> bool {
         self.programs.have(bare(frame))
     }
 
-    /// The names in the table without wildcards. The share of them that a kernel has shows how well the table fits it.
+    /// Returns the table's names without wildcards. The share of these names that a kernel has shows how well the table
+    /// fits the kernel.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.names.keys().copied()
     }
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(kernel("next"), None);
     }
 
-    /// Every stage has rows except those that get the remaining time, and no name has two meanings.
+    /// Every stage has rows, except those that get the remaining time, and no name has two meanings.
     #[test]
     fn the_table_is_whole() {
         let table = Table::new(None, &[]);

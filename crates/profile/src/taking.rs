@@ -28,91 +28,91 @@ use crate::weights::{Heap, Key, Lattice, Source, Timed, in_ns};
 use names::{Namer, name};
 use packets::{Device, devices};
 
-/// Time between looks at the rings. At 999 samples a second of 40 frames, a CPU's ring of 2 MiB holds six seconds; the
-/// smallest ring, of 32 KiB, holds a tenth of a second.
+/// Interval between readings of the rings. At 999 samples per second of 40 frames, a CPU's ring of 2 MiB holds the
+/// samples of six seconds; the smallest ring, of 32 KiB, those of a tenth of a second.
 const LOOK: Duration = Duration::from_millis(50);
-/// Number of looks after which the clock's period is drawn again, and the largest deviation from its mean, as a share.
-/// With equal periods, samples would keep step with a load that has its own timer, as most generators do: with a fixed
-/// period of 1.001 ms, a loop behind a sender with a period of 1 ms appeared 21 % too long.
+/// The clock's period is drawn again after this number of readings; below, its largest deviation from the mean, as a
+/// share. With a constant period, samples would be synchronous with a load that has its own timer, as most generators
+/// do: with a period of 1.001 ms, a loop behind a sender with a period of 1 ms appeared 21 % too long.
 const REDRAWN: u32 = 2;
 const JITTER: f64 = 0.3;
-/// Most periods that a sample stands for. After a halt, a virtual CPU may run again late; the rest of that gap is in no
-/// stage.
+/// Maximum number of periods for which a sample counts. After a halt, a virtual CPU may run again late; the rest of
+/// that gap belongs to no stage.
 const LONGEST_GAP: u64 = 4;
-/// Slices of a window, and the shortest.
+/// Number of slices of a window; below, the minimum length of a slice.
 const SLICES: u32 = 20;
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
-/// Samples per second on each CPU: neither a divisor nor a multiple of usual timer rates, so that samples do not keep
-/// step with timers.
+/// Samples per second on each CPU: neither a divisor nor a multiple of usual timer rates, so that samples are not
+/// synchronous with timers.
 const RATE_HZ: u32 = 999;
-/// Share of a CPU that samples may take if no rate is given, as the tracepoints of their timer measure it.
+/// Share of a CPU that samples may take if no rate is given, as measured by the tracepoints of their timer interrupt.
 ///
-/// That figure lacks the CPU's entry into the interrupt and its exit. By the gaps of a loop on a quiet guest, a sample
-/// takes 13 to 14 us where the tracepoints measure 10 us; 499 samples a second take 0.54 to 0.75 %, and 677 take 1.0 to
-/// 1.3 %. The promise is 1 % for samples and reader together; the reader may use the rest.
+/// The tracepoints miss the CPU's entry into the interrupt and its exit. According to the gaps in a loop on a quiet
+/// guest, a sample takes 13 to 14 us when the tracepoints measure 10 us; 499 samples per second take 0.54 to 0.75 %,
+/// and 677 take 1.0 to 1.3 %. The promise is 1 % for samples and reader together; the reader may use the rest.
 const BUDGET: f64 = 0.0045;
-/// Fewest samples a second that a budget leaves.
+/// Minimum number of samples per second, whatever the budget.
 const LEAST_HZ: f64 = 99.0;
-/// Time before the window in which the cost of a sample is measured.
+/// Time before the window during which the cost of a sample is measured.
 const COST: Duration = Duration::from_millis(400);
-/// Most distinct places that are stored; later ones are lost. Each takes some 500 bytes.
+/// Maximum number of distinct stacks that are stored, at some 500 bytes each; samples of further stacks are lost.
 const MOST_PLACES: usize = 400_000;
-/// Shares above which the reader is warned: of packets of other interfaces, of steal, of samples that are missing, and
-/// of unknown time.
+/// Share of packets on other interfaces above which the report warns. Below: the same for steal, for missing samples,
+/// and for time in unknown functions.
 const OTHERS: f64 = 0.1;
 const STOLEN: f64 = 0.005;
 const MISSING: f64 = 0.03;
 const UNKNOWN: f64 = 0.05;
-/// Share of late samples above which the reader is warned.
+/// Share of late samples above which the report warns.
 const LATE: f64 = 0.05;
-/// Samples of the account, and packets, below which the reader is warned.
+/// Number of samples below which the report warns; below, number of packets.
 const FEW_SAMPLES: u64 = 400;
 const FEW_PACKETS: u64 = 1000;
 /// What to profile.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Interfaces whose packets are counted. Empty: the main ones, or all packets that enter the stack if the main ones
-    /// have at most a tenth of them.
+    /// Interfaces whose packets are counted. Empty: the main interfaces, or all packets that enter the stack if the
+    /// main interfaces have less than a tenth of them.
     pub interfaces: Vec<String>,
-    /// CPUs that are sampled; empty: all.
+    /// CPUs to sample; empty: all.
     pub cpus: Vec<usize>,
-    /// Process that is the application; `None`: programs that work for the network.
+    /// Process that counts as the application; `None`: all programs that work for the network.
     pub pid: Option<u32>,
-    /// How long.
+    /// Length of the profile.
     pub length: Duration,
-    /// True: the end of a load ends it, at whatever time, and it is whole then.
+    /// True: the profile ends with a load, at a time unknown before, and counts as complete then.
     pub until_stopped: bool,
-    /// Samples a second on each CPU; `None`: `RATE_HZ`, or fewer if these would cost too much.
+    /// Samples per second on each CPU; `None`: `RATE_HZ`, or fewer if these would cost too much.
     pub rate_hz: Option<u32>,
-    /// Whether contention of locks is watched.
+    /// Whether contention of locks is measured.
     pub locks: bool,
-    /// Meter to hold the samples against; `None`: none.
+    /// Meter with which the samples are compared; `None`: no comparison.
     pub meter: Option<Preference>,
-    /// Whether netcliff's own work is part of the account: it is the application.
+    /// Whether netcliff's own work is part of the account, because netcliff is the application.
     pub own: bool,
-    /// The load that netcliff makes, in words; `None`: it makes none.
+    /// The load that netcliff generates, in words; `None` if it generates no load.
     pub load: Option<String>,
     /// The command line.
     pub command: String,
 }
 
-/// Why there is no profile.
+/// Why a profile failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// What was named is not there.
+    /// An interface, program or CPU that was named does not exist.
     #[error("{0}")]
     Usage(String),
-    /// The kernel does not let it.
+    /// The kernel does not permit sampling, or a call failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// How far it is.
+/// Progress of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Progress {
-    /// Time so far (s).
+    /// Time since the start (s).
     pub elapsed_s: f64,
-    /// Samples so far.
+    /// Number of samples so far.
     pub samples: u64,
 }
 
@@ -120,8 +120,8 @@ fn failed(error: impl std::fmt::Display) -> ProfileError {
     ProfileError::Failed(error.to_string())
 }
 
-/// Samples this host for a while, and divides the time among its packets. Setting `stop` ends it early, with a partial
-/// result.
+/// Samples this host for a while, and divides the CPU time by its packets. Setting `stop` ends the profile early, with
+/// a partial result.
 ///
 /// # Errors
 /// One sentence: an interface, program or CPU does not exist, or the kernel does not permit this process to sample.
@@ -146,12 +146,12 @@ pub fn profile(
     let mut taking = Taking::open(options, &host, cpus)?;
     taking.measure_cost(stop)?;
     taking.run(stop, progress)?;
-    // Programs and modules may have come since.
+    // Programs and modules may have been loaded since the start.
     let symbols = Symbols::read().map(|now| symbols.and(now)).map_err(failed)?;
     Ok(taking.conclude(&symbols, &host))
 }
 
-/// The CPUs that are sampled.
+/// Returns the CPUs to sample: those named, or all.
 fn cpus(named: &[usize]) -> Result<Vec<usize>, ProfileError> {
     let online: Vec<usize> =
         netcliff_host::inventory::online_cpus(std::path::Path::new("/")).into_iter().map(|cpu| cpu as usize).collect();
@@ -176,7 +176,7 @@ fn refuse_interfaces(named: &[String], host: &Inspection) -> Result<(), ProfileE
     Err(ProfileError::Usage(format!("--if {name}: there is no such interface in this network namespace; {there}")))
 }
 
-/// Why perf_event_open(2) was refused, with what to do.
+/// Describes why perf_event_open(2) was refused, and what to do about it.
 fn refused(error: &std::io::Error) -> ProfileError {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let paranoid = paranoid.trim();
@@ -206,7 +206,7 @@ struct Taking<'a> {
     split: Vec<CpuSplit>,
     heap: Heap,
     names: HashMap<u32, String>,
-    /// Ends of slices (ns of CLOCK_MONOTONIC); the first is the start.
+    /// Times at which slices end (ns of CLOCK_MONOTONIC); the first entry is the start.
     bounds: Vec<u64>,
     /// Packets of each device by slice.
     counted: Vec<Vec<Counted>>,
@@ -271,7 +271,8 @@ impl<'a> Taking<'a> {
         })
     }
 
-    /// Samples for a moment with the timer's interrupts recorded. These samples are not part of the window.
+    /// Samples for a short time while recording the timer's interrupts, to measure the cost of a sample. These samples
+    /// are not part of the window.
     fn measure_cost(&mut self, stop: &AtomicBool) -> Result<(), ProfileError> {
         let mut why = "the samples of that moment were too few".to_owned();
         match Timers::start(&self.cpus).and_then(|timers| self.clock.start().map(|()| timers)) {
@@ -294,7 +295,7 @@ impl<'a> Taking<'a> {
         if let Some(affordable) =
             affordable.filter(|most| self.options.rate_hz.is_none() && *most < f64::from(self.rate_hz))
         {
-            // Odd, for the reason of `RATE_HZ`.
+            // An odd rate, so that samples are not synchronous with timers (see `RATE_HZ`).
             self.rate_hz = (affordable as u32 - 1) | 1;
             self.clock = clock(self.rate_hz, &self.cpus)?;
             self.cycles = self.cycles.take().and_then(|_| cycles(self.rate_hz, &self.cpus).ok());
@@ -387,7 +388,7 @@ impl<'a> Taking<'a> {
         self.counted.push(self.devices.iter_mut().map(Device::grown).collect());
     }
 
-    /// Joins slices two by two: a profile whose end is not known has no more of them than others.
+    /// Merges slices in pairs, so that a profile whose end is not known has at most as many slices as others.
     fn halve(&mut self) {
         self.drain();
         let slices = self.counted.len();
@@ -413,7 +414,7 @@ impl<'a> Taking<'a> {
         }
     }
 
-    /// Takes what the rings hold.
+    /// Reads all records from the rings.
     fn drain(&mut self) {
         let (heap, names, bounds, lattice) = (&mut self.heap, &mut self.names, &self.bounds, &mut self.lattice);
         let own = std::process::id();
@@ -536,7 +537,7 @@ impl<'a> Taking<'a> {
         (profile, account.folded)
     }
 
-    /// The samples as stacks of names.
+    /// Converts the samples to stacks of function names.
     fn stacks<'s>(&self, heap: Heap, table: &Table, mut namer: Namer<'s>) -> (Vec<Stack>, bool, Namer<'s>) {
         heap.places.keys().for_each(|key| namer.learn(&key.stack));
         let idles = |key: &Key| {
@@ -562,7 +563,7 @@ impl<'a> Taking<'a> {
         (timed.into_iter().map(stack).collect(), by_cycles, namer)
     }
 
-    /// Adds what speaks against relying on a profile.
+    /// Adds reasons to doubt the profile.
     fn doubt(&self, profile: &mut Profile, samples: u64, chosen: &[usize]) {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let packets = if profile.packets.divisor == "sent" { profile.packets.sent } else { profile.packets.received };
@@ -626,7 +627,7 @@ fn cycles(rate_hz: u32, cpus: &[usize]) -> std::io::Result<Sampler> {
     Sampler::open(Event::Hardware(0), Every::Hertz(u64::from(rate_hz)), cpus, fields)
 }
 
-/// Waits in steps, so that a stop ends it.
+/// Waits in short steps, so that `stop` ends the wait.
 fn wait(until: Instant, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let left = until.saturating_duration_since(Instant::now());
@@ -637,7 +638,7 @@ fn wait(until: Instant, stop: &AtomicBool) {
     }
 }
 
-/// The meter's sums over the CPUs.
+/// Returns the meter's sums over the CPUs.
 fn meter(split: &[CpuSplit], classes: &netcliff_core::profile::ProfileClasses) -> Option<ProfileMeter> {
     let method = split.first()?.method;
     let sum = |of: &dyn Fn(&CpuSplit) -> [Option<f64>; 4]| split.iter().flat_map(of).flatten().sum::<f64>();

@@ -1,25 +1,25 @@
-//! Samples as they arrive, and as CPU time: [`Lattice`], [`Heap`], [`in_ns`].
+//! Stores samples as they arrive, and converts them to CPU time: [`Lattice`], [`Heap`], [`in_ns`].
 //!
-//! The CPU clock measures how long a CPU worked, idle or not, but takes its samples by a timer, which waits until
+//! The CPU clock measures how long a CPU worked, idle or not, but it takes its samples by a timer, which waits until
 //! interrupts are enabled. The CPU's own counter of cycles takes samples by an interrupt that does not wait, but it
-//! stops when the CPU halts, and the length of a cycle changes with the frequency. If a machine has both, the clock
-//! gives the amount of time and the cycles give its place.
+//! stops when the CPU halts, and the length of a cycle changes with the frequency. On a machine with both, the clock
+//! determines the amount of time, and the cycles determine where it was spent.
 
 use std::collections::HashMap;
 
 use netcliff_host::perf::{Mode, Sample};
 
-/// Time after which a sample counts as late (ns): the time of a few packets. The kernel disables interrupts for at most
-/// a few microseconds.
+/// A sample counts as late if it is taken this long after its timer was due (ns): the time of a few packets. The kernel
+/// disables interrupts for at most a few microseconds.
 const LATE_NS: u64 = 10_000;
 
-/// Times at which the CPU clock's timer was due, derived from its samples. They give the time for which each sample
-/// stands.
+/// Times at which the CPU clock's timer was due, derived from its samples. They determine the time for which each
+/// sample counts.
 ///
-/// If a timer is due while a virtual CPU halts, its sample comes when the CPU wakes. If a sample stood for the time
-/// since the previous sample, a late one would take some of the next one's time, and most late ones are idle. The
-/// kernel moves a late timer on by whole periods (`perf_swevent_hrtimer` in kernel/events/core.c), so that the due
-/// times are a lattice, which the earliest samples show.
+/// If a timer is due while a virtual CPU halts, its sample is taken when the CPU wakes up. If a sample counted for the
+/// time since the previous one, a late sample would take part of the next sample's time, and most late samples are
+/// idle. The kernel advances a late timer by whole periods (`perf_swevent_hrtimer` in kernel/events/core.c), so that
+/// the due times are a lattice, which can be derived from the earliest samples.
 #[derive(Debug, Clone)]
 pub struct Lattice {
     period_ns: u64,
@@ -34,7 +34,7 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// A timer of `period_ns` from `now_ns` on. A sample stands for at most `longest` periods.
+    /// Makes the lattice of a timer of `period_ns` from `now_ns` on. A sample counts for at most `longest` periods.
     pub fn new(period_ns: u64, longest: u64, now_ns: u64) -> Self {
         Self {
             period_ns,
@@ -47,13 +47,13 @@ impl Lattice {
         }
     }
 
-    /// Changes the period from `now_ns` on. The kernel begins to count again at that time.
+    /// Changes the period from `now_ns` on; the kernel starts a new period at that time.
     pub fn redraw(&mut self, period_ns: u64, now_ns: u64) {
         self.before = (self.period_ns, now_ns);
         self.period_ns = period_ns;
     }
 
-    /// Returns the time (ns) for which the sample at `now_ns` stands.
+    /// Returns the time (ns) for which the sample at `now_ns` counts.
     pub fn stands_for(&mut self, cpu: usize, now_ns: u64) -> f64 {
         let (old_ns, redrawn_ns) = self.before;
         let last = *self.due.get(&cpu).unwrap_or(&self.started_ns);
@@ -63,17 +63,17 @@ impl Lattice {
         self.due.insert(cpu, due);
         self.samples += 1;
         self.late += u64::from(now_ns - due > LATE_NS);
-        // Includes the time since the last sample during which the old period applied.
+        // This includes the time since the last sample during which the old period applied.
         ((from - last) + periods * period).min(self.longest * period) as f64
     }
 
-    /// Returns the share of samples that came more than 10 us after their timer was due; 0 if there are no samples.
+    /// Returns the share of samples taken more than 10 us after their timer was due; 0 if there are no samples.
     pub fn late(&self) -> f64 {
         self.late as f64 / self.samples.max(1) as f64
     }
 }
 
-/// Which event took a sample.
+/// The event that took a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The CPU clock.
@@ -82,7 +82,7 @@ pub enum Source {
     Cycles,
 }
 
-/// The place and event of samples.
+/// What identifies a place of samples.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Event.
@@ -100,16 +100,16 @@ pub struct Key {
 /// Samples by place.
 #[derive(Debug, Default)]
 pub struct Heap {
-    /// Samples, and events by slice: nanoseconds or cycles.
+    /// By place: number of samples, and number of events by slice (nanoseconds or cycles).
     pub places: HashMap<Key, (u64, Vec<f64>)>,
-    /// Samples that the kernel could not hand over.
+    /// Samples that the kernel lost.
     pub lost: u64,
-    /// Samples of the CPU clock.
+    /// Number of samples by the CPU clock.
     pub samples: u64,
 }
 
 impl Heap {
-    /// Adds a sample to a slice. The sample stands for `events` events.
+    /// Adds a sample to a slice; it counts for `events` events.
     pub fn add(&mut self, source: Source, cpu: usize, slice: usize, sample: Sample, events: f64) {
         let key = Key { source, cpu, pid: sample.pid, mode: sample.mode, stack: sample.stack };
         let (samples, by_slice) = self.places.entry(key).or_default();
@@ -122,7 +122,7 @@ impl Heap {
     }
 }
 
-/// Samples of one place in CPU time (ns) by slice.
+/// Samples of one place as CPU time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
     /// Process.
@@ -131,17 +131,17 @@ pub struct Timed {
     pub mode: Mode,
     /// The kernel's stack.
     pub stack: Vec<u64>,
-    /// CPU time (ns).
+    /// CPU time by slice (ns).
     pub ns: Vec<f64>,
     /// Samples.
     pub samples: u64,
 }
 
-/// All samples as CPU time over `slices`, and whether cycles divided any of it. `idles` tells whether the CPU of a
-/// place has nothing to do.
+/// Converts all samples to CPU time over `slices`. Also returns whether cycles were used to divide time. `idles`
+/// returns whether a place is idle time of its CPU.
 ///
-/// If a CPU has samples of cycles outside the idle task, the clock's samples give its time by slice, idle and busy, and
-/// cycles divide the busy time among the places. Otherwise the clock's samples give everything.
+/// If a CPU has samples of cycles outside the idle task, the clock's samples determine its idle and busy time by slice,
+/// and cycles divide the busy time among the places. Otherwise only the clock's samples are used.
 pub fn in_ns(heap: Heap, slices: usize, idles: impl Fn(&Key) -> bool) -> (Vec<Timed>, bool) {
     let mut busy = HashMap::<(Source, usize), Vec<f64>>::new();
     for (key, (_, by_slice)) in heap.places.iter().filter(|(key, _)| !idles(key)) {
@@ -164,8 +164,7 @@ pub fn in_ns(heap: Heap, slices: usize, idles: impl Fn(&Key) -> bool) -> (Vec<Ti
                 let clock = busy.get(&(Source::Clock, key.cpu));
                 for (at, ns) in ns.iter_mut().enumerate() {
                     let of = |sums: Option<&Vec<f64>>| sums.and_then(|sums| sums.get(at)).copied().unwrap_or(0.0);
-                    // If the clock or the cycles have no event in a slice, a cycle has the mean length of the whole
-                    // window.
+                    // If clock or cycles have no event in a slice, a cycle has the mean length over the whole window.
                     let (time, events) = (of(clock), of(cycles));
                     let length = if time > 0.0 && events > 0.0 { time / events } else { total(clock) / total(cycles) };
                     *ns *= length;
@@ -174,7 +173,7 @@ pub fn in_ns(heap: Heap, slices: usize, idles: impl Fn(&Key) -> bool) -> (Vec<Ti
         }
         timed.push(Timed { pid: key.pid, mode: key.mode, stack: key.stack, ns, samples });
     }
-    // The order of equal places on several CPUs is the map's.
+    // Equal places on several CPUs remain in the order of the map.
     timed.sort_by(|a, b| (a.pid, a.mode, &a.stack).cmp(&(b.pid, b.mode, &b.stack)));
     (timed, by_cycles)
 }
@@ -193,8 +192,8 @@ mod tests {
         timed.iter().filter(|one| one.stack == stack).flat_map(|one| &one.ns).sum()
     }
 
-    /// A CPU that works during a third of all milliseconds, at their ends or anywhere, and takes a timer up to 0.3 ms
-    /// late while it is idle.
+    /// A CPU that works during a third of each millisecond, at its end or anywhere, and whose timer is up to 0.3 ms
+    /// late while the CPU is idle.
     #[test]
     fn late_samples_of_idleness_take_no_time_from_work() {
         let mut chance = SplitMix64(5);
@@ -214,7 +213,7 @@ mod tests {
                     lattice.redraw(period, due);
                 }
             }
-            // Three standard deviations of 20 000 samples.
+            // The limit is three standard deviations of 20 000 samples.
             assert!((busy / all - 1.0 / 3.0).abs() < 0.01, "{redrawn} {}", busy / all);
             assert!((all / due as f64 - 1.0).abs() < 0.002, "{redrawn} {all} {due}");
         }
@@ -248,8 +247,8 @@ mod tests {
         assert_eq!((time_of(&timed, &[5]), time_of(&timed, &[IDLE])), (3e6, 1e6));
     }
 
-    /// By the clock, CPU 0 worked 3 of 4 ms, all of it at the function that enables interrupts (9). By cycles, a third
-    /// of it was at 5 and two thirds at 6. CPU 1 has no cycles.
+    /// According to the clock, CPU 0 worked 3 of 4 ms, all of it at the function that enables interrupts (9). According
+    /// to cycles, a third of this time was at 5 and two thirds at 6. CPU 1 has no samples of cycles.
     #[test]
     fn cycles_divide_the_time_that_the_clock_measured() {
         let mut heap = Heap::default();

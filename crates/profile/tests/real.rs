@@ -1,4 +1,4 @@
-//! Datagrams between two namespaces, sampled while they come.
+//! Profiles this host while datagrams are sent between two namespaces.
 
 use std::fs::{self, File};
 use std::io;
@@ -38,11 +38,11 @@ fn ip(words: &str) {
     assert!(status.is_ok_and(|status| status.success()), "ip {words}");
 }
 
-/// One load at a time.
+/// Only one load runs at a time.
 static TURN: Mutex<()> = Mutex::new(());
 static PAIRS: AtomicU32 = AtomicU32::new(0);
 
-/// Two namespaces joined by a veth pair, gone with this.
+/// Two namespaces joined by a veth pair; dropping the value removes them.
 struct Pair(String, #[expect(dead_code, reason = "held until the pair is gone")] MutexGuard<'static, ()>);
 
 impl Pair {
@@ -77,8 +77,8 @@ impl Drop for Pair {
     }
 }
 
-/// The profile of some seconds of datagrams of 1000 bytes, ten at a time with a pause after them, or as fast as
-/// possible; and the number of datagrams that were read.
+/// Profiles some seconds of datagrams of 1000 bytes, sent ten at a time with a pause after them, or as fast as
+/// possible. Returns the profile and the number of datagrams that were read.
 fn under_load(pair: &Pair, options: Options, pause: Option<Duration>) -> (Profile, u64) {
     let stop = Arc::<AtomicBool>::default();
     let (sending, reading) = (Arc::clone(&stop), Arc::clone(&stop));
@@ -95,7 +95,7 @@ fn under_load(pair: &Pair, options: Options, pause: Option<Duration>) -> (Profil
         let socket = UdpSocket::bind("10.79.0.1:0").expect("a socket");
         while !sending.load(Ordering::Relaxed) {
             for _ in 0..10 {
-                // Refused while the reader has not begun.
+                // Sending is refused until the reader has started.
                 let _ = socket.send_to(&[7; 1000], "10.79.0.2:9000");
             }
             pause.into_iter().for_each(thread::sleep);
@@ -115,7 +115,7 @@ fn the_account_of_a_load_is_the_meter_s_time_by_known_stages() {
         return;
     }
     let pair = Pair::new();
-    // Another tenant of the machine may stop it during an attempt; three in a row do not fail without a defect.
+    // Another tenant of the machine may disturb an attempt; three attempts in a row fail only because of a defect.
     let mut seen = Vec::new();
     for _ in 0..3 {
         let options = Options { interfaces: vec!["v1".to_owned()], meter: Some(Preference::Best), ..options(3.0) };
@@ -148,7 +148,7 @@ fn the_account_of_a_load_is_the_meter_s_time_by_known_stages() {
             profile.unknown(),
             profile.sampled.cpus.len()
         ));
-        // The time for which a halted virtual CPU delays its timer is in no class.
+        // The time by which a halted virtual CPU delays its timer belongs to no class.
         let whole = all < 1.01 * profile.sampled.cpus.len() as f64;
         let late = profile.cautions.iter().find(|caution| caution.contains("after their timer was due"));
         if let Some(late) = late.filter(|_| whole && profile.unknown() < 0.05) {
@@ -162,7 +162,7 @@ fn the_account_of_a_load_is_the_meter_s_time_by_known_stages() {
     panic!("{seen:#?}");
 }
 
-/// A loop that takes tens of microseconds, for clang.
+/// A loop that takes tens of microseconds, as source for clang.
 const LOOP: &str = r#"
 struct xdp_md;
 __attribute__((section("xdp"), used)) int loop(struct xdp_md *context)
@@ -177,10 +177,12 @@ __attribute__((section("xdp"), used)) int loop(struct xdp_md *context)
 char _license[] __attribute__((section("license"), used)) = "GPL";
 "#;
 
-/// bpf(2) with the first two words of its attributes; a descriptor, or the second word as the kernel left it.
+/// Calls bpf(2) with the first two words of its attributes. Returns a descriptor, or the second word as the kernel left
+/// it.
 fn bpf(command: i32, first: u32) -> io::Result<(i64, u32)> {
     let mut words = [first, 0, 0, 0];
-    // SAFETY: the attributes are as long as is said and outlive the call; none of the commands used here writes beyond them.
+    // SAFETY: the attributes have the stated length and outlive the call; none of the commands used here writes beyond
+    // them.
     let result = unsafe { nix::libc::syscall(nix::libc::SYS_bpf, command, words.as_mut_ptr(), size_of_val(&words)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok((result, words[1])) }
 }
@@ -190,7 +192,7 @@ fn descriptor(command: i32, first: u32) -> io::Result<OwnedFd> {
     bpf(command, first).map(|(descriptor, _)| unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
-/// Time (ns) and runs of the newest XDP program, as the kernel counts them.
+/// Time (ns) and number of runs of the newest XDP program, as counted by the kernel.
 fn newest_xdp() -> Option<(u64, u64)> {
     // BPF_PROG_GET_NEXT_ID, BPF_PROG_GET_FD_BY_ID, BPF_PROG_TYPE_XDP
     const NEXT: i32 = 11;
@@ -209,7 +211,7 @@ fn newest_xdp() -> Option<(u64, u64)> {
 }
 
 /// Programs of the lowest weight, which prevent the CPUs from halting. A halted virtual CPU takes its timer late, in
-/// the code that runs when it wakes up, and without hardware cycles the sample belongs to that place.
+/// the code that runs at its wake-up; without hardware cycles the sample is attributed to that code.
 struct Awake(Vec<std::process::Child>);
 
 impl Awake {
@@ -226,15 +228,15 @@ impl Awake {
 impl Drop for Awake {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // timeout ends its own child at SIGTERM.
+            // `timeout` ends its own child when it gets SIGTERM.
             let _ = Command::new("kill").arg(child.id().to_string()).status();
             let _ = child.wait();
         }
     }
 }
 
-/// The kernel itself counts how long the program runs (BPF_ENABLE_STATS). Windows of 12 s differed from it by up to 2
-/// %; in 6 s chance alone is 3 %.
+/// The profile agrees with the kernel's own count of the program's time (BPF_ENABLE_STATS). In windows of 12 s they
+/// differed by up to 2 %; in 6 s chance alone is 3 %.
 #[test]
 fn a_busy_loop_in_an_xdp_program_stands_in_its_stage() {
     let programs = ["clang", "taskset", "chrt", "timeout"];
@@ -295,7 +297,7 @@ fn what_is_not_there_is_refused_with_what_is() {
     assert!(interface.contains("--if none0") && interface.contains("there are"), "{interface}");
 }
 
-/// A stop ends it at once, with what there is.
+/// Setting `stop` ends the profile at once, with the samples taken so far.
 #[test]
 fn a_stop_ends_it_with_what_there_is() {
     if !has(Need::Root) {
@@ -309,7 +311,7 @@ fn a_stop_ends_it_with_what_there_is() {
     });
     let (profile, _) = match taken {
         Ok(taken) => taken,
-        // A container's root may lack perf_event_open.
+        // Root in a container may lack the permission for perf_event_open.
         Err(error) => return netcliff_testkit::skip(Need::Kernel, format!("perf_event_open: {error}")),
     };
     assert!(begun && profile.partial && profile.sampled.seconds < 5.0, "{:?}", profile.sampled);

@@ -1,24 +1,25 @@
-//! Arguments as Python gives them: texts with units, or numbers whose unit is in the argument's name.
+//! Converts arguments given in Python: texts with units, or numbers whose unit is in the argument's name.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
 use crate::errors::{Fault, UsageError};
 
-/// Endings of names that carry a unit, with the unit as texts have it.
+/// Suffixes of argument names that state a unit, each with the unit as it is written in texts.
 const UNITS: &[(&str, &str)] = &[("_pps", "pps"), ("_bps", "bit/s"), ("_bytes", "B"), ("_s", "s")];
 
-/// `application_s` as the key `application` and the unit `s`.
+/// Splits `application_s` into the key `application` and the unit `s`; `None` if the name has no unit.
 pub(crate) fn unit(name: &str) -> Option<(&str, &'static str)> {
     UNITS.iter().find_map(|(ending, unit)| Some((name.strip_suffix(ending)?, *unit)))
 }
 
-/// A number as a text that reads back to the same number.
+/// Writes a number with its unit as a text that is parsed to exactly the same number.
 pub(crate) fn number(value: f64, unit: &str) -> String {
     format!("{value}{unit}")
 }
 
-/// `KEY=VALUE` of a keyword argument: a text as it is, a number with the unit of its name, a count, None as `none`.
+/// Converts a keyword argument to `KEY=VALUE`: a text as it is, a number with the unit of its name, a count, and
+/// Python's None as `none`.
 pub(crate) fn assignment(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.is_none() {
         return Ok(format!("{name}=none"));
@@ -47,7 +48,7 @@ pub(crate) fn assignment(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Strin
     }
 }
 
-/// A text with its unit; `plain` is the argument that takes the number.
+/// Extracts a text with its unit; `plain` is the name of the argument for a plain number, for the error message.
 pub(crate) fn text(name: &str, plain: &str, value: Option<Bound<'_, PyAny>>) -> PyResult<Option<String>> {
     let Some(value) = value else { return Ok(None) };
     value.extract::<String>().map(Some).map_err(|_| {
@@ -58,13 +59,14 @@ pub(crate) fn text(name: &str, plain: &str, value: Option<Bound<'_, PyAny>>) -> 
     })
 }
 
-/// The keyword arguments in their order.
+/// Converts all keyword arguments to `KEY=VALUE`, in their order.
 pub(crate) fn assignments(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
     let Some(given) = given else { return Ok(Vec::new()) };
     given.iter().map(|(name, value)| assignment(&name.extract::<String>()?, &value)).collect()
 }
 
-/// A quantity that may be given in one of several forms under different names: exactly one, as a text.
+/// Returns the value of a quantity that has several argument names, one per form. Error: more than one is given. `None`
+/// if none is given.
 pub(crate) fn one_of(forms: Vec<(&str, Option<String>)>) -> Result<Option<String>, Fault> {
     let names: Vec<&str> = forms.iter().map(|(name, _)| *name).collect();
     let mut given = forms.iter().filter_map(|(name, value)| Some((name, value.clone()?)));

@@ -1,5 +1,5 @@
-//! Many points in one call: columns of numbers in, columns of figures out, each as the bytes of 64-bit floats (the stable
-//! interface of Python 3.10 has no buffers).
+//! Evaluates many points in one call: takes columns of numbers and returns columns of figures, each as the bytes of
+//! 64-bit floats (the stable interface of Python 3.10 has no buffers).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +30,7 @@ impl Column {
         Self { values: values.collect(), name }
     }
 
-    /// Sets the quantity of the point.
+    /// Sets this quantity of the point to the value with index `at`.
     fn apply(&self, at: usize, point: &mut Point) -> Result<(), Fault> {
         let value = self.values[at];
         match self.name.as_str() {
@@ -50,7 +50,8 @@ impl Column {
     }
 }
 
-/// A figure over the points: its key, values, and ends of the intervals where it was sampled; what is absent is not a number.
+/// One figure over all points: its key, its values, and the ends of the intervals if it was sampled. Absent values are
+/// NaN.
 pub(crate) struct Found {
     key: &'static str,
     values: Vec<f64>,
@@ -80,10 +81,10 @@ fn put(columns: &mut [Found], at: usize, outcome: &Outcome) {
     }
 }
 
-/// A note, and the point it is about.
+/// A note, and the index of the point to which it applies.
 type Note = (usize, String);
 
-/// Every point in turn.
+/// Evaluates the points one after the other.
 fn answer(
     engine: &dyn Engine,
     base: &Point,
@@ -118,7 +119,8 @@ fn bytes<'py>(py: Python<'py>, values: &[f64]) -> PyResult<Bound<'py, PyBytes>> 
 
 type Columns<'py> = Vec<(&'static str, Bound<'py, PyBytes>, Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>)>;
 
-/// The points that `columns` make of a base, by one engine: figures as columns, and notes with their points.
+/// Evaluates a base point with its quantities varied by `columns`, by one engine. Returns figures as columns, and notes
+/// with the indices of their points.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a door of Python, called by one function of the package")]
 pub(crate) fn curve<'py>(
@@ -152,7 +154,7 @@ pub(crate) fn curve<'py>(
     Ok((found.iter().map(column).collect::<PyResult<_>>()?, notes))
 }
 
-/// Units as pint reads them.
+/// Returns the unit of a dimension in the notation of pint (a Python package).
 fn pint(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::Pps | Dimension::PerSecond => "1/s",
@@ -163,7 +165,7 @@ fn pint(dimension: Dimension) -> &'static str {
     }
 }
 
-/// Every figure that an outcome can have: key, name, unit.
+/// Lists every figure that an outcome can have: key, name, unit.
 #[pyfunction]
 pub(crate) fn measures() -> Vec<(&'static str, &'static str, &'static str)> {
     MEASURES.iter().map(|measure| (measure.key, measure.name, pint(measure.dimension))).collect()

@@ -1,4 +1,4 @@
-//! One point on an engine; answers are records in JSON, as `--json` prints them.
+//! Evaluates one point by an engine; results are records in JSON, as `--json` prints them.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use crate::errors::Fault;
 use crate::values::{Host, Scheme, Traffic, read};
 use crate::work;
 
-/// A point of its parts.
+/// Makes a point of its parts, and validates it.
 pub(crate) fn point(host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<Point, Fault> {
     let Traffic { inner: traffic, load } = traffic.clone();
     let point = Point { host: host.inner.clone(), scheme: scheme.inner.clone(), traffic, load };
@@ -22,7 +22,7 @@ pub(crate) fn point(host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<P
     Ok(point)
 }
 
-/// Where an answer comes from.
+/// Makes the provenance of a result: version, seed, command, time and settings.
 pub(crate) fn provenance(command: String, seed: Option<u64>, settings: BTreeMap<String, String>) -> Provenance {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Provenance {
@@ -35,7 +35,7 @@ pub(crate) fn provenance(command: String, seed: Option<u64>, settings: BTreeMap<
     }
 }
 
-/// How a simulation is asked for: the options of `simulate`.
+/// Settings of a simulation: the options of the command `simulate`.
 #[derive(Debug, Clone, FromPyObject)]
 pub(crate) struct Simulation {
     pub(crate) seed: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Simulation {
 }
 
 impl Simulation {
-    /// The simulator, and the same for the provenance.
+    /// Makes the simulator, and the settings for the provenance.
     pub(crate) fn engine(&self) -> Result<(SimEngine, BTreeMap<String, String>), Fault> {
         let packets = |name: &str, asked: u64| match PACKETS_RANGE.contains(&asked) {
             true => Ok(asked),
@@ -92,7 +92,7 @@ pub(crate) fn model(fidelity: &str) -> Result<(ModelEngine, BTreeMap<String, Str
     Ok((ModelEngine::new(fidelity), [("fidelity".to_owned(), fidelity.to_string())].into()))
 }
 
-/// A point by the model.
+/// Evaluates a point by the model.
 #[pyfunction]
 pub(crate) fn predict(
     py: Python<'_>,
@@ -108,7 +108,7 @@ pub(crate) fn predict(
     work::run(py, None, move |_| Ok(serde_json::to_string(&record(&engine, point, provenance)?)?))
 }
 
-/// A point in simulation.
+/// Evaluates a point by simulation.
 #[pyfunction]
 pub(crate) fn simulate(
     py: Python<'_>,
@@ -134,8 +134,8 @@ struct Analysed {
     analysis: Analysis,
 }
 
-/// The cliff by the model, and with `sensitivities` how it moves with each cost; latency and CPU at `rate`, else at half the
-/// cliff. `traffic` gives everything but the load.
+/// Computes the cliff by the model and, with `sensitivities`, how it changes with each cost. Latency and CPU are
+/// evaluated at `rate` or, without it, at half the cliff. Of `traffic` everything but the load is used.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a door of Python, called by one function of the package")]
 pub(crate) fn analyse(
@@ -163,7 +163,7 @@ pub(crate) fn analyse(
     })
 }
 
-/// The engine of a name.
+/// Parses the name of an engine.
 pub(crate) fn kind(name: &str) -> Result<EngineKind, Fault> {
     read(name)
 }

@@ -1,4 +1,5 @@
-//! Errors of netcliff as Python exceptions, with the sentences of the command line. The only place that maps them.
+//! Converts errors of netcliff to Python exceptions, with the messages of the command line. No other file converts
+//! them.
 
 use netcliff_core::experiment::{BadValue, FileError};
 use netcliff_core::{EngineFailure, Invalid, ParseError};
@@ -22,23 +23,23 @@ pyo3::create_exception!(
 pyo3::create_exception!(netcliff, EngineError, PyRuntimeError, "The engine tried and failed.");
 pyo3::create_exception!(netcliff, StoreError, PyOSError, "The record store cannot be read or written.");
 
-/// Why a question has no answer, away from the interpreter.
+/// Reason why a call has no result, in a form that does not need the interpreter.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// Wrong usage (exit code 2 of the command line).
     Usage(String),
-    /// The engine declines.
+    /// The engine does not support the point.
     Unsupported(String),
     /// The engine failed.
     Failed(String),
     /// The store failed.
     Store(String),
-    /// Stopped.
+    /// The computation was stopped.
     Interrupted(String),
 }
 
 impl Fault {
-    /// Wrong usage: this sentence.
+    /// Makes a usage error with this message.
     pub(crate) fn usage(text: impl ToString) -> Self {
         Self::Usage(text.to_string())
     }
@@ -101,7 +102,7 @@ impl From<serde_json::Error> for Fault {
     }
 }
 
-/// The exceptions, in the module.
+/// Adds the exceptions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("UsageError", py.get_type::<UsageError>())?;

@@ -1,6 +1,7 @@
-//! netcliff for Python: the module `netcliff._core`, on which the package in `python/netcliff/` stands. No logic here.
+//! netcliff for Python: the extension module `netcliff._core`, which the package in `python/netcliff/` uses. It
+//! contains no logic of its own.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `errors` | errors as exceptions, with the command line's sentences |
 //! | `work` | computations without the interpreter's lock; Ctrl-C |
@@ -51,7 +52,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 mod advice {
-    //! `advise`, as the command line asks it.
+    //! `advise`, with the options of the command line.
 
     use netcliff_core::{Constraint, Goal, Host, Scheme as CoreScheme, Traffic as CoreTraffic};
     use netcliff_lab::advise::{Observer, Question, Settings, advise as lab_advise, candidates, offered_anywhere};
@@ -71,7 +72,7 @@ mod advice {
         fn packets(&mut self, _: u64, _: u64) {}
     }
 
-    /// The schemes given, else all that a driver can set.
+    /// Returns the given schemes, or else all that a driver can set.
     fn chosen(host: &Host, traffic: &CoreTraffic, schemes: Vec<Scheme>) -> Result<Vec<CoreScheme>, Fault> {
         if schemes.is_empty() {
             return Ok(candidates(host, traffic).into_iter().filter(offered_anywhere).collect());
@@ -80,7 +81,7 @@ mod advice {
         schemes.into_iter().map(valid).collect()
     }
 
-    /// The best of some schemes for a goal under constraints, in JSON as `advise --json`.
+    /// Returns the best of some schemes for a goal under constraints, in JSON as `advise --json` prints it.
     #[pyfunction]
     #[expect(clippy::too_many_arguments, reason = "a door of Python, called by one function of the package")]
     pub(crate) fn advise(

@@ -1,4 +1,4 @@
-//! Places where replications are computed: by whoever Python asks, and here for a limited time.
+//! Executors of replications: [`Asked`] calls a Python function, [`Until`] computes on this machine for a limited time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,22 +10,23 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::errors::Fault;
 
-/// Bytes that are no order, or no answer to one.
+/// Makes the error for bytes that are not a request for replications, or not an answer to one.
 pub(crate) fn damaged(error: postcard::Error) -> Fault {
     Fault::usage(format!("is no part of a sweep of this version: {error}"))
 }
 
-/// Arrivals of a part of an order: some hundredths of a second, well above what its way takes, to some seconds.
+/// Minimum number of arrivals in a part of a request, which takes some hundredths of a second, well above the time for
+/// sending it. Below: the maximum, some seconds.
 const FEWEST_PACKETS: u64 = 500_000;
 const MOST_PACKETS: u64 = 50_000_000;
 
-/// A function of Python has them computed.
+/// Executor that passes requests to a Python function, which has them computed.
 pub(crate) struct Asked {
-    /// Takes a list of orders as bytes, returns a list of what fills them.
+    /// The function: takes a list of requests as bytes, returns the list of answers as bytes.
     pub fetch: Py<PyAny>,
-    /// Workers' threads: an order is cut into two parts for each.
+    /// Number of threads of all workers: a request is split into two parts per thread.
     pub threads: u64,
-    /// What it raised.
+    /// Message of the error that the function raised; `None` if it raised no error.
     pub raised: Mutex<Option<String>>,
 }
 
@@ -53,18 +54,18 @@ impl Executor for Asked {
     }
 }
 
-/// This machine, until a time.
+/// Executor that computes on this machine until a time.
 pub(crate) struct Until(Instant);
 
 impl Until {
     pub(crate) fn from_now(limit: Duration) -> Self {
         let now = Instant::now();
-        // Longer than the clock counts is for ever.
+        // If the clock cannot represent the time, use a time that is far enough.
         Self(now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 30)))
     }
 }
 
-/// Arrivals between two looks at the clock: a tenth of a second.
+/// Arrivals computed between two checks of the clock: about a tenth of a second.
 const LOOK_PACKETS: u64 = 2_000_000;
 
 impl Executor for Until {

@@ -1,4 +1,4 @@
-//! Experiments of points: what `netcliff run FILE` computes, task by task.
+//! Experiments over points: the tasks that `netcliff run FILE` computes, one by one.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -21,7 +21,7 @@ use crate::places::{Asked, Until, damaged};
 use crate::values::read;
 use crate::work;
 
-/// `done` and a record, `declined` or `failed` and the reason.
+/// Index of a task, then `done` with a record, or `declined` or `failed` with the reason.
 type TaskAnswer = (usize, &'static str, String);
 
 fn told(index: usize, answer: Answer) -> TaskAnswer {
@@ -35,7 +35,7 @@ fn told(index: usize, answer: Answer) -> TaskAnswer {
     }
 }
 
-/// An experiment file with its changes, expanded to tasks.
+/// An experiment file with changes, expanded to tasks.
 #[pyclass(frozen, module = "netcliff._core")]
 pub(crate) struct Plan {
     pub(crate) inner: Arc<run::Plan>,
@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     measured: bool,
 }
 
-/// The changes as texts.
+/// Changes to the experiment's settings, as texts.
 #[derive(Debug, Clone, Default, FromPyObject, IntoPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Changed {
@@ -66,7 +66,7 @@ impl Changed {
     }
 }
 
-/// The text of an experiment: of a file, or of one that netcliff brings along.
+/// Returns the text of an experiment: of a file, or of an experiment that is included in netcliff.
 #[pyfunction]
 pub(crate) fn experiment_text(name: &str) -> PyResult<String> {
     Ok(inputs::experiment(name).map_err(Fault::from)?)
@@ -89,7 +89,8 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
-    /// With `measured` tasks of the engine wire are taken, too; they are declined here, since hosts answer them.
+    /// Expands an experiment. With `measured`, tasks of the engine `wire` are accepted too; they are declined here,
+    /// because hosts measure them.
     #[new]
     #[pyo3(signature = (path, text, changes, measured = false))]
     fn new(path: String, text: String, changes: Changed, measured: bool) -> PyResult<Self> {
@@ -117,7 +118,7 @@ impl Plan {
         self.inner.tasks.len()
     }
 
-    /// Identifies text, changes and version; the same as `netcliff run`'s.
+    /// Identifies text, changes and version, as in `netcliff run`.
     #[getter]
     fn id(&self) -> &str {
         &self.inner.id
@@ -144,13 +145,13 @@ impl Plan {
         &self.text
     }
 
-    /// What is changed of it: engines, seed, precision, packets.
+    /// The changes to the file's settings: engines, seed, precision, packets.
     #[getter]
     fn changes(&self) -> Changed {
         self.changes.clone()
     }
 
-    /// What a task asks, as coordinates of a point.
+    /// Returns the coordinates of a task's point: curve, engine, scheme, traffic, load and costs.
     fn task<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
         let task = self.inner.tasks.get(index).ok_or_else(|| Fault::usage(format!("there is no task {index}")))?;
         let (point, about) = (&task.point, PyDict::new(py));
@@ -174,7 +175,7 @@ impl Plan {
         Ok(about)
     }
 
-    /// Answers one task, on one thread.
+    /// Computes one task on one thread.
     fn answer(&self, py: Python<'_>, index: usize, command: String) -> PyResult<TaskAnswer> {
         let plan = Arc::clone(&self.inner);
         self.known(index)?;
@@ -182,8 +183,9 @@ impl Plan {
         work::run(py, Some(1), move |_| Ok(told(index, plan.answer(&plan.tasks[index], &provenance))))
     }
 
-    /// The same with its replications computed where `fetch` has it done: given the parts of an order, as bytes for `replicate`, it returns what
-    /// fills them, in their order, or raises. Decided here, so that the digits are those of `answer`.
+    /// Computes one task, with its replications computed by `fetch`. This function gets the parts of a request, as
+    /// bytes for `replicate`, and returns their answers in the same order, or raises. How many replications are needed
+    /// is decided here, so that the result is bit for bit that of `answer`.
     fn answer_elsewhere(
         &self,
         py: Python<'_>,
@@ -206,7 +208,7 @@ impl Plan {
         })
     }
 
-    /// What fills a part of an order of this task, on one thread.
+    /// Computes the answer to a part of a request of this task, on one thread.
     fn replicate<'py>(&self, py: Python<'py>, index: usize, order: Vec<u8>) -> PyResult<Bound<'py, PyBytes>> {
         let plan = Arc::clone(&self.inner);
         self.known(index)?;
@@ -217,7 +219,8 @@ impl Plan {
         Ok(PyBytes::new(py, &filled))
     }
 
-    /// Answers tasks on one thread, each within so long (s): what takes longer is `long`, without an answer.
+    /// Computes tasks on one thread, each within a time limit (s). A task that takes longer has the state `long` and no
+    /// answer.
     fn answer_within(
         &self,
         py: Python<'_>,
@@ -244,7 +247,7 @@ impl Plan {
         })
     }
 
-    /// Answers tasks on threads; the stream is iterated on the caller's thread.
+    /// Computes tasks on several threads; the caller iterates the stream of answers on its own thread.
     #[pyo3(signature = (pending, threads, command))]
     fn compute(&self, pending: Vec<usize>, threads: Option<usize>, command: String) -> PyResult<Answers> {
         let provenance = provenance(command, None, Default::default());
@@ -254,18 +257,20 @@ impl Plan {
         let (theirs, threads) = (Arc::clone(&stop), work::threads(threads));
         std::thread::spawn(move || {
             run::compute(&plan, pending, threads, &provenance, &theirs, |index, answer| {
-                // A reader that is gone has set the stop.
+                // Sending fails only if the reader has gone, which has set `stop`.
                 let _ = sender.send(told(index, answer));
             });
         });
         Ok(Answers { answers: std::sync::Mutex::new(answers), stop })
     }
 
-    /// Roughly how long a task takes (s), for cutting tasks only: by the packets a simulation starts with and a usual speed.
+    /// Estimates how long a task takes (s), only for grouping tasks: from the packets with which a simulation starts,
+    /// and a typical speed.
     fn expected_s(&self, index: usize) -> PyResult<f64> {
-        /// Seconds a simulated packet, of one replication on one core (an order of magnitude: it decides nothing but how points are grouped).
+        /// Seconds per simulated packet, of one replication on one core. The order of magnitude suffices, because it
+        /// only decides how points are grouped.
         const PACKET_S: f64 = 60e-9;
-        /// Seconds of a point by the model: closed forms take microseconds, chains up to tenths of a second.
+        /// Seconds per point by the model: closed forms take microseconds, chains up to tenths of a second.
         const MODEL_S: f64 = 5e-3;
         let task = self.inner.tasks.get(index).ok_or_else(|| Fault::usage(format!("there is no task {index}")))?;
         if task.answerer.engine != EngineKind::Sim {
@@ -275,7 +280,7 @@ impl Plan {
             netcliff_sim::Effort::Packets(packets) | netcliff_sim::Effort::Exactly(packets) => {
                 packets as f64 * PACKET_S
             }
-            // A precision of 5 % takes about 200 thousand packets, and four times as many for half of it.
+            // A precision of 5 % takes about 200 thousand packets; half of that takes four times as many.
             netcliff_sim::Effort::Precision { relative, packets_at_most, .. } => {
                 (200e3 * (0.05 / relative).powi(2)).min(packets_at_most as f64) * PACKET_S
             }
@@ -288,7 +293,7 @@ impl Plan {
     }
 }
 
-/// Answers as they come.
+/// Stream of answers as they are computed.
 #[pyclass(frozen, module = "netcliff._core")]
 pub(crate) struct Answers {
     answers: std::sync::Mutex<Receiver<TaskAnswer>>,
@@ -302,14 +307,14 @@ impl Answers {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<TaskAnswer>> {
-        // Two threads that read one stream would wait for each other with the interpreter's lock held.
+        // If two threads read one stream, they would wait for each other while holding the interpreter's lock.
         let Ok(mut answers) = self.answers.try_lock() else {
             return Err(Fault::usage("this stream of answers is read by another thread").into());
         };
         work::next(py, &mut answers, &self.stop)
     }
 
-    /// Stops what has not begun.
+    /// Stops the computation; tasks that have not begun are not computed.
     fn close(&self) {
         stop(&self.stop);
     }
@@ -325,7 +330,8 @@ impl Drop for Answers {
     }
 }
 
-/// The figures of a record's outcome by key: (value, low, high), the ends not a number where it was computed.
+/// Returns the figures of a record's outcome by key: (key, value, low, high). The ends are NaN if the value was
+/// computed and not sampled.
 #[pyfunction]
 pub(crate) fn figures(record: &str) -> PyResult<Vec<(&'static str, f64, f64, f64)>> {
     let record: Record = serde_json::from_str(record).map_err(Fault::from)?;

@@ -1,4 +1,4 @@
-//! The record store: read by all, written by one.
+//! The record store: any number of processes may read it, one may write it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(crate) struct StoreFile {
     path: PathBuf,
 }
 
-/// Where the store is if no place is given.
+/// Returns the given path, or else the default place of the store.
 fn place(path: Option<PathBuf>) -> Result<PathBuf, Fault> {
     let usual = || store::default_path(|name| std::env::var(name).ok());
     path.or_else(usual).ok_or_else(|| Fault::usage("there is no place for the record store: set HOME, or give a path"))
@@ -29,7 +29,7 @@ impl StoreFile {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the store without the interpreter's lock.
+    /// Queries the store while the interpreter's lock is released.
     fn ask<T: Send>(
         &self,
         py: Python<'_>,
@@ -41,7 +41,7 @@ impl StoreFile {
 
 #[pymethods]
 impl StoreFile {
-    /// For reading, or with `keeps` to keep runs of that experiment, by whose name they go.
+    /// Opens the store for reading or, with `keeps`, for storing runs of that experiment, under its name.
     #[new]
     #[pyo3(signature = (path = None, keeps = None))]
     fn new(path: Option<PathBuf>, keeps: Option<&Plan>) -> PyResult<Self> {
@@ -64,12 +64,12 @@ impl StoreFile {
         self.path.clone()
     }
 
-    /// The runs, newest first.
+    /// Returns the runs, newest first, as JSON.
     fn runs(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.ask(py, |store| store.runs()?.iter().map(|run| Ok(serde_json::to_string(run)?)).collect())
     }
 
-    /// The number of the run that a text names: a number, a name, `last`, `last~2`.
+    /// Returns the number of the run that a text identifies: a number, a name, `last`, `last~2`.
     fn find(&self, py: Python<'_>, text: &str) -> PyResult<i64> {
         self.ask(py, |store| match store.find(text)? {
             Some(run) => Ok(run.id),
@@ -77,12 +77,13 @@ impl StoreFile {
         })
     }
 
-    /// The records of a run, in the order they came.
+    /// Returns the records of a run as JSON, in the order in which they were added.
     fn records(&self, py: Python<'_>, run: i64) -> PyResult<Vec<String>> {
         self.ask(py, |store| store.records(run)?.iter().map(|record| Ok(serde_json::to_string(record)?)).collect())
     }
 
-    /// The whole result of a run that has one: of `find`, `stream` and others.
+    /// Returns the whole result of a run as JSON; `None` if it has none. Runs of `find`, `stream` and some others have
+    /// one.
     fn document(&self, py: Python<'_>, run: i64) -> PyResult<Option<String>> {
         self.ask(py, |store| {
             if let Some(finding) = store.finding(run)? {
@@ -92,7 +93,7 @@ impl StoreFile {
         })
     }
 
-    /// Begins a run of an experiment, or with `resume` goes on with the newest unfinished one.
+    /// Begins a run of an experiment or, with `resume`, continues the newest unfinished one.
     fn take_up(&self, py: Python<'_>, plan: &Plan, resume: bool, command: &str) -> PyResult<Run> {
         let provenance = crate::engines::provenance(command.to_owned(), None, Default::default());
         self.ask(py, |store| {
@@ -105,7 +106,7 @@ impl StoreFile {
         })
     }
 
-    /// The records that a run has, by task.
+    /// Returns the records of a run with the index of their tasks.
     fn task_records(&self, py: Python<'_>, run: i64) -> PyResult<Vec<(usize, String)>> {
         self.ask(py, |store| {
             let records = store.task_records(run)?;
@@ -113,7 +114,7 @@ impl StoreFile {
         })
     }
 
-    /// Adds the record of a task, durably.
+    /// Adds the record of a task, synchronised to disk.
     fn add(&self, py: Python<'_>, run: i64, task: usize, record: &str) -> PyResult<()> {
         let record: Record = serde_json::from_str(record).map_err(Fault::from)?;
         self.ask(py, |store| Ok(store.add_task(run, task, &record)?))
@@ -128,7 +129,7 @@ impl StoreFile {
     }
 }
 
-/// A run that this process holds.
+/// A run that this process has locked.
 #[pyclass(frozen, module = "netcliff._core")]
 pub(crate) struct Run {
     #[pyo3(get)]

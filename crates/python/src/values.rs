@@ -1,4 +1,4 @@
-//! `Host`, `Scheme` and `Traffic` as Python values: immutable, hashable, their reprs evaluate.
+//! `Host`, `Scheme` and `Traffic` as Python values: immutable and hashable; `eval(repr(value))` yields an equal value.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -20,14 +20,15 @@ fn hash(text: &str) -> u64 {
     state.finish()
 }
 
-/// A text as a Python literal.
+/// Writes a text as a Python literal.
 fn literal(py: Python<'_>, text: &str) -> PyResult<String> {
     Ok(pyo3::types::PyString::new(py, text).repr()?.to_string())
 }
 
-/// Costs (s) and sizes (packets) of a host: a preset, a TOML file, a stored `find` ("find:3", "last-find"), with changes.
+/// Costs (s) and sizes (packets) of a host: a preset, a TOML file or a stored `find` ("find:3", "last-find"), with
+/// changes.
 ///
-/// Changes are the keys of `--set`: a text with its unit, a number with the unit in the name, or a count.
+/// Changes are keys of `--set`, each with a text with its unit, a number with the unit in the key's name, or a count.
 ///
 /// >>> Host("pentium4-2530mhz", application="2us", ring=64).get("ring")
 /// 64.0
@@ -42,7 +43,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn changed(&self, changes: &[String]) -> Result<Self, Fault> {
         let mut inner = self.inner.clone();
-        // Keyword arguments are no options of the command line.
+        // The arguments of `Host` are not options of the command line, so that the message must not name `--set`.
         let plain = |error: core::ParseError| core::ParseError { what: error.what.replace("--set ", ""), ..error };
         changes.iter().try_for_each(|change| inner.set(change).map_err(plain))?;
         inputs::measured_times([&mut inner])?;
@@ -60,7 +61,8 @@ impl Host {
     }
 }
 
-/// `KEY=VALUE` of the keyword arguments. A name that is no key of a host is a `TypeError`, as Python has it.
+/// Converts keyword arguments to `KEY=VALUE`. A name that is not a key of a host is a `TypeError`, as is usual in
+/// Python.
 fn costs_of_host(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
     for name in given.into_iter().flat_map(|given| given.keys()) {
         let name: String = name.extract()?;
@@ -91,7 +93,7 @@ impl Host {
         Ok(self.changed(&costs_of_host(changes)?)?)
     }
 
-    /// The figure behind a key (s, packets or a share); None for a key whose value is a text, and for what is not modelled.
+    /// Value of a key (s, packets or a share). None if the key's value is a text, or if the host does not model it.
     fn get(&self, key: &str) -> PyResult<Option<f64>> {
         if !core::host::KEYS.contains(&key) {
             let known = core::host::KEYS.join(", ");
@@ -100,18 +102,18 @@ impl Host {
         Ok(self.inner.get(key))
     }
 
-    /// Where the numbers come from.
+    /// Name of the host: where its numbers come from.
     #[getter]
     fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The whole host as JSON, as records have it.
+    /// The whole host as JSON, in the form of records.
     fn to_json(&self) -> PyResult<String> {
         Ok(serde_json::to_string(&self.inner).map_err(Fault::from)?)
     }
 
-    /// A host from such JSON.
+    /// Makes a host from the JSON of `to_json`.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let inner: core::Host = serde_json::from_str(text).map_err(Fault::from)?;
@@ -199,7 +201,7 @@ pub(crate) struct Traffic {
     pub(crate) load: Load,
 }
 
-/// Reads a text of the command line.
+/// Parses a text in the command line's notation.
 pub(crate) fn read<T: std::str::FromStr<Err = core::ParseError>>(text: &str) -> Result<T, Fault> {
     Ok(text.trim().parse::<T>()?)
 }
@@ -260,7 +262,7 @@ impl Traffic {
         self.inner.line_rate_pps()
     }
 
-    /// Mean frame, FCS included (bytes).
+    /// Mean frame size, FCS included (bytes).
     #[getter]
     fn frame_bytes(&self) -> Option<f64> {
         self.inner.size.mean_bytes()
@@ -277,12 +279,12 @@ impl Traffic {
     fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let core::Traffic { arrivals, size, link_bps, flows } = &self.inner;
         let arguments = PyDict::new(py);
-        // A capture's own load goes with its speed, not beside it.
+        // A capture's own load is part of its speed, so that no load is given in addition.
         if !matches!(arrivals, Arrivals::Trace { speed: Some(_), .. }) {
             arguments.set_item("rate", self.load.to_string())?;
         }
         arguments.set_item("arrivals", arrivals.to_string())?;
-        // Sizes of a table are read: they travel as what they are.
+        // Sizes that were read from a table are written as their values.
         arguments.set_item("size", size.to_string())?;
         arguments.set_item("link", units::print_bps(*link_bps))?;
         if let Some(flows) = flows {
@@ -311,7 +313,7 @@ impl Traffic {
     }
 }
 
-/// A traffic from its keyword arguments: how it is unpickled.
+/// Makes a traffic from its keyword arguments; used for unpickling.
 #[pyfunction]
 pub(crate) fn remake_traffic(py: Python<'_>, arguments: &Bound<'_, PyDict>) -> PyResult<Traffic> {
     py.get_type::<Traffic>().call((), Some(arguments))?.extract().map_err(PyErr::from)

@@ -1,4 +1,4 @@
-//! Work away from the interpreter: its lock is released, and Ctrl-C is looked for.
+//! Runs computations while the interpreter's lock is released, and checks for Ctrl-C.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,16 +9,16 @@ use pyo3::prelude::*;
 
 use crate::errors::{EngineError, Fault};
 
-/// How soon Ctrl-C is seen.
+/// Interval between checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Set when nobody waits for the answer any more.
+/// Set when the caller no longer waits for the result.
 pub(crate) type Stop = Arc<AtomicBool>;
 
-/// Runs `job` on a thread of its own and waits for it without the interpreter's lock. Ctrl-C raises at once; `job` sees the
-/// stop between its points, and gives up the one under way when that ends.
+/// Runs `job` on a new thread and waits for it without the interpreter's lock. Ctrl-C raises at once; `job` should
+/// check the stop flag between points, and ends after the present point.
 ///
-/// With `threads` the simulator's parallelism is held to a pool of the call's own: the process-wide pool does not
+/// With `threads`, the simulator runs on a thread pool of this call only, because the process-wide pool does not
 /// survive a fork.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
@@ -34,7 +34,7 @@ pub(crate) fn run<T: Send + 'static>(
             Some(pool) => pool.install(|| job(&theirs)),
             None => job(&theirs),
         };
-        // Nobody listens after Ctrl-C.
+        // After Ctrl-C nobody receives the result, so that sending fails.
         let _ = sender.send(found);
     };
     std::thread::Builder::new().spawn(work).map_err(|error| EngineError::new_err(error.to_string()))?;
@@ -44,7 +44,7 @@ pub(crate) fn run<T: Send + 'static>(
     }
 }
 
-/// The next message of a worker; None: it ended. Ctrl-C sets `stop` and raises.
+/// Returns the next message of a worker; `None` if the worker has ended. Ctrl-C sets `stop` and raises.
 pub(crate) fn next<T: Send>(py: Python<'_>, answers: &mut Receiver<T>, stop: &AtomicBool) -> PyResult<Option<T>> {
     loop {
         let heard = {
@@ -64,7 +64,7 @@ pub(crate) fn next<T: Send>(py: Python<'_>, answers: &mut Receiver<T>, stop: &At
     }
 }
 
-/// Threads to use where none are asked for: the CPUs.
+/// Number of threads to use: the requested one, or else the number of CPUs.
 pub(crate) fn threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)).clamp(1, 1024)
 }

@@ -16,18 +16,19 @@ pub(crate) struct Batch {
     pub pool: Pool,
     /// Number of arrivals in each replication, including warm-up.
     pub packets_each: u64,
-    /// Expected means of gaps and service times. `None` if not known.
+    /// Expected means of gaps and service times. `None` if they are not known.
     pub expected: Option<Expected>,
     /// The warm-up, if it is given beforehand. `None` if it is determined from the replications.
     pub known: Option<WarmUp>,
-    /// Mean latency of the simpler queue that gets the same packets [ticks]. `None` without such a queue.
+    /// Mean latency of the simpler queue ([`crate::simpler`]) that gets the same packets [ticks]. `None` without such a
+    /// queue.
     pub simpler: Option<f64>,
 }
 
 impl Batch {
-    /// Control variate of each replication's mean latency, with known expectation 0: the excess wait in the simpler
-    /// queue or, without one, the surplus of offered work. `None` if a replication has neither, or if all values are
-    /// equal.
+    /// Returns for each replication a value with known expectation 0 that is correlated with its mean latency (a
+    /// control variate): the excess wait in the simpler queue or, without such a queue, the surplus of offered work.
+    /// `None` if a replication has neither, or if all values are equal.
     pub(crate) fn controls(&self) -> Option<Vec<f64>> {
         let excesses: Option<Vec<f64>> = self.replications.iter().map(|one| one.excess).collect();
         let surpluses = || {
@@ -56,13 +57,13 @@ impl Batch {
         Self { known, ..Self::new(packets_each) }
     }
 
-    /// Whether the replications count from the empty host at their start.
+    /// Whether no warm-up is cut off, so that the replications count from their start with an empty host.
     pub(crate) fn is_whole(&self) -> bool {
         self.known.is_some_and(|known| known.tenths == 0)
     }
 
-    /// Adds replications until there are `count`. The first group determines the warm-up of all. The result does not
-    /// depend on the executor or the number of threads. `None` if the executor gave up.
+    /// Adds replications until there are `count`. The first group determines the warm-up of all replications. The
+    /// result does not depend on the executor or the number of threads. `None` if the executor gave up.
     pub(crate) fn extend_to(&mut self, count: u64, asker: &Asker<'_>) -> Option<()> {
         let mut next = self.replications.len() as u64;
         if next < count && self.warm_up().is_none() {
@@ -83,7 +84,7 @@ impl Batch {
         Some(())
     }
 
-    /// What the replications are too short for. `None` if they are long enough, or if the caller chose their length.
+    /// Returns why the replications are too short. `None` if they are long enough, or if the caller chose their length.
     /// `confidence` is that of the intervals.
     pub(crate) fn short(&self, confidence: f64) -> Option<Short> {
         if self.known.is_some() {
@@ -92,12 +93,12 @@ impl Batch {
         length::short(&self.replications, confidence)
     }
 
-    /// Whether no time passes in any replication after its warm-up: no figure can be divided by it.
+    /// Whether no time passes after the warm-up in all replications; then no figure can be divided by the time.
     pub(crate) fn is_an_instant(&self) -> bool {
         self.replications.iter().all(|one| one.counts.at == 0)
     }
 
-    /// Whether packets stay inside for too large a part of the replications.
+    /// Whether packets spend so long in the host that replications are too short to average their latencies.
     pub(crate) fn outstayed(&self) -> bool {
         length::outstayed(&self.replications)
     }
@@ -107,8 +108,8 @@ impl Batch {
         self.pool.merge(pool);
     }
 
-    /// Computes for all replications, and for later ones, the excess wait of their packets in a simpler queue with the
-    /// mean latency `latency` [ticks].
+    /// Computes how much longer than expected the packets wait in a simpler queue ([`crate::simpler`]) with the mean
+    /// latency `latency` [ticks], for all replications and for those added later.
     pub(crate) fn add_simpler(&mut self, latency: f64, asker: &Asker<'_>) -> Option<()> {
         self.simpler = Some(latency);
         self.compare(0..self.replications.len() as u64, asker)

@@ -10,12 +10,12 @@ use crate::clock::Clock;
 use crate::length::Short;
 use crate::tally::QUANTILE_HALF_WIDTH;
 
-/// Pareto shapes below this have no variance, so that their mean follows no t distribution.
+/// Shape of a Pareto distribution below which its variance is infinite, so that means have no t interval.
 const FINITE_VARIANCE: f64 = 2.0;
 
-/// Whether means of this traffic justify no interval, because ON or OFF periods have no variance and no cut-off. Of
-/// forty 95 % intervals of the realised load (ten replications, seeds 0 to 39, 60 kpps), 30 contained the requested
-/// load with 1e6 arrivals and 26 with 4e6; with a cut-off of 10 ms, 37.
+/// Whether means of this traffic justify no interval, because ON or OFF periods have infinite variance and no cut-off.
+/// In a test with forty 95 % intervals of the realised load (ten replications, seeds 0 to 39, 60 kpps), 30 contained
+/// the requested load with 1e6 arrivals, and 26 with 4e6; with a cut-off of 10 ms, 37.
 pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
     match arrivals {
         Arrivals::OnOff(shape) => shape.cutoff_s.is_none() && shape.alpha_on.min(shape.alpha_off) < FINITE_VARIANCE,
@@ -24,8 +24,9 @@ pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
     }
 }
 
-/// Whether an interval of `figure` is not justified: for means of heavy-tailed traffic, and for results that the
-/// replications were too short for. If packets stay inside for too long, only their times are affected.
+/// Whether an interval of `figure` is not justified: for means of heavy-tailed traffic, and for results for which the
+/// replications were too short. If packets stay in the host for too long a time, only intervals of latencies are not
+/// justified.
 pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure) -> bool {
     if is_heavy_tailed(&point.traffic.arrivals) {
         return !figure.is_quantile();
@@ -33,8 +34,8 @@ pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure)
     short.is_some_and(|short| short.lack.concerns_all() || figure.key.starts_with("latency_"))
 }
 
-/// The precision reached on `figures` compared with `asked`. A figure whose interval is not justified has not reached
-/// it.
+/// Compares the precision reached on `figures` with `asked`, the requested one. A figure without a justified interval
+/// has not reached it.
 pub(crate) fn precision(
     outcome: &Outcome,
     batch: &Batch,
@@ -119,7 +120,7 @@ fn withdraw_means(outcome: &mut Outcome) {
     }
 }
 
-/// The notes of an outcome.
+/// Returns the notes of an outcome.
 pub(crate) fn notes(
     point: &Point,
     outcome: &Outcome,
@@ -150,7 +151,7 @@ pub(crate) fn notes(
     notes
 }
 
-/// Number of packets in the capture that arrivals are taken from. `None` for other arrivals.
+/// Number of packets in the replayed capture. `None` if the arrivals are not from a capture.
 fn captured(arrivals: &Arrivals) -> Option<usize> {
     match arrivals {
         Arrivals::Trace { capture, .. } => Some(capture.as_ref()?.packets.len()),
@@ -159,8 +160,8 @@ fn captured(arrivals: &Arrivals) -> Option<usize> {
     }
 }
 
-/// Notes the figures that missed the precision. For heavy-tailed traffic, only those that have an interval. `None` if all
-/// reached it.
+/// Returns a note on the figures that missed the precision. For heavy-tailed traffic, it names only those that have an
+/// interval. `None` if all figures reached the precision.
 fn imprecise(precision: &Precision, heavy: bool) -> Option<Note> {
     let missed = |attained: &&Attained| !(attained.reached || heavy && !attained.figure.is_quantile());
     let limit = (Precision::goal(precision.asked) <= QUANTILE_HALF_WIDTH).then_some(QUANTILE_HALF_WIDTH);

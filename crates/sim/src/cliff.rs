@@ -7,8 +7,8 @@ use crate::engine::{Effort, SimEngine};
 /// A cliff, and the loads that were simulated to find it.
 #[derive(Debug, Clone)]
 pub struct Cliff {
-    /// Highest load within the target (pps). Its interval reaches from the highest load that is surely within the
-    /// target to the lowest that is surely not, each at the engine's confidence.
+    /// Highest load within the loss target (pps). Its interval reaches from the highest load that is within the target,
+    /// to the lowest load that exceeds it, each with the engine's confidence.
     pub load_pps: Figure,
     /// Load (pps) and outcome of each simulated load, by rising load.
     pub sweep: Vec<(f64, Outcome)>,
@@ -16,17 +16,18 @@ pub struct Cliff {
 
 /// The search ends when the bracket is this narrow, relative to its load.
 const RESOLUTION: f64 = 0.004;
-/// Numbers of arrivals for one load, over all replications. The next one is used if the loss is too close to the
-/// target, or if no steady state was found; [`Effort::Exactly`] limits them. The first is enough to be sure of 1e-4 if
-/// nothing is lost.
+/// Numbers of arrivals for one load, over all replications. The next number is used if the loss is too close to the
+/// target, or if no steady state was found; [`Effort::Exactly`] limits the number. The first one suffices to confirm a
+/// loss below 1e-4 if no packet is lost.
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
-/// Loads below a cliff that are checked for loss: the first as a share of the cliff, and the ratio of consecutive ones.
+/// Loads below a cliff that are checked for losses: the lowest, as a share of the cliff; below, the ratio of
+/// consecutive loads.
 const LOWEST: f64 = 0.2;
 const RISE: f64 = 1.2;
 /// Number of loads after which the search for a bracket gives up.
 const STEPS: u32 = 40;
-/// Ratios of consecutive loads in the search for a bracket: the largest, and the first one near the expected cliff. The
-/// ratio is squared with each load, up to the largest.
+/// Ratio of consecutive loads in the search for a bracket: the largest, and the first one near the expected cliff. The
+/// ratio is squared after each load, up to the largest.
 const STEP: f64 = 1.5;
 const NEAR_STEP: f64 = 1.04;
 
@@ -48,8 +49,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Simulates a load, unless that has been done. All loads use the same random numbers. Simulates longer if the loss
-    /// is too close to the target. `None`: stopped.
+    /// Simulates a load, unless it has been simulated already. All loads use the same random numbers. Simulates longer
+    /// if the loss is too close to the target. `None` if the caller stopped the search.
     fn try_load(&mut self, load_pps: f64) -> Result<Option<TargetSide>, EngineFailure> {
         if let Some((.., side)) = self.tried.iter().find(|(tried_pps, ..)| *tried_pps == load_pps) {
             return Ok(Some(*side));
@@ -74,7 +75,8 @@ impl Search<'_> {
         Ok(Some(side))
     }
 
-    /// Numbers of arrivals to try for one load, until its side is known.
+    /// Numbers of arrivals to simulate at one load, one after the other, until it is clear whether the loss is above
+    /// the target.
     fn packets(&self) -> Vec<u64> {
         let Effort::Exactly(most) = self.engine.effort else { return PACKETS.to_vec() };
         PACKETS.into_iter().filter(|packets| *packets < most).chain([most]).collect()
@@ -84,7 +86,8 @@ impl Search<'_> {
         matches!(side, TargetSide::SurelyBelow | TargetSide::Below)
     }
 
-    /// Finds two loads with the target between them, by steps from `load` that grow from `step`. `None`: stopped.
+    /// Searches for two loads with the target between them. Starts at `load`; the ratio of consecutive loads begins
+    /// with `step` and grows. `None` if the caller stopped the search.
     fn bracket(&mut self, mut load: f64, mut step: f64) -> Result<Option<(f64, f64)>, EngineFailure> {
         let (mut low, mut high) = (None, None);
         for _ in 0..STEPS {
@@ -106,7 +109,7 @@ impl Search<'_> {
         Err(EngineFailure::Failed(message.into()))
     }
 
-    /// Narrows the bracket. `None`: stopped.
+    /// Narrows the bracket by bisection. `None` if the caller stopped the search.
     fn narrow(&mut self, (mut low, mut high): (f64, f64)) -> Result<Option<(f64, f64)>, EngineFailure> {
         while high - low > RESOLUTION * low {
             let middle = (low * high).sqrt();
@@ -120,9 +123,9 @@ impl Search<'_> {
         Ok(Some((low, high)))
     }
 
-    /// The lowest of rising loads below `cliff` that loses more than the target. `None` if there is none. Loss can fall
-    /// with rising load only with an application: it starves while softirqs run on interrupts, and loses nothing at a
-    /// higher load at which ksoftirqd polls.
+    /// Returns the lowest load below `cliff` that loses more than the target, among loads that rise by a fixed ratio.
+    /// `None` if no such load loses more. Only with an application can the loss fall with rising load: the application
+    /// starves while softirqs run on interrupts, and loses nothing at a higher load, at which ksoftirqd polls.
     fn losing_below(&mut self, cliff: f64) -> Result<Option<f64>, EngineFailure> {
         let mut load = LOWEST * cliff;
         let may_lose = (self.point_at)(load).host.mean_application_s().is_some();
@@ -138,7 +141,7 @@ impl Search<'_> {
 
 fn side(outcome: &Outcome, target: f64) -> TargetSide {
     let Some(loss) = outcome.loss_fraction else { return TargetSide::Above };
-    // Without an interval, nothing is sure.
+    // Without an interval, the loss may have any value.
     let ends = loss.interval.map_or((0.0, 1.0), |ends| (ends.low, ends.high));
     match loss.value <= target {
         true if ends.1 <= target => TargetSide::SurelyBelow,
@@ -153,12 +156,12 @@ fn side(outcome: &Outcome, target: f64) -> TargetSide {
 pub enum Start {
     /// Near the expected cliff (pps).
     Near(f64),
-    /// At a rough guess of it (pps).
+    /// Near this guess of the cliff (pps), which may be wrong, so that the first steps are larger.
     Guess(f64),
 }
 
 impl Start {
-    /// Guesses the capacity of the CPU if only packets cost time.
+    /// Guesses the cliff as the capacity of the CPU if only packets cost time.
     pub fn guess(host: &Host, traffic: &Traffic) -> Self {
         let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
         Self::Guess(1.0 / (host.service_s(bytes) + host.mean_application_s().unwrap_or(0.0)))
@@ -166,9 +169,9 @@ impl Start {
 }
 
 /// Finds the highest load of `traffic` with loss at or below `loss_target`, by bracketing and bisection with common
-/// random numbers. Uses up to 4 million arrivals per load, or the number of [`Effort::Exactly`]. If an
-/// application also loses more at a lower load, the lowest such cliff counts (RFC 9971), as far as loads at ratios of
-/// 1.2 show. Errors: see [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
+/// random numbers. Uses up to 4 million arrivals per load, or the number of [`Effort::Exactly`]. If a lower load also
+/// loses more than the target, the lowest cliff counts (RFC 9971); loads at ratios of 1.2 are checked. Errors: see
+/// [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
 pub fn cliff_sim(
     engine: &SimEngine,
     host: &Host,
@@ -181,8 +184,8 @@ pub fn cliff_sim(
     found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))
 }
 
-/// Like [`cliff_sim`], for the point that `point_at` returns for each load (pps). Begins at `start`, and checks between
-/// runs whether to stop. `None`: stopped.
+/// Like [`cliff_sim`], for the point that `point_at` returns for each load (pps). Begins at `start`, and calls
+/// `stopped` between runs. `None` if that returned true.
 ///
 /// # Errors
 /// See [`cliff_sim`].

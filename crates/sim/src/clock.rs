@@ -6,7 +6,7 @@ use netcliff_core::Point;
 /// A time that no event reaches.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Length of a tick: a picosecond; longer only if the run would not fit.
+/// Converts between seconds and ticks. A tick is a picosecond; longer only if the run would not fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Clock {
     tick_s: f64,

@@ -1,10 +1,11 @@
-//! A control variate for the mean latency: the surplus of work that the packets of a replication happened to bring.
+//! A control variate (a value with known mean that is correlated with the result) for the mean latency: the random
+//! surplus of work that the packets of a replication bring.
 //!
 //! Near the cliff, half the variance of the mean latency is chance in the offered load: a replication with short gaps
-//! and long service times waits longer. Both means are known, so that the effect of their deviations is removed by
-//! regression over the replications (Lavenberg and Welch 1981). In M/M/1 at load rho, the mean latency 1/(mu - lambda)
-//! moves by rho/(1 - rho) times the relative surplus, whose variance over n packets is 2/n: half of the variance of the
-//! waiting times as rho tends to 1 (docs/theory/statistics.md).
+//! and long service times waits longer. The expected means of both are known, so that regression over the replications
+//! removes the effect of the deviations (Lavenberg and Welch 1981). In M/M/1 at load rho, the mean latency 1/(mu -
+//! lambda) moves by rho/(1 - rho) times the relative surplus, whose variance over n packets is 2/n: half of the
+//! variance of the waiting times as rho tends to 1 (docs/theory/statistics.md).
 
 use netcliff_core::Point;
 use netcliff_core::math;
@@ -21,8 +22,9 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// `None` if a mean is not known, or says little over the length of a run: requires Poisson arrivals, and a host
-    /// whose protocol processing only handles received packets, each with its own time.
+    /// Computes the means. `None` if a mean is not known, or differs much from the average over the length of a run:
+    /// requires Poisson arrivals, and a host whose protocol processing only handles received packets, each with its own
+    /// time.
     pub(crate) fn of(point: &Point, clock: Clock) -> Option<Self> {
         let host = &point.host;
         let application = host.application_s.is_some();
@@ -39,7 +41,8 @@ impl Expected {
         Some(Self { gap: gap_s / tick_s, service: service_s / tick_s })
     }
 
-    /// Relative surplus of the work per second that these packets brought. `None` without packets.
+    /// Relative surplus of the work per second that these packets brought, compared with its expectation. `None`
+    /// without packets.
     pub(crate) fn surplus(&self, counts: &Counts) -> Option<f64> {
         if counts.offered == 0 || counts.processed == 0 {
             return None;
@@ -77,7 +80,8 @@ mod tests {
         engine.sample(&point, &crate::executor::LocalExecutor).expect("it is computed here").0
     }
 
-    /// Protocol time that an application adds is not a random property of the packets: it would shift every mean.
+    /// Protocol time that an application causes is not a random property of the packets. As part of the control it
+    /// would shift every mean.
     #[test]
     fn costs_that_are_no_packets_own_leave_no_control() {
         let clock = Clock::new(1e5, 1000);
@@ -94,7 +98,8 @@ mod tests {
         }
     }
 
-    /// If a scheme charged anything except service times to protocol processing, its mean latency would be shifted.
+    /// The control assumes that protocol processing consists of service times only. A scheme that charged other work to
+    /// it would shift its mean latency.
     #[test]
     fn the_surplus_is_zero_on_average_under_every_scheme_and_load() {
         for scheme in SCHEMES {

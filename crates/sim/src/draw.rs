@@ -36,7 +36,7 @@ pub(crate) fn unit_block(stream: &mut Stream, service: &Service, out: &mut [f64;
         }
         Service::Empirical(empirical) => match &empirical.times {
             Some(times) => measured_block(stream, times, out),
-            // Such a point is refused earlier.
+            // Not reached: such a point is refused earlier.
             None => out.fill(1.0),
         },
     }
@@ -74,13 +74,13 @@ impl Draw {
         Self { stream, service: service.clone(), mean_ticks, block: Box::new([0.0; BLOCK]), next: BLOCK }
     }
 
-    /// The next time, with the usual mean.
+    /// Returns the next time, with the mean given at construction [ticks].
     #[inline]
     pub(crate) fn next(&mut self) -> u64 {
         self.next_of_mean(self.mean_ticks)
     }
 
-    /// The next time, with the mean `mean_ticks`. A time of mean 0 draws no number.
+    /// Returns the next time, with the mean `mean_ticks`. If the mean is 0, no random number is drawn.
     #[inline]
     pub(crate) fn next_of_mean(&mut self, mean_ticks: f64) -> u64 {
         if mean_ticks == 0.0 {
@@ -95,7 +95,7 @@ impl Draw {
         to_ticks(unit * mean_ticks)
     }
 
-    /// Returns the last time to the stream: the next call gives it again.
+    /// Puts the last time back into the stream, so that the next call yields it again.
     pub(crate) fn give_back(&mut self) {
         if self.mean_ticks > 0.0 {
             self.next -= 1;
@@ -122,7 +122,7 @@ impl Draw {
     }
 }
 
-/// The same times as [`Draw::next`] gives, computed ahead.
+/// The same times as those of [`Draw::next`], computed in advance.
 #[derive(Debug)]
 pub(crate) struct Times {
     stream: Stream,
@@ -139,7 +139,8 @@ impl Times {
         Self { stream, service: service.clone(), mean_ticks, ready: Vec::new(), next: 0 }
     }
 
-    /// The next `count` times or more. Report with [`Times::took`] how many were used.
+    /// Returns the next `count` times or more without using them up. Call [`Times::took`] with the number that was
+    /// used.
     #[inline]
     pub(crate) fn ahead(&mut self, count: usize) -> &[u64] {
         while self.ready.len() - self.next < count {

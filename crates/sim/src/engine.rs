@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::executor::{Executor, LocalExecutor};
 use crate::{schemes, shared, source, summary};
 
-/// How long to simulate.
+/// How long to simulate a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Effort {
     /// This number of arrivals over all replications. If the replications are too short for their results (e.g. for
@@ -25,8 +25,8 @@ pub enum Effort {
     /// Exactly this number of arrivals over all replications. [`Simulation::settled`] and a note report if the
     /// replications are too short; results keep their intervals, which may then miss the truth.
     Exactly(u64),
-    /// Until figures are known to a relative half width. Each figure has its own interval; k figures all hold together
-    /// with at least 1 - k (1 - confidence).
+    /// Until the figures are known to a relative half width. Each figure has its own interval; the intervals of k
+    /// figures hold together with a probability of at least 1 - k (1 - confidence).
     Precision {
         /// Half width over value; for shares of the CPU, over one CPU.
         relative: f64,
@@ -73,8 +73,8 @@ pub struct Simulation {
     pub replications: u64,
     /// Whether the requested precision was reached.
     pub precise: bool,
-    /// Whether the replications are long enough: a steady state in their first half, enough autocorrelation times, and
-    /// packets that stay inside for only a small part of them.
+    /// Whether the replications are long enough: a steady state within their first half, many times the autocorrelation
+    /// time, and packets that stay inside for only a small part of a replication.
     pub settled: bool,
 }
 
@@ -89,8 +89,8 @@ impl SimEngine {
         self.simulate_at(point, &LocalExecutor)
     }
 
-    /// Like [`SimEngine::simulate`], with the replications computed by `executor`: the result is the same to the digit.
-    /// A host with several queues is computed on this machine. Further error: [`EngineFailure::Interrupted`] if the
+    /// Like [`SimEngine::simulate`], with the replications computed by `executor`; the result is bit for bit the same.
+    /// A host with several queues is simulated on this machine. Additional error: [`EngineFailure::Interrupted`] if the
     /// executor gives up.
     pub fn simulate_at(&self, point: &Point, executor: &dyn Executor) -> Result<Simulation, EngineFailure> {
         point.validate()?;
@@ -102,7 +102,7 @@ impl SimEngine {
         Ok(self.simulation(point, &batch, clock))
     }
 
-    /// The simulator with its replications computed by `executor`.
+    /// Returns this simulator with `executor` as the executor that computes its replications.
     pub fn at<'a>(&'a self, executor: &'a dyn Executor) -> SimAt<'a> {
         SimAt { engine: self, executor }
     }
@@ -129,10 +129,11 @@ impl SimEngine {
         }
     }
 
-    /// Whether it simulates a host under a scheme and a traffic at `load`, or at low loads if none is given.
+    /// Checks whether the engine can simulate a host under a scheme and a traffic at `load`, or at low loads if `load`
+    /// is `None`.
     ///
     /// # Errors
-    /// The reason why not.
+    /// States why it cannot.
     pub fn supports_at(
         &self,
         host: &Host,
@@ -152,7 +153,7 @@ impl SimEngine {
         schemes::supports(host, scheme)
     }
 
-    /// Refuses a host with several queues, for results that concern one CPU.
+    /// Refuses a host with several queues, for results that are defined for one CPU only.
     pub(crate) fn one_queue(&self, point: &Point) -> Result<(), Unsupported> {
         self.supports(point)?;
         if point.traffic.arrivals.read_once().is_some() {
@@ -187,8 +188,9 @@ pub(crate) fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
     histogram
 }
 
-/// Simulates every vector of a host with several queues on a stream of its own, with a number of packets proportional to
-/// its share. Queues that share a core are simulated together. The point must be supported.
+/// Simulates each vector (queue with its interrupt) of a host with several queues on its own random streams, with a
+/// number of packets proportional to its share. Queues that share a core are simulated together. The point must be
+/// supported.
 fn simulate_queues(engine: &SimEngine, point: &Point) -> Result<Simulation, EngineFailure> {
     let whole_pps = point.rate_pps().unwrap_or(1.0);
     let receive_queues = point.host.queues.as_ref().map_or(1, |queues| queues.count as usize);
@@ -213,7 +215,7 @@ fn simulate_queues(engine: &SimEngine, point: &Point) -> Result<Simulation, Engi
             found.core.latency_ns = empty_histogram();
             let receptions = parts.iter().zip(&found.latencies_ns).filter(|((number, _), _)| *number < receive_queues);
             for (_, latency_ns) in receptions {
-                // It resizes itself, so that every value fits.
+                // The histogram resizes itself, so that every value fits and this cannot fail.
                 let _ = found.core.latency_ns.add(latency_ns);
             }
         }
@@ -224,7 +226,7 @@ fn simulate_queues(engine: &SimEngine, point: &Point) -> Result<Simulation, Engi
     let receptions = outcome.queues.iter().filter(|queue| queue.role == Role::Receive).count();
     let mut latency_ns = empty_histogram();
     for part in parts.iter().take(receptions).flatten() {
-        // Both histograms resize themselves, so that every value fits.
+        // Both histograms resize themselves, so that every value fits and this cannot fail.
         let _ = latency_ns.add(&part.latency_ns);
     }
     with_quantiles(&mut outcome, &latency_ns);
@@ -239,8 +241,8 @@ fn simulate_queues(engine: &SimEngine, point: &Point) -> Result<Simulation, Engi
     })
 }
 
-/// The engine for one vector: other streams, and packets in proportion to its share, so that all vectors have the same
-/// length of time unless one needs longer replications.
+/// Makes the engine for one vector: with its own random streams, and packets in proportion to its share. All vectors
+/// then simulate the same length of time, unless one of them needs longer replications.
 fn part_of(engine: &SimEngine, number: usize, share: f64) -> SimEngine {
     let seed = engine.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let effort = match engine.effort {
@@ -251,8 +253,8 @@ fn part_of(engine: &SimEngine, number: usize, share: f64) -> SimEngine {
     SimEngine { seed, effort, ..engine.clone() }
 }
 
-/// Replaces the interpolated quantiles by those of all packets together; they are as uncertain as those of the most
-/// uncertain queue.
+/// Replaces the interpolated quantiles by those of all queues' packets together. Their relative error is that of the
+/// queue with the largest error.
 fn with_quantiles(outcome: &mut Outcome, latency_ns: &Histogram<u64>) {
     let parts: Vec<Latency> = outcome.queues.iter().filter_map(|queue| queue.outcome.as_ref()?.latency_s).collect();
     let Some(latency) = &mut outcome.latency_s else { return };

@@ -1,5 +1,5 @@
-//! [`Executor`]: computes replications. The result does not depend on the executor: a replication follows from point,
-//! seed, number and length.
+//! [`Executor`]: computes replications. The result does not depend on the executor: point, seed, number and length
+//! determine a replication.
 //!
 //! The procedures of `sample` decide how many replications are needed and how long they are, and request them.
 //! [`LocalExecutor`] computes them on this machine. Another executor has other machines compute them
@@ -25,19 +25,19 @@ pub struct ReplicationRequest {
     want: Want,
 }
 
-/// The requested part of the replications' results.
+/// Which results of the replications are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Want {
     /// All records; the warm-up is determined from the first ones.
     Records,
-    /// The results without this warm-up.
+    /// The results after this warm-up has been cut off.
     Cut(WarmUp),
-    /// The excess wait of the replications' packets in the simpler queue with the mean latency `latency` [ticks], after
-    /// the first `skipped` packets.
+    /// How much longer than expected the packets waited in the simpler queue (see `simpler`) with the mean latency
+    /// `latency` [ticks], after the first `skipped` packets.
     Excess { latency: f64, skipped: u64 },
 }
 
-/// The answer to a request or a part of it. Only the requesting procedure can read it.
+/// The answer to a request or to a part of it. Only the requesting procedure can read it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Filled(pub(crate) Results);
 
@@ -107,7 +107,8 @@ impl ReplicationRequest {
         })
     }
 
-    /// Only some replications run in parallel, because each has a histogram of its own until it is added up.
+    /// Computes results without the warm-up. Runs only some replications in parallel, because each has its own
+    /// histogram until this is added to the sum.
     fn without_warm_up(&self, warm_up: WarmUp, one: impl Fn(u64) -> Records + Sync + Send) -> Results {
         let (mut replications, mut together) = (Vec::new(), Pool::default());
         let mut next = self.numbers.start;
@@ -123,7 +124,7 @@ impl ReplicationRequest {
     }
 
     fn excesses(&self, point: &Point, clock: Clock, seed: u64, latency: f64, skipped: u64) -> Vec<f64> {
-        // The requesting procedure has checked that there is such a queue.
+        // The requesting procedure has checked that the point has a simpler queue.
         let Some(simpler) = Simpler::of(point, clock, latency) else { return Vec::new() };
         each(self.numbers.clone(), |number| simpler.excess(clock, seed, number, self.packets, skipped))
     }
@@ -168,7 +169,7 @@ impl Asker<'_> {
 }
 
 impl ReplicationRequest {
-    /// Returns `found` if it has one entry for each replication, otherwise `None`.
+    /// Returns `found` if it has one entry per replication, otherwise `None`.
     fn whole<T>(&self, found: Vec<T>) -> Option<Vec<T>> {
         (found.len() as u64 == self.numbers.end - self.numbers.start).then_some(found)
     }

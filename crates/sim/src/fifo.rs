@@ -17,8 +17,8 @@ pub(crate) struct Packet {
     pub number: u32,
 }
 
-/// A queue of packets in a buffer whose length is a power of two. It counts the packets that enter and those that leave
-/// separately: with a common counter, each update would wait for the previous one.
+/// A queue of packets in a buffer whose length is a power of two. Entering and leaving packets are counted separately:
+/// with a common counter, each update would have to wait for the previous one.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     buffer: Box<[Packet]>,
@@ -26,7 +26,7 @@ pub(crate) struct Fifo {
     popped: Passed,
 }
 
-/// The packets that have passed one end of the queue.
+/// Number and sum of arrival times of the packets that have passed one end of the queue.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
     count: usize,
@@ -94,7 +94,8 @@ impl Fifo {
         }
         let most = u128::from(now - self.front().arrived) * self.len() as u128;
         let arrived = self.pushed.arrived.wrapping_sub(self.popped.arrived);
-        // A run of few packets has a mark at each packet; there a loop over the queue would dominate the run time.
+        // In a run of few packets, counts are recorded at each packet; a loop over the queue would then dominate the
+        // run time.
         if most <= u128::from(u64::MAX) {
             return u128::from((self.len() as u64).wrapping_mul(now).wrapping_sub(arrived));
         }
@@ -129,7 +130,8 @@ mod tests {
     #[test]
     fn ages_are_those_of_the_packets_held() {
         let ages = |fifo: &Fifo, now: u64| fifo.iter().map(|packet| u128::from(now - packet.arrived)).sum::<u128>();
-        // With the second tick, the sum of times exceeds 64 bits; with the third one, the sum of ages does too.
+        // With the second length of a tick, the sum of times exceeds 64 bits; with the third one, the sum of ages does
+        // too.
         for tick in [1, u64::MAX / 400, u64::MAX / 190] {
             let mut fifo = Fifo::new();
             assert_eq!(fifo.ages(7), 0);

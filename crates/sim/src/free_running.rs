@@ -1,7 +1,8 @@
 //! [`FreeRunning`]: a timer that is never restarted, such as the scheduler's tick.
 //!
 //! The timer is independent of the packets: in each replication it starts at a random point of its period. With a fixed
-//! start, constant arrivals would meet it at the same point in all replications, and no interval would show that.
+//! start, constant arrivals would meet the timer at the same point in all replications, and intervals would not include
+//! the effect of this point.
 
 use crate::random::{BLOCK, Purpose, Stream};
 

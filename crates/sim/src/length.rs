@@ -7,12 +7,12 @@
 //! 1. the warm-up ends in the first half ([`warm_up`]). Latencies settle later than the queues, by the time that
 //!    packets spend in the host;
 //! 2. the rest is [`STRETCHES`] times as long as the integrated autocorrelation time of the series, so that the empty
-//!    host at the start is forgotten, and a replication neither keeps one level from end to end nor has too few
-//!    independent values. It also contains [`STRETCHES`] decisions of a scheme that adapts itself ([`decisions`]), and
-//!    [`STRETCHES`] pauses of the CPU if the host has pauses ([`pauses`]);
+//!    host at the start has no influence, and each replication has enough independent values. It also contains
+//!    [`STRETCHES`] decisions of a scheme that adapts itself ([`decisions`]), and [`STRETCHES`] pauses of the CPU if
+//!    the host has pauses ([`pauses`]);
 //! 3. Little's law: the integral of the number inside is the sum of the times of the packets that left, up to the ages
 //!    of the packets inside when the window opens and when it closes. These ages together are at most [`EDGES`] of the
-//!    integral, and their difference would not move the mean latency out of its interval.
+//!    integral, and the difference between opening and closing would not move the mean latency out of its interval.
 
 use netcliff_core::note::Lack;
 use netcliff_core::{Point, Scheme, net_dim};
@@ -23,18 +23,19 @@ use crate::schemes::hybrid;
 use crate::stats::{mser_5, ratio};
 use crate::tally::{Account, CELLS, Counts, SEGMENTS};
 
-/// Smallest length of a replication, in autocorrelation times. The integrated time is estimated well from fifty of
-/// them, and too low by a tenth or two from five (Sokal 1997, section 3). Both are far from twenty, so a short
-/// replication is recognised. `cargo test -p netcliff-sim --release --test sim coverage:: -- --ignored` repeats how
-/// many intervals hold with this value.
+/// Smallest length of a replication, in autocorrelation times. An estimate of the autocorrelation time is good from
+/// fifty of them, and a tenth or two too low from five (Sokal 1997, section 3). Both are far from twenty, so that a
+/// replication that is too short is recognised. How many intervals contain the true value with this constant is
+/// measured by `cargo test -p netcliff-sim --release --test sim coverage:: -- --ignored`.
 const STRETCHES: f64 = 20.0;
-/// The autocorrelation is summed up to this multiple of its own integral (Sokal's automatic window).
+/// Sokal's automatic window: the autocorrelation is summed up to this multiple of its own integral.
 const WINDOW: f64 = 5.0;
-/// Largest share of the integral of the number inside that belongs to packets which arrived before the window or leave
-/// after it. If all packets spend the same time in the host, the window is then ten of these times long.
+/// Largest share of the packets' total time inside the window that may belong to packets that arrived before the window
+/// or leave after it. If all packets spend the same time in the host, the window is then at least ten of these times
+/// long.
 const EDGES: f64 = 0.1;
-/// A difference between the two sides of Little's law below this share of the mean latency is ignored: constant times
-/// have intervals of width 0.
+/// Differences between the two sides of Little's law are ignored below this share of the mean latency, because constant
+/// times have intervals of width 0.
 const ALIKE: f64 = 1e-4;
 
 /// How much longer the replications would have to be, and the reason.
@@ -49,23 +50,23 @@ pub(crate) struct Short {
 /// A figure as a ratio of two counts.
 type Series = fn(&Counts) -> (f64, f64);
 
-/// The series that every figure of an outcome follows: throughput, losses and shares of the CPU change as the numbers
-/// of packets inside do.
+/// The series that stand for all figures of an outcome: throughput, losses and shares of the CPU change together with
+/// the numbers of packets inside.
 const SERIES: [Series; 3] = [
     |counts| (counts.system_area as f64, counts.at as f64),
     |counts| (counts.ring_area as f64, counts.at as f64),
     |counts| (counts.latency as f64, counts.delivered as f64),
 ];
 
-/// The changes of a series from mark to mark.
+/// Returns the changes of a series between consecutive marks.
 fn cells(marks: &[Counts], series: Series) -> Vec<(f64, f64)> {
     marks.windows(2).map(|pair| series(&pair[1].since(&pair[0]))).collect()
 }
 
 /// Determines the warm-up by MSER-5 on each series, averaged over the replications (given by their marks). The longest
-/// one counts, rounded up to the next tenth of the run, where the latency histogram can also be cut. If each
-/// replication were judged separately, each would lose the congestion that it happens to begin with, and the mean would
-/// be too low: by 1.6 % in M/M/1 at 80 % load with 20 000 arrivals each.
+/// warm-up counts, rounded up to the next tenth of the run, where the latency histogram can be cut too. If each
+/// replication had a warm-up of its own, replications that begin with congestion would lose it, and the mean would be
+/// too low: by 1.6 % in M/M/1 at 80 % load with 20 000 arrivals each.
 pub(crate) fn warm_up<'a>(
     point: &Point,
     clock: Clock,
@@ -87,8 +88,8 @@ pub(crate) fn warm_up<'a>(
     WarmUp { tenths, settled: true, stretches: (kept / remembered).min(decided), pauses }
 }
 
-/// Expected number of CPU pauses in a replication after its warm-up; infinite for a host without pauses. It is computed
-/// and not counted, because a run without any of the rare pauses would look steady and precise.
+/// Expected number of CPU pauses in a replication after its warm-up; infinite for a host without pauses. The number is
+/// computed, not counted, because a run in which none of the rare pauses occurs would look steady and precise.
 fn pauses<'a>(point: &Point, clock: Clock, tenths: usize, replications: impl Iterator<Item = &'a [Counts]>) -> f64 {
     let Some(pauses) = point.host.pauses() else { return f64::INFINITY };
     let (ticks, count) = replications.fold((0.0, 0.0), |(ticks, count), marks| {
@@ -97,13 +98,13 @@ fn pauses<'a>(point: &Point, clock: Clock, tenths: usize, replications: impl Ite
     pauses.per_s() * clock.seconds(ticks) / count
 }
 
-/// If the CPU has less than this share left over, a ring is hardly ever empty, so the time of the next interrupt hardly
-/// matters.
+/// If less than this share of the CPU is left over, a ring is hardly ever empty, so that the time of the next interrupt
+/// hardly matters.
 const NOTHING_LEFT: f64 = 1e-3;
 
-/// Mean number of decisions of a self-adapting scheme in a replication; infinite for other schemes. Before the first
-/// decisions, the figures are those of the scheme's start, and look steady: dim at 164 kpps has 27 us in replications
-/// of 2000 packets with two decisions each, and 49 us in the long run.
+/// Mean number of decisions of a self-adapting scheme in a replication; infinite for other schemes. Until the first
+/// decisions, the figures show the scheme's initial setting, and look steady: dim at 164 kpps has a mean latency of 27
+/// us in replications of 2000 packets with two decisions each, and 49 us in the long run.
 fn decisions<'a>(scheme: &Scheme, tenths: usize, replications: impl Iterator<Item = &'a [Counts]>) -> f64 {
     let kept: Vec<Counts> = replications.map(|marks| marks[CELLS].since(&marks[tenths * CELLS / 10])).collect();
     let sum = |of: fn(&Counts) -> u64| kept.iter().map(of).sum::<u64>() as f64;
@@ -117,7 +118,7 @@ fn decisions<'a>(scheme: &Scheme, tenths: usize, replications: impl Iterator<Ite
             }
             sum(|counts| counts.interrupts) / net_dim::EVENTS as f64
         }
-        // The quota moves by one a cycle.
+        // Each cycle changes the quota by one, so that `burst_max` cycles count as one decision.
         Scheme::FreebsdPolling(own) => sum(|counts| counts.polls) / own.burst_max as f64,
         Scheme::Hybrid(hybrid) => sum(|counts| counts.processed) * hybrid.ewma / hybrid::WINDOW as f64,
         _ => return f64::INFINITY,
@@ -125,7 +126,7 @@ fn decisions<'a>(scheme: &Scheme, tenths: usize, replications: impl Iterator<Ite
     counted / kept.len() as f64
 }
 
-/// The series averaged over all replications, cell by cell. A cell in which nothing left repeats the previous value.
+/// Averages the series over all replications, cell by cell. A cell without leaving packets repeats the previous value.
 fn averaged(replications: &[Vec<(f64, f64)>]) -> Vec<f64> {
     let mut last = 0.0;
     let cell = |cell: usize| {
@@ -138,8 +139,8 @@ fn averaged(replications: &[Vec<(f64, f64)>]) -> Vec<f64> {
     (0..CELLS).map(cell).collect()
 }
 
-/// Integrated autocorrelation time of a series from cell `from` on, in cells, at least 1. Deviations are taken from the
-/// ratio over all replications, so that replications that stay at different levels are recognised.
+/// Integrated autocorrelation time of a series from cell `from` on, in cells, at least 1. Deviations are from the ratio
+/// over all replications, so that replications that stay at different levels give a long time.
 fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
     let kept = || replications.iter().map(|one| &one[from..]);
     let (above, below) = kept().flatten().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
@@ -166,7 +167,8 @@ fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
     sum.max(1.0)
 }
 
-/// What these replications are too short for. `None` if they are long enough. `confidence` is that of the intervals.
+/// Returns why these replications are too short, and by how much. `None` if they are long enough. `confidence` is that
+/// of the intervals.
 pub(crate) fn short(replications: &[Replication], confidence: f64) -> Option<Short> {
     let warm_up = replications.first()?.warm_up;
     let instants = replications.iter().filter(|one| one.counts.at == 0).count();
@@ -187,8 +189,8 @@ pub(crate) fn short(replications: &[Replication], confidence: f64) -> Option<Sho
     out_of_balance(replications, confidence)
 }
 
-/// Factor by which replications with these marks would have to be longer, by the rules that need no interval; 1 if they
-/// are long enough. `tenths` are cut off as warm-up.
+/// Returns the factor by which replications with these marks (counts at regular arrivals) would have to be longer, by
+/// the rules that need no interval; 1 if they are long enough. `tenths` of the run are cut off as warm-up.
 pub(crate) fn lacking<'a>(warm_up: WarmUp, tenths: usize, replications: impl Iterator<Item = &'a [Counts]>) -> f64 {
     if !warm_up.settled {
         return 2.0;
@@ -203,12 +205,12 @@ pub(crate) fn lacking<'a>(warm_up: WarmUp, tenths: usize, replications: impl Ite
     (STRETCHES / warm_up.stretches.min(warm_up.pauses).max(f64::MIN_POSITIVE)).max(outside / EDGES).max(1.0)
 }
 
-/// Whether packets stay inside for too large a part of the replications.
+/// Whether packets spend so long in the host that the replications are too short to average their latencies.
 pub(crate) fn outstayed(replications: &[Replication]) -> bool {
     outside(replications) > EDGES
 }
 
-/// Share of the packets' times that belongs to packets which arrived before the window or leave after it.
+/// Share of the packets' total time in the window that belongs to packets that arrived before it or leave after it.
 fn outside(replications: &[Replication]) -> f64 {
     let ages: u128 = replications.iter().map(|one| one.ages.0 + one.ages.1).sum();
     let inside: u128 = replications.iter().map(|one| one.counts.system_area).sum();

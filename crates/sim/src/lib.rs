@@ -16,20 +16,21 @@
 //! | `shared` | one core that serves several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
-//! | `replicas` | single replications, for procedures that decide how many they need; trials from an empty host, like those of a measurement |
+//! | `replicas` | single replications; trials from an empty host, like those of a measurement |
 //! | `sample` | the number of packets and replications |
 //! | `executor` | executors of replications: this machine, or others |
 //! | `length` | the warm-up, and whether replications are long enough for their results |
 //! | `replicate`, `batch` | one replication, and all of a point with their warm-up |
 //! | `stats`, `summary` | intervals, figures |
-//! | `caveats` | notes: precision that was not reached, intervals that are not justified |
+//! | `caveats` | notes: precision not reached, intervals not justified |
 //!
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of
 //! threads.
 //!
-//! Replications are computed one by one on each CPU. Eight in the lanes of a vector, one event of each at a time, were tried for hosts with an
-//! application and are no faster with AVX2: the lanes differ in what happens next, so that each step computes every kind of event and two random times for all,
-//! and stamps and histograms are still read and written lane by lane.
+//! Each CPU computes one replication at a time. An experiment computed eight in the lanes of a vector, one event of
+//! each at a time, for hosts with an application; it was no faster with AVX2. The next event differs from lane to lane,
+//! so that each step computes every kind of event and two random times for all lanes, while times and histograms are
+//! still read and written lane by lane.
 //!
 //! ```
 //! use netcliff_core::{Engine, Host, Point};

@@ -1,7 +1,7 @@
 //! [`Machine`]: one CPU with its ring, socket and clock: the parts of every scheme.
 //!
-//! Besides the arrivals, only the CPU acts: a scheme spends the CPU's time in pieces, and arrivals (and the scheme's
-//! timers) take place within the pieces. There is no event list: the next event is the smallest of a handful of times.
+//! A scheme spends the CPU's time in pieces; arrivals and the scheme's timers take place within these pieces. An event
+//! list is not needed: the next event is the earliest of a handful of times.
 
 mod application;
 mod look_ahead;
@@ -30,21 +30,22 @@ use side_load::SideLoad;
 /// What happened to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PacketOutcome {
-    /// It left protocol processing (and, with an application, entered the socket).
+    /// The packet left protocol processing (and, with an application, entered the socket).
     Processed,
     /// The application took it.
     Taken,
-    /// It found the ring full.
+    /// The packet was dropped because the ring was full.
     DroppedRing,
-    /// It found the socket full.
+    /// The packet was dropped because the socket was full.
     DroppedSocket,
-    /// It found the stopped sender's queue full and was never sent.
+    /// The packet was dropped by the stopped sender, whose queue was full, and was never sent.
     DroppedSender,
 }
 
 /// Observes every packet's outcome. `()` observes nothing and costs nothing.
 pub(crate) trait Watch {
-    /// Whether the watch needs the times of events. If false, arrivals may be handled later, and idle polls skipped.
+    /// Whether the watch needs the times of events. If false, arrivals may be handled later than they occur, and idle
+    /// polls skipped.
     const SEES: bool = true;
 
     /// Packet `number` had `outcome` at `at` [ticks].
@@ -55,7 +56,7 @@ pub(crate) trait Watch {
     #[inline]
     fn accepted(&mut self, _at: u64) {}
 
-    /// A mark was set at `at` [ticks]: the next part of the run begins.
+    /// The counts were recorded (a mark was set) at `at` [ticks]: the next part of the run begins.
     #[inline]
     fn mark(&mut self, _at: u64) {}
 
@@ -72,16 +73,16 @@ impl Watch for () {
     const SEES: bool = false;
 }
 
-/// The effect of an arrival.
+/// Effect of an event that is handled as an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// The packet is in the ring.
     Accepted,
     /// The ring was full.
     Dropped,
-    /// No packet: a transmission has ended and waits for its completion.
+    /// No packet: a transmission has ended and its completion waits for processing.
     Completion,
-    /// No effect on the ring: the sender queued the packet, or a transmission was refused.
+    /// No effect on the ring: the packet was queued at the sender, or a transmission was refused.
     Elsewhere,
     /// No packet: the replication is over.
     Ended,
@@ -128,7 +129,7 @@ impl Times {
         }
     }
 
-    /// A time of its own stream with this distribution and mean.
+    /// Makes a stream of times with this distribution and mean, for one purpose.
     pub(crate) fn drawn(&self, purpose: Purpose, service: &Service, mean_ticks: f64) -> Draw {
         Draw::new(self.seed, purpose, self.replication, service, mean_ticks)
     }
@@ -143,9 +144,10 @@ impl Times {
 pub(crate) struct Machine<W> {
     /// The present time [ticks].
     pub now: u64,
-    /// Whether the last mark is set: later events are not recorded.
+    /// Whether the counts have been recorded for the last time: later events do not count.
     pub done: bool,
-    /// Number of packets at the head of `ring` that do not count against its limit (a spliced backlog).
+    /// Number of packets at the head of `ring` that do not count against its limit, because a backlog moved them to its
+    /// process queue.
     pub uncounted: usize,
     /// Number of packets that `ring` may hold in addition to the uncounted ones.
     pub ring_limit: usize,
@@ -159,11 +161,11 @@ pub(crate) struct Machine<W> {
     pub counts: Counts,
     /// Packets in ring and protocol processing; the packet in service stays in its slot.
     ring: Fifo,
-    /// Time of the next arrival that is not in the ring yet, or of the next event of the sender or of a transmission
-    /// [ticks]; [`NEVER`] once the replication is over.
+    /// Time of the next arrival that is not in the ring yet, or of the next event of the sender or of a transmission if
+    /// earlier [ticks]; [`NEVER`] once the replication is over.
     arrives: u64,
-    /// Arrivals before this time cannot be dropped, so they may be handled when the ring is next examined
-    /// ([`look_ahead`]) [ticks].
+    /// Arrivals before this time cannot be dropped, so that they may be handled when the ring is next examined (see
+    /// `look_ahead`) [ticks].
     sure_until: u64,
     /// Whether the host has neither pauses nor a sender or transmissions.
     only_receives: bool,
@@ -208,7 +210,7 @@ impl<W: Watch> Machine<W> {
         (self.records, self.watch)
     }
 
-    /// Lets time pass to `at` on `account`. No event is due before that.
+    /// Advances the time to `at` and charges it to `account`. No event may be due before `at`.
     #[inline]
     pub(crate) fn pass(&mut self, account: Account, at: u64) {
         debug_assert!(self.now <= at && at <= self.sure_until);
@@ -222,9 +224,9 @@ impl<W: Watch> Machine<W> {
         self.now = at;
     }
 
-    /// Skips `polls` polls that find nothing, `each` ticks apart: they take their mean overhead, and the rest of the
-    /// time is available. No event may be due in between. The figures of an outcome are expectations, which this does
-    /// not change. Simulated one by one, the ticks of `polling` at one packet in ten seconds would be half a million
+    /// Skips `polls` polls that find no packets, `each` ticks apart: they take their mean overhead, and the rest of the
+    /// time is available. No event may be due before their end. The figures of an outcome are expectations, which this
+    /// does not change. Simulated one by one, `polling` at one packet in ten seconds would have half a million polls
     /// per packet.
     pub(crate) fn leave_out_polls(&mut self, polls: u64, each: f64) {
         self.counts.polls += polls;
@@ -269,7 +271,7 @@ impl<W: Watch> Machine<W> {
         arrival
     }
 
-    /// The packet that is offered at `at`.
+    /// Makes the packet that is offered at `at`.
     #[inline]
     fn next_packet(&mut self, at: u64) -> Packet {
         self.counts.offered += 1;
@@ -328,7 +330,8 @@ impl<W: Watch> Machine<W> {
         if let Some(side_load) = &self.side_load {
             if let Some(sender) = &side_load.sender {
                 counts.inside_sender = sender.held.len() as u64;
-                // Latencies count from the schedule, but the ring received the packets only when they were sent.
+                // Latencies count from the scheduled arrival, but the ring received the packets only when they were
+                // sent.
                 counts.ring_area -= sender.waited;
                 counts.sender_area = sender.waited + ages(&sender.held);
                 counts.system_area += ages(&sender.held);
@@ -367,8 +370,8 @@ impl<W: Watch> Machine<W> {
     /// Records that the packet at the head of the ring has been processed. Returns true if that woke the application.
     #[inline(always)]
     pub(crate) fn finish_packet(&mut self) -> bool {
-        // Copy only the needed fields: a copy of the whole packet would wait until it is written, if it has just
-        // arrived.
+        // Copy only the needed fields. A copy of the whole packet would have to wait until a packet that has just
+        // arrived is written.
         let Packet { arrived, bytes, number, .. } = *self.ring.front();
         let latency = self.now - arrived;
         self.counts.processed += 1;
@@ -398,14 +401,15 @@ impl<W: Watch> Machine<W> {
 }
 
 mod resume {
-    //! The state that a recursion passes to the machine of events, and when the recursion can take over again.
+    //! State that a recursion (packets computed one by one without events) passes to the machine of events, and the
+    //! check whether the recursion can take over again.
 
     use super::record::Records;
     use super::{Machine, Source, Times, Watch};
     use crate::fifo::Packet;
     use crate::tally::Counts;
 
-    /// The state at the end of a poll: the machine has to process what is in the ring.
+    /// State at the end of a poll, from which the machine has to process the packets in the ring.
     #[derive(Debug)]
     pub(crate) struct Left {
         /// Time of the state [ticks].
@@ -419,9 +423,9 @@ mod resume {
         pub uncounted: usize,
         /// Packets in the socket of the single application.
         pub socket: Vec<Packet>,
-        /// Rest of the application's work [ticks]. `None`: it has just been woken.
+        /// Rest of the application's work [ticks]. `None` if the application has just been woken.
         pub remaining: Option<u64>,
-        /// Time at which the application took the packet it works on [ticks].
+        /// Time at which the application took its present packet [ticks]; `None` if it processes none.
         pub in_hand: Option<u64>,
     }
 
@@ -438,12 +442,12 @@ mod resume {
             (&mut self.source, &mut self.times, &mut self.records)
         }
 
-        /// Time of the latest arrival [ticks]; the next one has not been taken.
+        /// Time of the latest arrival [ticks]; the next arrival has not been handled.
         pub(crate) fn last_arrival(&mut self) -> u64 {
             self.arrives - self.source.gap()
         }
 
-        /// Continues from the state that a recursion has left. The machine holds no packets before.
+        /// Continues from the state of a recursion. The machine must hold no packets.
         pub(crate) fn resume(&mut self, left: Left) {
             (self.now, self.counts, self.uncounted) = (left.at, left.counts, left.uncounted);
             self.arrives = left.last_arrival + self.source.gap();

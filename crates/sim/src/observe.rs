@@ -1,5 +1,5 @@
-//! [`SimEngine::simulate_in_detail`]: runs the same replications once more with an observer. The observer does not
-//! change them, and a plain run has no cost for it.
+//! [`SimEngine::simulate_in_detail`]: runs the same replications a second time with an observer. The observer does not
+//! change them, and a run without it pays nothing.
 
 mod busy;
 mod series;
@@ -29,15 +29,14 @@ pub struct Wanted {
     pub slice_s: Option<f64>,
 }
 
-/// Largest number of slices: a larger table or file is of no use.
+/// Maximum number of slices: a larger table or file is of no use.
 const MOST_SLICES: f64 = 100_000.0;
 
-/// Observes one replication. The parts of the run are recorded separately, because its warm-up is known only at its
-/// end.
+/// Observes one replication. Its parts (tenths) are recorded separately, because the warm-up is known only at the end.
 struct Observer {
     marks: usize,
     segment: usize,
-    /// Whether packets go on to a socket.
+    /// Whether processed packets go on to a socket.
     application: bool,
     ring: Level,
     socket: Level,
@@ -142,13 +141,14 @@ struct ObservedReplication {
 }
 
 impl SimEngine {
-    /// Simulates a point with more details. Errors: see [`SimEngine::simulate`], or the slices are so thin that there
+    /// Simulates a point with more details. Errors: see [`SimEngine::simulate`], or the slices are so short that there
     /// would be more than 100 000.
     pub fn simulate_in_detail(&self, point: &Point, wanted: Wanted) -> Result<(Simulation, Detail), EngineFailure> {
         self.simulate_in_detail_at(point, wanted, &LocalExecutor)
     }
 
-    /// Like [`SimEngine::simulate_in_detail`], with the outcome's replications computed by `executor`; those of the details are computed here.
+    /// Like [`SimEngine::simulate_in_detail`], with the replications of the outcome computed by `executor`; those of
+    /// the details are computed on this machine.
     pub fn simulate_in_detail_at(
         &self,
         point: &Point,

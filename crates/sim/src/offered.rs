@@ -5,8 +5,8 @@ use netcliff_core::{Point, Unsupported};
 use crate::clock::Clock;
 use crate::source::{self, Source};
 
-/// Bytes of frames that arrive in each of `slices` slices of `slice_s` seconds, in `replication` under `seed`: the packets that every scheme gets
-/// there.
+/// Returns the bytes of frames that arrive in each of `slices` slices of `slice_s` seconds, in `replication` under
+/// `seed`. The packets are the same as under every scheme.
 ///
 /// # Errors
 /// The traffic cannot be simulated.
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// 64-byte frames at 100 kpps, one each 10 us: 100 of them in each millisecond, but where the first gap falls.
+    /// 64-byte frames at 100 kpps, one every 10 us: 100 frames in each millisecond, wherever the first gap falls.
     #[test]
     fn constant_arrivals_fill_slices_evenly() {
         let traffic = Traffic { arrivals: "constant".parse().unwrap(), ..Traffic::default() };

@@ -1,8 +1,8 @@
 //! [`SimEngine::compare`]: two schemes on the same packets, and their differences with paired-t intervals.
 //!
 //! Gaps, sizes and protocol times have streams of their own (source, purpose, replication), so that a replication
-//! offers both schemes the same packets, and the rest of a difference is due to the schemes. Both are cut where the
-//! later of the two has settled: marks are at the same arrivals, hence at the same instants.
+//! offers both schemes the same packets, and differences are due to the schemes. Both replications are cut at the
+//! longer of the two warm-ups: marks are at the same arrivals, hence at the same instants.
 
 use netcliff_core::{Difference, EngineFailure, Figure, Point};
 
@@ -15,8 +15,8 @@ use crate::sample::longer;
 use crate::stats::t_value;
 use crate::tally::{Account, CELLS, Counts, Pool, SEGMENTS};
 
-/// A compared figure: its name in the outcome, and its computation from the counts of a replication (latencies
-/// [ticks]).
+/// A compared figure: its name in the outcome, and the function that computes it from the counts of a replication
+/// (latencies [ticks]).
 type Compared = (&'static str, fn(&Part, f64) -> Option<f64>);
 
 const COMPARED: [Compared; 9] = [
@@ -50,8 +50,8 @@ impl Part {
         Self { counts, quantiles: pool.quantiles([0.5, 0.99]) }
     }
 
-    /// `count` over the time in units of `unit` ticks. `None` if no time passed: all arrivals after the warm-up have one
-    /// instant.
+    /// `count` per unit of time, with a unit of `unit` ticks. `None` if no time passed, because all arrivals after the
+    /// warm-up are at one instant.
     fn over_time(&self, count: u64, unit: f64) -> Option<f64> {
         (self.counts.at > 0).then(|| count as f64 / (self.counts.at as f64 * unit))
     }
@@ -62,10 +62,10 @@ impl Part {
 }
 
 impl SimEngine {
-    /// Compares two points, which differ in their scheme or in costs that no packet carries, on the same packets. A
-    /// figure that one of them lacks is omitted. The effort should be a number of packets for each of the two (more if
-    /// replications of that are too short for one of them); of another effort, the largest number of packets is used.
-    /// `done` is called with the number of packets simulated since its last call, from any thread.
+    /// Compares two points on the same packets. The points may differ in the scheme and in costs that do not belong to
+    /// a packet. A figure that one point lacks is omitted. The effort should be a number of packets for each point
+    /// (more are simulated if the replications are too short for one point); with another effort, its largest number of
+    /// packets is used. `done` is called with the number of packets simulated since its last call, from any thread.
     /// Errors: a point is invalid or not supported.
     pub fn compare(
         &self,
@@ -113,7 +113,8 @@ impl SimEngine {
     }
 }
 
-/// The difference of a figure. `None` if a replication does not have it, or both schemes have 0 in all of them.
+/// Computes the difference of a figure. `None` if a replication lacks the figure, or if it is 0 for both schemes in all
+/// replications.
 fn difference((figure, get): &Compared, pairs: &[[Part; 2]], tick_s: f64, confidence: f64) -> Option<Difference> {
     let values: Option<Vec<[f64; 2]>> =
         pairs.iter().map(|[first, second]| Some([get(first, tick_s)?, get(second, tick_s)?])).collect();
@@ -154,8 +155,8 @@ mod tests {
         differences.iter().find(|one| one.figure == figure).unwrap()
     }
 
-    /// docs/theory/chains.md: the two chains of disable-enable differ by 17.28 - 15.69 us with m + s = 4.23 us, the value
-    /// of the preset.
+    /// docs/theory/chains.md: the two chains of disable-enable differ by 17.28 - 15.69 us with m + s = 4.23 us, the
+    /// preset's value.
     #[test]
     fn the_difference_of_two_chains_is_in_the_interval() {
         let differences = engine()
@@ -165,7 +166,7 @@ mod tests {
         assert!(latency.difference.covers(1.59e-6) && latency.is_significant(), "{latency:?}");
     }
 
-    /// Common packets give a smaller variance than independent ones: this is why they are used.
+    /// Common packets give the difference a smaller variance than independent packets, which is why they are used.
     #[test]
     fn common_packets_reduce_the_variance() {
         let differences = engine().compare(&point("ideal"), &point("disable-enable:merged=false"), |_| ()).unwrap();

@@ -37,7 +37,7 @@ pub(crate) enum Purpose {
     State = 10,
     /// Deliveries of interrupts.
     Delivery = 9,
-    /// Selection of the packets that remain of a thinned process.
+    /// Selection of the packets that remain in a thinned process.
     Thinning = 11,
     /// Frame sizes of a process that is thinned.
     SkippedSize = 12,
@@ -45,7 +45,7 @@ pub(crate) enum Purpose {
     Transmission = 13,
     /// Transmit completions.
     Completion = 14,
-    /// The application that a packet is for.
+    /// Selection of the application to which a packet goes.
     Socket = 15,
     /// Start of the scheduler's tick within its period.
     SchedulerTick = 16,
@@ -55,7 +55,7 @@ pub(crate) enum Purpose {
     Pause = 18,
     /// Times between pauses.
     Up = 19,
-    /// The packets that the first packet finds in the simpler queue of a control variate.
+    /// Number of packets that the first packet finds in the simpler queue of a control variate.
     Simpler = 20,
     /// Time that an interrupted application needs to continue.
     Resume = 21,
@@ -156,7 +156,7 @@ pub(crate) struct Singles {
 }
 
 impl Singles {
-    /// Returns exponential numbers of mean 1 or, if not `exponential`, uniform ones in (0, 1].
+    /// Makes single numbers: exponential with mean 1 or, if not `exponential`, uniform in (0, 1].
     pub(crate) fn new(stream: Stream, exponential: bool) -> Self {
         Self { stream, exponential, block: [0.0; BLOCK], next: BLOCK }
     }
@@ -202,7 +202,7 @@ impl Work for ExponentialTicks<'_> {
 
     #[inline(always)]
     fn run(self) {
-        // No exponential exceeds 52 ln 2 = 36.04, so below this mean the short conversion works for all.
+        // No exponential exceeds 52 ln 2 = 36.04, so that below this mean the short conversion works for all numbers.
         let short = self.mean_ticks * 37.0 < SHORT_TICKS;
         for chunk in self.out.as_chunks_mut::<LANES>().0 {
             let units = self.stream.step_exponential();

@@ -1,5 +1,5 @@
-//! Schemes whose packets can be computed one by one without events, if there is no observer. The machine of events is
-//! their reference: both agree at every mark and in every latency.
+//! Computes packets one by one without events, for schemes and hosts that allow it and if there is no observer. The
+//! machine of events is the reference: both agree at every mark and in every latency.
 
 mod before;
 mod disciplines;
@@ -29,22 +29,23 @@ use work_clock::{Pausing, Steady, WorkClock};
 /// Largest ring for which recursions are used: they allocate the queue's memory at once.
 const LARGEST_RING: u64 = 1 << 16;
 
-/// A queue that takes packets in blocks.
+/// A queue that handles packets in blocks.
 trait Recursion {
     /// Takes arrivals. The gap of the first one counts from the previous arrival.
     fn arrive(&mut self, packets: PacketBlock<'_>);
 
-    /// Counts the packets that have departed by the last arrival, or by `at` if [`Recursion::reach`] advanced to it.
+    /// Counts the packets that have departed by the last arrival, or by `at` if [`Recursion::reach`] has advanced to
+    /// `at`.
     fn deliver(&mut self, at: u64, latencies: &mut Histogram);
 
     /// Advances to just before an arrival `gap` after the last one. Returns that time.
     fn reach(&mut self, gap: u64) -> u64;
 
-    /// The counts at `at`, by which all departures have been counted. The caller counts `offered`.
+    /// The counts at `at`; all departures up to `at` must have been counted. The caller counts `offered`.
     fn counts(&mut self, at: u64) -> Counts;
 }
 
-/// Whether only ring, protocol processing and pauses delay the host's packets, and the ring is not too large.
+/// Whether only ring, protocol processing and CPU pauses delay the host's packets, and the ring is not too large.
 fn is_alone_or_paused(host: &Host) -> bool {
     receives(host) && host.application_s.is_none()
 }
@@ -105,7 +106,8 @@ fn lasts(clock: Clock, host: &Host, mean_s: f64) -> bool {
     clock.ticks(mean_s) * shortest >= 1.0
 }
 
-/// Runs schemes without a timer of their own, which do the same with and without pauses on the clock of work.
+/// Runs the schemes that have no timer of their own. On the clock of work, which stands still in pauses, they behave
+/// the same with and without pauses.
 fn by_work(
     point: &Point,
     work: impl WorkClock,
@@ -123,7 +125,7 @@ fn by_work(
             drive(Serial::new(discipline, work, ring), source, packets)
         }
         Scheme::Napi(napi) => {
-            // The delivery of an interrupt takes real time, also during a pause.
+            // True if the delivery of an interrupt takes real time, which also passes during a pause.
             let in_time = point.host.pauses().is_none() || point.host.interrupt_latency_s == 0.0;
             if !(in_time && OneNapi::does(napi) && !napi.backlog) {
                 return None;
@@ -141,7 +143,7 @@ fn drive(mut queue: impl Recursion, mut source: Source, packets: u64) -> Records
     records
 }
 
-/// Takes a block of arrivals. Returns true if the last mark was set among them.
+/// Handles a block of arrivals. Returns true if the last mark was set among them.
 fn take(queue: &mut impl Recursion, block: PacketBlock<'_>, offered: &mut u64, records: &mut Records) -> bool {
     let mut from = 0;
     while from < BLOCK {
@@ -164,27 +166,27 @@ fn take(queue: &mut impl Recursion, block: PacketBlock<'_>, offered: &mut u64, r
 }
 
 mod handled {
-    //! [`Handled`]: preempting work, in the order in which it starts: interrupts that preempt protocol work, or softirqs
+    //! [`Handled`]: preempting work in the order in which it starts: interrupts that preempt protocol work, or softirqs
     //! that preempt the application.
 
     use crate::clock::NEVER;
 
-    /// Handling that other work waits for.
+    /// One piece of preempting work, for which other work waits.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Handled {
-        /// Start of the handling, on the clock of that work, which stands still during the handling.
+        /// Start of the preempting work, on the clock of the preempted work, which stands still meanwhile.
         pub at: u64,
-        /// Total of all handling up to the end of this one [ticks].
+        /// Total of all preempting work up to the end of this piece [ticks].
         pub total: u64,
     }
 
-    /// No handling.
+    /// Placeholder: no preempting work.
     pub(super) const NONE: Handled = Handled { at: NEVER, total: 0 };
     /// Number of entries compared at a time; this many [`NONE`] follow the last entry.
     pub(super) const ABREAST: usize = 4;
 
-    /// Number of entries of `all` that began before `instant`; at least the first `passed` did. Several are compared at
-    /// once, because no branch would predict it.
+    /// Number of entries of `all` that began before `instant`, at least `passed`. Several entries are compared at once,
+    /// because the branch of a loop one by one would be mispredicted.
     #[inline(always)]
     pub(super) fn began_before(all: &[Handled], mut passed: usize, instant: u64) -> usize {
         loop {

@@ -31,11 +31,11 @@ use crate::tally::Counts;
 /// The kinds of events, in the order in which simultaneous ones are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The running job ends, if the number is that of the latest plan.
+    /// The running job ends, if the number is that of the latest plan (older numbers are obsolete).
     JobEnds(u64),
     /// A pause ends: the CPU is given back.
     PauseEnds,
-    /// An interrupt that was on its way is handled.
+    /// The handling of an interrupt that was being delivered begins.
     Interrupt,
     /// The receive side sees the packets that arrived while a transmit interrupt was handled.
     Delayed,
@@ -45,17 +45,17 @@ enum Event {
     Arrival,
     /// A transmission ends.
     TransmissionEnds,
-    /// The NIC in front of NAPI may have a reason to interrupt.
+    /// The NIC in front of NAPI may interrupt: one of its conditions may be fulfilled.
     Announce,
     /// A timer of the scheme, or the scheduler's tick.
     Timer(u64),
-    /// The scheduler's tick, where applications take turns without a kernel.
+    /// The scheduler's tick, at which applications take turns in schemes without a kernel.
     Tick,
     /// A pause starts: the CPU is taken away.
     PauseStarts,
 }
 
-/// The state that both referees have: queues, streams, counts, the event heap.
+/// The state that both referees share: queues, random streams, counts, the event heap.
 struct World {
     now: u64,
     events: BinaryHeap<Reverse<(u64, Event)>>,
@@ -66,10 +66,10 @@ struct World {
     uncounted: usize,
     sender: Option<sides::Sender>,
     transmit: Option<sides::Transmit>,
-    /// For each packet that arrived while a transmit interrupt was handled: whether it found room.
+    /// For each packet that arrived while a transmit interrupt was handled: whether it fitted into the ring.
     delayed: Vec<bool>,
     applications: Vec<applications::Thread>,
-    /// Threads that wait for the CPU, the one that has it, and the one that had it last.
+    /// Threads that wait for the CPU; below, the thread that has it, and the thread that had it last.
     queue: VecDeque<usize>,
     running: Option<usize>,
     last: usize,
@@ -77,7 +77,7 @@ struct World {
     since: u64,
     slice: u64,
     tick: u64,
-    /// How far into a tick the run begins.
+    /// Time from the last tick before the run to the start of the run.
     tick_offset: u64,
     drop_cost: f64,
     cold_protocol: f64,
@@ -163,7 +163,7 @@ impl World {
         self.now = at;
     }
 
-    /// Handles the packet that arrives now, or the end of the run. The caller says whether there is `room`.
+    /// Handles the packet that arrives now, or the end of the run. `room`: whether the packet fits into the ring.
     fn arrival(&mut self, room: bool) -> Option<bool> {
         if self.arrived + 1 == self.packets.len() {
             self.over = true;

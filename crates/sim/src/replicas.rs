@@ -12,9 +12,9 @@ use crate::replicate::{WarmUp, cut, each, run};
 use crate::summary;
 use crate::tally::{CELLS, SEGMENTS};
 
-/// Relative resolution of a simulated trial's highest load.
+/// Relative resolution of the highest load of a simulated trial.
 const TRIAL_WIDTH: f64 = 0.01;
-/// Least highest load, as a share of the most.
+/// Lowest load that is searched, as a share of the highest.
 pub const TRIAL_LOWEST: f64 = 0.01;
 
 /// The second half of one replication of a point.
@@ -28,28 +28,28 @@ pub struct Replica {
     pub settled: bool,
 }
 
-/// A simulated trial of which the highest load is sought.
+/// A simulated trial whose highest load is searched.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SimulatedTrial {
-    /// Its number; see [`SimEngine::trial_loss`].
+    /// Number of the trial; see [`SimEngine::trial_loss`].
     pub number: u64,
     /// Length (s).
     pub length_s: f64,
-    /// Largest share of packets that it may lose.
+    /// Largest share of packets that the trial may lose.
     pub loss: f64,
 }
 
 impl SimEngine {
-    /// The replications with these numbers, of `packets` arrivals each (at least 100). Points of the same load and seed
-    /// get the same packets in replications of the same number and length. Effort and confidence of the engine are not
-    /// used. Errors: the point is invalid, not supported, or has several queues.
+    /// Simulates the replications with these numbers, of `packets` arrivals each (at least 100). Points of the same
+    /// load and seed get the same packets in replications of the same number and length. Effort and confidence of the
+    /// engine are not used. Errors: the point is invalid, not supported, or has several queues.
     pub fn replicas(&self, point: &Point, numbers: Range<u64>, packets: u64) -> Result<Vec<Replica>, EngineFailure> {
         let (packets, clock) = self.of_one_queue(point, packets)?;
         Ok(each(numbers, |number| {
             let records = run(point, clock, self.seed, number, packets);
             let found = warm_up(point, clock, std::iter::once(&records.marks[..]));
-            // Always cut the first half. A single run that judged its own start would lose the congestion that it
-            // happens to begin with.
+            // Always cut the first half. If a single run determined its own warm-up, it would lose the congestion with
+            // which it happens to begin.
             let (replication, pool) = cut(&records, WarmUp { tenths: SEGMENTS - 1, ..found });
             let batch = Batch { replications: vec![replication], pool, ..Batch::new(packets) };
             let settled = found.settled && !batch.outstayed();
@@ -57,9 +57,9 @@ impl SimEngine {
         }))
     }
 
-    /// Share of packets lost in trial `number` of `packets` arrivals (at least 100) into an empty host. No warm-up is
-    /// cut off, and packets still inside at the end are not lost. Trials with equal number and seed have pauses of
-    /// equal lengths at every load. Effort and confidence of the engine are not used. Errors: see
+    /// Share of packets lost in trial `number`, which sends `packets` arrivals (at least 100) to an empty host. No
+    /// warm-up is cut off, and packets still in the host at the end are not lost. Trials with equal number and seed
+    /// have pauses of equal lengths at every load. Effort and confidence of the engine are not used. Errors: see
     /// [`SimEngine::replicas`].
     pub fn trial_loss(&self, point: &Point, number: u64, packets: u64) -> Result<f64, EngineFailure> {
         let (packets, clock) = self.of_one_queue(point, packets)?;
@@ -67,8 +67,8 @@ impl SimEngine {
         Ok(counts.lost() as f64 / counts.offered as f64)
     }
 
-    /// Highest load (pps), at most `most_pps`, at which a trial loses no more than it may, to 1 %; a load
-    /// that close to `most_pps` counts as passing there. `point_at` returns the point at a load.
+    /// Returns the highest load (pps), up to `most_pps`, at which a trial loses at most its accepted share. The
+    /// resolution is 1 %; a load within 1 % of `most_pps` counts as `most_pps`. `point_at` returns the point at a load.
     /// `None` once `stop` returns true. Errors: those of `point_at` and of [`SimEngine::trial_loss`].
     pub fn highest_of_trial(
         &self,
@@ -95,8 +95,8 @@ impl SimEngine {
         Ok(Some(low))
     }
 
-    /// Number of arrivals of a single replication of a point with one queue when `packets` are requested, and its
-    /// clock.
+    /// Checks a point with one queue. Returns the number of arrivals of a single replication for a request of
+    /// `packets`, and its clock.
     pub(crate) fn of_one_queue(&self, point: &Point, packets: u64) -> Result<(u64, Clock), EngineFailure> {
         point.validate()?;
         self.one_queue(point)?;
@@ -116,7 +116,8 @@ mod tests {
         Point::poisson(Host::preset("pentium4-2530mhz").unwrap(), scheme.parse().unwrap(), 100e3)
     }
 
-    /// A replica does not depend on the range of the request, and ten replicas agree with a run of as many packets.
+    /// A replication does not depend on the range of the request, and ten replications agree with a run of as many
+    /// packets.
     #[test]
     fn replicas_are_replications_of_a_run() {
         let engine = SimEngine { seed: 7, confidence: 0.999, effort: Effort::Packets(200_000), ..SimEngine::default() };
@@ -155,8 +156,8 @@ mod trials {
         Point::poisson(host, "ideal".parse().unwrap(), load_pps)
     }
 
-    /// A pause of 10 ms at 50 kpps is 500 packets. The ring holds 100 of them, so every trial with a pause loses the
-    /// rest.
+    /// A pause of 10 ms at 50 kpps is 500 packets. The ring takes 100 of them, so that every trial with a pause loses
+    /// the rest.
     #[test]
     fn trials_with_a_pause_lose_what_does_not_fit() {
         let engine = SimEngine { seed: 5, ..SimEngine::default() };

@@ -1,4 +1,4 @@
-//! One replication: the run of its packets, and what is left of it without the warm-up.
+//! One replication: the run of its packets, and its results after the warm-up.
 
 use netcliff_core::Point;
 use serde::{Deserialize, Serialize};
@@ -22,10 +22,10 @@ pub(crate) struct Replication {
     pub quantiles: Option<[f64; SHARES.len()]>,
     /// The warm-up that was cut off.
     pub warm_up: WarmUp,
-    /// Sums of the ages of the packets inside: at the end of the warm-up, and at the end of the run [packet ticks].
+    /// Sum of the ages of the packets inside, at the end of the warm-up and at the end of the run [packet ticks].
     pub ages: (u128, u128),
-    /// Relative amount by which these packets would have waited longer than expected in the simpler queue. `None`
-    /// without such a queue.
+    /// Relative amount by which these packets waited longer than expected in the simpler queue ([`crate::simpler`]).
+    /// `None` without such a queue.
     pub excess: Option<f64>,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct WarmUp {
     pub tenths: usize,
     /// Whether a steady state was reached within the first half.
     pub settled: bool,
-    /// Length of the rest, in multiples of the figures' autocorrelation time.
+    /// Length of the run after the warm-up, in multiples of the figures' autocorrelation time.
     pub stretches: f64,
-    /// Number of CPU pauses expected in the rest. Infinite if the host has no pauses.
+    /// Number of CPU pauses expected after the warm-up; infinite if the host has no pauses.
     pub pauses: f64,
 }
 

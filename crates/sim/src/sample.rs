@@ -1,4 +1,4 @@
-//! The number of packets and replications: as requested, or until the figures are known well enough.
+//! Decides the number of packets and replications: as requested, or until the figures have the requested precision.
 
 use netcliff_core::Point;
 use netcliff_core::outcome::{Aims, Attained, Precision};
@@ -19,19 +19,19 @@ const REPLICATIONS: u64 = 10;
 const FEWEST_PACKETS: u64 = CELLS as u64;
 /// Number of arrivals of a replication at the start of a sequential run.
 pub(crate) const FIRST_PACKETS: u64 = 20_000;
-/// Largest factor by which replications grow at once: the half width of ten replications is itself only known to a
-/// third.
+/// Largest factor by which replications grow at once, because the half width of ten replications is itself only known
+/// to a third.
 const GROWTH: f64 = 8.0;
-/// A result that needs more than this many times the first replications gets longer ones instead. Many short ones are
-/// biased (by their start) and skewed, and their interval is narrow around a wrong value: with replications of 20 000
-/// arrivals, 95 % intervals of 5 % on the mean latency of M/M/1 at 80 and 90 % load contained the exact value in 82 %
-/// of the cases. `cargo test -p netcliff-sim sample::` repeats this with the present code.
+/// If a result needs more than this many times the first replications, the replications are made longer instead. Many
+/// short replications are biased by their start and skewed, and their interval is narrow around a wrong value. With
+/// replications of 20 000 arrivals, 95 % intervals of 5 % on the mean latency of M/M/1 at 80 and 90 % load contained
+/// the exact value in 82 % of the cases. `cargo test -p netcliff-sim sample::` repeats this with the present code.
 const MORE: f64 = 3.0;
-/// If replications are too short, a requested number of packets grows by at most this factor, and to at most this
-/// number.
+/// If replications are too short, the number of packets grows by at most the first factor above the request, and to at
+/// most the second number.
 const LONGEST: (u64, u64) = (64, 200_000_000);
 
-/// The figures sought, their relative half width, and the packets allowed for it.
+/// The figures that need a precision, their relative half width, and the packets allowed for it.
 #[derive(Debug, Clone, Copy)]
 struct Sought {
     relative: f64,
@@ -42,7 +42,7 @@ struct Sought {
 /// Factors by which the number of packets would have to grow; 1 if it need not grow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Need {
-    /// Factor for all figures sought.
+    /// Factor for all requested figures.
     pub all: f64,
     /// Factor for the mean latency alone.
     pub latency: f64,
@@ -58,7 +58,7 @@ impl SimEngine {
         self.replications.max(REPLICATIONS)
     }
 
-    /// Number of arrivals of a replication if all together have `packets`.
+    /// Number of arrivals of each replication if all replications together have `packets`.
     pub(crate) fn packets_each(&self, packets: u64) -> u64 {
         packets.div_ceil(self.replications()).clamp(FEWEST_PACKETS, u64::from(u32::MAX))
     }
@@ -92,8 +92,8 @@ impl SimEngine {
         }
     }
 
-    /// Largest number of arrivals of a replication if `packets` are requested in total. For heavy tails, no length is
-    /// enough.
+    /// Largest number of arrivals of a replication if `packets` are requested in total. For heavy tails it is the
+    /// requested number, because no length is enough.
     pub(crate) fn longest(&self, point: &Point, packets: u64) -> u64 {
         if is_heavy_tailed(&point.traffic.arrivals) {
             return self.packets_each(packets);
@@ -108,8 +108,8 @@ impl SimEngine {
         Some((batch, clock))
     }
 
-    /// Runs a trace from its start to its end in each replication; they differ only in the host's times. For a
-    /// precision, adds replications until it is reached or the allowed packets are spent.
+    /// Replays a capture once in each replication, from its start to its end; replications differ only in the host's
+    /// times. If a precision is requested, adds replications until it is reached or the allowed packets are used up.
     fn read_once(&self, asker: &Asker<'_>, packets: u64) -> Option<(Batch, Clock)> {
         let clock = Clock::of(asker.point, packets);
         let mut batch = Batch::whole(packets);
@@ -128,8 +128,8 @@ impl SimEngine {
         }
     }
 
-    /// Makes replications longer until they settle and the half widths are near; then adds replications until these are
-    /// reached, or the allowed packets are spent.
+    /// Makes replications longer until they are in a steady state and the half widths are nearly reached; then adds
+    /// replications until the half widths are reached or the allowed packets are used up.
     fn sequential(&self, asker: &Asker<'_>, sought: Sought) -> Option<(Batch, Clock)> {
         let point = asker.point;
         let first = self.replications();
@@ -163,8 +163,9 @@ impl SimEngine {
         }
     }
 
-    /// If the mean latency is not known well enough, compares the batch with a simpler queue. Returns how much is left
-    /// to do then.
+    /// If the mean latency is not yet precise enough, corrects the batch by the waits in a simpler queue
+    /// ([`crate::simpler`]), which reduces the variance. Returns how many more packets are needed after that; `None` if
+    /// the executor gave up.
     fn need_with_simpler(
         &self,
         asker: &Asker<'_>,
@@ -187,7 +188,7 @@ impl SimEngine {
         let outcome = summary::outcome(point, batch, clock, self.confidence);
         let factor = |attained: Attained| match attained.half_width {
             _ if attained.reached => 1.0,
-            // More packets do not resolve values within one cell of the histogram.
+            // If the width is due to cells of the histogram, more packets do not help.
             Some(width) if attained.figure.is_quantile() => {
                 let sought = Precision::goal(relative) - QUANTILE_HALF_WIDTH;
                 if sought > 0.0 { ((width - QUANTILE_HALF_WIDTH) / sought).powi(2) * 1.1 } else { 1.0 }

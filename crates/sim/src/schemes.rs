@@ -31,10 +31,10 @@ trait Policy<W: Watch> {
         true
     }
 
-    /// Called when the CPU is idle with nothing to do: timers that will find nothing may be skipped.
+    /// Called when the CPU is idle and has no work: timers that will find no packets may be skipped.
     fn leave_out_idle(&mut self, _machine: &mut Machine<W>) {}
 
-    /// Handles the arrival or the timer that is due now. Time spent here is taken from the running work.
+    /// Handles the arrival or the timer that is due now. The running work is delayed by the time that this takes.
     fn event(&mut self, machine: &mut Machine<W>);
 
     /// Whether protocol processing may serve a packet now.
@@ -44,8 +44,8 @@ trait Policy<W: Watch> {
     fn serve(&mut self, machine: &mut Machine<W>);
 }
 
-/// Time of the next timer, or of the next arrival that the policy reacts to. A timer that fell into an interrupt's
-/// handling is due now.
+/// Time of the next timer, or of the next arrival to which the policy reacts. A timer that was due during an
+/// interrupt's handling is due now.
 #[inline]
 fn next_event<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &P) -> u64 {
     machine.next_look(policy.hears_arrivals()).min(policy.timer().max(machine.now))
@@ -74,7 +74,7 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
     }
 }
 
-/// Waits for the next event, which takes place, or for `until`. Nothing may run before that.
+/// Waits until `until` or until the next event, which it handles. No work may be ready to run before that.
 #[inline]
 fn wait<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, until: u64) {
     let event = next_event(machine, policy);
@@ -85,7 +85,7 @@ fn wait<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, until:
     }
 }
 
-/// Spends `work` on `account`. Events during that time interrupt it and lengthen it.
+/// Spends `work` on `account`. Events during that time interrupt the work and lengthen it.
 #[inline]
 fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, account: Account, work: u64) {
     let mut left = work;
@@ -97,7 +97,7 @@ fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P,
         policy.event(machine);
         machine.transmit_interrupts();
         if machine.done {
-            // The ticks of endless pauses fill the time.
+            // The run may end before the work, e.g. if pauses leave the work no time.
             return;
         }
     }
@@ -198,7 +198,7 @@ pub(crate) fn run<W: Watch>(point: &Point, clock: Clock, machine: &mut Machine<W
 }
 
 mod ideal {
-    //! `ideal`: packets are served as they arrive, at no other cost.
+    //! `ideal`: packets are served as they arrive, at no additional cost.
 
     use super::Policy;
     use crate::machine::{Machine, Watch};

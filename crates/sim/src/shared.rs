@@ -1,9 +1,9 @@
 //! [`Core`]: one CPU that serves several queues, each with a scheme of its own.
 //!
-//! Any interrupt preempts protocol work of any queue. An interrupt that comes while another one is handled waits; the
-//! oldest goes first. Protocol work takes turns: packet by packet among the queues that may be served, or poll by poll
-//! for NAPI, like Linux' `net_rx_action` ([`turns`]). The arrivals, times and rules of a queue are those of
-//! [`crate::machine`] and [`crate::schemes`]: with one queue, both agree tick for tick.
+//! Any interrupt preempts protocol work of any queue. An interrupt that occurs while another one is handled waits; the
+//! oldest is handled first. The queues' protocol work alternates: packet by packet among the queues that may be served,
+//! or poll by poll for NAPI, like Linux' `net_rx_action` ([`turns`]). The arrivals, times and rules of a queue are
+//! those of [`crate::machine`] and [`crate::schemes`]: with one queue, both agree tick for tick.
 
 mod queue;
 mod run;
@@ -92,7 +92,7 @@ enum Event {
     JobEnds,
     /// A pause ends: the CPU is given back.
     PauseEnds,
-    /// A NAPI interrupt, on its way or deferred, is due.
+    /// A NAPI interrupt that is being delivered or was deferred is due.
     Delivery(usize),
     Arrival(usize),
     /// A timer of the NIC's moderation is due.
@@ -105,15 +105,15 @@ enum Event {
 struct Core {
     now: u64,
     queues: Vec<Queue>,
-    /// The interrupt being handled. `None` without one.
+    /// The interrupt being handled; `None` if no interrupt is handled.
     hard: Option<Job>,
-    /// Queues whose interrupt waits for that, oldest first.
+    /// Queues whose interrupt waits for the one being handled, oldest first.
     waiting: VecDeque<usize>,
     /// The present protocol work, which interrupts preempt.
     soft: Option<Job>,
     turns: Turns,
     pauses: Pauses,
-    /// Number of arrivals so far, and number before the next mark.
+    /// Number of arrivals so far; below, the number at which the next mark is set.
     offered: u64,
     next_mark: u64,
     done: bool,
@@ -217,7 +217,7 @@ impl Core {
         }
     }
 
-    /// Handles the queue's interrupt now, or after those that came before.
+    /// Handles the queue's interrupt now, or after the interrupts that are waiting already.
     fn interrupt(&mut self, queue: usize) {
         self.queues[queue].interrupting = true;
         if self.hard.is_some() {

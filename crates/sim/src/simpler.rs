@@ -1,7 +1,8 @@
-//! An external control variate for the mean latency: a simpler queue that gets the same packets.
+//! A control variate (a value with known mean that is correlated with the result) for the mean latency: the mean wait
+//! in a simpler queue that gets the same packets.
 //!
-//! Near saturation the mean latency varies with how often chance fills the ring, and the same gaps and service times
-//! fill a queue without interrupts and polls. The mean of M/M/1/B is known exactly. The excess wait of its packets
+//! Near saturation the mean latency depends on how often random bursts fill the ring. The same gaps and service times
+//! also fill a queue without interrupts and polls, M/M/1/B, whose mean is known exactly. The excess wait of its packets
 //! corrects the scheme's mean latency, by regression over the replications (Lavenberg, Moeller and Welch, Operations
 //! Research 30, 1982). Its service rate is chosen to give it the scheme's mean latency: then both have similar
 //! autocorrelation times (docs/theory/statistics.md).
@@ -28,8 +29,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Probabilities of 0, 1, ... packets inside, up to a common factor, starting at the likelier end. The flag is true
-    /// if that is the full ring.
+    /// Probabilities of 0, 1, ... packets inside, up to a common factor, starting at the more probable end. The flag is
+    /// true if this end is the full ring.
     fn weights(self) -> (bool, impl Iterator<Item = f64>) {
         let full = self.utilisation > 1.0;
         let ratio = if full { 1.0 / self.utilisation } else { self.utilisation };
@@ -57,7 +58,8 @@ impl Queue {
         inside / (1.0 - lost)
     }
 
-    /// Number of packets inside such that a share `at`, in (0, 1], of the probability lies beyond.
+    /// Number of packets inside that corresponds to a probability: the share `at`, in (0, 1], of the distribution lies
+    /// beyond it.
     fn inside(self, at: f64) -> u64 {
         let (full, weights) = self.weights();
         let each: Vec<f64> = weights.collect();
@@ -88,7 +90,7 @@ pub(crate) struct Simpler {
 
 impl Simpler {
     /// Whether a point has a simpler queue. It has none if the queue's mean would not be known exactly, if more than
-    /// the protocol times of one queue of packets makes the latency, or if the queue would be the scheme itself.
+    /// the protocol times of one queue's packets causes the latency, or if the queue would be the scheme itself.
     pub(crate) fn is_for(point: &Point) -> bool {
         let host = &point.host;
         let alone = recursion::is_alone(host) && host.queues.is_none();
@@ -98,7 +100,7 @@ impl Simpler {
         alone && markovian && alike && other
     }
 
-    /// The queue whose mean latency is `latency` [ticks]. `None` if the point has none.
+    /// Makes the queue whose mean latency is `latency` [ticks]. `None` if the point has no such queue.
     pub(crate) fn of(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
         if Self::is_for(point) { Self::at(point, clock, latency) } else { None }
     }
@@ -122,8 +124,8 @@ impl Simpler {
     }
 
     /// Relative amount by which the packets of a replication waited longer in the queue than expected, without the
-    /// first `skipped` of its `packets`. Uses the recursion of `recursion::ideal` from a steady state on. It counts the
-    /// packets that arrived in the window, because the mean of those that left in it is not known exactly.
+    /// first `skipped` of its `packets`. Uses the recursion of `recursion::ideal` from a steady state on. The packets
+    /// that arrived in the window count, because the mean over those that left in the window is not known exactly.
     pub(crate) fn excess(&self, clock: Clock, seed: u64, replication: u64, packets: u64, skipped: u64) -> f64 {
         let ring = self.queue.ring as usize;
         let mask = (ring + 1).next_power_of_two() - 1;

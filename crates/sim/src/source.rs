@@ -118,7 +118,7 @@ impl Source {
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
         let rate_pps = point.rate_pps().unwrap_or(1.0);
         let gaps = Gaps::new(&point.traffic, rate_pps, clock, seed, replication);
-        // A trace that is read once starts at its beginning in every replication.
+        // A capture that is read only once starts at its beginning in every replication.
         let first = if point.traffic.arrivals.read_once().is_some() { 0 } else { replication };
         let host = &point.host;
         let each = host.each_application();
@@ -181,8 +181,8 @@ impl Source {
         self.gap_block[self.next & (BLOCK - 1)]
     }
 
-    /// Time from the next packet to the one `count` after it, or to the last one that is drawn [ticks]. Call it after
-    /// [`Source::gap`].
+    /// Time from the next packet to the one `count` after it, or to the last one already drawn [ticks]. Requires a call
+    /// of [`Source::gap`] before.
     #[inline]
     pub(crate) fn ahead(&self, count: usize) -> u64 {
         let drawn = &self.gap_block[self.next + 1..];
@@ -228,8 +228,8 @@ impl Source {
         self.block()
     }
 
-    /// The packets of the block that have not been taken, at most `most`. Report with [`Source::took`] how many were
-    /// taken.
+    /// The packets of the block that have not been taken yet, at most `most`. Call [`Source::took`] with the number
+    /// that was taken.
     pub(crate) fn rest_of_block(&mut self, most: usize) -> PacketBlock<'_> {
         if self.next == BLOCK {
             self.refill();

@@ -9,8 +9,8 @@ pub(crate) fn t_value(confidence: f64, replications: usize) -> f64 {
 }
 
 /// Ratio of sums, with the t interval of the classical ratio estimator. `pairs` holds one (numerator, denominator) for
-/// each replication. A negative lower end becomes 0. No interval if fewer than two denominators are positive; `None` if they
-/// add up to 0.
+/// each replication. A negative lower end becomes 0. Without an interval if fewer than two denominators are positive;
+/// `None` if the denominators add up to 0.
 pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
     let count = pairs.len() as f64;
     let (above, below) = pairs.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
@@ -29,9 +29,9 @@ pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
 
 /// Like [`ratio`], corrected by a control variate of expectation 0: the part of the ratio that regression over the
 /// replications attributes to the control is subtracted (Lavenberg and Welch 1981). `controls` holds one value for each
-/// replication; they are not all equal. The interval is that of a regression's value at 0, with two degrees of freedom
-/// fewer than there are replications. `slope` is the [`control_slope`] of these pairs, or that of another ratio that
-/// has to get the same correction.
+/// replication; they are not all equal. The interval is that of the regression line at 0; its degrees of freedom are
+/// the number of replications minus two. `slope` is the [`control_slope`] of these pairs, or of another ratio that must
+/// get the same correction.
 pub(crate) fn controlled_ratio(pairs: &[(f64, f64)], controls: &[f64], slope: f64, confidence: f64) -> Option<Figure> {
     let count = pairs.len() as f64;
     let (plain, above) = excesses(pairs)?;
@@ -83,15 +83,15 @@ pub(crate) fn mean_around(value: f64, values: &[f64], confidence: f64) -> Figure
 /// Number of observations in a batch of MSER-5.
 const BATCH: usize = 5;
 
-/// MSER-5 leaves at least one in this many batches. With only five of a hundred left, 11 of 200 points of
+/// MSER-5 must leave at least one in this many batches. When it could leave five of a hundred, 11 of 200 points of
 /// `tests/coverage.rs` had no steady state, however long they were.
 const REST: usize = 5;
 
 /// Number of observations to cut off as warm-up, by MSER-5 (White, Cobb and Spratt 2000). The observations are grouped
 /// into batches of five; an incomplete batch is dropped. Of all numbers d of batches to cut off, the method selects the
-/// one that minimises the squared standard error of the mean of the rest. At least n/[`REST`] batches are left: fewer
-/// are too few to judge by, and in a series that remembers a twentieth of its length, five in a row are often alike by
-/// chance. `None` if d > n/2: the run is too short.
+/// one that minimises the squared standard error of the mean of the rest. At least n/[`REST`] batches are left. Fewer
+/// are not enough: in a series that is correlated over a twentieth of its length, five consecutive batches are often
+/// similar by chance. `None` if d > n/2: the run is too short.
 pub(crate) fn mser_5(observations: &[f64]) -> Option<usize> {
     let batches: Vec<f64> =
         observations.as_chunks::<BATCH>().0.iter().map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
@@ -136,7 +136,7 @@ mod tests {
         assert!((figure.interval.unwrap().high - (2.0 + 4.302_653 / 3.0_f64.sqrt())).abs() < 1e-5);
     }
 
-    /// Values with slope 3 over the control, plus +-0.5. The expected results can be computed by hand or by any
+    /// Values with slope 3 over the control, plus or minus 0.5. The expected results can be computed by hand or by any
     /// statistics package.
     #[test]
     fn a_control_takes_off_what_it_explains() {

@@ -22,13 +22,13 @@ fn figure(
     ratio(&pairs, confidence)
 }
 
-/// Interval of an event that was not seen in `of` trials (or ticks). Its upper end is the probability at which the event
-/// would have been seen with this confidence. `None` if `of` is 0: nothing is known then.
+/// Interval of the probability of an event that did not occur in `of` trials (or ticks). At its upper end, the event
+/// would have occurred with this confidence. `None` if `of` is 0.
 fn unseen(of: f64, confidence: f64) -> Option<Figure> {
     (of > 0.0).then(|| Figure::between(0.0, 0.0, -math::ln(1.0 - confidence) / of, confidence))
 }
 
-/// Share of packets that `lost` counts, of those whose outcome the window saw.
+/// Share of packets that `lost` counts, among the packets delivered or lost in the window.
 fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option<Figure> {
     let of = fated(batch);
     if sum(batch, &lost) == 0 {
@@ -42,8 +42,8 @@ fn sum(batch: &Batch, count: impl Fn(&Counts) -> u64) -> u64 {
     batch.replications.iter().map(|one| count(&one.counts)).sum()
 }
 
-/// The packets that losses are a share of: those delivered or lost in the window. In a run from an empty host, all that
-/// arrived.
+/// Returns the number of packets of which losses are a share: those delivered or lost in the window. In a run from an
+/// empty host: all arrivals.
 fn fated(batch: &Batch) -> fn(&Counts) -> u64 {
     if batch.is_whole() { |counts| counts.offered } else { Counts::fated }
 }
@@ -58,9 +58,9 @@ fn cpu_share(batch: &Batch, confidence: f64, account: Account) -> Option<Figure>
     figure(batch, confidence, |counts| counts.cpu[account as usize] as f64, |counts| counts.at as f64)
 }
 
-/// Mean time until packets are delivered and, with an application, until its work on them ends. Both use the same
-/// packets and control, so the second is never below the first. Their difference is the time for which the application
-/// holds packets.
+/// Mean time until packets are delivered and, with an application, until it has finished its work on them. Both use the
+/// same packets and control variate, so that the second is never below the first. The difference is the time for which
+/// the application holds packets.
 fn mean_latencies(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> (Option<Figure>, Option<Figure>) {
     let over = |above: fn(&Counts) -> u128| -> Vec<(f64, f64)> {
         let counts = batch.replications.iter().map(|replication| &replication.counts);
@@ -80,7 +80,8 @@ fn mean_latencies(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -
     (mean(&delivered), done)
 }
 
-/// Extends the figure's interval to contain `low` to `high`: the histogram does not resolve values within one cell.
+/// Extends the figure's interval so that it contains `low` to `high`, because the histogram does not resolve values
+/// within one cell.
 fn reaching(figure: Figure, low: f64, high: f64) -> Figure {
     let Some(ends) = figure.interval else { return figure };
     let (below, above) = (figure.value - low, high - figure.value);

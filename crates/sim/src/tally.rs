@@ -25,9 +25,9 @@ pub(crate) enum Account {
 /// Number of accounts.
 pub(crate) const ACCOUNTS: usize = 6;
 
-/// Number of cells of a replication, which have equal numbers of arrivals. There is a mark before the first cell,
-/// between cells, and after the last. Each cell is an observation for MSER-5, which so has a hundred batches whatever
-/// the length of the run.
+/// Number of cells of a replication; all cells have the same number of arrivals. Marks are set before the first cell,
+/// between cells, and after the last. Each cell is an observation for MSER-5, which therefore always has a hundred
+/// batches of five.
 pub(crate) const CELLS: usize = 500;
 /// Number of segments of the latency histogram: five tenths of the run that may be cut off as warm-up, and the rest.
 pub(crate) const SEGMENTS: usize = 6;
@@ -143,8 +143,8 @@ impl Counts {
         }
     }
 
-    /// Sum of the ages of the packets inside [packet ticks], for counts at a mark: the part of their integral that no
-    /// packet has taken with it by leaving.
+    /// Sum of the ages of the packets inside [packet ticks], for counts at a mark: the part of the integral of the
+    /// number inside that belongs to packets which have not left.
     pub(crate) fn ages(&self) -> u128 {
         self.system_area - self.latency - self.lost_latency
     }
@@ -164,7 +164,7 @@ impl Counts {
         self.delivered + self.lost()
     }
 
-    /// Whether offered = delivered + dropped + still inside, and every tick is on one account. True only for counts
+    /// Whether offered = delivered + dropped + still inside, and every tick is on one account. Holds only for counts
     /// from time zero.
     pub(crate) fn conserved(&self) -> bool {
         let packets = self.delivered + self.lost() + self.inside_sender + self.inside_ring + self.inside_socket;
@@ -173,7 +173,7 @@ impl Counts {
     }
 }
 
-/// Bits of a latency that the histogram resolves: 2^8 cells per octave, at most 0.4 % wide.
+/// Significant bits of a latency in the histogram: 2^8 cells per octave, at most 0.4 % wide.
 const KEPT_BITS: u32 = 8;
 
 /// Latencies in cells whose width grows with the value.
@@ -197,7 +197,7 @@ impl<T: Copy + Default + PartialEq> Filled<T> {
         Self { cells: numbered.filter(|(_, count)| *count != T::default()).collect(), max }
     }
 
-    /// Writes the counts into empty cells. Ignores cell numbers beyond the last, which belong to no latency.
+    /// Writes the counts into empty cells. Ignores numbers beyond the last cell, which no latency has.
     fn spread(&self, cells: &mut [T]) {
         for (cell, count) in &self.cells {
             if let Some(place) = cells.get_mut(*cell as usize) {
@@ -288,8 +288,8 @@ impl Histogram {
 /// Largest relative half width of a cell.
 pub(crate) const QUANTILE_HALF_WIDTH: f64 = 0.5 / (1 << KEPT_BITS) as f64;
 
-/// The ends of the cell that contains a quantile [ticks]. The histogram does not resolve latencies within a cell, and
-/// the quantile of a sample with many equal ones is not known better.
+/// Returns the ends of the cell that contains a quantile [ticks]. The histogram does not resolve latencies within a
+/// cell, so that the quantile of a sample with many equal latencies is known only to a cell.
 pub(crate) fn cell_ends(quantile: f64) -> (f64, f64) {
     let (first, width) = Histogram::cell_range(Histogram::cell(quantile as u64));
     (first as f64, (first + (width - 1)) as f64)
@@ -363,8 +363,9 @@ impl Pool {
     }
 }
 
-/// Unused lists of one kind, from any thread, so that one replication reuses the memory of another. Their number is limited. Fresh pages for each
-/// replication take a noticeable part of a short one's time (measured on figure 7 as a whole: tests/sim/speed.rs).
+/// Unused lists of one kind from any thread, in limited number, so that one replication reuses the memory of another.
+/// New memory pages for each replication would take a noticeable part of the time of a short one (measured on figure 7
+/// as a whole: tests/sim/speed.rs).
 #[derive(Debug)]
 pub(crate) struct Spare<T> {
     kept: Mutex<Vec<Vec<T>>>,
@@ -376,12 +377,12 @@ impl<T> Spare<T> {
         Self { kept: Mutex::new(Vec::new()), most }
     }
 
-    /// Takes a list with the content that it was left with.
+    /// Takes a list; its content is as it was when it was returned.
     pub(crate) fn take(&self) -> Option<Vec<T>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Leaves a list with the content that the next user expects.
+    /// Returns a list with the content that the next user expects.
     pub(crate) fn keep(&self, list: Vec<T>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < self.most {
@@ -407,7 +408,7 @@ mod tests {
         }
     }
 
-    /// The reused memory of a histogram is empty.
+    /// The memory that a dropped histogram leaves for reuse is empty.
     #[test]
     fn what_a_histogram_leaves_is_empty() {
         for latest in [0, 77, 1 << 20, u64::MAX] {

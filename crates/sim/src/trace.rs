@@ -1,4 +1,4 @@
-//! [`Trace`]: a short run in detail: what the CPU did, how many packets waited, where some were lost.
+//! [`Trace`]: a short run in detail: what the CPU did, how many packets waited, and where packets were lost.
 
 use netcliff_core::{EngineFailure, Point};
 
@@ -19,7 +19,7 @@ pub enum Activity {
     Protocol,
     /// The application and switches to it.
     Application,
-    /// None: the CPU is taken away by other programs.
+    /// No activity: other programs have taken the CPU away.
     Paused,
 }
 
@@ -64,7 +64,7 @@ struct Recorder {
     clock: Clock,
     level: Level,
     trace: Trace,
-    /// The span that may still grow: activity, start, end [ticks].
+    /// The latest span, which may still be extended: activity, start, end [ticks].
     open: Option<(Activity, u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! What is answered, by [`ModelEngine`] and [`SimEngine`].
+//! The questions that need a computation, and their answers by [`ModelEngine`] and [`SimEngine`].
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::question::{Refused, Setting, check_load, option, rates};
 
-/// No question.
+/// A question without parameters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// What can be asked.
+/// Version, presets and host keys that questions may use.
 #[derive(Debug, Serialize)]
 pub struct About {
     version: &'static str,
@@ -27,7 +27,7 @@ pub struct About {
     text_keys: &'static [&'static str],
 }
 
-/// The vocabulary.
+/// Returns version, presets and host keys.
 pub fn about(_: Nothing) -> Result<About, Refused> {
     Ok(About {
         version: env!("CARGO_PKG_VERSION"),
@@ -37,7 +37,7 @@ pub fn about(_: Nothing) -> Result<About, Refused> {
     })
 }
 
-/// A setting, and loads where a sweep is asked.
+/// A setting to check, with the loads if it is a sweep.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckQuestion {
@@ -46,24 +46,24 @@ pub struct CheckQuestion {
     rates: Option<String>,
 }
 
-/// How netcliff writes a question that it accepts.
+/// A checked setting, in netcliff's own notation.
 #[derive(Debug, Serialize)]
 pub struct Checked {
-    /// The point at the first load; without loads see [`written::Traffic::new`].
+    /// The point at the first load; for a setting without loads see [`written::Traffic::new`].
     point: written::Point,
-    /// Each figure of the host by its key (s, packets, a share).
+    /// Value of each host key (s, packets, a share).
     figures: BTreeMap<&'static str, f64>,
-    /// What is possible but probably a mistake.
+    /// Settings that are valid but probably a mistake.
     warnings: Vec<String>,
     /// Line rate of the frames (pps).
     line_rate_pps: Option<f64>,
-    /// Mean frame (bytes).
+    /// Mean frame size (bytes).
     frame_bytes: Option<f64>,
-    /// Why the model does not answer; None: it does.
+    /// Reason why the model does not support the setting; `None` if it does.
     model: Option<String>,
-    /// The same of the simulator.
+    /// Reason why the simulator does not support the setting; `None` if it does.
     sim: Option<String>,
-    /// The loads (pps).
+    /// The loads of the sweep (pps).
     loads_pps: Vec<f64>,
 }
 
@@ -95,7 +95,7 @@ fn failed(error: EngineFailure) -> Refused {
     Refused::of("engine", error)
 }
 
-/// A sweep by the model.
+/// A sweep by the model: setting, loads and fidelity.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredictQuestion {
@@ -103,7 +103,7 @@ pub struct PredictQuestion {
     rates: String,
     #[serde(default)]
     fidelity: Option<String>,
-    /// Whether latency quantiles are wanted (they take longer than the rest).
+    /// Whether latency quantiles are computed (they take longer than all other figures).
     #[serde(default = "yes")]
     quantiles: bool,
 }
@@ -112,14 +112,14 @@ fn yes() -> bool {
     true
 }
 
-/// A load of a sweep.
+/// One load of a sweep, with its outcome.
 #[derive(Debug, Serialize)]
 pub struct CurvePoint {
     load_pps: f64,
     outcome: Outcome,
 }
 
-/// A sweep.
+/// The points of a sweep.
 #[derive(Debug, Serialize)]
 pub struct Curve {
     points: Vec<CurvePoint>,
@@ -140,7 +140,7 @@ fn points(setting: &Setting, loads: &str) -> Result<Vec<Point>, Refused> {
     loads.into_iter().map(at).collect()
 }
 
-/// The model at each load.
+/// Evaluates the model at each load.
 pub fn predict(asked: PredictQuestion) -> Result<Curve, Refused> {
     let mut engine = ModelEngine::new(fidelity(asked.fidelity.as_deref())?);
     engine.quantiles = asked.quantiles;
@@ -152,12 +152,12 @@ pub fn predict(asked: PredictQuestion) -> Result<Curve, Refused> {
     Ok(Curve { points: points? })
 }
 
-/// The cliff by the model.
+/// A search for the cliff by the model.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CliffQuestion {
     setting: Setting,
-    /// Loss fraction that defines it.
+    /// Loss fraction that defines the cliff.
     #[serde(default = "usual_loss")]
     loss: f64,
     #[serde(default)]
@@ -168,23 +168,24 @@ fn usual_loss() -> f64 {
     1e-4
 }
 
-/// The cliff, and what is past it.
+/// The cliff, and the host's behaviour beyond it.
 #[derive(Debug, Serialize)]
 pub struct Fall {
-    /// Highest load within the loss (pps).
+    /// Highest load with a loss of at most the bound (pps).
     cliff_pps: f64,
-    /// The same in words.
+    /// The same load as text.
     cliff: String,
-    /// Throughput at twice the cliff over the peak: 1 holds, 0 is receive livelock.
+    /// Livelock index: throughput at twice the cliff over the peak; 1: no livelock, 0: receive livelock.
     livelock: f64,
     /// The bottleneck at 1.2 times the cliff, in words.
     binding: Option<String>,
 }
 
-/// How far past the cliff the bottleneck is looked at: the first load there of `find`'s sweep is near it.
+/// Load at which the bottleneck is determined, as a multiple of the cliff: about the first load beyond the cliff in a
+/// sweep of `find`.
 const PAST: f64 = 1.2;
 
-/// The cliff.
+/// Computes the cliff by the model.
 pub fn cliff(asked: CliffQuestion) -> Result<Fall, Refused> {
     let engine = ModelEngine::new(fidelity(asked.fidelity.as_deref())?).without_quantiles();
     let (host, scheme, traffic) = asked.setting.parts()?;
@@ -210,12 +211,12 @@ pub struct Analysed {
     analysis: Analysis,
 }
 
-/// Cliff and sensitivities.
+/// A request for the cliff and its sensitivities.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SensitivityQuestion {
     setting: Setting,
-    /// The load of latency and CPU; None: half the cliff.
+    /// Load at which latency and CPU are evaluated; `None`: half the cliff.
     #[serde(default)]
     rate: Option<String>,
     #[serde(default = "usual_loss")]
@@ -226,7 +227,7 @@ pub struct SensitivityQuestion {
     origin: Origin,
 }
 
-/// What provenance says of who asked, and when.
+/// Entries of the provenance that the caller supplies.
 #[derive(Debug, Default, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -255,7 +256,7 @@ fn by_model(fidelity: Fidelity) -> BTreeMap<String, String> {
     [("fidelity".to_owned(), fidelity.to_string())].into()
 }
 
-/// How the cliff, the latency and the CPU move with each cost.
+/// Computes how cliff, latency and CPU change with each cost.
 pub fn sensitivities(asked: SensitivityQuestion) -> Result<Analysed, Refused> {
     let fidelity = fidelity(asked.fidelity.as_deref())?;
     let engine = ModelEngine::new(fidelity);
@@ -271,7 +272,7 @@ pub fn sensitivities(asked: SensitivityQuestion) -> Result<Analysed, Refused> {
     Ok(Analysed { record: Record { point, engine: EngineKind::Model, outcome, provenance }, analysis })
 }
 
-/// Records of a sweep by the model.
+/// A request for the records of a sweep by the model.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordsQuestion {
@@ -283,7 +284,7 @@ pub struct RecordsQuestion {
     origin: Origin,
 }
 
-/// One record a load.
+/// Computes one record per load.
 pub fn records(asked: RecordsQuestion) -> Result<Vec<Record>, Refused> {
     let fidelity = fidelity(asked.fidelity.as_deref())?;
     let engine = ModelEngine::new(fidelity);
@@ -295,7 +296,7 @@ pub fn records(asked: RecordsQuestion) -> Result<Vec<Record>, Refused> {
     points(&asked.setting, &asked.rates)?.into_iter().map(record).collect()
 }
 
-/// One load in simulation.
+/// A simulation of one load.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulateQuestion {
@@ -313,18 +314,18 @@ fn usual_confidence() -> f64 {
     0.95
 }
 
-/// A simulated record, and how it went.
+/// A simulated record, and whether its replications were long enough.
 #[derive(Debug, Serialize)]
 pub struct Simulated {
     #[serde(flatten)]
     record: Record,
-    /// Arrivals simulated, those included that the figures need beyond what was asked for.
+    /// Number of arrivals simulated, which may exceed the requested number if the figures needed more.
     packets: u64,
-    /// False: the replications are too short for what they report.
+    /// False: the replications are too short for their figures.
     settled: bool,
 }
 
-/// Simulates.
+/// Simulates one load.
 pub fn simulate(asked: SimulateQuestion) -> Result<Simulated, Refused> {
     let point = asked.setting.point(option("rate", &asked.rate)?)?;
     let engine = SimEngine {
@@ -347,7 +348,7 @@ pub fn simulate(asked: SimulateQuestion) -> Result<Simulated, Refused> {
     })
 }
 
-/// A glance: the second half of one replication.
+/// A quick simulation of one load: the second half of one replication.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreviewQuestion {
@@ -357,7 +358,7 @@ pub struct PreviewQuestion {
     packets: u64,
 }
 
-/// What one replication of so many packets found, within milliseconds; its figures have no interval.
+/// Simulates one replication of this number of packets, within milliseconds; the figures have no intervals.
 pub fn preview(asked: PreviewQuestion) -> Result<CurvePoint, Refused> {
     let point = asked.setting.point(option("rate", &asked.rate)?)?;
     let engine = SimEngine { seed: asked.seed, ..SimEngine::default() };
@@ -366,7 +367,7 @@ pub fn preview(asked: PreviewQuestion) -> Result<CurvePoint, Refused> {
     Ok(CurvePoint { load_pps: point.rate_pps().unwrap_or(0.0), outcome: replica.outcome })
 }
 
-/// The cliff in simulation.
+/// A search for the cliff by simulation.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedCliffQuestion {
@@ -374,19 +375,19 @@ pub struct SimulatedCliffQuestion {
     #[serde(default = "usual_loss")]
     loss: f64,
     seed: u64,
-    /// Arrivals a load at the most.
+    /// Maximum number of arrivals per load.
     packets: u64,
 }
 
-/// The cliff in simulation.
+/// The cliff by simulation.
 #[derive(Debug, Serialize)]
 pub struct SimulatedCliff {
     cliff_pps: Figure,
-    /// The bottleneck at the lowest load beyond it that was simulated, in words.
+    /// The bottleneck, in words, at the lowest simulated load beyond the cliff.
     binding: Option<String>,
 }
 
-/// Searches the cliff in simulation.
+/// Searches for the cliff by simulation.
 pub fn simulated_cliff(asked: SimulatedCliffQuestion) -> Result<SimulatedCliff, Refused> {
     let (host, scheme, traffic) = asked.setting.parts()?;
     let engine = SimEngine { seed: asked.seed, effort: Effort::Exactly(asked.packets), ..SimEngine::default() };
@@ -397,7 +398,7 @@ pub fn simulated_cliff(asked: SimulatedCliffQuestion) -> Result<SimulatedCliff, 
     Ok(SimulatedCliff { cliff_pps: found.load_pps, binding })
 }
 
-/// The first arrivals of a run.
+/// A request for the events of a run's first arrivals.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceQuestion {
@@ -407,18 +408,18 @@ pub struct TraceQuestion {
     packets: u64,
 }
 
-/// A trace as arrays of numbers; what they are is said by [`netcliff_sim::Trace`].
+/// A trace as arrays of numbers, which [`netcliff_sim::Trace`] describes.
 #[derive(Debug, Serialize)]
 pub struct Moments {
-    /// (activity, from (s), to (s)).
+    /// CPU activity: (activity, from (s), to (s)).
     cpu: Vec<(&'static str, f64, f64)>,
-    /// (time (s), in the ring, in the socket, lost at the ring, lost at the socket).
+    /// Packets: (time (s), in the ring, in the socket, lost at the ring, lost at the socket).
     levels: Vec<(f64, u64, u64, u64, u64)>,
     timers_s: Vec<f64>,
     end_s: f64,
 }
 
-/// A run moment by moment.
+/// Simulates a short run and returns its events.
 pub fn trace(asked: TraceQuestion) -> Result<Moments, Refused> {
     let point = asked.setting.point(option("rate", &asked.rate)?)?;
     let engine = SimEngine { seed: asked.seed, ..SimEngine::default() };

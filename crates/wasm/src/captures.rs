@@ -1,4 +1,4 @@
-//! Captures that were dropped onto the page. Each engine keeps them by name: what a question names, it finds here.
+//! Captures that the user dropped onto the page. Each engine stores them by name, so that questions can refer to them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,22 +12,22 @@ thread_local! {
     static KEPT: RefCell<HashMap<String, Arc<Capture>>> = RefCell::default();
 }
 
-/// What a capture holds.
+/// Summary of a capture.
 #[derive(Debug, Serialize)]
 pub struct Taken {
-    /// Packets.
+    /// Number of packets.
     packets: usize,
-    /// As recorded (pps).
+    /// Packet rate as recorded (pps).
     rate_pps: f64,
-    /// Mean frame, FCS included (bytes).
+    /// Mean frame size, FCS included (bytes).
     mean_bytes: f64,
-    /// Pairs of source and destination.
+    /// Number of pairs of source and destination.
     flows: usize,
-    /// What of the file was left out or counted otherwise.
+    /// Notes on parts of the file that were ignored or counted differently.
     notes: Vec<String>,
 }
 
-/// Reads a capture and keeps it.
+/// Reads a capture and stores it under `name`.
 ///
 /// # Errors
 /// See [`reading::read`].
@@ -53,7 +53,7 @@ pub fn kept(file: &str) -> Option<Arc<Capture>> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Two frames of 60 bytes, 10 us apart: pcap, microseconds, Ethernet.
+    /// A capture of two frames of 60 bytes, 10 us apart: pcap, microseconds, Ethernet.
     pub(crate) fn capture() -> Vec<u8> {
         let mut bytes = Vec::new();
         for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {

@@ -1,4 +1,4 @@
-//! What may be asked: the options of `predict` and `simulate`, as texts.
+//! The settings of a question: the options of `predict` and `simulate`, as texts.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::captures;
 
-/// Why a question has no answer.
+/// Reason why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refused {
-    /// What was being read or done: `host`, `set.2`, `scheme`, `rates`, `engine`.
+    /// The invalid input or failed step: `host`, `set.2`, `scheme`, `rates`, `engine`.
     pub part: String,
-    /// The sentence, with the offending value and the accepted form.
+    /// The message, with the invalid value and the accepted form.
     pub text: String,
 }
 
 impl Refused {
-    /// `part` is refused with the text of `error`.
+    /// Makes a refusal of `part` with the text of `error`.
     pub fn of(part: impl Into<String>, error: impl ToString) -> Self {
         Self { part: part.into(), text: error.to_string() }
     }
 }
 
-/// A point or a sweep: the options of the command line of the same names.
+/// A point or a sweep; the fields are the command line's options of the same names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// A preset.
+    /// Name of a host preset.
     pub host: String,
-    /// Changes of it, `KEY=VALUE`, in their order.
+    /// Changes to the preset, `KEY=VALUE`, applied in this order.
     #[serde(default)]
     pub set: Vec<String>,
     /// `--scheme`.
@@ -64,7 +64,7 @@ fn gigabit() -> String {
     "1Gbit/s".to_owned()
 }
 
-/// Reads one option.
+/// Parses one option; an error names `part`.
 pub fn option<T: std::str::FromStr>(part: &str, text: &str) -> Result<T, Refused>
 where
     T::Err: ToString,
@@ -73,7 +73,7 @@ where
 }
 
 impl Setting {
-    /// The host with its changes.
+    /// Makes the host with its changes.
     pub fn host(&self) -> Result<Host, Refused> {
         let presets = netcliff_core::host::PRESETS.join(", ");
         let mut host = Host::preset(&self.host).ok_or_else(|| {
@@ -88,20 +88,20 @@ impl Setting {
         Ok(host)
     }
 
-    /// The point at a load.
+    /// Makes the point at a load.
     ///
     /// # Errors
-    /// Those of [`Self::parts`]; a load that cannot be.
+    /// Those of [`Self::parts`]; an impossible load.
     pub fn point(&self, load: Load) -> Result<Point, Refused> {
         let (host, scheme, traffic) = self.parts()?;
         check_load(&traffic, load)?;
         Ok(Point { host, scheme, traffic, load })
     }
 
-    /// Host, scheme and traffic, without a load.
+    /// Makes host, scheme and traffic, without a load.
     ///
     /// # Errors
-    /// A text that cannot be read, a value that cannot be, or a file.
+    /// A text that cannot be parsed, an impossible value, or the name of a file.
     pub fn parts(&self) -> Result<(Host, Scheme, Traffic), Refused> {
         let host = self.host()?;
         let scheme: Scheme = option("scheme", &self.scheme)?;
@@ -117,17 +117,17 @@ impl Setting {
     }
 }
 
-/// Refuses a load that is out of range or more than the link carries.
+/// Refuses a load that is out of range or exceeds what the link carries.
 pub fn check_load(traffic: &Traffic, load: Load) -> Result<(), Refused> {
     traffic.admits(load, true).map_err(|error| Refused::of("rate", error))
 }
 
-/// Reads `--rates`.
+/// Parses the loads of `--rates`.
 pub fn rates(text: &str) -> Result<Vec<Load>, Refused> {
     option::<Rates>("rates", text).map(|rates| rates.0)
 }
 
-/// The arrivals with their capture, where they name one.
+/// Adds the capture to arrivals that name one.
 fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
     if let Arrivals::Trace { file, speed: Some(_), .. } = &asked {
         let why = format!("arrivals = trace:{file}: has a speed and an offered load; leave out the speed");
@@ -136,7 +136,7 @@ fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
     asked.with_capture(|file| dropped("arrivals", file))
 }
 
-/// The frame sizes with their capture, where they are those of the arrivals or name one.
+/// Adds the capture to frame sizes that name one, or that are those of the arrivals.
 fn sizes(asked: FrameSizes, arrivals: &Arrivals) -> Result<FrameSizes, Refused> {
     let lacking = || Refused::of("size", "size = trace: frame sizes `trace` need arrivals from a capture, trace:FILE");
     match asked.with_capture_of(arrivals).ok_or_else(lacking)? {

@@ -1,4 +1,4 @@
-//! Files that are dropped onto the page.
+//! Reads text files that the user dropped onto the page.
 
 use netcliff_core::{Experiment, Finding, Host, Point, Record};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::question::Refused;
 
-/// A file's name and text.
+/// Name and text of a file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadQuestion {
@@ -14,42 +14,42 @@ pub struct ReadQuestion {
     text: String,
 }
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Content {
-    /// Of `find --json`.
+    /// Output of `find --json`.
     Find {
         /// The record.
         finding: Box<Finding>,
-        /// Its calibrated host as changes of a preset; None: it was not calibrated.
+        /// The calibrated host as changes to the preset; `None` if the run did not calibrate.
         set: Option<Vec<String>>,
-        /// Why the record's own cliffs differ from those of these costs.
+        /// Reason why the record's own cliffs differ from those computed with these costs.
         differs: Option<String>,
     },
-    /// Lines of `predict`, `simulate` or `run --json`.
+    /// Output lines of `predict`, `simulate` or `run --json`.
     Records {
         /// The records.
         records: Vec<Record>,
-        /// The host of the first as changes of a preset.
+        /// The host of the first record as changes to the preset.
         set: Vec<String>,
     },
     /// A host file.
     Host {
-        /// Its name.
+        /// Name of the host.
         name: String,
-        /// The host as changes of a preset.
+        /// The host as changes to the preset.
         set: Vec<String>,
     },
     /// An experiment file.
     Experiment {
-        /// Its title.
+        /// Title of the experiment.
         title: String,
-        /// Its schemes, each once, in the order of the file; empty unless the model or the simulator is asked.
+        /// The schemes, each once, in the order of the file; empty if neither model nor simulator is used.
         schemes: Vec<String>,
-        /// The first point; None unless the model or the simulator is asked.
+        /// The first point; `None` if neither model nor simulator is used.
         point: Option<Box<Point>>,
-        /// The host of the first point as changes of a preset.
+        /// The host of the first point as changes to the preset.
         set: Vec<String>,
         /// Lowest and highest load (pps).
         loads_pps: Option<(f64, f64)>,
@@ -63,15 +63,15 @@ pub enum Content {
     },
 }
 
-/// The host as `--set` writes it: every key whose value is not the preset's.
+/// Writes the host as `--set` options: every key whose value differs from the preset.
 fn changes(host: &Host) -> Vec<String> {
     host.changes_from(&Host::pentium4_2530mhz())
 }
 
-/// Reads a file: JSON of netcliff, an experiment or a host in TOML.
+/// Parses a file: JSON of netcliff, or an experiment or a host in TOML.
 ///
 /// # Errors
-/// It is none of these, or what is wrong in it and where.
+/// The file is none of these, or is invalid; the message says where.
 pub fn read(asked: ReadQuestion) -> Result<Content, Refused> {
     let ReadQuestion { name, text } = asked;
     let refuse = |why: String| Refused::of("file", format!("{name}: {why}"));

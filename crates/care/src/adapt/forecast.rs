@@ -8,11 +8,12 @@ use netcliff_sim::SimEngine;
 
 /// Loads at which both modes are predicted, as shares of the upper threshold.
 const SHARES: [f64; 9] = [1.0 / 32.0, 1.0 / 16.0, 0.125, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25];
-/// Speed of the link (bit/s). These schemes do not depend on it.
+/// Speed of the link (bit/s); the predictions do not depend on it.
 const LINK_BPS: f64 = 10e9;
 /// Seed and number of packets of a simulation. The intervals are a few per cent wide.
 const SIMULATED: (u64, u64) = (1, 40_000);
-/// Share of the CPU that has to be left for a difference to matter, and by how much it has to differ.
+/// A difference in remaining CPU only matters if at least this share of the CPU is left, and if the difference exceeds
+/// the share below.
 const LEFT: f64 = 0.02;
 const MORE: f64 = 0.005;
 
@@ -79,7 +80,7 @@ impl Forecast {
         };
         let by_model = |point: &Point| ModelEngine::new(Fidelity::Exact).without_quantiles().evaluate(point).ok();
         let by_sim = |point: &Point| SimEngine::with_packets(SIMULATED.0, SIMULATED.1).evaluate(point).ok();
-        // One engine computes all points, so that its bias affects both modes.
+        // One engine computes all points, so that its bias affects both modes in the same way.
         let all = |answer: &dyn Fn(&Point) -> Option<Outcome>| -> Option<Vec<Both>> {
             let at = |pps: f64| {
                 let [interrupt, poll] = schemes.each_ref().map(|scheme| side(&answer(&point(scheme, pps))?));
@@ -103,7 +104,7 @@ impl Forecast {
         })
     }
 
-    /// The prediction for a mode at the computed load nearest to `pps`.
+    /// Returns the prediction for a mode at the computed load that is nearest to `pps`.
     pub fn near(&self, pps: f64, part: Part) -> Option<(f64, Side)> {
         let distance = |both: &&Both| (both.load_pps / pps).ln().abs();
         let both = self.loads.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
@@ -119,8 +120,8 @@ fn side(outcome: &Outcome) -> Option<Side> {
     })
 }
 
-/// The load from which on polling leaves more of the CPU at all higher computed loads at which any is left;
-/// interpolated.
+/// Returns the load, interpolated, from which on polling leaves more of the CPU, at all higher computed loads at which
+/// any CPU is left. `None` if there is no such load.
 fn crossing(loads: &[Both]) -> Option<f64> {
     let counts = |both: &&Both| both.poll.cpu_left.max(both.interrupt.cpu_left) > LEFT;
     let gains: Vec<(f64, f64)> = loads
@@ -155,8 +156,8 @@ mod tests {
         assert_eq!(crossing(&loads[3..]), None, "nothing is left");
     }
 
-    /// With the costs of the paper, a deferral of 50 us removes interrupts at half the cliff, and packets wait half of
-    /// it.
+    /// With the costs of Salah et al., a deferral of 50 us removes interrupts at half the cliff, and packets wait for
+    /// half of the deferral.
     #[test]
     fn a_deferral_by_the_papers_costs() {
         let host = Host::pentium4_2530mhz();

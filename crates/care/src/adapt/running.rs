@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::Forecast;
 
-/// Interval between two checks for a signal.
+/// Interval between two checks for a signal to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How devices are followed.
@@ -23,7 +23,7 @@ pub struct Options {
     pub window: Duration,
     /// Shortest time between two switches of a device.
     pub hold: Duration,
-    /// Time to run. `None`: until it is stopped.
+    /// Time to run. `None`: until stopped.
     pub length: Option<Duration>,
 }
 
@@ -112,14 +112,15 @@ pub struct Device {
     levers: Levers,
     receiver: Receiver,
     follower: Follower,
-    /// The session that changes the device. `None` in a dry run.
+    /// The session that changes the device; `None` in a dry run.
     session: Option<(Session, Adapting)>,
     switches: u64,
     lost: bool,
 }
 
 impl Device {
-    /// A device with its settings unchanged. Without the lock and the permission to adapt it, nothing is ever set.
+    /// Makes a device whose settings have not been changed. `right` is the lock and the permission to adapt the device;
+    /// without it no setting is ever changed.
     pub fn new(
         nic: &Nic,
         levers: Levers,
@@ -149,7 +150,8 @@ impl Device {
         })
     }
 
-    /// Reads the counters, and switches if the load requires it. Returns the switch.
+    /// Reads the counters, and switches the mode if the load requires it. Returns the switch as an event; `None` if
+    /// there is no switch.
     fn reading(&mut self, at_s: f64) -> Result<Option<Event>, String> {
         let counters = self.receiver.read()?;
         let (Some(measured), Some(part)) = self.follower.reading(at_s, counters) else { return Ok(None) };

@@ -5,7 +5,7 @@ fn given(up_pps: f64, down_pps: Option<f64>) -> Thresholds {
     Thresholds { up_pps: Some(up_pps), down_pps, costs: None }
 }
 
-/// A device whose counters are exact.
+/// Imitates a device with exact counters.
 #[derive(Default)]
 struct Fake {
     at_s: f64,
@@ -28,7 +28,7 @@ fn it_switches_up_and_down_with_hysteresis() {
     let mut follower = Follower::new(given(100e3, Some(80e3)), 0.3);
     let mut fake = Fake::default();
     let mut switches = Vec::new();
-    // kpps by window of 0.1 s: below, above, between, below.
+    // Load in kpps by window of 0.1 s: below, above, between, and below the thresholds.
     for kpps in [50, 50, 50, 50, 200, 200, 90, 90, 90, 90, 50, 50, 50, 50] {
         let (measured, switch) = fake.window(&mut follower, kpps * 100, 0);
         if let Some(part) = switch {
@@ -54,7 +54,8 @@ fn lost_packets_count_and_sizes_have_their_checksum() {
     assert_eq!((measured.up_pps, measured.down_pps, switch), (100e3, 90e3, Some(Part::Poll)));
 }
 
-/// By eq. (13) with the costs and the measured size: 127 kpps of 64-byte frames, fewer of longer ones.
+/// By Salah et al. (2007), eq. (13), with the costs and the measured size: 127 kpps for 64-byte frames, less for longer
+/// frames.
 #[test]
 fn thresholds_by_the_costs_follow_the_size() {
     let thresholds = Thresholds {
@@ -71,7 +72,7 @@ fn thresholds_by_the_costs_follow_the_size() {
     assert_eq!(low.down_pps(64.0), 10e3, "never above the upper one");
 }
 
-/// Without packets the size is unknown: an idle device never switches. Its first packets count.
+/// Without packets the frame size is unknown, so that an idle device never switches. Its first packets count.
 #[test]
 fn an_idle_device() {
     let mut follower = Follower::new(given(1e3, None), 0.0);
@@ -115,8 +116,8 @@ fn a_clock_that_stands_still_is_no_window() {
 }
 
 proptest! {
-    /// For any load and thresholds: switches are at least the hold time apart, they alternate, and the averages justify
-    /// each.
+    /// For any load and thresholds: switches are at least the hold time apart, the modes alternate, and the averages
+    /// justify each switch.
     #[test]
     fn it_never_oscillates_faster_than_it_holds(
         loads in prop::collection::vec((0..400_000_u64, 0..1000_u64, 1..500_u64), 1..200),

@@ -12,7 +12,7 @@ fn here(unix_s: f64, kernel: &str) -> Here<'_> {
     Here { unix_s, kernel, cpu: CPU }
 }
 
-/// A cliff of 200 kpps, half of the CPU in softirqs there.
+/// A calibration with a cliff of 200 kpps, at which softirqs use half of the CPU.
 fn found() -> Found {
     let calibration = Calibration {
         costs: Vec::new(),
@@ -66,12 +66,12 @@ fn moment() -> Moment {
 #[test]
 fn the_larger_of_packets_and_time_counts() {
     let now = headroom(&moment(), &found(), here(NOW_S, KERNEL)).expect("a headroom");
-    // CPU 1 has 100 of 200 kpps, but 0.31 of the 0.5 that softirqs use at the cliff.
+    // CPU 1 has 100 of 200 kpps, but uses 0.31 in softirqs, of the 0.5 that they use at the cliff.
     assert_eq!((now.run, now.engine, now.cpu, now.cpus[1].by), (Some(3), EngineKind::Wire, 1, Nearest::Softirq));
     assert!((now.share - 0.62).abs() < 1e-9, "{}", now.share);
     assert_eq!((now.cpus[0].by, now.cpus[0].share), (Nearest::Packets, 0.25));
     assert_eq!((now.cpus[2].share, now.cpus[2].latency_s), (0.0, None));
-    // The model's latency at these packets/s: longer at the higher load.
+    // The model's latency at the packets/s of each CPU: longer at the higher load.
     let mean = |cpu: usize| now.cpus[cpu].latency_s.and_then(|latency| latency.mean).expect("the model answers").value;
     assert!(0.0 < mean(0) && mean(0) < mean(1), "{} {}", mean(0), mean(1));
     let queues: Vec<(u32, f64, Option<u32>)> = now.queues.iter().map(|q| (q.queue, q.share, q.cpu)).collect();
@@ -79,7 +79,8 @@ fn the_larger_of_packets_and_time_counts() {
     assert!(now.cautions.is_empty() && now.lost_per_s == 0.0, "{:?}", now.cautions);
 }
 
-/// A link that is nearer to its limit than every CPU is the host's share. An exhausted CPU quota takes precedence.
+/// If a link is closer to its limit than every CPU is, its share is the host's. An exhausted CPU quota takes
+/// precedence.
 #[test]
 fn links_and_quotas_bound_a_host() {
     let mut moment = moment();
@@ -111,14 +112,14 @@ fn what_speaks_against_it_is_said() {
     assert!(error.contains("no CPU"), "{error}");
 }
 
-/// A program with a socket that uses this share of a CPU.
+/// A program with a socket, which uses this share of a CPU.
 fn program(cpu: u32, name: &str, share: f64) -> ProgramMoment {
     let sockets = Some(vec!["udp 0.0.0.0:53".to_owned()]);
     ProgramMoment { cpu, pid: 7, name: name.into(), share, busiest_thread: share, sockets, ..ProgramMoment::default() }
 }
 
-/// A service that uses a whole CPU is at its limit, whatever packets and softirqs show. Of two full CPUs, that of the
-/// service is named.
+/// A service that uses a whole CPU is at its limit, whatever packets and softirqs show. Of two full CPUs, the report
+/// names the service's CPU.
 #[test]
 fn a_cpu_without_idle_time_is_at_its_limit() {
     let mut full = moment();
@@ -152,8 +153,8 @@ fn a_thread_that_moves_between_idle_cpus_is_at_its_limit() {
     assert!((now.share - 0.5).abs() < 1e-9, "no socket, no packets to lose: {}", now.share);
 }
 
-/// Packets that cost less than the calibrated ones do not exceed a cliff on a CPU that is partly idle and loses
-/// nothing.
+/// Packets that cost less than the calibrated ones do not count as above the cliff, on a CPU that is partly idle and
+/// loses no packets.
 #[test]
 fn cheap_packets_pass_no_cliff() {
     let mut cheap = moment();
@@ -164,7 +165,7 @@ fn cheap_packets_pass_no_cliff() {
     assert_eq!(share(&cheap), 2.0);
 }
 
-/// A calibration of another machine or from the future is named, and its cliff is not valid.
+/// A calibration of another machine or from the future is reported as such, and its cliff is not valid.
 #[test]
 fn a_calibration_of_another_machine_or_time_is_not_valid() {
     let now = headroom(&moment(), &found(), here(NOW_S, KERNEL)).expect("a headroom");

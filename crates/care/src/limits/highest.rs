@@ -6,10 +6,10 @@ use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 
 use super::System;
 
-/// Loss that defines the cliff, the default of `predict --cliff`. So both commands report the same for a host (checked
-/// by the test `limits_and_predict_say_the_same_of_a_host` of the command line).
+/// Loss that defines the cliff: the default of `predict --cliff`, so that both commands report the same cliff for a
+/// host (checked by the test `limits_and_predict_say_the_same_of_a_host` of the command line).
 const LOSS: f64 = 1e-4;
-/// Relative width of a cliff; it is printed with three digits.
+/// Relative width of the search for a cliff, which is printed with three digits.
 const WIDTH: f64 = 1e-4;
 /// Speed of the link (bit/s). The model does not depend on it.
 const LINK_BPS: f64 = 10e9;
@@ -17,7 +17,7 @@ const LINK_BPS: f64 = 10e9;
 /// Number of frames per interrupt at the model's cliff, by frame size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interrupts {
-    /// The scheme they are of.
+    /// The scheme for which the numbers were computed.
     pub scheme: Scheme,
     /// In ascending order of frame size. Empty if the model does not support the host.
     sizes: Vec<Size>,
@@ -58,14 +58,14 @@ impl Interrupts {
         Some((few + share.clamp(0.0, 1.0) * (many - few)).exp())
     }
 
-    /// The system with the number of frames per interrupt for a frame length (bytes).
+    /// Returns the system with the number of frames per interrupt for a frame length (bytes).
     pub(super) fn applied(&self, system: &System, frame_bytes: f64) -> System {
         let fewest = system.frames_per_interrupt;
         let frames_per_interrupt = self.frames(frame_bytes).unwrap_or(f64::INFINITY).max(fewest);
         System { frames_per_interrupt, ..system.clone() }
     }
 
-    /// The bounds with them.
+    /// Returns the bounds of a system with this number of frames per interrupt.
     pub(super) fn highest(&self, system: &System, asked_bytes: f64, offloads: &[Offload]) -> RoofHighest {
         let roof = self.applied(system, asked_bytes).roof(asked_bytes, offloads);
         let pps = roof.lowest().map(|bound| bound.pps);
@@ -80,7 +80,7 @@ impl Interrupts {
     }
 }
 
-/// The cliff for a frame size. `None` if the model does not support the host.
+/// Computes the cliff for a frame size. `None` if the model does not support the host.
 fn at_cliff(host: &Host, scheme: &Scheme, bytes: u32) -> Option<Size> {
     let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
     let traffic = Traffic { size: FrameSizes::Fixed(bytes), link_bps: LINK_BPS, ..Traffic::default() };
@@ -110,7 +110,8 @@ mod tests {
         }
     }
 
-    /// One interrupt per frame gives the lowest bound. The highest bound is above the cliff that the model predicts.
+    /// With one interrupt per frame, the bound is the lowest one. The highest bound is above the cliff that the model
+    /// predicts.
     #[test]
     fn the_highest_bound_is_above_the_predicted_cliff_and_the_lowest_below() {
         let host = Host { ring: 128, ..Host::pentium4_2530mhz() };
@@ -121,18 +122,18 @@ mod tests {
             let highest = found.highest(&system(&host), bytes, &one_pass);
             let (cliff, pps) = (highest.cliff_pps.unwrap(), highest.pps.unwrap());
             assert!(lowest < 0.75 * cliff, "{bytes}: {lowest} {cliff}");
-            // A ring of 128 packets lowers the cliff by no more than this.
+            // With a ring of 128 packets, the cliff is lower than the bound by no more than this.
             assert!(pps > cliff * (1.0 - LOSS) && pps < 1.08 * cliff, "{bytes}: {pps} {cliff}");
             assert!(highest.frames_per_interrupt.unwrap() > 5.0, "{highest:?}");
         }
-        // Between the computed sizes, and beyond their ends.
+        // Frame sizes between the computed ones, and beyond their ends.
         let at = |bytes: f64| found.frames(bytes).unwrap();
         let (low, high) = (at(64.0).min(at(1518.0)), at(64.0).max(at(1518.0)));
         assert!((low..=high).contains(&at(300.0)));
         assert!((at(60.0) / at(64.0) - 1.0).abs() < 1e-9 && (at(9018.0) / at(1518.0) - 1.0).abs() < 1e-9);
     }
 
-    /// Unknown interrupts cost nothing in an upper bound.
+    /// If the number of interrupts is unknown, they cost nothing in an upper bound.
     #[test]
     fn without_an_answer_of_the_model_interrupts_cost_nothing_at_the_highest() {
         let host = Host { xoff: Some(90), xon: Some(10), ring: 128, ..Host::pentium4_2530mhz() };

@@ -12,23 +12,23 @@ use netcliff_lab::costs::Found;
 /// The known parts of a host, with the origin of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
-    /// The system for the roofline. A part that is not known is `None`.
+    /// The system for the roofline; unknown parts are `None`.
     pub system: System,
     /// Each part with its origin, a sentence each.
     pub origins: Vec<(String, String)>,
-    /// Whether the number of frames per interrupt was given or measured. If not, 1 is assumed.
+    /// Whether the number of frames per interrupt was given or measured; if not, it is assumed to be 1.
     pub interrupts_known: bool,
     /// The scheme of the interface with its moderation. `None` without an interface, or if no scheme describes its
     /// settings.
     pub scheme: Option<Scheme>,
 }
 
-/// Describes the parts of an inspected host: link and slot of an interface (by default the first hardware interface
-/// that is up), the CPUs that handle its receive interrupts, memory as measured (byte/s), and the CPU costs of a `find`
-/// with the number of packets per interrupt measured near its cliff.
+/// Describes the parts of an inspected host: link and PCI slot of an interface (by default the first hardware interface
+/// that is up), the CPUs that handle its receive interrupts, the measured memory bandwidth (byte/s), and the CPU costs
+/// from a `find`, with the number of packets per interrupt that was measured near its cliff.
 ///
 /// # Errors
-/// A sentence: there is no such interface, or the values of its slot are not those of PCI Express.
+/// A sentence: the interface does not exist, or the values of its slot are not those of PCI Express.
 pub fn describe(
     inspection: &Inspection,
     interface: Option<&str>,
@@ -103,7 +103,7 @@ fn measured(cliff: Figure, frame_bytes: Option<u32>, searches: usize) -> String 
 /// Number of CPUs that handle the interrupts of a port's receive queues, at least one.
 fn takers(port: &Port) -> u32 {
     let receive = port.queues.iter().filter(|path| path.direction == Direction::Receive);
-    // If several CPUs may handle an interrupt, only one does at a time.
+    // If an interrupt may be handled by several CPUs, only one handles it at a time.
     let cpus: BTreeSet<u32> = receive.filter_map(|path| path.cpus.first().copied()).collect();
     (cpus.len() as u32).max(1)
 }
@@ -149,7 +149,7 @@ mod tests {
         };
         let found = describe(&inspection(), None, Some(8.1234e9), Some(&run)).unwrap();
         assert_eq!((found.system.link_bps, found.system.cpus), (Some(10e9), 2));
-        // Not one interrupt per frame, which does not occur at loads near the cliff.
+        // The number of frames per interrupt was measured near the cliff, where it is above one.
         assert!(found.interrupts_known);
         assert!((found.system.frames_per_interrupt - 6.0).abs() < 1e-9);
         assert_eq!(found.system.bus, Bus::pcie(2, 8).unwrap());
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(told, ["link", "bus", "memory", "CPU", "measured cliff"]);
         assert_eq!(found.origins[4].1, "223kpps (188kpps to 236kpps, 94 % confidence), 64-byte frames, 1 CPU");
         assert!(found.origins[2].1.starts_with("8.12GB/s"), "{found:?}");
-        // A single search has no confidence.
+        // A single search gives an interval without a confidence.
         run.cliff_pps = Some(Figure::between(223.4e3, 188e3, 236e3, 0.0));
         let search =
             SearchBounds { start_pps: 2e5, lower_pps: None, upper_pps: None, end: String::new(), demand_s: None };

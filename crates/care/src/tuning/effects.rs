@@ -1,7 +1,7 @@
 //! [`effects`]: predicts what each step of a plan changes. Each kind of step has its own module: [`schemes`], steps
-//! that the engines support as a scheme; [`spread`], the number of queues that get flows; [`placing`], the CPUs that do
-//! the work; [`room`], queue lengths; [`segments`], bytes per packet; [`power`], sleep and frequency. If none of them
-//! has a prediction, the effect is "not predicted" with the reason ([`why_not`]).
+//! that the engines support as a scheme; [`spread`], the distribution of packets over queues; [`placing`], the CPUs
+//! that do the work; [`room`], queue lengths; [`segments`], bytes per packet; [`power`], sleep and frequency. If none
+//! of them has a prediction, the effect is "not predicted" with the reason ([`why_not`]).
 
 mod placing;
 mod power;
@@ -25,8 +25,8 @@ use netcliff_lab::costs::Found;
 /// Frame size for which packet rates are reported (bytes with FCS).
 const FRAME_BYTES: f64 = 64.0;
 
-/// Sets the predicted effect of each step on `host`, from the calibrated costs. Effects that the plan states itself are
-/// kept.
+/// Sets the predicted effect of each step on `host`, from the calibrated costs. Does not change effects that the plan
+/// states itself.
 pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
     let run = &found.name;
     let costs = costs(&found.calibration);
@@ -38,17 +38,17 @@ pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
     }
 }
 
-/// What effects are computed from.
+/// Data from which effects are computed.
 struct Known<'a> {
-    /// As it is before the plan.
+    /// The host before the plan is applied.
     host: &'a Inspection,
-    /// All steps of the plan, because some have a meaning only together.
+    /// All steps of the plan, because some steps have an effect only together.
     steps: &'a [Step],
     /// The calibrated costs, then all costs at the low and at the high ends of their intervals.
     costs: [Host; 3],
-    /// Packets per interrupt, measured near the cliff. Infinite if not measured: interrupts then cost nothing.
+    /// Packets per interrupt, measured near the cliff; infinite if not measured, so that interrupts cost nothing.
     packets_per_interrupt: f64,
-    /// Where they come from.
+    /// The run from which the costs come.
     run: &'a str,
 }
 
@@ -59,7 +59,7 @@ impl Known<'_> {
         found.unwrap_or_else(|| format!("not predicted: {}", why_not(step)))
     }
 
-    /// The interface that a step changes.
+    /// Returns the interface that a step changes.
     fn port(&self, step: &Step) -> Option<&Port> {
         self.host.port(step.setting.interface()?)
     }
@@ -69,7 +69,7 @@ impl Known<'_> {
         1.0 / (packet_s(host) + (host.interrupt_s + host.mask_s) / self.packets_per_interrupt)
     }
 
-    /// The range of a figure that is a function of the costs.
+    /// Computes the range of a figure that depends on the costs.
     fn range(&self, of: impl Fn(&Host) -> f64) -> Range {
         Range::over(self.costs.iter().map(of))
     }
@@ -90,7 +90,7 @@ struct Range {
 }
 
 impl Range {
-    /// The range of several values. The first is the figure; the smallest and the largest are the ends.
+    /// Makes the range of several values: the first one is the figure; the smallest and the largest are the ends.
     fn over(values: impl IntoIterator<Item = f64>) -> Range {
         let mut values = values.into_iter();
         let value = values.next().unwrap_or(f64::NAN);
@@ -101,7 +101,8 @@ impl Range {
         })
     }
 
-    /// The range of a figure over outcomes, including the intervals of each.
+    /// Makes the range of a figure over outcomes, including the interval of each. `None` if an outcome lacks the
+    /// figure.
     fn of_outcomes(outcomes: &[Outcome], read: fn(&Outcome) -> Option<netcliff_core::Figure>) -> Option<Range> {
         let figures: Vec<_> = outcomes.iter().map(read).collect::<Option<_>>()?;
         let ends = figures.iter().flat_map(|figure| {
@@ -129,13 +130,13 @@ impl fmt::Display for Range {
     }
 }
 
-/// The calibrated host, and two copies with all costs at the low or high ends of their intervals.
+/// Returns the calibrated host, and two copies with all costs at the low or at the high ends of their intervals.
 fn costs(calibration: &Calibration) -> [Host; 3] {
     let end = |pick: fn(&netcliff_core::Interval) -> f64| {
         let mut host = calibration.host.clone();
         for cost in calibration.costs.iter().filter(|cost| matches!(cost.unit.as_str(), "s" | "s/B")) {
             if let Some(interval) = &cost.figure.interval {
-                // A cost that is not a key of a host (shown for itself) changes nothing.
+                // A cost that is not a key of a host (only reported) changes nothing.
                 let _ = host.set(&format!("{}={}s", cost.key, pick(interval).max(0.0)));
             }
         }
@@ -152,7 +153,7 @@ fn file_name(setting: &Setting) -> Option<&str> {
     }
 }
 
-/// Why a step is not predicted.
+/// Returns the reason why a step has no prediction.
 fn why_not(step: &Step) -> &'static str {
     const SENDING: &str = "`netcliff find` measures what receiving costs, not sending";
     const NO_RECEPTION: &str =
@@ -188,16 +189,16 @@ fn why_not(step: &Step) -> &'static str {
     }
 }
 
-/// Deferral is two settings.
+/// Reason why a deferral step without the other setting has no prediction.
 const ALONE: &str = "deferral is two settings, and the value of the other is not in the plan";
 
 mod spread {
     //! Steps that redistribute packets over queues: the RSS table and the number of channels. The busiest queue
     //! decides.
     //!
-    //! Per-queue utilisation (docs/theory/queues.md): a queue with a share p of the packets and a core of its own is
-    //! fully loaded at 1 / (p c), where c is the cost of a packet. With many flows of similar weight, the share is that
-    //! of the table's entries.
+    //! By utilisation (docs/theory/queues.md), a queue with a share p of the packets on a separate core is fully loaded
+    //! at a total load of 1 / (p c), where c is the cost of a packet. With many flows of similar weight, the share is
+    //! that of the table's entries.
 
     use netcliff_host::setting::{Group, Setting};
     use netcliff_host::tune::Step;
@@ -207,7 +208,8 @@ mod spread {
     /// Share of the packets of each queue.
     type Shares = Vec<f64>;
 
-    /// The predicted effect of the step. `None` for other steps, and for values that are not a distribution.
+    /// Returns the predicted effect of the step. `None` for other steps, and for values that are not a distribution
+    /// over queues.
     pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
         let of: fn(&str) -> Option<Shares> = match &step.setting {
             Setting::RssTable { .. } => table,
@@ -227,13 +229,13 @@ mod spread {
         ))
     }
 
-    /// Equal shares of this number of queues.
+    /// Returns equal shares for this number of queues; `None` if the text is not a number.
     fn even(count: &str) -> Option<Shares> {
         let count: usize = count.parse().ok().filter(|count| *count > 0)?;
         Some(vec![1.0 / count as f64; count])
     }
 
-    /// Shares of a table's entries.
+    /// Returns the queues' shares of the entries of an RSS table; `None` if the text is not a table.
     fn table(text: &str) -> Option<Shares> {
         let entries: Vec<usize> = text.split(',').map(|entry| entry.trim().parse().ok()).collect::<Option<_>>()?;
         let mut shares = vec![0.0; entries.iter().max()? + 1];
@@ -245,7 +247,7 @@ mod spread {
         shares.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Load of all queues together at which the core of the busiest one is fully loaded (kpps).
+    /// Total load at which the core of the busiest queue is fully loaded (kpps).
     fn full(known: &Known<'_>, shares: &Shares) -> Range {
         known.range(|host| 1e-3 * known.one_cpu_pps(host) / busiest(shares))
     }

@@ -13,10 +13,10 @@ pub fn is_better_higher(figure: &str) -> bool {
     ["_pps", "_bps"].iter().any(|unit| figure.ends_with(unit)) || ["link_share", "cpu_available"].contains(&figure)
 }
 
-/// Name of the figure that an experiment draws.
+/// Returns the name of the figure that an experiment plots.
 ///
 /// # Errors
-/// A sentence: an experiment of formulas measures nothing.
+/// A sentence: an experiment of formulas has no measured figure.
 pub fn drawn(experiment: &Experiment) -> Result<String, String> {
     match experiment {
         Experiment::Transfers(transfers) => Ok(transfers.figure.y.name().to_owned()),
@@ -28,7 +28,7 @@ pub fn drawn(experiment: &Experiment) -> Result<String, String> {
     }
 }
 
-/// The figure that the experiment draws: its mean over the measured points.
+/// Returns the figure that the experiment plots: its mean over the measured points.
 ///
 /// # Errors
 /// A sentence: the experiment consists of formulas, or the output lacks the figure.
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    /// Records as `run --json` prints them. Those of other engines are ignored.
+    /// Parses records as `run --json` prints them. Records of other engines are ignored.
     #[test]
     fn the_mean_over_the_measured_points() {
         let Experiment::Grid(grid) = experiment(GRID) else { panic!() };

@@ -29,8 +29,8 @@ fn plan(old: &str, new: &str) -> Plan {
     Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() }
 }
 
-/// A longer interrupt delay increases latency and leaves more CPU: the sign follows from theory, the values are the
-/// model's.
+/// A longer interrupt delay increases latency and leaves more CPU: the sign of the effect follows from theory, the
+/// values from the model.
 #[test]
 fn effects_of_a_longer_delay() {
     let mut plan = plan("0", "100");
@@ -38,7 +38,8 @@ fn effects_of_a_longer_delay() {
     let told = plan.steps[0].proposal.effect.clone().unwrap();
     assert!(told.contains("find run 3") && told.contains(" to "), "{told}");
     let numbers: Vec<f64> = told.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
-    // The numbers are: kpps, the wait before (low to high) and after (low to high), and the same for the CPU.
+    // The numbers in the text: kpps, the wait before (with low and high) and after (with low and high), then the CPU
+    // before and after.
     let [_, wait, wait_low, ..] = numbers[..] else { panic!("{told}") };
     assert!(wait_low < wait, "{told}");
     let sides: Vec<&str> = told.split("->").collect();
@@ -48,7 +49,7 @@ fn effects_of_a_longer_delay() {
     assert!(adaptive.starts_with("not predicted"), "neither engine knows it: {adaptive}");
 }
 
-/// The first number after a figure's name, before and after.
+/// Returns the first number after a figure's name, before and after the step.
 fn sides(told: &str, name: &str) -> (f64, f64) {
     let text = told.split(name).nth(1).unwrap_or_else(|| panic!("{name} is not in {told}"));
     let first = |text: &str| text.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();
@@ -56,7 +57,7 @@ fn sides(told: &str, name: &str) -> (f64, f64) {
     (first(before), first(after))
 }
 
-/// What the model does not support is simulated. The signs follow from theory.
+/// Steps that the model does not support are simulated. The signs of the effects follow from theory.
 #[test]
 fn effects_that_are_simulated() {
     let file = |name: &str| Setting::file(format!("/sys/class/net/eth0/{name}"));
@@ -80,15 +81,15 @@ fn effects_that_are_simulated() {
     assert!(told[2].contains("delivered"), "{told:#?}");
     assert!(told[3].contains("mean wait"), "{told:#?}");
     assert!(told[4].starts_with("not predicted"), "{told:#?}");
-    // A single step of the pair has no effect.
+    // One step of the pair alone has no effect.
     plan.steps.truncate(1);
     plan.steps[0].proposal.effect = None;
     effects(&mut plan, &Inspection::default(), &found());
     assert!(plan.steps[0].proposal.effect.as_ref().unwrap().starts_with("not predicted"));
 }
 
-/// A queue with half of the entries is fully loaded at twice the load of one with all entries. The uncertainty of the
-/// costs is reported.
+/// A queue with half of the table's entries is fully loaded at twice the load of one with all entries. The report
+/// includes the uncertainty of the costs.
 #[test]
 fn effects_of_dealing_anew() {
     let steps = |setting: Setting, old: &str, new: &str| {
@@ -133,7 +134,7 @@ fn rounds_alternate_and_drift_cancels() {
     let trials = rounds(8, &[lower("")], |tuned| {
         clock += 1.0;
         order.push(tuned);
-        // The values drift upwards by 1 per measurement; tuning lowers them by about 5.
+        // The values drift upwards by 1 per measurement; the tuning lowers them by about 5.
         Ok::<_, String>(vec![100.0 + clock - if tuned { 5.0 } else { 0.0 } + 0.01 * (clock % 3.0)])
     });
     let trials = trials.unwrap();
@@ -169,7 +170,7 @@ fn figures_are_decided_together() {
     assert_eq!(Verdict::of_all(&measure(&two, &[-5.0, 0.0])), Verdict::Worse);
     assert_eq!(Verdict::of_all(&measure(&two, &[5.0, -5.0])), Verdict::Mixed);
     assert_eq!(Verdict::of_all(&measure(&two, &[0.0, 0.0])), Verdict::NotDecided);
-    // Each has its own good side.
+    // Each figure has its own better direction.
     assert_eq!(Verdict::of_all(&measure(&[higher("a"), lower("b")], &[5.0, -5.0])), Verdict::Better);
 }
 

@@ -1,15 +1,15 @@
-//! Exact solution of ring, socket and application as one Markov chain, for exponential times and for schemes whose ring
-//! is left alone only when it is empty or while a new packet waits for its interrupt. napi's ring may have times made
-//! of exponential phases (`Phases`); the application's times are always exponential.
+//! Exact solution of ring, socket and application as one Markov chain, for exponential times and for schemes that give
+//! the CPU to the application only while the ring is empty or a new packet waits for its interrupt. napi's ring may
+//! have times made of exponential phases (`Phases`); the application's times are always exponential.
 //!
-//! An excursion is a busy period of the ring; the application stands still during it and runs in the free periods
-//! between (`excursion`). Therefore an excursion changes the socket only by its number of services (`batch`), a free
-//! period only by the application's progress (`free`). Together they give a Markov chain of the socket alone
-//! (`socket`), whatever the size of the ring. A wake-up lengthens the first service of an excursion that finds the
-//! application asleep, and a full socket may shorten later ones: both are known when the excursion begins.
+//! An excursion is a busy period of the ring; the application stands still during an excursion and runs in the free
+//! periods between excursions. Therefore an excursion changes the socket only by its number of services (`batch`), a
+//! free period only by the application's progress (`free`). Together they give a Markov chain of the socket alone
+//! (`socket`), whatever the size of the ring. A wake-up lengthens the first service of an excursion if the application
+//! is asleep, and a full socket may shorten later services; both are known when the excursion begins.
 //!
-//! The sums for the outcome are then taken over all excursions, weighted by the free space that they find in the
-//! socket. Events with a probability below 1e-16 are left out.
+//! The sums for the outcome are then taken over all excursions, weighted by the free space in the socket at their
+//! start. Events with a probability below 1e-16 are left out.
 
 mod band;
 mod clocked;
@@ -46,7 +46,7 @@ use sweep::{Sweep, Totals};
 /// Ring, socket and application in equilibrium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solved {
-    /// Packets that leave protocol processing, those dropped at the socket included (pps).
+    /// Packets that leave protocol processing, including those dropped at the socket (pps).
     pub delivered_pps: f64,
     /// Packets that the application takes (pps).
     pub read_pps: f64,
@@ -66,23 +66,23 @@ pub struct Solved {
     pub application: f64,
     /// Interrupts (1/s).
     pub interrupts_per_s: f64,
-    /// Polls (1/s); None if the scheme does not poll.
+    /// Polls (1/s); `None` if the scheme does not poll.
     pub polls_per_s: Option<f64>,
     /// Polls that processed their whole weight (1/s).
     pub full_polls_per_s: f64,
-    /// The approximations that were made.
+    /// The approximations of this solution.
     pub near: Near,
 }
 
 /// Approximations of a solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Near {
-    /// The additional times of cold caches are taken as exponential, and during an excursion for the socket's occupancy
-    /// in its middle.
+    /// True: the additional times of cold caches are approximated as exponential, with the socket's occupancy in the
+    /// middle of each excursion.
     pub cold: bool,
-    /// Polls are taken to reach their weight at random.
+    /// True: polls are assumed to reach their weight at random.
     pub polls: bool,
-    /// The NIC's moderation is taken as a single timer with the same mean time.
+    /// True: the NIC's moderation is replaced by a single timer with the same mean time.
     pub moderation: bool,
 }
 
@@ -97,26 +97,26 @@ impl Solved {
     }
 }
 
-/// A scheme as excursions of its ring, and what precedes them.
+/// A scheme as excursions (busy periods) of its ring, and what precedes them.
 struct Plan {
     chain: Chain,
     /// Stage in which an excursion begins.
     stage: usize,
     wait: Wait,
-    /// P(another poll follows a service), for polls that are taken to reach their weight at random; None: the packets
-    /// of a poll are counted.
+    /// P(another poll follows a service), if polls are assumed to reach their weight (packets per poll) at random.
+    /// `None` if the chain counts the packets of each poll.
     again: Option<f64>,
-    /// The phases that its times consist of.
+    /// The exponential phases of the scheme's times.
     phases: Phases,
 }
 
-/// Number of socket occupancies at which waits and excursions with cold caches are computed; in between, those of both
-/// neighbours are interpolated linearly.
+/// Number of socket occupancies at which waits for interrupts and busy periods with cold caches are computed. Between
+/// two of these occupancies, values are interpolated linearly.
 const COLD_NODES: usize = 5;
 
 impl Plan {
-    /// The chain that counts the packets of a poll. None if the ring is also left alone with packets in it, or if times
-    /// are not exponential.
+    /// Makes the chain that counts the packets of each poll. `None` if the application may also run with packets in the
+    /// ring, or if times are not exponential.
     fn of(scheme: &Scheme, work: &Work) -> Option<Self> {
         if work.shape != TimeShape::Exponential || !work.mixture.is_empty() {
             return None;
@@ -140,8 +140,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// napi with polls that reach their weight after a service at random, with the same probability as in `ring` alone:
-    /// a few stages instead of dozens. Its times may consist of phases.
+    /// Makes napi's chain in which any service may be the last of its poll, with the same probability as in `ring`
+    /// alone: a few stages instead of dozens. Its times may consist of phases. `None` for other schemes.
     fn at_random(scheme: &Scheme, work: &Work, ring: &Ring) -> Option<Self> {
         let Scheme::Napi(napi) = scheme else { return None };
         let again = schemes::napi_full_polls(ring, napi);
@@ -151,7 +151,7 @@ impl Plan {
     }
 }
 
-/// What masked coalescing waits for.
+/// Conditions that end the wait for an interrupt in masked coalescing.
 fn wait(gathering: &Gathering) -> Wait {
     let packets = gathering.frames.map(|frames| frames as usize);
     let timer_s = gathering.timer_s.filter(|timer_s| *timer_s > 0.0);
@@ -165,7 +165,7 @@ fn wait(gathering: &Gathering) -> Wait {
     }
 }
 
-/// What a NIC before NAPI waits for.
+/// Conditions that end the wait for an interrupt of a NIC with moderation under NAPI.
 fn timer(nic: &AsTimer) -> Wait {
     let AsTimer { timer_s, from_last, frames: packets, .. } = *nic;
     match (timer_s > 0.0, from_last) {
@@ -175,8 +175,8 @@ fn timer(nic: &AsTimer) -> Wait {
     }
 }
 
-/// Solves the chain. None if the scheme has none, if it would take much longer than half a second, or if a figure
-/// exceeds the range of doubles. `ring` solves the ring alone.
+/// Solves the chain. `None` if the scheme has no such chain, if solving would take much longer than half a second, or
+/// if a figure exceeds the range of doubles. `ring` solves the ring alone.
 pub fn solve(
     scheme: &Scheme,
     host: &Host,
@@ -237,12 +237,14 @@ fn solve_plan(
             .totals(&free.begun)?,
     };
     free.taken_area += totals.taken_area;
-    // In extreme overload an excursion has more services than a double can count: no figures.
+    // In extreme overload a busy period of the ring has more services than a double can count: the result is then not
+    // finite.
     let near = Near { cold: is_cold, polls: plan.again.is_some(), moderation: false };
     Some(answer(scheme, work, (plan, &excursion.chain), &free, &totals, near)).filter(Solved::is_finite)
 }
 
-/// The waits and the excursions after them; None if the budget does not suffice.
+/// Computes the waits for interrupts and the ring's busy periods after them; `None` if the budget of operations does
+/// not suffice.
 fn cycle(
     plan: &Plan,
     (excursion, polls): (&Excursion, Option<&Polls>),
@@ -254,7 +256,7 @@ fn cycle(
     let intervals = if is_cold { (COLD_NODES - 1).min(most) } else { 0 };
     let at: Vec<usize> = (0..=intervals).map(|node| most * node / intervals.max(1)).collect();
     if let Some((packets, progress)) = plan.wait.reaches(arrival_pps, places, socket.read_pps[most], most) {
-        // An excursion has at least as many services as packets at its start.
+        // A busy period of the ring has at least as many services as packets at its start.
         budget.lasts(band::operations(socket, progress, packets, !is_cold))?;
     }
     let asleep = socket.asleep(plan.wait, arrival_pps, places, budget)?;
@@ -274,8 +276,8 @@ fn cycle(
     };
     let laws = Laws::new((excursion, polls), plan.stage, most, *packets.last()?, at.len(), &band, budget)?;
     let (mut nodes, mut woken) = (Vec::new(), Vec::new());
-    // In the middle of an excursion half of its packets wait in the socket: its services are as cold as that occupancy
-    // gives.
+    // In the middle of a busy period, half of its packets wait in the socket: all its services get the cache costs of
+    // that occupancy.
     let mut half = 0;
     for (waiting, Waits { working, switching }) in at.into_iter().zip(waits) {
         let wakes = waiting == 0 && excursion.wakes();
@@ -289,7 +291,7 @@ fn cycle(
     Some(Cycle { packets, nodes, asleep, woken })
 }
 
-/// The figures of a solution; `chain` is `plan`'s chain with phases.
+/// Computes the figures of a solution; `chain` is `plan`'s chain with phases.
 fn answer(
     scheme: &Scheme,
     work: &Work,
@@ -304,7 +306,7 @@ fn answer(
         chain.roles.iter().zip(times).filter(|(role, _)| **role == wanted).map(|(_, time)| time).sum()
     };
     let both = |wanted: Role| role(wanted, &totals.present_s) + role(wanted, &totals.empty_s);
-    // A wake-up in the stage that interrupt and first packet share counts as protocol.
+    // A wake-up counts as protocol, also in the stage of interrupt and first packet.
     let first_s = both(Role::First) - totals.waking_s;
     let shares = Shares {
         interrupt: (both(Role::Interrupt) + first_s * (1.0 - chain.first_serves)) / all_s,
@@ -360,21 +362,21 @@ mod budget {
 
     use std::cell::Cell;
 
-    /// Most operations of one solution (a multiplication with its addition is one): some tenths of a second, since a
-    /// search for a cliff and a sweep (`netcliff find`) need about forty solutions. A ring of 1000, a socket of 2500
-    /// packets and polls of 64 need 1e8 at the cliff, 4e8 at twice its load.
+    /// Maximum number of operations of one solution (a multiplication with its addition counts as one): some tenths of
+    /// a second, because a search for a cliff and a sweep (`netcliff find`) need about forty solutions. A ring of 1000,
+    /// a socket of 2500 packets and polls of 64 need 1e8 at the cliff, 4e8 at twice its load.
     pub const MOST_OPERATIONS: f64 = 2e9;
 
-    /// Most operations of a solution with ticks: one to two seconds. The ring alone may take as long, and `netcliff
-    /// find` uses no such scheme. A ring of 1024 and a socket of 256 packets under `napi-2007:period=20us,quota=3` need
-    /// 9e8 at 100 kpps.
+    /// Maximum number of operations of a solution with ticks: one to two seconds. The ring alone may take as long, and
+    /// `netcliff find` uses no scheme with ticks. A ring of 1024 and a socket of 256 packets under
+    /// `napi-2007:period=20us,quota=3` need 9e8 at 100 kpps.
     const MOST_OPERATIONS_OF_TICKS: f64 = 2e9;
 
-    /// Operations left for a solution; all its parts share them.
+    /// Operations left for a solution, shared by all its parts.
     #[derive(Debug)]
     pub struct Budget {
         left: Cell<f64>,
-        /// Events of smaller probability are left out.
+        /// Events with a smaller probability are left out.
         least: f64,
     }
 
@@ -389,22 +391,22 @@ mod budget {
             Self { left: Cell::new(MOST_OPERATIONS_OF_TICKS), least: 0.0 }
         }
 
-        /// The same budget, leaving out events of a probability below `least`.
+        /// Returns the same budget, with events of a probability below `least` left out.
         pub fn leaving_out(self, least: f64) -> Self {
             Self { least, ..self }
         }
 
-        /// Probability below which events are left out where an exact solution leaves out those below `exact`.
+        /// Returns the probability below which this solution leaves out events, where the exact solution uses `exact`.
         pub fn least(&self, exact: f64) -> f64 {
             exact.max(self.least)
         }
 
-        /// None if fewer than `operations` are left. Takes none.
+        /// Checks that `operations` are left, without taking them; `None` if fewer are left.
         pub fn lasts(&self, operations: f64) -> Option<()> {
             (self.left.get() >= operations).then_some(())
         }
 
-        /// Takes `operations`; None if fewer are left.
+        /// Takes `operations` from the budget; `None` if fewer are left.
         pub fn take(&self, operations: f64) -> Option<()> {
             let left = self.left.get() - operations;
             self.left.set(left);
@@ -417,8 +419,8 @@ mod budget {
 mod tests {
     use super::*;
 
-    /// Interrupts a millisecond late, above a ring of 10 000: a solution that does not fit the budget leaves three
-    /// quarters of it unused.
+    /// Interrupts that are a millisecond late, and a ring of 10 000: a solution that does not fit the budget is refused
+    /// while three quarters of the budget are left.
     #[test]
     fn what_does_not_fit_is_refused_early() {
         let host = Host {

@@ -1,5 +1,5 @@
-//! The roofline of a host: for each frame size the upper bounds of the rate by link, bus, memory and CPU, and which of
-//! them is the lowest.
+//! The roofline of a host: for each frame size, the upper bounds that link, bus, memory and CPU set to the rate, and
+//! the lowest of these bounds.
 //!
 //! The bounds are fluid: they count bits, bytes and seconds, but no queues. Measured rates lie below the lowest bound.
 //! Derivations and sources: `docs/theory/limits.md`.
@@ -15,7 +15,7 @@ pub use offload::{EFFECTS, Effect, JUMBO_FRAME_BYTES, Load};
 /// Preamble, start delimiter and gap between frames: 7 + 1 + 12 bytes (IEEE 802.3, 3.1.1 and 4.4.2).
 pub const GAP_BYTES: f64 = 20.0;
 
-/// Known parts of a host; an unknown part (`None`) gives no bound.
+/// Parts of a host that limit the rate; an unknown part (`None`) sets no bound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct System {
     /// Link speed (bit/s).
@@ -26,7 +26,7 @@ pub struct System {
     pub memory: Option<Memory>,
     /// Costs of one CPU.
     pub cpu: Option<Host>,
-    /// CPUs that share the frames evenly.
+    /// Number of CPUs that share the frames evenly.
     pub cpus: u32,
     /// Frames per interrupt (coalescing); at least 1.
     pub frames_per_interrupt: f64,
@@ -47,7 +47,7 @@ pub enum Part {
     ByteCpu,
     /// CPU time of interrupts.
     Interrupts,
-    /// The sum of these three on the same CPU.
+    /// The sum of packet, byte and interrupt costs on the same CPU.
     Cpu,
 }
 
@@ -56,7 +56,7 @@ impl Part {
     pub const ALL: [Self; 7] =
         [Self::Link, Self::Bus, Self::Memory, Self::Interrupts, Self::PacketCpu, Self::ByteCpu, Self::Cpu];
 
-    /// Its name in tables and JSON.
+    /// Name of the part in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Link => "link",
@@ -89,12 +89,13 @@ pub struct Roof {
 }
 
 impl Roof {
-    /// The lowest bound; None if no part is known. The bound of the CPU is that of the sum of its costs.
+    /// Returns the lowest bound; `None` if no part is known. For the CPU this is the bound by the sum of its costs.
     pub fn lowest(&self) -> Option<Bound> {
         self.bounds.iter().copied().reduce(|low, next| if next.pps <= low.pps { next } else { low })
     }
 
-    /// The part with the lowest bound; for the CPU its largest cost. None if no part is known.
+    /// Returns the part with the lowest bound. If that is the CPU, returns its largest cost. `None` if no part is
+    /// known.
     pub fn binding(&self) -> Option<Part> {
         let lowest = self.lowest()?;
         if lowest.part != Part::Cpu {
@@ -105,7 +106,7 @@ impl Roof {
         items.copied().reduce(|low, next| if next.pps < low.pps { next } else { low }).map(|bound| bound.part)
     }
 
-    /// Bound of one part (pps); None if it is unknown.
+    /// Returns the bound by one part (pps); `None` if the part is unknown or costs nothing.
     pub fn of(&self, part: Part) -> Option<f64> {
         self.bounds.iter().find(|bound| bound.part == part).map(|bound| bound.pps)
     }
@@ -117,8 +118,8 @@ impl Roof {
 }
 
 impl System {
-    /// The bounds for frames of this length (bytes, FCS included). With [`Offload::Jumbo`], frames of 1518 bytes, the
-    /// longest without it, become frames of 9018; shorter frames stay.
+    /// Computes the bounds for frames of this length (bytes, FCS included). [`Offload::Jumbo`] lengthens frames of 1518
+    /// bytes, the longest without it, to 9018; shorter frames stay as they are.
     pub fn roof(&self, frame_bytes: f64, offloads: &[Offload]) -> Roof {
         let load = Load::new(frame_bytes, offloads);
         let frame_bytes = load.frame_bytes;
@@ -139,7 +140,8 @@ impl System {
         Roof { frame_bytes, bounds }
     }
 
-    /// CPU time per frame by item (s), shared by the CPUs and lengthened by their pauses.
+    /// Computes the CPU time per frame for packets, bytes and interrupts (s), shared by the CPUs and lengthened by
+    /// their pauses.
     fn cpu_items(&self, host: &Host, load: &Load) -> [(Part, f64); 3] {
         let share = |seconds: f64| seconds / (f64::from(self.cpus.max(1)) * host.up_share());
         let packet_s = (host.packet_s() + host.mean_application_s().unwrap_or(0.0)) * load.packets_per_frame;

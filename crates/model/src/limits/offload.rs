@@ -14,16 +14,17 @@ const SEGMENT_BYTES: f64 = 65_536.0;
 pub struct Effect {
     /// The offload.
     pub offload: Offload,
-    /// Checksum passes of the CPU over every byte: software reads each byte once, half the work of a copy.
+    /// Checksum passes of the CPU over every byte, in copies: software reads each byte once, half the work of a copy.
+    /// `None` if the offload does not change them.
     pub checksum_passes: Option<f64>,
-    /// Copy passes of the CPU over every byte: one per copy.
+    /// Copy passes of the CPU over every byte, one per copy. `None` if the offload does not change them.
     pub copy_passes: Option<f64>,
-    /// Share of the per-packet cost that each frame still costs if the rest is paid once per segment of 64 KiB: driver
-    /// and merging. An assumption, to be replaced by calibration.
+    /// Share of the per-packet cost that remains for each frame (driver and merging) if the rest is paid once per
+    /// segment of 64 KiB. An assumption, until a calibration replaces it. `None` if the offload does not change it.
     pub frame_share: Option<f64>,
-    /// Length that the longest frames get (bytes).
+    /// New length of the longest frames (bytes); `None` if the offload does not change it.
     pub longest_bytes: Option<f64>,
-    /// The effect in words, for the table.
+    /// Description of the effect, for the table.
     pub says: &'static str,
 }
 
@@ -36,7 +37,8 @@ const NOTHING: Effect = Effect {
     says: "",
 };
 
-/// The effects. Without offloads each byte is copied once and checksummed in software, and every frame is a packet.
+/// Effect of each offload. Without offloads each byte is copied once and checksummed in software, and every frame is a
+/// packet.
 pub const EFFECTS: [Effect; 5] = [
     Effect {
         offload: Offload::Checksum,
@@ -70,7 +72,7 @@ pub const EFFECTS: [Effect; 5] = [
     },
 ];
 
-/// Work of a frame with a set of offloads.
+/// Work that one frame causes under a set of offloads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     /// Frame with FCS (bytes).
@@ -82,7 +84,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The work of a frame of this length.
+    /// Computes the work of a frame of this length (bytes).
     pub fn new(frame_bytes: f64, offloads: &[Offload]) -> Self {
         let effects = || EFFECTS.iter().filter(|effect| offloads.contains(&effect.offload));
         let lowest =
@@ -98,13 +100,13 @@ impl Load {
         }
     }
 
-    /// Most frames that the stack handles as one segment.
+    /// Maximum number of frames that the stack handles as one segment.
     pub fn frames_per_segment(&self) -> f64 {
         frames_per_segment(self.frame_bytes)
     }
 
-    /// CPU passes over a byte, as a multiple of a host's per-byte cost, which means one copy with checksums by the NIC
-    /// (as calibration finds on today's hosts).
+    /// CPU passes over each byte, as a multiple of the host's per-byte cost. That cost means one copy with checksums by
+    /// the NIC, as calibration finds on today's hosts.
     pub fn passes(&self) -> f64 {
         self.copy_passes + self.checksum_passes
     }

@@ -51,7 +51,7 @@ fn pcie_writes() {
     assert!(bound_bps > 52.0e9);
 }
 
-/// On two lanes of generation 1, 3.07 Gbit/s of payload were measured: the bound must be higher.
+/// On two lanes of generation 1, the study measured 3.07 Gbit/s of payload: the bound must be higher.
 #[test]
 fn a_bound_of_the_bus_is_one() {
     let bus: Bus = "pcie-2x1:mps=128B".parse().unwrap();
@@ -125,13 +125,14 @@ proptest! {
     fn bounds_behave(bus in buses(), size in 64..9000_u32, more in 1..2000_u32, offloads in offloads(), tau in 1.0..64.0_f64) {
         let system = System { bus, frames_per_interrupt: tau, ..system("none", 40e9) };
         let (roof, longer) = (system.roof(f64::from(size), &offloads), system.roof(f64::from(size + more), &offloads));
-        // Without copy and checksum a byte costs no CPU time; everything else has a bound.
+        // Without copy and checksum a byte costs no CPU time; every other part has a bound.
         let free = offloads.contains(&Offload::Checksum) && offloads.contains(&Offload::ZeroCopy);
         prop_assert_eq!(roof.bounds.len(), if free { 6 } else { 7 });
         for (short, long) in roof.bounds.iter().zip(&longer.bounds) {
             prop_assert_eq!(short.part, long.part);
             prop_assert!(short.pps.is_finite() && short.pps > 0.0);
-            // GRO and TSO distribute a packet's cost over fewer long frames: the cost per frame grows with the frame.
+            // GRO and TSO distribute a packet's cost over several frames. Longer frames get a larger part each, so that
+            // the cost per frame grows with the frame.
             prop_assert!(long.pps <= short.pps * (1.0 + 1e-12), "{:?} {:?}", short, long);
         }
         let lowest = roof.lowest().unwrap().pps;

@@ -17,12 +17,12 @@ pub enum TimeShape {
     Lognormal(f64),
     /// One of two exponentials: (probability, mean / mean of the whole).
     Hyperexponential([(f64, f64); 2]),
-    /// One of several constants: (probability, multiple of the mean).
+    /// One of several constants, as (probability, multiple of the mean).
     Parts(Vec<(f64, f64)>),
 }
 
 impl TimeShape {
-    /// Squared coefficient of variation.
+    /// Squared coefficient of variation of the time.
     pub fn squared_variation(&self) -> f64 {
         match self {
             Self::Exponential => 1.0,
@@ -44,25 +44,25 @@ const NOTHING: f64 = 1e-300;
 const NODES: i32 = 108;
 const STEP: f64 = 1.0 / 12.0;
 
-/// Largest number of geometric parts that are summed in closed form.
+/// Largest number of geometric parts whose tails are summed in closed form.
 const FEW: usize = 8;
 
 /// The distribution for k = 0..=most.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrivalCounts {
-    /// a_k; entries beyond the last are 0 or above `most`.
+    /// P(A = k); entries beyond the last are 0 or above `most`.
     pub equal: Vec<f64>,
     /// P(A > k).
     pub above: Vec<f64>,
     /// E[(A - k)^+].
     pub excess: Vec<f64>,
-    /// (w, r) pairs if P(A > k) = sum of w r^(k+1) over a few of them; empty otherwise. A sum over tails then takes one
-    /// operation per pair and step.
+    /// (w, r) pairs such that P(A > k) = sum of w r^(k+1), if a few pairs suffice; empty otherwise. With pairs, a sum
+    /// over tails takes one operation per pair and step.
     pub geometric: Vec<(f64, f64)>,
 }
 
-/// A mean above this multiple of all entries: the whole distribution would not fit into memory, and less than a quarter
-/// of it is used.
+/// If the mean exceeds this multiple of the largest stored k, only the beginning of the distribution is computed. The
+/// whole would not fit into memory, and less than a quarter of it is used.
 const FAR: f64 = 4.0;
 
 impl ArrivalCounts {
@@ -74,8 +74,8 @@ impl ArrivalCounts {
         counts
     }
 
-    /// As [`Self::new`], for a mixture: with probability `share` the time's mean is multiplied by `factor`. For frame
-    /// sizes. The (share, factor) have sum 1 and mean 1; empty: one size.
+    /// Like [`Self::new`], for a mixture such as frame sizes: with probability `share` the time's mean is multiplied by
+    /// `factor`. `parts` are (share, factor); the shares have sum 1, the mean factor is 1. Empty `parts`: no mixture.
     pub fn mixture(shape: &TimeShape, load: f64, parts: &[(f64, f64)], most: usize) -> Self {
         if parts.is_empty() {
             return Self::new(shape, load, most);
@@ -146,8 +146,8 @@ impl ArrivalCounts {
         }
     }
 
-    /// Adds a distribution with a mean far above all entries, given by ln p_0 and its ratios, with a `weight`. Almost
-    /// all of it lies above, so that its tails follow by subtraction.
+    /// Adds, with a `weight`, a distribution whose mean lies far above all entries, given by ln p_0 and the ratios
+    /// p_(k+1)/p_k. Almost all probability lies above the entries, so that tails follow by subtraction.
     fn add_beginning(&mut self, weight: f64, mean: f64, none_ln: f64, ratio: impl Fn(f64) -> f64) {
         let (mut value_ln, mut above, mut excess) = (none_ln, 1.0, mean);
         for k in 0..self.equal.len() {
@@ -240,7 +240,8 @@ mod tests {
                 }
             }
         }
-        // A mean far above all entries gives the same result as with all entries.
+        // A mean far above all entries, computed by the beginning only, gives the same result as the whole
+        // distribution.
         for (stages, load) in [(1, 900.0), (3, 900.0), (40, 700.0)] {
             let few = ArrivalCounts::new(&TimeShape::Erlang(stages), load, 150);
             let all = ArrivalCounts::new(&TimeShape::Erlang(stages), load, 4000);

@@ -13,9 +13,9 @@ pub struct Banded<'a> {
     pub down: usize,
     /// Longest jump up.
     pub up: usize,
-    /// Range of states whose rows equal those of the state `period` below, relative to the state: `first..end`.
+    /// Range of states whose rows, relative to the state, equal the row of the state `period` below: `first..end`.
     pub alike: std::ops::Range<usize>,
-    /// Period of the rows in `alike`; at least 1.
+    /// Period with which the rows in `alike` repeat; at least 1.
     pub period: usize,
     /// Rates (or probabilities) from a state to state - down ..= state + up; those outside 0..states must be 0.
     pub row: &'a mut dyn FnMut(usize) -> Vec<f64>,
@@ -26,8 +26,9 @@ const CONVERGED: f64 = 1e-15;
 /// Memory limit for eliminated columns (bytes): 1 GiB.
 const COLUMNS_BYTES: usize = 1 << 30;
 
-/// Eliminated states, from `lowest` to the one before the previous entry's: the rates into each from the `up` states
-/// below, divided by its own rate down; repeated over the range.
+/// A range of eliminated states, from `lowest` up to the state before the previous entry's range. Stores the rates into
+/// each state from the `up` states below, divided by the state's own rate down. The entries of `inflows` repeat over
+/// the range.
 struct Eliminated {
     lowest: usize,
     inflows: Vec<Vec<f64>>,
@@ -39,8 +40,8 @@ impl Eliminated {
     }
 }
 
-/// Convergence of elimination: the latest rows and inflows, and the number of consecutive ones that equal those a
-/// period before.
+/// Detects convergence of elimination. Stores the rows and inflows of the latest period, and the number of consecutive
+/// states that equal those one period before.
 struct Settling {
     latest: VecDeque<(Vec<f64>, Vec<f64>)>,
     period: usize,
@@ -52,7 +53,7 @@ impl Settling {
         Self { latest: VecDeque::new(), period, close: 0 }
     }
 
-    /// True once all rows of a period equal those of the period above.
+    /// Returns true once all rows of a period equal those of the period above.
     fn note(&mut self, row: Vec<f64>, inflow: &[f64]) -> bool {
         let before = (self.latest.len() == self.period).then(|| self.latest.pop_back()).flatten();
         let is_close = before.is_some_and(|(above, into)| close(&above, &row) && close(&into, inflow));
@@ -61,21 +62,22 @@ impl Settling {
         self.close >= self.period
     }
 
-    /// Inflows of the latest state, and of the states above it.
+    /// Returns the inflows of the latest state and of the states above it, up to one period.
     fn inflows(&self) -> Vec<Vec<f64>> {
         self.latest.iter().map(|(_, inflow)| inflow.clone()).collect()
     }
 }
 
 impl Banded<'_> {
-    /// The stationary vector, not normalised, its largest entries about 1; None if it does not fit into memory. State 0
-    /// must be reachable from all states.
+    /// Returns the stationary vector, not normalised, with a largest entry of about 1; `None` if it does not fit into
+    /// memory. State 0 must be reachable from all states.
     pub fn stationary(mut self) -> Option<Vec<f64>> {
         let (eliminated, floor) = self.eliminate()?;
         Some(self.vector(eliminated, floor))
     }
 
-    /// The eliminated states from the top down, and the state below which no state is ever left (0 in general).
+    /// Eliminates the states from the top down. Also returns the state below which the chain never goes (0 in general);
+    /// `None` if memory does not suffice.
     fn eliminate(&mut self) -> Option<(Vec<Eliminated>, usize)> {
         let Self { states, down, up, .. } = *self;
         let kept = COLUMNS_BYTES / (8 * up.max(1));
@@ -99,7 +101,8 @@ impl Banded<'_> {
                 }
             }
             let settled = settling.note(row[..down].to_vec(), &inflow);
-            // Skipping keeps the window unchanged: all its rows must be equal before and after.
+            // Skip only if all rows of the window (the `up` states below) are equal before and after, so that the
+            // window needs no change.
             let skipped = if settled && self.alike.contains(&state) {
                 state.saturating_sub(self.alike.start + up) / self.period * self.period
             } else {
@@ -122,7 +125,7 @@ impl Banded<'_> {
     fn vector(&self, mut eliminated: Vec<Eliminated>, floor: usize) -> Vec<f64> {
         let mut vector = vec![0.0; self.states];
         vector[floor] = 1.0;
-        // The lowest state with any weight.
+        // The lowest state whose weight is not negligible.
         let mut lowest = floor;
         for state in floor + 1..self.states {
             while eliminated.len() > 1 && eliminated[eliminated.len() - 2].lowest <= state {
@@ -146,10 +149,10 @@ impl Banded<'_> {
     }
 }
 
-/// Weights above this are scaled down: one step multiplies by up to 1/[`NEVER`] and adds as many terms as the band is
-/// wide, which must stay below the largest double.
+/// Weights above this are scaled down. One step multiplies them by up to 1/[`NEVER`] and adds as many terms as the band
+/// is wide; the sum must stay below the largest double.
 const LARGE: f64 = 1e8;
-/// Values below this become 0: denormal numbers do not vanish by themselves, and are slow.
+/// Values below this become 0, because denormal numbers are slow and do not vanish by themselves.
 const NOTHING: f64 = 1e-300;
 /// Probability that counts as zero.
 const NEVER: f64 = 1e-290;

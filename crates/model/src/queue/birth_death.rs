@@ -12,7 +12,7 @@ pub struct Mm1b {
 }
 
 impl Mm1b {
-    /// The queue with these rates; arrival rate > 0, service rate > 0, `places` >= 1.
+    /// Makes the queue; requires arrival rate > 0, service rate > 0 and `places` >= 1.
     pub fn new(arrival: f64, service: f64, places: u64) -> Self {
         Self { arrival, service, states: Geometric::with_ratio(arrival / service, places + 1) }
     }
@@ -32,7 +32,7 @@ impl Mm1b {
         self.probability(0)
     }
 
-    /// P(busy), by summing rather than as 1 - P(idle).
+    /// P(busy), as a sum of positive terms rather than 1 - P(idle).
     pub fn busy(&self) -> f64 {
         self.states.tail(1)
     }
@@ -53,7 +53,7 @@ impl Mm1b {
         self.mean_present() / self.throughput()
     }
 
-    /// Number that an accepted arrival finds: geometric over 0..B-1.
+    /// Distribution of the number of packets that an accepted arrival finds: geometric over 0..B-1.
     pub fn found(&self) -> Geometric {
         Geometric { x: self.states.x, terms: self.states.terms - 1 }
     }
@@ -65,14 +65,14 @@ impl Mm1b {
 }
 
 impl Geometric {
-    /// P(n < terms - 1) and P(n = terms - 1), each as a sum of positive terms.
+    /// Returns P(n < terms - 1) and P(n = terms - 1), each as a sum of positive terms.
     pub fn truncated(&self) -> (f64, f64) {
         let last = self.weight(self.terms - 1) / self.sum();
         if self.terms == 1 {
             return (0.0, 1.0);
         }
         let head = Self { x: self.x, terms: self.terms - 1 };
-        // The first terms' largest weight is 1 for x <= 0, otherwise e^-x relative to the whole.
+        // Scale of the first terms: their largest weight is 1 for x <= 0, otherwise e^-x relative to the whole.
         let scale = if self.x <= 0.0 { 1.0 } else { math::exp(-self.x) };
         (scale * head.sum() / self.sum(), last)
     }

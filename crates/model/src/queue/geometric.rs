@@ -12,7 +12,7 @@ fn bernoulli(y: f64) -> f64 {
 /// L(y) = coth y - 1/y, continuous at 0 (odd, between -1 and 1).
 pub fn langevin(y: f64) -> f64 {
     if y.abs() < 0.05 {
-        // Series up to y^9: the next term is below 1e-17 here, while the closed form loses eps/y.
+        // Series up to y^9: below this limit the next term is smaller than 1e-17, while the closed form loses eps/y.
         let s = y * y;
         return y * (1.0 / 3.0 + s * (-1.0 / 45.0 + s * (2.0 / 945.0 + s * (-1.0 / 4725.0 + s * 2.0 / 93555.0))));
     }
@@ -35,7 +35,7 @@ pub struct Geometric {
 }
 
 impl Geometric {
-    /// Weights with this `ratio` (> 0) of neighbours.
+    /// Makes weights whose neighbours have this `ratio` (> 0).
     pub fn with_ratio(ratio: f64, terms: u64) -> Self {
         Self { x: math::ln(ratio), terms }
     }
@@ -55,7 +55,7 @@ impl Geometric {
     pub fn mean(&self) -> f64 {
         let terms = self.terms as f64;
         if self.x < -1.0 {
-            // Far below 1 the difference cancels; the direct sum then needs only two terms.
+            // For very small ratios the difference below would cancel; the direct sum then needs only two terms.
             let ratio = math::exp(self.x);
             let cut = terms * math::exp(terms * self.x) / -math::exp_m1(terms * self.x);
             return (ratio / -math::exp_m1(self.x) - cut).max(0.0);
@@ -67,7 +67,7 @@ impl Geometric {
     pub fn transform(&self, y: Complex64) -> Complex64 {
         let terms = self.terms as f64;
         let top = if self.terms == 1 { y } else { complex::pow(y, terms) };
-        // Relative to the largest weight: the first for x <= 0, the last for x > 0.
+        // Numerator terms relative to the largest weight, which is the first for x <= 0 and the last for x > 0.
         let (first, after_last) = if self.x <= 0.0 {
             (1.0, math::exp(terms * self.x))
         } else {
@@ -82,7 +82,8 @@ impl Geometric {
             return 0.0;
         }
         let part = Self { x: self.x, terms: self.terms - m };
-        // For x <= 0 the largest weight of the tail is its first, e^(m x); for x > 0 it is the last one.
+        // Relative to the largest weight, the tail's largest is its first, e^(m x), for x <= 0, and the last weight, 1,
+        // for x > 0.
         let scale = if self.x <= 0.0 { self.weight(m) } else { 1.0 };
         scale * part.sum() / self.sum()
     }

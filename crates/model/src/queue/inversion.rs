@@ -2,22 +2,23 @@
 //!
 //! Euler summation (Abate, Whitt 1995): P(T > t) from 15 + 11 terms of the Fourier series with A = 18.4, with an
 //! absolute error of about 1e-8 if the distribution is smooth at t. The error of a quantile is therefore about 1e-8 /
-//! density; the 99.9th percentile is still accurate to a part in 1e5. Narrow distributions (a full ring of many
-//! services) need more terms: six divided by the coefficient of variation, which follows from the transform near 0.
+//! density; the 99.9th percentile is still accurate to a part in 1e5. Narrow distributions (such as the time to serve a
+//! full ring) need more terms: six divided by the coefficient of variation, which is derived from the transform near 0.
 
 use netcliff_core::math;
 use num_complex::Complex64;
 
 /// A of the summation: the discretisation error is e^-A.
 const DISCRETISATION: f64 = 18.4;
-/// Binomial averaging over 11 partial sums after the first 15.
+/// Binomial coefficients that average 11 partial sums after the first 15 terms.
 const BINOMIAL: [f64; 12] = [1.0, 11.0, 55.0, 165.0, 330.0, 462.0, 462.0, 330.0, 165.0, 55.0, 11.0, 1.0];
 const FIRST_TERMS: usize = 15;
-/// Largest number of terms: coefficients of variation below 0.3 % are resolved only to that extent.
+/// Maximum number of terms. Distributions with a coefficient of variation below 0.3 % would need more and are inverted
+/// less accurately.
 const MOST_TERMS: usize = 2000;
 
-/// Multiple of its mean that a part of a mixture exceeds with a probability irrelevant to the 99.9th percentile (at
-/// most 1e-4 by Markov's inequality; latencies of a ring have light tails).
+/// A part of a mixture exceeds this multiple of its mean with negligible probability, even for the 99.9th percentile
+/// (at most 1e-4 by Markov's inequality; latencies of a ring have light tails).
 const NEVER_AFTER: f64 = 1e4;
 
 /// Number of terms needed for a time with this `mean`.
@@ -55,8 +56,8 @@ fn tail_by(transform: &dyn Fn(Complex64) -> Complex64, t: f64, terms: usize) -> 
 /// A part of a mixture: weight, transform, mean.
 pub type Part<'a> = (f64, &'a dyn Fn(Complex64) -> Complex64, f64);
 
-/// [`quantile`] for a mixture of (weight, transform, mean) with weights of sum 1. Each part is inverted with the number
-/// of terms that it needs at that time.
+/// Like [`quantile`], for a mixture of (weight, transform, mean) with weights of sum 1. Each part is inverted with the
+/// number of terms that its own mean and variation require at each time.
 pub fn mixture_quantile(parts: &[Part<'_>], share: f64) -> Option<f64> {
     if let [(_, transform, mean)] = parts {
         return quantile(transform, *mean, share);
@@ -64,7 +65,8 @@ pub fn mixture_quantile(parts: &[Part<'_>], share: f64) -> Option<f64> {
     let needed: Vec<f64> = parts.iter().map(|(_, transform, mean)| terms(transform, *mean) as f64).collect();
     let above = |t: f64| -> f64 {
         let each = parts.iter().zip(&needed).map(|((weight, transform, mean), needed)| {
-            // Later than its mean, a part's transform must be followed equally far in smaller steps.
+            // Beyond the part's mean the sum takes smaller steps, so that it needs more terms to reach equally far into
+            // the transform.
             let terms = (needed * (t / mean).max(1.0)).min(MOST_TERMS as f64) as usize;
             weight * if t > NEVER_AFTER * mean { 0.0 } else { tail_by(transform, t, terms) }
         });
@@ -74,14 +76,14 @@ pub fn mixture_quantile(parts: &[Part<'_>], share: f64) -> Option<f64> {
     inverted(&above, mean, share)
 }
 
-/// The time t with P(T > t) = 1 - `share`, to a relative 1e-6; None if there is none between `mean` / 1e9 and `mean` x
-/// 1e6.
+/// Finds the time t with P(T > t) = 1 - `share`, to a relative 1e-6; `None` if t is not between `mean` / 1e9 and `mean`
+/// x 1e6.
 pub fn quantile(transform: &dyn Fn(Complex64) -> Complex64, mean: f64, share: f64) -> Option<f64> {
     let terms = terms(transform, mean);
     inverted(&|t| tail_by(transform, t, terms), mean, share)
 }
 
-/// The time at which the tail P(T > t) is 1 - `share`, for a time with this `mean`.
+/// Finds the time at which the tail P(T > t) is 1 - `share`, for a random time T with this `mean`.
 fn inverted(tail: &dyn Fn(f64) -> f64, mean: f64, share: f64) -> Option<f64> {
     // False position in ln P(T > t), which is almost linear for most latencies, takes few steps.
     let target = math::ln(1.0 - share);
@@ -114,7 +116,7 @@ fn inverted(tail: &dyn Fn(f64) -> f64, mean: f64, share: f64) -> Option<f64> {
         if found.abs() < 1e-8 {
             return Some(guess);
         }
-        // Illinois method: the value of an end that stays twice is halved.
+        // Illinois method: halve the value of an end that stays in place twice.
         if found > 0.0 {
             (low, above) = (guess, found);
             below *= if last_side == 1 { 0.5 } else { 1.0 };
@@ -132,8 +134,8 @@ fn inverted(tail: &dyn Fn(f64) -> f64, mean: f64, share: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Two exponentials, one a hundred times the other, and a narrow part far above both. P(T > t) is known in closed
-    /// form.
+    /// A mixture of two exponentials, one a hundred times the other, and a narrow part far above both. P(T > t) is
+    /// known in closed form.
     #[test]
     fn mixtures() {
         let exponential = |mean: f64| move |z: Complex64| 1.0 / (1.0 + z * mean);

@@ -1,18 +1,18 @@
-//! Fixed point of a linear map that preserves the sum of its argument: the stationary vector of a chain that is given
-//! only by the effect of one step on a distribution.
+//! Finds the fixed point of a linear map that preserves the sum of its argument: the stationary vector of a chain that
+//! is given only by the effect of one step on a distribution.
 //!
-//! Restarted GMRES (Saad and Schultz, SIAM J. Sci. Stat. Comput. 7, 1986) on the change by one step. For a chain that
-//! forgets its start in n steps it takes about sqrt(n) steps per digit, while iteration takes n.
+//! Method: restarted GMRES (Saad and Schultz, SIAM J. Sci. Stat. Comput. 7, 1986) on the change by one step. For a
+//! chain that forgets its start in n steps, GMRES needs about sqrt(n) steps per digit, plain iteration n.
 
 use netcliff_core::math;
 
-/// Number of vectors stored between restarts.
+/// Number of basis vectors stored between restarts.
 pub const KEPT: usize = 50;
-/// Most restarts.
+/// Maximum number of restarts.
 const RESTARTS: usize = 20;
 
-/// The distribution that one step changes by less than `still` in sum, from a first guess `start`. None if the map
-/// returns None, or if it is not found.
+/// Finds the distribution that one step of `map` changes by less than `still` in sum, from a first guess `start`.
+/// `None` if `map` returns `None`, or if the method does not converge.
 pub fn stationary(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, start: Vec<f64>, still: f64) -> Option<Vec<f64>> {
     let mut found = start;
     for _ in 0..RESTARTS {
@@ -29,13 +29,13 @@ pub fn stationary(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, start: Vec<f64>, sti
     None
 }
 
-/// Improves `found` so that a step changes it least, by up to [`KEPT`] steps or until the change falls by the factor
-/// `enough`; `change` is the present change.
+/// Improves `found` so that one step changes it as little as possible. Takes up to [`KEPT`] steps, or stops when the
+/// change has fallen by the factor `enough`; `change` is the present change. `None` if `map` returns `None`.
 fn improve(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, found: &mut [f64], change: Vec<f64>, enough: f64) -> Option<()> {
     let mut basis = vec![change];
     let size = scale(&mut basis[0]);
-    // The map in the basis, made upper triangular by rotations column by column, and the right-hand side after the same
-    // rotations.
+    // Columns of the map in the basis, made upper triangular by rotations; the rotations; and the right-hand side after
+    // them.
     let (mut columns, mut rotations, mut right) = (Vec::<Vec<f64>>::new(), Vec::<(f64, f64)>::new(), vec![size]);
     while columns.len() < KEPT && right[columns.len()].abs() > enough * size {
         let last = &basis[basis.len() - 1];

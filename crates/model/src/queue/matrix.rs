@@ -1,13 +1,13 @@
 //! Small dense matrices of Markov chains. Diagonals are never stored: they are minus the sum of a state's other rates,
 //! computed anew at every step (Grassmann, Taksar, Heyman 1985; Alfa, Xue, Ye 2002), so that nothing is subtracted.
 
-/// Rates out of a set below this count as 0: dividing by them would overflow.
+/// If the total rate out of a set of states is below this, it counts as 0: dividing by it would overflow.
 const NEVER: f64 = 1e-150;
 
 /// A square matrix of non-negative rates, row by row; its diagonal is ignored by every function here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
-    /// Order.
+    /// Number of rows and columns.
     pub order: usize,
     /// Entries, row by row.
     pub entries: Vec<f64>,
@@ -48,7 +48,7 @@ impl Matrix {
         product
     }
 
-    /// Largest difference of entries, relative to the sum of their row.
+    /// Largest difference between two entries, relative to the sum of their row.
     pub fn relative_distance(&self, other: &Self) -> f64 {
         let distance = |i: usize| {
             let total: f64 = self.row(i).iter().sum();
@@ -62,7 +62,7 @@ impl Matrix {
     /// `leaving[i]`.
     ///
     /// `leaving[i]` is the rate from state i out of the set. Every entry has a relative accuracy of the order of order
-    /// x machine epsilon, whatever the rates. Takes 2 order^3 operations.
+    /// x machine epsilon, for any rates. Takes 2 order^3 operations.
     pub fn expected_times(mut self, mut leaving: Vec<f64>) -> Self {
         let order = self.order;
         let mut pivots = vec![0.0; order];
@@ -84,7 +84,7 @@ impl Matrix {
         self.back_substituted(&pivots)
     }
 
-    /// (pivots - upper)^-1 (1 - lower)^-1, from the factors that elimination stored in place.
+    /// Computes (pivots - upper)^-1 (1 - lower)^-1 from the factors that elimination stored in place.
     fn back_substituted(self, pivots: &[f64]) -> Self {
         let order = self.order;
         let mut inverse = Self::zero(order);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn ways_out_near_zero_do_not_overflow() {
-        // State 0 is left at once; 1 and 2 alternate and extremely rarely reach 0.
+        // State 0 is left at once; states 1 and 2 alternate and extremely rarely reach state 0.
         let matrix = Matrix { order: 3, entries: vec![0.0, 1e24, 0.0, 1e-310, 0.0, 1.0, 0.0, 3.0, 0.0] };
         let vector = matrix.stationary();
         assert!((vector[1] - 0.75).abs() < 1e-15 && (vector[2] - 0.25).abs() < 1e-15, "{vector:?}");

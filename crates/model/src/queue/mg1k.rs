@@ -19,7 +19,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// No set-up: service starts with the first arrival.
+    /// Makes an empty set-up: service starts with the first arrival.
     pub fn none(arrival: f64) -> Self {
         Self { present: vec![1.0], mean_s: 1.0 / arrival, lost: 0.0 }
     }
@@ -36,18 +36,20 @@ pub struct Mg1k {
     pub cycles: f64,
     /// Mean number present.
     pub mean_present: f64,
-    /// x_j: share of departures that leave j packets behind; also the distribution that accepted arrivals find.
+    /// `[j]`: share of departures that leave j packets behind; also the probability that an accepted arrival finds j
+    /// packets.
     pub left_behind: Vec<f64>,
 }
 
 impl Mg1k {
-    /// The queue with this arrival rate, mean service, distribution of arrivals per service up to at least `places`,
-    /// and set-up. Takes places x (width of that distribution) operations.
+    /// Computes the queue from arrival rate, mean service (s), distribution of arrivals per service up to at least
+    /// `places`, and set-up. Takes places x (width of that distribution) operations.
     pub fn new(arrival: f64, service_s: f64, counts: &ArrivalCounts, places: usize, setup: &Setup) -> Self {
         let first = first_tails(counts, setup, places);
         let left_behind = left_behind(counts, &first, places);
         let empty = left_behind[0];
-        // Packets lost per departure: in services that began with j packets, in first services, and in set-ups.
+        // Packets lost per departure: in services that start with j packets present, in first services, and during
+        // set-ups.
         let in_services: f64 = (1..places).map(|j| left_behind[j] * counts.excess[places - j]).sum();
         let in_first: f64 = setup
             .present
@@ -90,14 +92,14 @@ fn first_tails(counts: &ArrivalCounts, setup: &Setup, places: usize) -> Vec<f64>
     (0..places)
         .map(|j| {
             let sure = if j < length { present_above[length - 1 - j] } else { 0.0 };
-            // With i + 1 <= j + 1 packets present, more than j - i must arrive.
+            // With i + 1 <= j + 1 packets present, more than j - i packets must arrive.
             sure + tails.next(&setup.present, j)
         })
         .collect()
 }
 
-/// Probability of a service without arrivals below which it counts as impossible; leaving one packet less than the ring
-/// holds is then equally rare. Powers of its inverse exceed the range of doubles after three steps.
+/// If a service has no arrivals with a probability below this, that counts as impossible: leaving one packet less than
+/// the ring holds is then equally rare. Powers of the inverse would exceed the range of doubles after three steps.
 const ALWAYS: f64 = 1e-100;
 
 fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64> {
@@ -105,14 +107,14 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
     shares[0] = 1.0;
     let none = counts.equal[0];
     if places > 1 && none < ALWAYS {
-        // In such extreme overload that every service has arrivals, the ring is always full.
+        // In such extreme overload every service has arrivals, so that the ring is always full.
         shares[0] = 0.0;
         shares[places - 1] = 1.0;
         return shares;
     }
     let mut tails = TailSum::new(counts, 1, true);
     let per_none = 1.0 / none;
-    // One step multiplies by up to about 1 / none, which must not overflow.
+    // One step multiplies by up to about 1 / `none`; the product must not overflow.
     let most = (1e250 * none).max(1.0);
     let mut steady = Steady::new(counts);
     let mut lowest = 0;
@@ -123,7 +125,7 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
         }
         let later = if j == 0 { 0.0 } else { tails.next(&shares[1..], j - 1) };
         shares[j + 1] = (shares[0] * first[j] + later) * per_none;
-        // Denormal numbers do not vanish by themselves, and are slow.
+        // Denormal numbers are slow and do not vanish by themselves.
         if shares[j + 1] < 1e-300 {
             shares[j + 1] = 0.0;
         }
@@ -140,7 +142,7 @@ fn left_behind(counts: &ArrivalCounts, first: &[f64], places: usize) -> Vec<f64>
 
 /// Detects when the recursion has become geometric: from then on each further share takes one multiplication.
 struct Steady {
-    /// Number of steps with equal ratio that suffice; None: the tails are too heavy to decide.
+    /// Number of steps with equal ratio that prove convergence; `None` if the tails are too heavy to decide.
     enough: Option<usize>,
     last: f64,
     same: usize,
@@ -151,7 +153,7 @@ impl Steady {
         let all = &counts.above;
         let enough = match counts.geometric.len() {
             1 => Some(8),
-            // As many steps as there are relevant tails: then all terms of the sum have been geometric.
+            // As many steps as there are relevant tails: after that, all terms of the sum are geometric.
             0 => {
                 let width = all.iter().position(|p| *p < 1e-20).unwrap_or(all.len());
                 light_tailed(&all[..width]).then_some(width + 8)
@@ -162,7 +164,7 @@ impl Steady {
         Self { enough, last: 0.0, same: 0 }
     }
 
-    /// Ratio of the following shares, once it is constant and first services (`first`) no longer matter.
+    /// Returns the ratio of all further shares, once it is constant and first services (`first`) no longer matter.
     fn ratio(&mut self, shares: &[f64], first: f64) -> Option<f64> {
         let enough = self.enough?;
         let [.., before, now] = shares else { return None };
@@ -174,8 +176,8 @@ impl Steady {
     }
 }
 
-/// Scales the shares in `range`; those that become negligible are set to 0. Returns the first that is not 0, below
-/// which nothing needs scaling again: thus each share is scaled only a few times.
+/// Scales the shares in `range` and sets those that become negligible to 0. Returns the index of the first share that
+/// is not 0; shares below it need no scaling again, so that each share is scaled only a few times.
 fn scale(shares: &mut [f64], range: std::ops::Range<usize>, factor: f64) -> usize {
     let start = range.start;
     let part = &mut shares[range];
@@ -204,15 +206,15 @@ fn continue_geometrically(shares: &mut [f64], mut lowest: usize, j: usize, ratio
     }
 }
 
-/// S_j = sum over i = 0..j of x_i P(A > j - i + from), for j = 0, 1, 2, ... in order.
+/// Computes S_j = sum over i = 0..j of x_i P(A > j - i + from), for j = 0, 1, 2, ... in order.
 struct TailSum<'a> {
     above: &'a [f64],
     from: usize,
     /// Number of tails that are not negligible.
     width: usize,
-    /// (P(A > from), ratio, its part of the last sum) of each geometric part of the tails.
+    /// For each geometric part of the tails: P(A > from), ratio, and the part's contribution to the last sum.
     geometric: Vec<(f64, f64, f64)>,
-    /// True if the terms of the sum only fall once they are small.
+    /// True if, once small, the terms of the sum never rise again.
     falling: bool,
 }
 
@@ -255,13 +257,12 @@ impl<'a> TailSum<'a> {
     }
 }
 
-/// True if the tail falls ever faster (log-concave): then the terms of the recursion also only fall once they are
-/// small.
+/// Returns true if the tail falls ever faster (log-concave): then small terms of the recursion never rise again.
 fn light_tailed(above: &[f64]) -> bool {
     above.windows(3).all(|w| w[1] * w[1] >= w[0] * w[2] * (1.0 - 1e-9))
 }
 
-/// Sum of terms that only fall once one of them is below 1e-22 of the sum.
+/// Sums terms until one is below 1e-22 of the sum; requires that small terms never rise again.
 fn sum_while_it_matters(terms: impl Iterator<Item = f64>) -> f64 {
     let mut sum = 0.0;
     for term in terms {
@@ -294,7 +295,7 @@ mod tests {
         }
     }
 
-    /// One step of the recursion may grow by hundreds of powers of ten.
+    /// In heavy overload one step of the recursion may grow by hundreds of powers of ten.
     #[test]
     fn heavy_overload_stays_finite() {
         for load in [1.5, 30.0, 165.0, 600.0, 1e4] {

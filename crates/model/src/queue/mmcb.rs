@@ -15,8 +15,8 @@ pub struct Mmcb {
 }
 
 impl Mmcb {
-    /// The queue with arrival rate > 0, service rate > 0 of one server, `servers` >= 1 and `places` >= `servers`; None
-    /// otherwise.
+    /// Makes the queue; requires arrival rate > 0, service rate of one server > 0, `servers` >= 1 and `places` >=
+    /// `servers`. Otherwise `None`.
     pub fn new(arrival: f64, service: f64, servers: usize, places: usize) -> Option<Self> {
         let positive = |rate: f64| rate.is_finite() && rate > 0.0;
         if !positive(arrival) || !positive(service) || servers == 0 || places < servers {
@@ -68,14 +68,14 @@ impl Mmcb {
         self.mean_present() / self.throughput()
     }
 
-    /// P(an accepted arrival waits longer than `time`), time >= 0. If it finds n >= c packets, it waits for n - c + 1
-    /// departures at c times the service rate: P = sum over n of found_n P(fewer than n - c + 1 departures in `time`),
-    /// with positive terms only.
+    /// P(an accepted arrival waits longer than `time`), time >= 0. An arrival that finds n >= c packets waits for n-c+1
+    /// departures at c times the service rate: P = sum over n of P(it finds n) P(fewer than n-c+1 departures in
+    /// `time`), with positive terms only.
     pub fn waits_longer(&self, time: f64) -> f64 {
         let places = self.probabilities.len() - 1;
         let accepted: f64 = self.probabilities[..places].iter().sum();
         let departures = self.servers as f64 * self.service * time;
-        // P(at most k departures) for k = 0, 1, ... from the logarithms of its terms: no underflow for any time.
+        // P(at most k departures) for k = 0, 1, ..., from the logarithms of the terms: no underflow for any time.
         let (mut at_most, mut log_factorial) = (0.0, 0.0);
         let mut waiting = 0.0;
         for (k, found) in self.probabilities[self.servers.min(places)..places].iter().enumerate() {
@@ -96,7 +96,7 @@ impl Mmcb {
     }
 }
 
-/// The sum by parts, so that a million terms do not lose accuracy.
+/// Sums in blocks, so that a million terms do not lose accuracy.
 fn sum(terms: &[f64]) -> f64 {
     terms.chunks(512).map(|part| part.iter().sum::<f64>()).sum()
 }

@@ -1,6 +1,6 @@
 //! Queueing mathematics that is independent of netcliff: no hosts and schemes, only rates and sizes.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`geometric`] | truncated geometric distributions by x = ln(ratio), exact to the last digits at ratio 1 |
 //! | [`birth_death`] | M/M/1/B |
@@ -13,8 +13,8 @@
 //! | [`pieces`] | weights by level as runs of a constant ratio |
 //! | [`quadrature`] | Gauss-Legendre |
 //! | [`inversion`] | quantiles from Laplace transforms |
-//! | [`uniform`] | what a chain does in a constant time |
-//! | [`krylov`] | stationary vectors of chains that are known by what one step does |
+//! | [`uniform`] | effect of a chain during a constant time |
+//! | [`krylov`] | stationary vectors of chains known only by the effect of one step |
 //! | [`two_moment`] | finite queues known only by two moments |
 //!
 //! Only [`krylov`] subtracts probabilities. Sums of positive terms keep their relative accuracy, so that a loss of
@@ -98,7 +98,7 @@ pub mod quadrature {
             .collect()
     }
 
-    /// The `i`-th zero of the Legendre polynomial of this degree, by Newton, and its weight on -1..1.
+    /// Returns the `i`-th zero of the Legendre polynomial of this degree, by Newton's method, and its weight on -1..1.
     fn node(i: usize, degree: usize) -> (f64, f64) {
         let mut x = math::cos(std::f64::consts::PI * (i as f64 + 0.75) / (degree as f64 + 0.5));
         let mut slope = 1.0;

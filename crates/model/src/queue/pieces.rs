@@ -7,10 +7,10 @@
 use crate::queue::complex;
 use num_complex::Complex64;
 
-/// Share of the total weight below which weights at either end are left out: the sixth digit of quantiles does not
-/// change.
+/// Levels at either end are left out if their weights sum to less than this share of the total; the sixth digit of
+/// quantiles does not change.
 const LEFT_OUT: f64 = 1e-14;
-/// Relative difference up to which a weight belongs to a run.
+/// Relative difference from the run's ratio up to which a weight belongs to the run.
 const NEAR: f64 = 1e-10;
 /// Cost of a run in terms of single weights.
 const COST_OF_A_RUN: usize = 24;
@@ -32,7 +32,7 @@ enum Form {
 }
 
 impl Pieces {
-    /// From `weights[n]`, n = 0, 1, ..., all 0 or above.
+    /// Makes the pieces from `weights[n]`, n = 0, 1, ..., all at least 0.
     pub fn new(weights: &[f64]) -> Self {
         let total: f64 = weights.iter().sum();
         let from_front = negligible(weights.iter(), LEFT_OUT * total);
@@ -45,7 +45,7 @@ impl Pieces {
         Self { first: from_front, form }
     }
 
-    /// Approximate operations of a [`Pieces::transform`].
+    /// Approximate number of operations of a [`Pieces::transform`].
     pub fn cost(&self) -> usize {
         match &self.form {
             Form::All(weights) => weights.len(),
@@ -66,7 +66,7 @@ impl Pieces {
     }
 }
 
-/// Number of first weights whose sum is below `most`.
+/// Number of leading weights whose sum is below `most`.
 fn negligible<'a>(weights: impl Iterator<Item = &'a f64>, most: f64) -> usize {
     let mut sum = 0.0;
     weights
@@ -77,7 +77,7 @@ fn negligible<'a>(weights: impl Iterator<Item = &'a f64>, most: f64) -> usize {
         .count()
 }
 
-/// The runs; None if there are more than `most`.
+/// Divides the weights into runs; `None` if more than `most` runs are needed.
 fn runs(weights: &[f64], most: usize) -> Option<Vec<(f64, f64, usize)>> {
     let mut runs = Vec::new();
     let mut rest = weights;
@@ -104,7 +104,7 @@ fn geometric(y: Complex64, n: usize) -> Complex64 {
     let gap = one - y;
     let terms = n as f64;
     if complex::norm(gap) * terms < 1e-4 {
-        // Sum of (1 - gap)^k to second order: the rest is below 1e-13 of it.
+        // Sum of (1 - gap)^k to second order: the remainder is below 1e-13 of the sum.
         let (pairs, triples) = (0.5 * (terms - 1.0), (terms - 1.0) * (terms - 2.0) / 6.0);
         return terms * (one - gap * pairs + gap * gap * triples);
     }
@@ -119,7 +119,7 @@ mod tests {
         weights.iter().rev().fold(Complex64::new(0.0, 0.0), |sum, weight| sum * x + *weight)
     }
 
-    /// Rising, constant and falling runs, weights without such a form, and all of them in sequence.
+    /// Tests rising, constant and falling runs, weights without such a form, and all of them in sequence.
     #[test]
     fn transforms_are_those_of_all_weights() {
         let run = |first: f64, ratio: f64, levels: i32| (0..levels).map(move |k| first * ratio.powi(k));

@@ -43,9 +43,9 @@ pub struct Stationary {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a chain of {levels} levels x {phases} phases that does not settle within {kept} levels is too large")]
 pub struct TooLarge {
-    /// Its levels.
+    /// Levels of the process.
     pub levels: usize,
-    /// Its phases.
+    /// Phases per level.
     pub phases: usize,
     /// Number of levels that would fit.
     pub kept: usize,
@@ -55,7 +55,7 @@ pub struct TooLarge {
 const MATRICES_BYTES: usize = 1 << 28;
 /// Largest number of probabilities stored: 512 MiB.
 const PROBABILITIES: usize = 1 << 26;
-/// R has converged when no entry changes by more than this share of its row's sum. Entry by entry, convergence would
+/// R has converged when no entry changes by more than this share of its row's sum. A test of each entry by itself would
 /// wait for phases without weight.
 const CONVERGED: f64 = 4e-16;
 
@@ -128,7 +128,7 @@ impl Qbd {
         if (self.top + 1).saturating_mul(self.phases) > PROBABILITIES {
             return Err(too_large());
         }
-        // Each entry: (first level, R), valid up to the level before the previous entry's.
+        // Entries (first level, R); each is valid up to the level before the previous entry's first level.
         let mut rates: Vec<(usize, Matrix)> = Vec::new();
         let mut returning = Matrix::zero(self.phases);
         let mut level = self.top;
@@ -140,7 +140,7 @@ impl Qbd {
                     && rate.relative_distance(above) <= CONVERGED
             });
             returning = down_product(&rate, &self.blocks(level).down);
-            // R of the run's lowest level starts in the run below: it is computed separately.
+            // R of the run's lowest level depends on the run below, so that it is computed separately.
             let lowest = if settled { self.runs[self.run(level)].0 + 1 } else { level };
             rates.push((lowest, rate));
             if rates.len() > kept {
@@ -151,7 +151,7 @@ impl Qbd {
         Ok(self.vector(&mut rates, returning))
     }
 
-    /// R of `level`; `returning`: returns from the level above, as local jumps.
+    /// Computes R of `level`; `returning`: rates of returns from the level above, treated as local jumps.
     fn rate(&self, level: usize, returning: Matrix) -> Matrix {
         let blocks = self.blocks(level);
         let mut local = returning;

@@ -1,4 +1,4 @@
-//! Finite queues known only by the first two moments of what moves them.
+//! Finite queues of which only two moments of the input and service are known.
 
 use super::geometric::Geometric;
 use netcliff_core::math;
@@ -47,8 +47,8 @@ impl TwoMoment {
         loss.clamp(0.0, 1.0)
     }
 
-    /// Mean number waiting. Below rho = 1 that of a truncated geometric distribution whose mean without truncation is
-    /// `unbounded`, the mean of the infinite queue; above rho = 1 that of the diffusion.
+    /// Mean number waiting. Below rho = 1: the mean of a truncated geometric distribution whose untruncated mean is
+    /// `unbounded`, the mean of the infinite queue. Above rho = 1: the mean of the diffusion.
     pub fn mean_waiting(&self, unbounded: f64) -> f64 {
         if !self.rho.is_finite() {
             return self.places;

@@ -1,14 +1,15 @@
-//! Uniformization: the effect of a Markov chain during a constant time, as a mixture of powers of its jumps at one
-//! rate. All terms are positive.
+//! Uniformization: the effect of a Markov chain during a constant time, as a mixture of powers of the jump matrix, with
+//! jumps at one rate. All terms are positive.
 
 use super::arrivals::{ArrivalCounts, TimeShape};
 
-/// Number that a Poisson variable with this mean exceeds with a probability below 1e-17.
+/// A Poisson variable with this mean exceeds the returned number with a probability below 1e-17.
 pub fn furthest(mean: f64) -> f64 {
     mean + 12.0 * mean.sqrt() + 40.0
 }
 
-/// Weights of the numbers of jumps in a time: for the state at its end, and for the time spent.
+/// Weights of the number of jumps during a time: `ends` for the state at the end, `spent_s` for the time spent in
+/// states.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mixture {
     /// Rate of jumps, including those that do not change the state (1/s).
@@ -20,14 +21,14 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// The mixture for jumps at `rate` during a time (s).
+    /// Computes the mixture for jumps at `rate` (1/s) during a time (s).
     pub fn over(rate: f64, time_s: f64) -> Self {
         let counts = poisson(rate * time_s);
         Self { rate, spent_s: counts.above.iter().map(|tail| tail / rate).collect(), ends: counts.equal }
     }
 
-    /// The same mixture without numbers of jumps after which more have a probability below `rarest`; the other weights
-    /// are scaled up to replace those left out.
+    /// Returns the mixture without the numbers of jumps that are exceeded with a probability below `rarest`. The
+    /// remaining probabilities in `ends` are scaled to sum 1.
     #[must_use]
     pub fn without(mut self, rarest: f64) -> Self {
         let last = self.spent_s.iter().position(|spent_s| spent_s * self.rate < rarest);

@@ -3,13 +3,12 @@
 use netcliff_core::wide::Width;
 pub use netcliff_core::wide::Work;
 
-/// Does the work with the widest vectors of this machine.
+/// Runs the work with the widest vectors of this machine.
 pub fn run<W: Work>(work: W) -> W::Output {
     Width::detect().run(work)
 }
 
-/// Sum of the values, eight at once. (A loop over indexes, because iterator adapters are not inlined into large
-/// callers.)
+/// Sums the values, eight at once. (A loop over indexes, because iterator adapters are not inlined into large callers.)
 #[inline(always)]
 pub fn sum(values: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
@@ -49,7 +48,7 @@ fn together(sums: [f64; 8]) -> f64 {
     ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]))
 }
 
-/// Adds the values, each times a factor; up to the shorter of the two lengths.
+/// Adds each value times `factor` to the sum at the same index, up to the shorter of the two lengths.
 #[inline(always)]
 pub fn add(sums: &mut [f64], values: &[f64], factor: f64) {
     let length = sums.len().min(values.len());

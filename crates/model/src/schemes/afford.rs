@@ -1,5 +1,5 @@
-//! Estimates the cost of a solution before it starts. One that would need more memory or time than a user waits for is
-//! refused with a reason.
+//! Estimates the memory and time of a solution before it starts. A solution that needs more than a user would wait for
+//! is refused with a reason.
 
 use netcliff_core::{Scheme, units};
 
@@ -7,14 +7,15 @@ use super::Work;
 use super::gathered::Gathering;
 use crate::queue::arrivals::TimeShape;
 
-/// Largest M/G/1/K (places), for each of which a dozen numbers are stored.
+/// Largest M/G/1/K that is solved (places); a dozen numbers are stored for each place.
 const MOST_PLACES: u64 = 1 << 22;
-/// Most additions of its recursion: some seconds.
+/// Maximum number of additions in the recursion of M/G/1/K, which take some seconds.
 const MOST_ADDITIONS: f64 = 5e9;
 /// Longest mean wait for an interrupt that is accepted (s).
 const LONGEST_WAIT_S: f64 = netcliff_core::bounds::LONGEST_S;
 
-/// Whether an M/G/1/K with services of this `mean_load` (in interarrival times) can be solved; if not, the reason.
+/// Checks that an M/G/1/K with services of this `mean_load` (in interarrival times) can be solved in acceptable memory
+/// and time. The error is the reason why not.
 pub fn mg1k(scheme: &Scheme, work: &Work, mean_load: f64) -> Result<(), String> {
     if work.places > MOST_PLACES {
         return Err(format!(
@@ -45,7 +46,7 @@ pub fn mg1k(scheme: &Scheme, work: &Work, mean_load: f64) -> Result<(), String> 
     Ok(())
 }
 
-/// Whether a gathering ends in acceptable time; if not, the reason.
+/// Checks that a gathering of packets before an interrupt ends in acceptable time. The error is the reason why not.
 pub fn gathering(work: &Work, gathering: Gathering) -> Result<(), String> {
     let Some(timer_s) = gathering.packet_timer_s else { return Ok(()) };
     let (_, mean_s, _) = gathering.solve(work.arrival_pps, work.places as usize);

@@ -1,8 +1,8 @@
 //! coalesce: interrupts delayed by a packet count, timers or a minimum gap.
 //!
-//! Exact if masked ([`gathered`]), and unmasked with a count ([`counted`]) or with one deterministic time ([`timed`]).
-//! Otherwise the paper's approximation of the unmasked scheme: one interrupt per tau_e frames slows all services
-//! equally.
+//! Exact with masked interrupts ([`gathered`]), and with unmasked ones if there is a count ([`counted`]) or one
+//! deterministic time ([`timed`]). Otherwise the paper's approximation of the unmasked scheme: one interrupt per tau_e
+//! frames slows all services equally.
 
 use netcliff_core::math;
 use netcliff_core::note::Note;
@@ -75,7 +75,7 @@ pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Rin
         }
     }
     let gap = coalesce.min_gap_s.is_some_and(|gap_s| gap_s > 0.0);
-    // If one frame suffices, no timer runs longer than until the first frame.
+    // With a count of one frame no timer matters: the interrupt comes with the first frame.
     let timers = coalesce.frames != Some(1) && effective_timers(&Coalesce { frames: None, ..coalesce.clone() });
     if gap || timers {
         let ending = Ending::of(coalesce).ok_or_else(|| no_chain(coalesce))?;
@@ -90,7 +90,8 @@ pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Rin
     })
 }
 
-/// tau as printed in the paper: the count, or ceil(lambda T) for the timer. `None` if the paper gives no formula.
+/// Returns tau as printed in the paper: the count, or ceil(lambda T) for a timer T. `None` if the paper gives no
+/// formula.
 fn printed_frames(arrival_pps: f64, coalesce: &Coalesce) -> Option<u64> {
     let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
     let frames = coalesce.frames.filter(|frames| *frames > 1);
@@ -111,16 +112,16 @@ fn no_chain(coalesce: &Coalesce) -> String {
     format!("unmasked coalescing: {lacking}; use masked=true, fidelity paper (an approximation) or the simulator")
 }
 
-/// The paper's approximation with tau_e frames per interrupt (docs/theory/chains.md).
+/// Solves the paper's approximation of the unmasked scheme with tau_e frames per interrupt (docs/theory/chains.md).
 fn unmasked(work: &Work, coalesce: &Coalesce, note: Note) -> Result<Ring, String> {
     let lambda = work.arrival_pps;
     let (frames, wait_s) = frames_an_interrupt(lambda, coalesce);
-    // U = lambda/(lambda + tau_e r) = (lambda s / tau_e)/(1 + lambda s / tau_e).
+    // U, the CPU's interrupt share, = lambda/(lambda + tau_e r) = (lambda s / tau_e)/(1 + lambda s / tau_e).
     let per_frame = lambda * work.interrupt_s / frames;
     let left = 1.0 / (1.0 + per_frame);
     let queue = Mm1b::new(lambda, work.service_pps() * left, work.places);
-    // The formula has no ring for packets that wait for the interrupt: if these alone would fill the ring, it does not
-    // apply.
+    // The formula has no place in the ring for packets that wait for the interrupt. It does not apply if these packets
+    // alone would fill half the ring.
     if lambda * wait_s > 0.5 * work.places as f64 {
         return Err(format!(
             "the paper's approximation leaves the ring out of account while frames wait for an interrupt: here {:.1e} of them \
@@ -153,12 +154,13 @@ fn unmasked(work: &Work, coalesce: &Coalesce, note: Note) -> Result<Ring, String
     })
 }
 
-/// tau_e, the mean number of frames per interrupt, and the mean wait of a frame for the interrupt (s).
+/// Returns tau_e, the mean number of frames per interrupt, and the mean wait of a frame for the interrupt (s).
 fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
     let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
     if let Some(gap) = on(coalesce.min_gap_s) {
         let load = lambda * gap;
-        // Renewals of max(gap, first arrival): a frame within the gap waits for the end of the gap.
+        // Interrupts are a renewal process with interval max(gap, first arrival): a frame within the gap waits for the
+        // end of the gap.
         let frames = load + math::exp(-load);
         return (frames, 0.5 * load * gap / frames);
     }
@@ -167,7 +169,7 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
         && coalesce.frames.is_none_or(|frames| frames == 1)
         && on(coalesce.packet_timer_s).is_none()
     {
-        // Frames in a period that has any; each waits for half a period on average.
+        // Mean frames in a period with at least one frame; each frame waits for half a period on average.
         let load = lambda * period;
         let some = -math::exp_m1(-load);
         return (if some > 0.0 { load / some } else { 1.0 }, 0.5 * period);
@@ -185,8 +187,8 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
         (None, None) => (1.0, 0.0),
         (Some(frames), None) => counted(frames),
         (None, Some(timers)) => timers,
-        // Count or timer, whichever comes first: exact with an absolute timer, 1 + min(tau - 1, Poisson); otherwise the
-        // smaller of the two means.
+        // Count or timer, whichever comes first: exact with an absolute timer, where the number of frames is 1 +
+        // min(tau - 1, Poisson); otherwise the smaller of the two means.
         (Some(frames), Some(timers)) => match (coalesce.packet_timer_s, absolute) {
             (None, Some(timer)) => count_or_timer(lambda, frames, timer),
             _ if (frames as f64) < timers.0 => counted(frames),
@@ -195,15 +197,16 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
     }
 }
 
-/// 1 + min(tau - 1, N), with N Poisson over the timer: mean frames, and mean wait of a frame (s).
+/// Returns mean number and mean wait (s) of frames per interrupt, if the interrupt comes with a count or a timer: the
+/// number is 1 + min(tau - 1, N), with N Poisson over the timer.
 fn count_or_timer(lambda: f64, frames: u64, timer_s: f64) -> (f64, f64) {
     let counts = crate::queue::arrivals::ArrivalCounts::new(
         &crate::queue::arrivals::TimeShape::Deterministic,
         lambda * timer_s,
         frames as usize,
     );
-    // The gathering lasts until the i-th further frame with P(N < i): its time is the sum over i of P(N >= i) / lambda;
-    // an interval that begins with i frames has i of them waiting.
+    // The mean time with i frames gathered is P(N >= i) / lambda (a gap between frames, cut by the timer); during it, i
+    // frames wait.
     let reached = |i: usize| if i == 0 { 1.0 } else { counts.above[i - 1] };
     let further = frames as usize - 1;
     let mean: f64 = 1.0 + (1..=further).map(reached).sum::<f64>();
@@ -211,26 +214,26 @@ fn count_or_timer(lambda: f64, frames: u64, timer_s: f64) -> (f64, f64) {
     (mean, waited / mean)
 }
 
-/// A packet timer P, restarted by every frame, within an absolute timer A if given: tau_e = 1 + lambda integral_0^A
-/// S(t) dt, where S(t) = P(the interrupt has not come t after the first frame).
+/// Returns tau_e and the mean wait (s) for a packet timer P, restarted by every frame, and an absolute timer A if
+/// given: tau_e = 1 + lambda integral_0^A S(t) dt, where S(t) = P(the interrupt has not come t after the first frame).
 fn packet_timer(lambda: f64, quiet_s: f64, limit_s: Option<f64>) -> (f64, f64) {
     let load = lambda * quiet_s;
     let Some(limit_s) = limit_s else {
         // The number F of frames until a gap longer than P is geometric with mean exp(lambda P). The i-th frame waits
-        // for the gaps after it, which are E[F(F-1)]/(2 E[F]) = exp(lambda P) - 1 on average, and then for P.
+        // for all gaps after it, on average E[F(F-1)]/(2 E[F]) = exp(lambda P) - 1 gaps, and then for P.
         let more = math::exp_m1(load).min(1e300);
         let gap_s = if load < 1e-6 { 0.5 * quiet_s } else { 1.0 / lambda - quiet_s / math::exp_m1(load) };
         return (1.0 + more, quiet_s + more * gap_s);
     };
     let integral = survival_integral(lambda, quiet_s, limit_s);
     let frames = 1.0 + lambda * integral;
-    // The frames are spread evenly over the gathering: the first one waits for all of it, the others for half on
-    // average.
+    // Assumes that frames are spread evenly over the gathering: the first frame waits for all of it, the others on
+    // average for half of it.
     (frames, integral * (1.0 + 0.5 * lambda * integral) / frames)
 }
 
-/// Integral of S over 0..A: S = 1 below P, a drop by exp(-lambda P) at P, then S'(t) = -lambda exp(-lambda P) S(t-P).
-/// Trapezoid rule with 4000 steps; error below 1e-6 of A.
+/// Integral of the survival function S over 0..A: S = 1 below P, a drop by exp(-lambda P) at P, then S'(t) = -lambda
+/// exp(-lambda P) S(t-P). Trapezoid rule with 4000 steps; error below 1e-6 of A.
 fn survival_integral(lambda: f64, quiet_s: f64, limit_s: f64) -> f64 {
     if limit_s <= quiet_s {
         return limit_s;

@@ -2,14 +2,14 @@
 //! served only after an interrupt has announced them. Exact for exponential times, as a finite quasi-birth-death chain.
 //!
 //! Levels are packets. Phases are "ISR" and (u, c), where u is the number of packets not yet announced, and c the
-//! frames counted since the last interrupt. A frame that comes during the ISR is announced with it. c - u is the number
-//! of dropped frames that counted, so that u = c without `drops_interrupt`.
+//! frames counted since the last interrupt. A frame that arrives during the ISR is announced by that ISR. c - u is the
+//! number of dropped frames that were counted; it is 0 without `drops_interrupt`.
 
 use super::Work;
 use crate::answer::{Ring, Shares};
 use crate::queue::qbd::{Blocks, Qbd, Stationary};
 
-/// Most phases: a chain with 80 takes about a second at B = 1024.
+/// Maximum number of phases: a chain with 80 takes about a second at a ring of 1024.
 const MOST_PHASES: u64 = 80;
 
 const ISR: usize = 0;
@@ -18,12 +18,12 @@ struct Chain<'a> {
     work: &'a Work,
     frames: usize,
     drops_interrupt: bool,
-    /// (u, c) of the phases from 1 on.
+    /// (u, c) of each phase from phase 1 on: packets not yet announced, frames counted.
     counts: Vec<(usize, usize)>,
     isr_rate: f64,
 }
 
-/// Solves the scheme for `frames` of 1 or more; None if the chain would be too large.
+/// Solves the scheme for `frames` of 1 or more; `None` if the chain would be too large.
 pub fn solve(work: &Work, frames: u64, drops_interrupt: bool) -> Option<Result<Ring, String>> {
     let phases = 1 + if drops_interrupt { frames.saturating_mul(frames + 1) / 2 } else { frames };
     if phases > MOST_PHASES || frames > work.places {
@@ -44,7 +44,7 @@ impl<'a> Chain<'a> {
         Self { work, frames, drops_interrupt, counts, isr_rate: work.stage_rate(work.interrupt_s) }
     }
 
-    /// The phase with these counts; the ISR once all frames are counted.
+    /// Returns the phase with these counts; the ISR's phase once all frames are counted.
     fn phase(&self, unannounced: usize, counted: usize) -> usize {
         if counted == self.frames {
             return ISR;
@@ -73,7 +73,8 @@ impl<'a> Chain<'a> {
         blocks
     }
 
-    /// Up to `frames` packets each level has other phases that serve; above, only the top level differs.
+    /// Makes the chain. Up to `frames` packets, each level has different serving phases; above, only the top level
+    /// differs.
     fn qbd(&self) -> Qbd {
         let top = self.work.places as usize;
         let mut firsts: Vec<usize> = (0..=self.frames).filter(|level| *level < top).collect();
@@ -84,7 +85,7 @@ impl<'a> Chain<'a> {
 
     fn ring(&self, solution: &Stationary) -> Ring {
         let work = self.work;
-        // Sums of P(packets, phase) over states with no, with one, and with any announced packets (packets -
+        // Sums of P(packets, phase) over the states with none, with one, and with any announced packets (packets -
         // unannounced).
         let (mut none, mut one, mut any) = (0.0, 0.0, 0.0);
         for level in 0..solution.levels() {

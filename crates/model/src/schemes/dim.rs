@@ -1,5 +1,5 @@
-//! dim: each profile is masked coalescing, solved exactly. The share of time in each profile follows from a Markov
-//! chain over the states of lib/dim, with noisy measurements.
+//! dim: each of its profiles is masked coalescing, solved exactly. The share of time in each profile follows from a
+//! Markov chain over the states of Linux's lib/dim, with noisy measurements.
 //!
 //! A measurement covers 64 independent busy periods, so that the logarithms of its packet rate and of its event rate
 //! are assumed to be normal, with the moments of one busy period ([`cycle`]). Approximations: normality; each profile
@@ -37,7 +37,7 @@ pub fn solve(work: &Work, dim: Dim) -> Ring {
     mixed(work, &parts.map(|(ring, _)| ring), &shares)
 }
 
-/// Figures over all time, from those of each profile and its share of the time.
+/// Averages the figures of all profiles, weighted by each profile's share of the time.
 fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Ring {
     let mean = |pick: fn(&Ring) -> f64| parts.iter().zip(shares).map(|(part, share)| share * pick(part)).sum::<f64>();
     let throughput_pps = mean(|ring| ring.throughput_pps);

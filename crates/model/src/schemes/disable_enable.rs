@@ -1,5 +1,5 @@
-//! disable-enable: the first packet raises an interrupt; further ones are served with interrupts masked until the ring
-//! is empty.
+//! disable-enable: the first packet raises an interrupt; all further packets are served with interrupts masked until
+//! the ring is empty.
 
 use netcliff_core::note::Note;
 
@@ -28,9 +28,9 @@ struct Sums {
 }
 
 impl States {
-    /// p_(n+1,0) = a (p_(n,0) + b^(n + shift)), where a = lambda/mu and b = lambda/(lambda + rate of the first stage).
-    /// `shift` is 1 if the first stage serves a packet (so that its end lowers n), otherwise 0. O(B) operations,
-    /// without singularity.
+    /// Solves p_(n+1,0) = a (p_(n,0) + b^(n + shift)), where a = lambda/mu and b = lambda/(lambda + rate of the first
+    /// stage). `shift` is 1 if the first stage serves a packet (so that n is lower by one at its end), otherwise 0.
+    /// O(B) operations, without singularity.
     fn solve(a: f64, lambda_first: f64, places: usize, serves: bool) -> Self {
         let b = lambda_first / (1.0 + lambda_first);
         let mut states = Self { idle: 1.0, first: vec![0.0; places + 1], served: vec![0.0; places + 1] };
@@ -45,8 +45,8 @@ impl States {
             };
             let below = if n == 0 { states.feed(serves) } else { states.served[n] };
             let last = n + 1 == places;
-            // At the top, arrivals during the first stage are dropped: if that stage serves, its end then leads to
-            // level B-1.
+            // At the top, arrivals during the first stage are dropped: if that stage serves, its end leads to level
+            // B-1.
             let fed = if last && serves { 0.0 } else { fed };
             states.served[n + 1] = a * (below + fed);
             power *= if last { lambda_first } else { b };
@@ -64,7 +64,7 @@ impl States {
         if serves { 0.0 } else { self.idle }
     }
 
-    /// Scales the weights computed so far, from level `n` down to the first that is 0, below which all are 0.
+    /// Scales the weights computed so far, from level `n` down to the first level with weight 0; all below are 0 too.
     fn scale(&mut self, n: usize, factor: f64) {
         self.idle *= factor;
         for level in (0..=n).rev() {
@@ -91,13 +91,13 @@ impl States {
     }
 }
 
-/// The paper's chain: mask, ISR and first packet are one exponential stage with rate nu.
+/// Solves the paper's chain: mask, ISR and first packet are one exponential stage with rate nu.
 pub fn merged(work: &Work) -> Ring {
     let first_s = work.mask_s + work.interrupt_s + work.service_s;
     let states =
         States::solve(work.arrival_pps * work.service_s, work.arrival_pps * first_s, work.places as usize, true);
     let sums = states.sums();
-    // The stage's time is divided between interrupt and protocol in proportion to their means.
+    // Divide the stage's time between interrupt and protocol in proportion to their means.
     let serving = work.service_s / first_s;
     let shares = Shares {
         interrupt: sums.first * (1.0 - serving),
@@ -109,8 +109,8 @@ pub fn merged(work: &Work) -> Ring {
     let service_s = work.service_s;
     let transform = move |z: Complex64| {
         let (first, service) = (exponential(z, first_s), exponential(z, service_s));
-        // If idle: the first stage is that of this packet. In the first stage with n packets: its rest serves one, and
-        // n are left.
+        // A packet that finds the host idle starts the first stage. A packet that finds n packets in the first stage
+        // waits for the stage's rest, which serves one, so that n services are left.
         found.transform(service, first, first * service, service * service)
     };
     let mut ring = ring(work, &sums, shares, transform);
@@ -118,7 +118,7 @@ pub fn merged(work: &Work) -> Ring {
     ring
 }
 
-/// Two exponential stages: m + s, then services.
+/// Solves the chain with two exponential stages: mask and ISR (m + s), then services.
 pub fn two_stage(work: &Work) -> Ring {
     let first_s = work.mask_s + work.interrupt_s;
     let states =
@@ -154,8 +154,8 @@ impl States {
 }
 
 impl Found {
-    /// E[e^(-z T)] for the latency T of an accepted packet: `idle` if it finds none; with n found `first` x
-    /// service^(n-1) in the first stage, and `served` x service^(n-1) in the service stage.
+    /// E[e^(-z T)] for the latency T of an accepted packet: `idle` if it finds no packets; if it finds n packets,
+    /// `first` x service^(n-1) in the first stage, and `served` x service^(n-1) in the service stage.
     fn transform(&self, service: Complex64, idle: Complex64, first: Complex64, served: Complex64) -> Complex64 {
         let found = first * self.first.transform(service) + served * self.served.transform(service);
         (found + idle * self.idle) / self.weight
@@ -164,8 +164,8 @@ impl Found {
 
 fn ring(work: &Work, sums: &Sums, shares: Shares, transform: impl Fn(Complex64) -> Complex64 + 'static) -> Ring {
     let throughput_pps = work.arrival_pps * (1.0 - sums.full).max(0.0);
-    // If most packets are lost, 1 - loss is a small difference of large numbers; the CPU time spent gives a more accurate
-    // throughput.
+    // If most packets are lost, 1 - loss is a small difference of large numbers. The CPU time spent gives a more
+    // accurate throughput.
     let throughput_pps = if sums.full > 0.5 { shares.protocol / work.service_s } else { throughput_pps };
     let mean_latency_s = sums.mean / throughput_pps;
     let latencies = work.quantiles.then(|| Distribution::new(mean_latency_s, transform));

@@ -1,5 +1,6 @@
-//! Schemes whose busy periods begin with a gathering and an ISR and then last until the ring is empty: masked
-//! coalescing, disable-enable and ideal, with any distribution of times. Exact, as M/G/1/K with a set-up.
+//! Schemes whose busy periods begin with a gathering (packets collect before the interrupt) and an ISR, and then last
+//! until the ring is empty: masked coalescing, disable-enable and ideal, with any distribution of times. Exact, as
+//! M/G/1/K with a set-up.
 
 mod latency;
 
@@ -11,10 +12,10 @@ use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::mg1k::{Mg1k, Setup};
 
-/// What the interrupt waits for after the first frame.
+/// Conditions under which the interrupt follows the first frame; the earliest one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Gathering {
-    /// Number of frames, at least 1; None: no count.
+    /// Number of frames, at least 1; `None` if frames are not counted.
     pub frames: Option<u64>,
     /// Time from the first frame (s).
     pub timer_s: Option<f64>,
@@ -25,12 +26,12 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// The interrupt comes with the first frame.
+    /// Makes a gathering that ends with the first frame: the interrupt comes at once.
     pub fn first_frame() -> Self {
         Self { frames: Some(1), ..Self::default() }
     }
 
-    /// The gathering of a masked coalescing scheme; None if it has features that this set-up lacks.
+    /// Returns the gathering of a masked coalescing scheme; `None` if the scheme has features that this set-up lacks.
     pub fn of(coalesce: &Coalesce) -> Option<Self> {
         let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
         if on(coalesce.min_gap_s).is_some()
@@ -39,7 +40,7 @@ impl Gathering {
             return None;
         }
         let (timer_s, packet_timer_s) = (coalesce.absolute_timer_s, on(coalesce.packet_timer_s));
-        // Without timers, only the frames are waited for; without any condition the interrupt comes at once.
+        // Without timers only the count matters; without any condition the interrupt comes at once.
         let timed = timer_s.is_some() || packet_timer_s.is_some();
         Some(Self {
             frames: coalesce.frames.or(if timed { None } else { Some(1) }),
@@ -68,15 +69,16 @@ impl Gathering {
         present[most - 1] += counts.above[most - 1];
         let counted = self.frames.is_some_and(|frames| frames <= places as u64);
         if counted {
-            // The end is the timer or the last frame: the mean time is the mean number of frames gathered / their rate.
+            // The gathering ends with the timer or the last frame: its mean time is the mean number of frames gathered
+            // / their rate.
             let gathered: f64 = counts.above[..most - 1].iter().sum();
             return (present, gathered / arrival_pps, 0.0);
         }
         (present, timer_s, counts.excess[places - 1])
     }
 
-    /// [`Gathering::solve`] for a timer from the last frame, of `load` mean arrivals: each frame is followed by another
-    /// before the timer ends with probability q = 1 - e^-load.
+    /// [`Gathering::solve`] for a timer that each frame restarts; it lasts `load` mean interarrival times. Another
+    /// frame arrives before the timer ends with probability q = 1 - e^-load.
     fn by_gaps(&self, load: f64, arrival_pps: f64, wanted: usize, places: usize) -> (Vec<f64>, f64, f64) {
         let (followed, alone) = (-math::exp_m1(-load), math::exp(-load));
         let most = wanted.min(places);
@@ -97,16 +99,16 @@ impl Gathering {
             })
             .sum::<f64>()
             - 1.0;
-        // The end is a stopping time of the arrivals, so that its mean is their mean number / their rate. They are the
-        // frames gathered, and those that found the ring full before the timer of the last place ended: those during
-        // that timer or, if they restart it, all up to the first longer gap.
+        // The end is a stopping time of the arrivals, so that its mean is the mean number of arrivals / their rate.
+        // Arrivals are the frames gathered, and those dropped because the ring is full, before the timer of the last
+        // stored frame ends: the drops during that timer or, if drops restart it, all drops up to the first longer gap.
         let more = if self.drops_restart { math::exp_m1(load) } else { load };
         let lost = if wanted > places { reached * more } else { 0.0 };
         (present, (further + lost) / arrival_pps, lost)
     }
 }
 
-/// Solves the scheme; `interrupt_s` is the ISR including masking, 0 without one.
+/// Solves the scheme; `interrupt_s` is the time of the ISR including masking, 0 without an ISR.
 pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
     let (lambda, places) = (work.arrival_pps, work.places as usize);
     let (gathered, gathering_s, mut lost) = gathering.solve(lambda, places);
@@ -154,13 +156,14 @@ pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
 /// Probability below which arrivals in a set-up are left out.
 const RAREST: f64 = 1e-60;
 
-/// Distribution of packets present after the arrivals of another time, limited to the ring's size.
+/// Returns the distribution of packets present after the arrivals of a further time (`meanwhile`), limited to the
+/// ring's size.
 fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64> {
     let width = meanwhile.above.iter().position(|p| *p < RAREST).map_or(places, |last| last + 1);
     let mut after = vec![0.0; places.min(present.len() + width)];
     let top = after.len();
     if !meanwhile.geometric.is_empty() {
-        // Geometric arrivals: packets already present are included by one multiplication.
+        // Geometric arrivals: the tail over all packets already present follows by one multiplication per level.
         for (weight, ratio) in &meanwhile.geometric {
             let mut sum = 0.0;
             for (k, after) in after.iter_mut().enumerate() {
@@ -206,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Gathering one frame is disable-enable, whose chain has another transform.
+    /// Gathering one frame is the same as disable-enable, whose chain computes its latency by another transform.
     #[test]
     fn one_frame_is_disable_enable() {
         for (arrival_pps, places) in [(1e3, 1024), (100e3, 1024), (180e3, 1024), (150e3, 16), (400e3, 64), (50e3, 1)] {
@@ -220,7 +223,7 @@ mod tests {
         }
     }
 
-    /// A timer longer than any wait, and a count that is never reached, have no effect.
+    /// A timer longer than any wait, or a count that is never reached, has no effect.
     #[test]
     fn limits_of_both_conditions() {
         let close = |a: Gathering, b: Gathering, arrival_pps: f64| {

@@ -1,10 +1,10 @@
-//! hybrid: disable-enable below a switching rate, polling above it. The decision is by the measured rate of protocol
+//! hybrid: disable-enable below a switching rate, polling above it; the decision follows the measured rate of protocol
 //! processing.
 //!
-//! Each part is solved exactly. Its share of time follows from a Markov chain of the rate meter ([`meter`]), an
-//! approximation: samples are lognormal and independent, and each part is in equilibrium immediately. If polling
-//! overflows the ring, disable-enable begins with a full ring; if it then runs for less time than draining takes, it
-//! runs at its capacity.
+//! Each part is solved exactly. Its share of time follows from a Markov chain of the rate meter ([`meter`]). This is an
+//! approximation: samples are lognormal and independent, and each part is in equilibrium immediately after a switch. If
+//! polling overflows the ring, disable-enable begins with a full ring; if it then runs for less time than it takes to
+//! drain the ring, it runs at its capacity.
 
 mod meter;
 
@@ -17,7 +17,7 @@ use crate::bounds;
 use meter::{Part, Rule, Times, WINDOW};
 use netcliff_core::engine::Fidelity;
 
-/// Loss above which a part counts as saturated: its samples then vary only as its services do.
+/// Loss above which a part counts as saturated: its samples then vary only with its service times.
 const SATURATED: f64 = 0.01;
 
 fn parts(hybrid: &Hybrid) -> [Scheme; 2] {
@@ -27,7 +27,7 @@ fn parts(hybrid: &Hybrid) -> [Scheme; 2] {
     ]
 }
 
-/// Whether both parts are supported; if not, the reason.
+/// Checks that both parts are supported; the error is the reason why not.
 pub fn supported(hybrid: &Hybrid, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     parts(hybrid).iter().try_for_each(|part| super::supported(part, fidelity, service))
 }
@@ -38,7 +38,7 @@ pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, S
     let down_pps = hybrid.down_pps.unwrap_or_else(|| switching::down_of(up_pps));
     let rule = Rule { up_pps, down_pps, weight: hybrid.ewma };
     let [quiet, busy] = parts(hybrid);
-    // Below this, no sample of disable-enable can reach `up`: polling need not be solved.
+    // If no sample of disable-enable can reach `up`, polling never runs and need not be solved.
     let quiet = super::solve(&quiet, fidelity, work)?;
     let steady = Part { throughput_pps: quiet.throughput_pps, deviation: deviation(work, &quiet, 1.0) };
     let alone = meter::times(&[steady; 2], Rule { down_pps: 0.0, ..rule }).polling == 0.0;
@@ -61,15 +61,16 @@ pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, S
     Ok(ring)
 }
 
-/// Relative standard deviation of the time of a sample: that of a Poisson stream or, in saturation, of the services. A
-/// quota that leaves `unused` packets per tick reduces it.
+/// Relative standard deviation of the time of a sample of 64 packets: that of a Poisson stream or, in saturation, of
+/// the services. `unused` is the part of the quota that a tick leaves unused (packets), an upper limit of the variation
+/// in saturation.
 fn deviation(work: &Work, ring: &Ring, unused: f64) -> f64 {
     let variation = if ring.loss > SATURATED { work.shape.squared_variation().min(unused.max(0.0)) } else { 1.0 };
     (variation.max(1e-4) / WINDOW).sqrt()
 }
 
-/// The shares of time, and disable-enable as it behaves while it runs: at its capacity, if the ring does not drain
-/// before it stops.
+/// Returns the shares of time, and disable-enable as it behaves while it runs: at its capacity, if it stops before the
+/// ring has drained.
 fn drained(work: &Work, parts: [Part; 2], rule: Rule, quiet: Ring, busy: &Ring) -> (Times, Ring) {
     let times = meter::times(&parts, rule);
     let full = quiet.loss <= SATURATED && busy.loss > SATURATED && times.polling > 0.0 && times.polling < 1.0;
@@ -84,8 +85,8 @@ fn drained(work: &Work, parts: [Part; 2], rule: Rule, quiet: Ring, busy: &Ring) 
     if stay_s > drain_s {
         return (times, quiet);
     }
-    // It drains packets with which polling has filled the ring: more than arrive. Over both parts, accepted packets
-    // equal delivered ones.
+    // In this case disable-enable drains a ring that polling has filled, so that it delivers more packets than arrive.
+    // Its negative loss makes accepted packets equal delivered ones over both parts.
     let ring = Ring {
         throughput_pps: capacity_pps,
         loss: 1.0 - capacity_pps / work.arrival_pps,
@@ -104,7 +105,7 @@ fn drained(work: &Work, parts: [Part; 2], rule: Rule, quiet: Ring, busy: &Ring) 
     (hurried, ring)
 }
 
-/// Figures over all time, from those of disable-enable and of polling.
+/// Averages the figures of disable-enable and of polling, weighted by their shares of the time.
 fn mixed([quiet, busy]: [Ring; 2], polling: f64) -> Ring {
     if polling == 0.0 || polling == 1.0 {
         return if polling == 0.0 { quiet } else { busy };

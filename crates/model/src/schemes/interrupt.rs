@@ -48,7 +48,8 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
     let (below_sum, full_sum) = (below.sum(), last * (rho + full_on));
     let total = below_sum + full_sum;
     let (accepted, loss) = (below_sum / total, full_sum / total);
-    // Cut equation: lambda p_n = mu p_(n+1, off); the ISR runs in p_(n, on) = U p_(n-1) for 0 < n < B.
+    // Cut equation: lambda p_n = mu p_(n+1, off). The ISR runs in the states (n, on), with p_(n, on) = U p_(n-1) for 0
+    // < n < B.
     let on_below = if work.places > 1 { interrupted * (below_sum - last).max(0.0) } else { 0.0 };
     let shares = Shares {
         interrupt: (on_below + last * full_on) / total,
@@ -59,7 +60,8 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
     let mean_present = below.mean() * accepted + work.places as f64 * loss;
     let throughput_pps = lambda * accepted;
     let mean_latency_s = mean_present / throughput_pps;
-    // ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
+    // Latency: one ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted by all
+    // arrivals.
     let interrupt_s = work.interrupt_s;
     let transform = move |z: Complex64| {
         let isr = exponential(z, interrupt_s);
@@ -90,7 +92,7 @@ pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
     }
 }
 
-/// Interrupts per second if they take no time: one per arrival, or one per accepted arrival.
+/// Interrupts per second if they take no time: one per arrival, or only one per accepted arrival.
 fn instant(work: &Work, drops_interrupt: bool, accepted: f64) -> f64 {
     work.arrival_pps * if drops_interrupt { 1.0 } else { accepted }
 }

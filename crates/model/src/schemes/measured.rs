@@ -1,19 +1,19 @@
-//! Measured times as a small number of constants, for the chains.
+//! Replaces the measured times of a host by a small number of constants, for the chains.
 
 /// Largest number of distinct times that are used unchanged.
 const FEW: usize = 1000;
-/// With more, times closer to each other than this ratio are merged.
+/// If there are more than [`FEW`] times, times closer to each other than this ratio are merged.
 const CLOSE: f64 = 1.01;
 
-/// True if [`constants`] merges some of these times.
+/// Returns true if [`constants`] merges some of these times.
 pub fn merges(parts: &[(f64, f64)]) -> bool {
     parts.len() > FEW
 }
 
-/// (probability, time / mean) of constants that represent `parts`, (time / mean, probability) by rising time. A small
-/// number is used unchanged. Of many, those within 1 % of each other are replaced by two constants with the same mean
-/// and variance: six decades of times give fewer than 2800 constants, with an error only in third moments, below (1
-/// %)^3.
+/// Returns (probability, time / mean) of constants that represent `parts`, which are (time / mean, probability) by
+/// rising time. Up to [`FEW`] times stay unchanged. With more times, those within 1 % of each other are replaced by two
+/// constants with the same mean and variance. Six decades of times then become fewer than 2800 constants; the error is
+/// only in third moments, below (1 %)^3.
 pub fn constants(parts: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if parts.len() <= FEW {
         return parts.iter().map(|(time, share)| (*share, *time)).collect();

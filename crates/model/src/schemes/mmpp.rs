@@ -1,4 +1,5 @@
-//! MMPP-2 arrivals: the source is the environment of the scheme's chain ([`super::modulated`]).
+//! MMPP-2 arrivals (a source that switches at random between two rates): the source is the environment of the scheme's
+//! chain ([`super::modulated`]).
 
 mod latency;
 
@@ -11,11 +12,11 @@ use super::{Work, chain, exponential_only, modulated_ring, napi};
 use crate::answer::{Quantiles, Ring};
 use crate::queue::inversion::quantile;
 
-/// Largest NAPI weight that is counted. Larger ones, unless counted as unlimited, would take minutes: there are twice
-/// as many phases as the weight.
+/// Largest NAPI weight whose packets are counted. A chain has twice as many phases as the weight, so that larger
+/// weights, unless treated as unlimited, would take minutes.
 const LARGEST_WEIGHT: u64 = 64;
 
-/// Whether the scheme is supported with MMPP-2 arrivals; if not, the reason.
+/// Checks that the scheme is supported with MMPP-2 arrivals; the error is the reason why not.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     if fidelity != Fidelity::Exact {
         return Err("the paper has Poisson arrivals only: use fidelity exact for mmpp".to_owned());
@@ -54,7 +55,7 @@ pub fn solve(scheme: &Scheme, work: &Work, source: Source) -> Result<Ring, Strin
     Ok(ring)
 }
 
-/// The four quantiles of a latency by inversion; None if the inversion fails.
+/// The four quantiles of a latency by inversion; `None` if the inversion fails.
 fn inverted(transform: &dyn Fn(Complex64) -> Complex64, mean_s: f64) -> Option<Quantiles> {
     let at = |share| quantile(transform, mean_s, share);
     Some(Quantiles { p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, p999: at(0.999)? })

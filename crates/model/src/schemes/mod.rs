@@ -1,4 +1,4 @@
-//! The schemes, one file each: from [`Work`] to [`Ring`].
+//! Solves the schemes, one file each: from [`Work`] (arrivals and costs) to [`Ring`] (the solution).
 
 mod afford;
 mod coalesce;
@@ -59,7 +59,7 @@ pub struct Work {
     pub mixture: Vec<(f64, f64)>,
     /// True: compute latency quantiles, which take longer than everything else.
     pub quantiles: bool,
-    /// Probability below which chains with an application leave out events, in addition to those that exact solutions
+    /// Chains with an application also leave out events with a probability below this; 0: only what exact solutions
     /// leave out.
     pub left_out: f64,
 }
@@ -70,7 +70,7 @@ impl Work {
         1.0 / self.service_s
     }
 
-    /// Rate of a stage with this mean; a mean of 0 is replaced by one that is negligible in doubles.
+    /// Rate of an exponential stage with this mean; a mean of 0 is replaced by one that is negligible in doubles.
     pub(crate) fn stage_rate(&self, mean_s: f64) -> f64 {
         let shortest = 1e-18 * self.service_s.min(1.0 / self.arrival_pps);
         1.0 / mean_s.max(shortest)
@@ -96,8 +96,8 @@ pub fn merges_times(service: &Service) -> bool {
     service.measured().is_some_and(|times| measured::merges(times.parts()))
 }
 
-/// True if the scheme uses the distribution of frame sizes and not only their mean: schemes solved as M/G/1/K with a
-/// set-up.
+/// Returns true if the scheme uses the distribution of frame sizes and not only their mean. These are the schemes
+/// solved as M/G/1/K with a set-up.
 pub fn takes_mixtures(scheme: &Scheme, fidelity: Fidelity) -> bool {
     match scheme {
         Scheme::Ideal | Scheme::DisableEnable { merged: false } => fidelity == Fidelity::Exact,
@@ -106,7 +106,7 @@ pub fn takes_mixtures(scheme: &Scheme, fidelity: Fidelity) -> bool {
     }
 }
 
-/// Whether the scheme is supported at this fidelity; if not, the reason.
+/// Checks that the scheme is supported at this fidelity; the error is the reason why not.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     match scheme {
         // M/G/1/K with a set-up allows any distribution.
@@ -126,7 +126,8 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
         Scheme::Hybrid(hybrid) => hybrid::supported(hybrid, fidelity, service),
         Scheme::Napi(napi) => {
             napi::supported(napi, fidelity)?;
-            // With a NIC's moderation, other times are solved as M/G/1/K, which allows any distribution.
+            // With moderation by a NIC, times that are not made of phases are solved as M/G/1/K, which allows any
+            // distribution.
             if napi.moderation.is_on() { Ok(()) } else { phases_only(scheme, service) }
         }
         Scheme::Napi2007 { .. } if fidelity != Fidelity::Exact => {
@@ -144,7 +145,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
     }
 }
 
-/// Reason why a scheme is supported only by the simulator.
+/// Reason why only the simulator supports a scheme.
 fn unsolved(scheme: &Scheme) -> String {
     let why = match scheme {
         Scheme::FreebsdPolling(_) => "its quota adapts to the time of every cycle",
@@ -213,8 +214,8 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
     }
 }
 
-/// A scheme with a free-running timer, as a chain between its ticks, for exponential times. None for other schemes, or
-/// if it has too many phases.
+/// Returns a scheme with a free-running timer as a chain between its ticks, for exponential times. `None` for other
+/// schemes, or if it has too many phases.
 pub(crate) fn ticked<'a>(scheme: &Scheme, work: &'a Work) -> Option<Box<dyn Ticked + 'a>> {
     match *scheme {
         Scheme::Polling { period_s, quota } => Some(Box::new(polling::Polling::new(work, period_s, quota).ok()?)),
@@ -223,7 +224,7 @@ pub(crate) fn ticked<'a>(scheme: &Scheme, work: &'a Work) -> Option<Box<dyn Tick
     }
 }
 
-/// The stages of a scheme without its arrivals; the error is a reason for the user.
+/// Returns the stages of a scheme without its arrivals; the error is a reason for the user.
 pub(crate) fn chain(scheme: &Scheme, work: &Work) -> Result<Chain, String> {
     match scheme {
         Scheme::Ideal => Ok(Chain::ideal(work)),
@@ -235,7 +236,8 @@ pub(crate) fn chain(scheme: &Scheme, work: &Work) -> Result<Chain, String> {
     }
 }
 
-/// The figures of a scheme's chain in an environment, without quantiles; notes what NAPI's chain approximates.
+/// Returns the figures of a scheme's chain in an environment, without quantiles; adds notes on what NAPI's chain
+/// approximates.
 fn modulated_ring(modulated: &Modulated<'_>, scheme: &Scheme, solution: &Stationary) -> Ring {
     let mut ring = modulated.ring(scheme, solution);
     if let Scheme::Napi(own) = scheme {
@@ -244,7 +246,7 @@ fn modulated_ring(modulated: &Modulated<'_>, scheme: &Scheme, solution: &Station
     ring
 }
 
-/// The four quantiles of a latency by inversion; None if its distribution is unknown or the inversion fails.
+/// The four quantiles of a latency by inversion; `None` if its distribution is unknown or the inversion fails.
 fn quantiles(latencies: Option<&Distribution>) -> Option<Quantiles> {
     Distribution::quantiles(&[(1.0, latencies?)])
 }

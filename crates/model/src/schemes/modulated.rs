@@ -1,9 +1,9 @@
-//! A scheme in an environment that changes independently of it: the chain of the scheme's stages x the environment's
-//! states, a finite quasi-birth-death process. Exact for exponential times. The environment is the source of MMPP-2
-//! arrivals ([`super::mmpp`]), or a CPU that is taken away ([`super::paused`]).
+//! A scheme in an environment that changes independently of it. The chain combines the scheme's stages with the
+//! environment's states; it is a finite quasi-birth-death process, exact for exponential times. The environment is the
+//! source of MMPP-2 arrivals ([`super::mmpp`]), or a CPU with pauses ([`super::paused`]).
 //!
 //! A phase is (stage, state). Packets that arrive in a busy state find fuller rings: arrivals see the time average
-//! weighted by the state's rate, and loss is a share of arrivals, not of time.
+//! weighted by the state's arrival rate, and loss is a share of arrivals, not of time.
 
 mod chain;
 mod environment;
@@ -69,7 +69,7 @@ impl<'a> Modulated<'a> {
         Qbd::new(self.phases(), places, runs)
     }
 
-    /// Jumps by arrivals, from each stage to `target` of it; none without a `target`.
+    /// Jumps by arrivals, from each stage to the stage `target(stage)`; empty if `target` is `None`.
     fn arrivals(&self, target: Option<fn(usize) -> usize>) -> Vec<Jump> {
         let Some(target) = target else { return Vec::new() };
         let states = self.states();
@@ -79,7 +79,7 @@ impl<'a> Modulated<'a> {
             .collect()
     }
 
-    /// Jumps of the scheme's stages and of the environment.
+    /// Jumps of the scheme's stages (`own`) and of the environment.
     fn switching(&self, own: &[Jump]) -> Vec<Jump> {
         let states = self.states();
         let switches = (0..self.chain.roles.len()).flat_map(|stage| {
@@ -89,8 +89,8 @@ impl<'a> Modulated<'a> {
         self.in_each_state(own).into_iter().chain(switches).collect()
     }
 
-    /// Jumps of the stages in all states in which they occur: those in which the CPU works, but interrupts under way in
-    /// every state.
+    /// Repeats the stages' jumps for each state in which they can occur. Work needs a state in which the CPU works; the
+    /// delivery of an interrupt continues in every state.
     fn in_each_state(&self, jumps: &[Jump]) -> Vec<Jump> {
         let states = self.environment.states.iter().enumerate();
         let takes_place = |stage: usize, works: bool| works || self.chain.roles[stage] == Role::Waiting;
@@ -102,7 +102,7 @@ impl<'a> Modulated<'a> {
             .collect()
     }
 
-    /// P(stage, and the CPU works) on the levels `levels`.
+    /// P(stage, and the CPU works), summed over `levels`.
     fn works_in(&self, solution: &Stationary, stage: usize, levels: std::ops::RangeInclusive<usize>) -> f64 {
         let working = || self.environment.states.iter().enumerate().filter(|(_, state)| state.works);
         let at = |level: usize| {
@@ -111,7 +111,7 @@ impl<'a> Modulated<'a> {
         levels.map(at).sum()
     }
 
-    /// Figures without quantiles. CPU shares are relative to the time in which the CPU works.
+    /// Computes the figures without quantiles. CPU shares are relative to the time in which the CPU works.
     pub fn ring(&self, scheme: &Scheme, solution: &Stationary) -> Ring {
         let (work, chain) = (self.work, self.chain);
         let places = work.places as usize;
@@ -161,7 +161,7 @@ impl<'a> Modulated<'a> {
         }
     }
 
-    /// Rate of arrivals that find an empty ring during a poll or unmasking, which begin no cycle.
+    /// Rate of arrivals at an empty ring during a poll or unmasking, which start no new cycle.
     fn starts_of_empty_polls(&self, solution: &Stationary) -> f64 {
         let phases = solution.level(0).iter().enumerate();
         phases

@@ -1,7 +1,7 @@
-//! napi-2007: interrupt, mask, poll at once. After `quota` packets with the ring not empty, the next poll waits for a
-//! tick of a free-running timer, or has been started by a remembered tick. Exact for exponential times, with phases
-//! {idle, ISR, overhead, waiting, k left}; if ticks are remembered, each also exists with a tick since the start of the
-//! poll.
+//! napi-2007: interrupt, mask, poll at once. If packets remain after `quota` packets, the next poll waits for a tick of
+//! a free-running timer; if a tick came during the poll and was remembered, the next poll starts at once. Exact for
+//! exponential times, with phases {idle, ISR, overhead, waiting, k left}. If ticks are remembered, each phase exists a
+//! second time, for "a tick since the start of the poll".
 
 use netcliff_core::Napi2007 as Scheme;
 
@@ -26,7 +26,7 @@ pub struct Napi2007<'a> {
     work: &'a Work,
     /// Time between ticks (s).
     period_s: f64,
-    /// Most packets per poll.
+    /// Maximum number of packets per poll.
     quota: usize,
     /// True: a tick during a poll is remembered.
     remember: bool,
@@ -39,7 +39,7 @@ impl<'a> Napi2007<'a> {
 }
 
 impl Napi2007<'_> {
-    /// Number of phases without a remembered tick; those with one follow in the same order.
+    /// Number of phases without a remembered tick; the phases with a remembered tick follow in the same order.
     fn plain(&self) -> usize {
         SERVING + self.quota
     }
@@ -62,12 +62,13 @@ impl Napi2007<'_> {
         if self.interrupt_s() > 0.0 { ISR } else { self.poll() }
     }
 
-    /// The phase of a poll that a tick starts.
+    /// Returns the phase of a poll that a tick starts.
     fn ticked(&self) -> usize {
         if self.work.poll_s > 0.0 { OVERHEAD } else { self.poll() }
     }
 
-    /// The phase after a tick: a waiting poll starts; a running poll remembers it or continues.
+    /// The phase after a tick: a waiting poll starts; a running poll remembers the tick if `remember` is set, and
+    /// continues.
     fn tick(&self, phase: usize) -> usize {
         match phase {
             IDLE => IDLE,
@@ -97,15 +98,15 @@ impl Napi2007<'_> {
             let poll = self.poll() + phase - phase % self.plain();
             let jump: Jump = match phase % self.plain() {
                 _ if phase == IDLE && packets == 0 => continue,
-                // Never occurs, but elimination needs a rate out: an idle host has no packets, and all other phases
-                // have some.
+                // Never occurs, because only an idle host has no packets; but elimination needs a rate out of the
+                // state.
                 IDLE => (phase, self.poll(), work.service_pps()),
                 _ if packets == 0 => {
                     blocks.local.push((phase, IDLE, work.service_pps()));
                     continue;
                 }
                 WAITING if phase == WAITING => continue,
-                // Never occurs: a tick ends the wait.
+                // Never occurs, because a tick ends the wait; but elimination needs a rate out of the state.
                 WAITING => (phase, self.poll(), work.service_pps()),
                 ISR if self.interrupt_s() > 0.0 => (phase, poll, 1.0 / self.interrupt_s()),
                 OVERHEAD if work.poll_s > 0.0 => (phase, poll, 1.0 / work.poll_s),
@@ -152,7 +153,7 @@ impl Ticked for Napi2007<'_> {
         let throughput_pps = shares.protocol / service_s;
         let mean_present = solution.mean_level();
         let interrupts_per_s = arrival_pps * solution.share(|phase| phase == IDLE);
-        // A remembered tick starts a poll at the end of the last service of the one before, which leaves packets.
+        // A remembered tick starts a poll at the end of the previous poll's last service, if packets remain.
         let remembered = solution.share_where(|level, phase| level > 1 && phase == SERVING + self.plain());
         let polls = interrupts_per_s
             + solution.ticks_finding(|phase| phase == WAITING) / self.period_s

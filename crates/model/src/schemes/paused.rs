@@ -1,5 +1,5 @@
-//! A CPU that is taken away: the scheme's chain x (working, stages of a pause). Work is done only while the CPU is
-//! present, while arrivals and their interrupts occur always. Exact for exponential times and for lengths of
+//! A scheme on a CPU with pauses, during which it does no work: the scheme's chain x (working, stages of a pause).
+//! Arrivals and their interrupts occur at all times. Exact for exponential times and for pause lengths made of
 //! exponential stages.
 
 use netcliff_core::host::Pauses;
@@ -11,10 +11,11 @@ use super::{Work, chain, exponential_only, modulated_ring, napi};
 use crate::answer::Ring;
 use netcliff_core::engine::Fidelity;
 
-/// Most phases (stage, state) of a level: with this number, block reduction takes about a second per hundred levels.
+/// Maximum number of phases (stage, state) of a level: with this number, block reduction takes about a second per
+/// hundred levels.
 const MOST_PHASES: u64 = 140;
 
-/// Whether pauses are supported with this scheme; if not, the reason.
+/// Checks that pauses are supported with this scheme; the error is the reason why not.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service, pauses: &Pauses) -> Result<(), String> {
     if fidelity != Fidelity::Exact {
         return Err("the paper knows no pauses: use fidelity exact, or leave out pause and pause_every".to_owned());
@@ -65,7 +66,7 @@ pub fn solve(scheme: &Scheme, work: &Work, pauses: &Pauses) -> Result<Ring, Stri
     Ok(ring)
 }
 
-/// Converts the outcome's CPU shares from the time in which the CPU works to all time.
+/// Converts the outcome's CPU shares, which are relative to the time in which the CPU works, to shares of all time.
 pub fn with_paused_time(outcome: &mut Outcome, pauses: &Pauses) {
     let Some(cpu) = &mut outcome.cpu else { return };
     let taken = pauses.share();

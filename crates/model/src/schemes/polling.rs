@@ -13,8 +13,8 @@ use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::banded::Banded;
 use crate::queue::mg1k::{Mg1k, Setup};
 
-/// The paper's M/D/1/B at the polled rate, corrected: Q/T_v of eq. (9) is Q/T_poll, and the wait for a tick in eq. (12)
-/// is half a period.
+/// Solves the paper's M/D/1/B at the polled rate, with two corrections: Q/T_v of eq. (9) is Q/T_poll, and the wait for
+/// a tick in eq. (12) is half a period.
 pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
     let polled = (quota as f64 / period_s).min(work.service_pps() * (1.0 - work.poll_s / period_s));
     let queue = md1b(work, polled);
@@ -73,13 +73,13 @@ fn by_formula(work: &Work, period_s: f64, queue: &Mg1k, mean_latency_s: f64, pro
     }
 }
 
-/// A part of the slot without departures: its arrivals, and sums of their excess for the packets present.
+/// A part of the slot (the time between two ticks) in which no packet leaves: its arrivals, and sums of their excess.
 struct Stretch {
     length_s: f64,
     counts: ArrivalCounts,
     /// area[m] = sum of E[(A - k)^+] over k = 1..=m, which is lambda x the integral of E[min(A(t), m)].
     area: Vec<f64>,
-    /// Larger numbers of arrivals have a negligible probability.
+    /// Number of arrivals that is exceeded with negligible probability.
     width: usize,
 }
 
@@ -100,7 +100,7 @@ impl Stretch {
         Self { length_s, counts, area, width: width.min(places) }
     }
 
-    /// Adds the arrivals to the levels, limited by the ring.
+    /// Adds the arrivals of this part to the distribution `levels`, limited by the ring.
     fn pass(&self, levels: &[f64], base: usize, places: usize) -> Vec<f64> {
         let end = (base + levels.len() - 1 + self.width).min(places);
         let mut after = vec![0.0; end - base + 1];
@@ -117,7 +117,7 @@ impl Stretch {
     }
 }
 
-/// Means over a slot.
+/// Sums of times over a slot.
 #[derive(Default)]
 struct Tally {
     served: f64,
@@ -132,7 +132,7 @@ struct Slots<'a> {
     places: usize,
     overhead: Stretch,
     service: Stretch,
-    /// `[k]`: rest of the slot after k services.
+    /// `[k]`: the rest of the slot after k services.
     rests: Vec<Stretch>,
 }
 
@@ -160,8 +160,8 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Levels at the next tick, from `levels` at this one (index 0 is level `base`), and the level of the result's
-    /// index 0. Adds to `tally`.
+    /// Computes the levels at the next tick from `levels` at this one (index 0 is level `base`). Also returns the level
+    /// of the result's index 0. Adds to `tally`.
     fn slot(&self, levels: &[f64], base: usize, mut tally: Option<&mut Tally>) -> (Vec<f64>, usize) {
         let lowest = base.saturating_sub(self.quota);
         let mut ended = vec![0.0; self.places + 1 - lowest];
@@ -194,8 +194,8 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// The chain observed at ticks: exact for exponential times, and for deterministic ones if a whole cycle fits between
-/// two ticks.
+/// Solves the chain observed at ticks: exact for exponential times, and for deterministic times if a whole cycle fits
+/// between two ticks.
 pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
     if work.shape == TimeShape::Exponential {
         return Polling::new(work, period_s, quota)?.solve();
@@ -250,9 +250,9 @@ pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
     Ok(ring(work, period_s, &tally))
 }
 
-/// Largest quota x ring: a few numbers are stored for each pair.
+/// Largest product of quota and ring; a few numbers are stored for each pair.
 const MOST_KEPT: u64 = 1 << 22;
-/// Most entries of the band that are computed: some seconds.
+/// Maximum number of band entries that are computed, which takes some seconds.
 const MOST_ENTRIES: usize = 1 << 26;
 
 fn ring(work: &Work, period_s: f64, tally: &Tally) -> Ring {

@@ -27,7 +27,7 @@ pub struct Ticks<'a> {
     pub tick: Box<dyn Fn(usize, usize) -> usize + 'a>,
     /// Arrival rate (pps).
     pub arrival_pps: f64,
-    /// Most packets that the scheme can serve in a period.
+    /// Maximum number of packets that the scheme can serve in a period.
     pub served_at_most: usize,
     /// Mean service time (s).
     pub service_s: f64,
@@ -35,11 +35,11 @@ pub struct Ticks<'a> {
 
 /// A scheme with a free-running timer.
 pub trait Ticked {
-    /// Its chain.
+    /// The scheme's chain between its ticks.
     fn ticks(&self) -> Ticks<'_>;
     /// True if the application may run in this phase.
     fn is_free(&self, phase: usize) -> bool;
-    /// Its figures, from the solution.
+    /// Computes the figures of the scheme from the solution.
     fn ring(&self, solution: &Solution) -> Ring;
 
     /// Solves the scheme; the error is a reason for the user.
@@ -48,7 +48,7 @@ pub trait Ticked {
     }
 }
 
-/// Long-run shares of time, and of the states before ticks.
+/// Long-run shares of time, and of ticks by the state just before them.
 pub struct Solution {
     phases: usize,
     /// P(level, phase) over time, level by level.
@@ -57,16 +57,16 @@ pub struct Solution {
     before_ticks: Vec<f64>,
 }
 
-/// Probability below which numbers of jumps per period are left out.
+/// Numbers of jumps per period with a smaller probability are left out.
 const LEFT_OUT: f64 = 1e-17;
-/// Most operations: some seconds.
+/// Maximum number of operations, which take some seconds.
 const MOST_OPERATIONS: f64 = 1.5e10;
-/// Most states (level, phase), for each of which a few numbers are stored.
+/// Maximum number of states (level, phase), for each of which a few numbers are stored.
 const MOST_STATES: f64 = 1.6e7;
-/// Most terms of a period's mixture.
+/// Maximum number of terms of a period's mixture.
 const MOST_TERMS: f64 = 4e3;
 
-/// A level's jumps as (from phase, levels up, to phase, probability), and the probabilities of staying.
+/// Jumps of a level as (from phase, levels up, to phase, probability), and the probabilities of staying in each phase.
 struct Step {
     moves: Vec<(usize, isize, usize, f64)>,
     stays: Vec<f64>,
@@ -88,9 +88,10 @@ impl Ticks<'_> {
         Ok(Solution { phases: self.phases, times, before_ticks })
     }
 
-    /// Operations needed to solve it; the error is a reason for the user.
+    /// Number of operations needed to solve the chain; the error is a reason for the user.
     pub fn operations(&self) -> Result<f64, String> {
-        // First, as it refuses a period with too many events, whose distribution would not fit into memory.
+        // Computed first, because it refuses a period with too many events, whose distribution would not fit into
+        // memory.
         let mixture = self.mixture()?;
         Ok(self.band().operations(self, mixture.ends.len()))
     }
@@ -107,7 +108,7 @@ impl Ticks<'_> {
         [up, from(&blocks.local, level, false), from(&blocks.down, level.saturating_sub(1), true)].concat()
     }
 
-    /// Levels that the states just after a tick can reach in a period.
+    /// Returns the levels that a period can reach from the states just after a tick.
     fn band(&self) -> Band {
         Band {
             ticked: self.ticked(),
@@ -147,13 +148,13 @@ impl Ticks<'_> {
         add(&blocks.up, 1);
         add(&blocks.local, 0);
         add(&blocks.down, -1);
-        // For the fastest phase the remainder is only a rounding error.
+        // For the fastest phase the remainder is only a rounding error, so that it is set to 0.
         let stays = stays.into_iter().map(|stay| if stay < 1e-13 * rate { 0.0 } else { stay / rate }).collect();
         Step { moves, stays }
     }
 
-    /// Distribution a period after `start` (whose first level is `base`), before the tick; and, if `timed`, the time
-    /// spent in each state.
+    /// Returns the distribution one period after `start` (whose first level is `base`), before the tick. If `timed`,
+    /// also returns the time spent in each state.
     fn period(
         &self,
         start: Vec<f64>,
@@ -168,7 +169,7 @@ impl Ticks<'_> {
         let mut ended = vec![0.0; start.len()];
         let mut spent = vec![0.0; if timed { start.len() } else { 0 }];
         let mut held = 0..levels;
-        // Phases with any probability: most cannot be reached within a period.
+        // Phases with any probability; most phases cannot be reached within a period.
         let mut live: Vec<bool> = now.chunks(levels).map(|phase| phase.iter().any(|share| *share > 0.0)).collect();
         for (end, spent_s) in mixture.ends.iter().zip(&mixture.spent_s) {
             held = trimmed(&now, levels, held);
@@ -199,7 +200,7 @@ impl Ticks<'_> {
         (transposed(&ended, levels), transposed(&spent, levels))
     }
 
-    /// (state, weight) of the states just after a tick.
+    /// Returns (state, weight) of the states just after a tick.
     fn after_ticks(&self, mixture: &Mixture, steps: &[Step]) -> Result<Vec<(usize, f64)>, String> {
         let band = self.band();
         let operations = band.operations(self, mixture.ends.len());
@@ -227,7 +228,7 @@ impl Ticks<'_> {
             }
             row
         };
-        // Range of states from which neither the bottom nor the top is reached within a period.
+        // Range of states from which a period reaches neither the bottom nor the top.
         let between = (down + 2)..self.top.saturating_sub(up + 1);
         let common: Vec<Vec<f64>> =
             if between.is_empty() { Vec::new() } else { (0..kinds).map(|kind| row(between.start, kind)).collect() };
@@ -242,7 +243,7 @@ impl Ticks<'_> {
         Ok(weights.into_iter().enumerate().map(|(state, weight)| (place(state), weight)).collect())
     }
 
-    /// Phases that may follow a tick, those with the fewest packets first.
+    /// Phases that may follow a tick; those with the fewest packets come first.
     fn ticked(&self) -> Vec<usize> {
         let mut found = vec![(self.tick)(0, 0)];
         for level in [0, 1, self.top] {
@@ -257,7 +258,7 @@ impl Ticks<'_> {
     }
 }
 
-/// Phases just after a tick, and the levels up and down that a period reaches.
+/// Phases just after a tick, and how many levels up and down a period reaches.
 struct Band {
     ticked: Vec<usize>,
     up: usize,
@@ -265,8 +266,8 @@ struct Band {
 }
 
 impl Band {
-    /// Operations of the band's elimination, of computing its rows, and of the last pass, for a period with this number
-    /// of terms.
+    /// Number of operations for the band's elimination, for its rows, and for the last pass, for a period with this
+    /// number of terms.
     fn operations(&self, ticks: &Ticks<'_>, terms: usize) -> f64 {
         let kinds = self.ticked.len();
         let wide = |levels: usize| (levels * kinds + kinds - 1) as f64;
@@ -279,7 +280,8 @@ impl Band {
 }
 
 impl Step {
-    /// One jump of all probability in the levels `held`. The probability that leaves this window is below [`LEFT_OUT`].
+    /// Applies one jump to all probability in the levels `held`. The probability that leaves this range is below
+    /// [`LEFT_OUT`].
     fn take(
         &self,
         (now, live): (&[f64], &[bool]),
@@ -308,7 +310,7 @@ fn transposed(rows: &[f64], wide: usize) -> Vec<f64> {
     (0..wide).flat_map(|column| rows.iter().skip(column).step_by(wide).copied()).collect()
 }
 
-/// The levels of `held` without negligible ones at both ends; denormal numbers do not vanish by themselves.
+/// Shortens `held` by negligible levels at both ends: denormal numbers are slow and do not vanish by themselves.
 fn trimmed(now: &[f64], levels: usize, held: Range<usize>) -> Range<usize> {
     let holds = |level: &usize| now.iter().skip(*level).step_by(levels).any(|share| *share > 1e-40);
     let Some(first) = held.clone().find(holds) else { return held.start..held.start };
@@ -316,7 +318,7 @@ fn trimmed(now: &[f64], levels: usize, held: Range<usize>) -> Range<usize> {
     first..last + 1
 }
 
-/// Runs of equal levels of a ring.
+/// Divides the levels of a ring into runs with equal jumps.
 pub fn runs(top: usize, blocks: impl Fn(usize) -> Blocks) -> Vec<(usize, Blocks)> {
     let mut firsts = vec![0, 1, 2, top];
     firsts.retain(|first| *first <= top);
@@ -325,14 +327,14 @@ pub fn runs(top: usize, blocks: impl Fn(usize) -> Blocks) -> Vec<(usize, Blocks)
     firsts.into_iter().map(|first| (first, blocks(first))).collect()
 }
 
-/// Number that a Poisson variable with this mean exceeds with a probability below [`LEFT_OUT`].
+/// A Poisson variable with this mean exceeds the returned number with a probability below [`LEFT_OUT`].
 fn reach(mean: f64) -> usize {
     let counts = poisson(mean);
     counts.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(counts.above.len() - 1)
 }
 
 impl Solution {
-    /// The larger of the probabilities of a (level, phase): over time, and just before a tick.
+    /// Returns the larger of two probabilities of a (level, phase): over time, and just before a tick.
     pub fn seen(&self, level: usize, phase: usize) -> f64 {
         let place = level * self.phases + phase;
         self.times[place].max(self.before_ticks[place])
@@ -349,7 +351,7 @@ impl Solution {
         self.times.iter().enumerate().filter(taken).map(|(_, time)| time).sum()
     }
 
-    /// Share of ticks that find a phase for which `pick` is true.
+    /// Share of ticks just before which the chain is in a phase for which `pick` is true.
     pub fn ticks_finding(&self, pick: impl Fn(usize) -> bool) -> f64 {
         self.before_ticks.iter().enumerate().filter(|(place, _)| pick(place % self.phases)).map(|(_, p)| p).sum()
     }

@@ -1,11 +1,12 @@
 //! coalesce with a deterministic timer, unmasked: interrupts preempt protocol work, and packets are served only after
 //! an interrupt has announced them. Exact for exponential times, as a chain observed at the ends of interrupts.
 //!
-//! At the end of an interrupt all packets are announced, so that the level alone is a Markov chain there. A cycle with
-//! a timer is: a wait for the first packet, the timer (or a count, if it is reached first), the ISR. With a minimum gap
-//! it is: the gap, a wait if no packet has come during it, the ISR. Announced packets are served except during the ISR.
-//! During the deterministic time (announced, not announced) is a Markov chain, computed by uniformization; if announced
-//! packets cannot run out, the level alone suffices.
+//! At the end of an interrupt all packets are announced, so that the number of packets (the level) alone is a Markov
+//! chain at these points. A cycle with a timer is: a wait for the first packet, the timer (or a count, if it is reached
+//! first), the ISR. A cycle with a minimum gap is: the gap, a wait if no packet has arrived during the gap, the ISR.
+//! Announced packets are served except during the ISR. During the deterministic time the pair (announced, not
+//! announced) is a Markov chain, computed by uniformization; if announced packets cannot run out, the level alone
+//! suffices.
 
 mod stretch;
 
@@ -17,29 +18,29 @@ use crate::answer::{Ring, Shares};
 use crate::queue::banded::Banded;
 use stretch::Stretch;
 
-/// Most operations: some seconds.
+/// Maximum number of operations, which take some seconds.
 const MOST_OPERATIONS: f64 = 6e9;
-/// Most probabilities stored: 256 MiB.
+/// Maximum number of probabilities stored: 256 MiB.
 const MOST_KEPT: f64 = 3.3e7;
-/// Total probability below which states have no influence on figures with an error of 1e-9.
+/// States with a smaller total probability have no influence on figures with an error of 1e-9.
 const RARE: f64 = 1e-12;
 
-/// What ends a gathering, with one deterministic time.
+/// Condition that ends a gathering of packets, with one deterministic time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ending {
-    /// This time after the first packet (s), or this number of frames.
+    /// The interrupt comes this time after the first packet (s), or with this number of frames.
     Timer(f64, Option<usize>),
-    /// This time after the interrupt (s), or later the first packet.
+    /// The interrupt comes this time after the previous one (s) or, if later, with the first packet.
     Gap(f64),
 }
 
 impl Ending {
-    /// The ending of an unmasked scheme with timers; None if it has features that this chain lacks.
+    /// Returns the ending of an unmasked scheme with timers; `None` if the scheme has features that this chain lacks.
     pub fn of(coalesce: &Coalesce) -> Option<Self> {
         let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
         let frames = coalesce.frames.filter(|frames| *frames > 1);
         match (on(coalesce.absolute_timer_s), on(coalesce.packet_timer_s), on(coalesce.min_gap_s)) {
-            // If dropped frames count, the count would be another dimension.
+            // Not supported: if dropped frames count, the count would be another dimension of the chain.
             (Some(_), None, None) if frames.is_some() && coalesce.drops_interrupt => None,
             (Some(timer_s), None, None) if coalesce.frames != Some(1) => {
                 Some(Self::Timer(timer_s, frames.map(|frames| frames as usize)))
@@ -112,7 +113,7 @@ impl Row {
         self.tally.add(&other.tally, weight);
     }
 
-    /// Leaves out the lowest levels whose weight is negligible.
+    /// Leaves out the lowest levels, whose weight is negligible.
     fn trimmed(mut self) -> Self {
         let mut sum = 0.0;
         let rare = self.levels.iter().take_while(|share| {
@@ -125,7 +126,7 @@ impl Row {
         self
     }
 
-    /// The same row `by` packets higher: unless an end of the ring is reached, nothing else changes.
+    /// Returns the same row, `by` packets higher: unless an end of the ring is reached, nothing else changes.
     fn raised(&self, by: usize) -> Self {
         let mut row = self.clone();
         row.base += by;
@@ -151,9 +152,9 @@ pub fn solve(work: &Work, ending: Ending, drops_interrupt: bool) -> Result<Ring,
     };
     let stretch = Stretch::new(work.arrival_pps, work.service_pps(), places, time_s, frames)?;
     let chain = Chain { work, places, ending, drops_interrupt, stretch };
-    // If announced packets may run out while the ring is full, the level alone is not a Markov chain. In a stable queue
-    // the ring is then never full, and in overload they never run out: the first pass assumes that this does not
-    // matter.
+    // If announced packets may run out while the ring is full, the level alone is not a Markov chain. But in a stable
+    // queue the ring is almost never full, and in overload announced packets never run out. The first pass therefore
+    // assumes that this case does not matter.
     for exact in [false, true] {
         chain.afford(exact)?;
         let rows = chain.rows(exact);
@@ -185,13 +186,13 @@ impl Chain<'_> {
         ))
     }
 
-    /// True: all parts are computed with announced and waiting packets separately.
+    /// Returns true if all parts are computed with announced and waiting packets separately.
     fn by_both(&self) -> bool {
         !matches!(self.ending, Ending::Timer(_, None))
     }
 
-    /// Total weight of the parts that were computed by the level alone although it is not a Markov chain there;
-    /// `weights`: those of the levels from the lowest on.
+    /// Total weight of the parts that were computed by the level alone although it is not a Markov chain in these
+    /// parts. `weights`: those of the levels from the lowest on.
     fn approximated(&self, weights: &[f64]) -> f64 {
         if self.by_both() {
             return 0.0;
@@ -199,8 +200,8 @@ impl Chain<'_> {
         let served = self.served_first();
         let (mut visits, mut sum) = (0.0, 0.0);
         for level in (0..=self.places).rev() {
-            // Reached from the level above by a service; a full ring that does not interrupt is reached in no other
-            // way.
+            // Share that reaches this level from the level above by a service; a full ring that does not interrupt is
+            // reached in no other way.
             let from_above = if level + 1 == self.places && !self.drops_interrupt { 1.0 } else { served };
             let own = level.checked_sub(self.lowest()).map_or(0.0, |place| weights[place]);
             visits = own + from_above * visits;
@@ -217,13 +218,13 @@ impl Chain<'_> {
         self.work.service_pps() / (self.work.service_pps() + self.work.arrival_pps)
     }
 
-    /// Most services of a cycle that are not left out.
+    /// Maximum number of services of a cycle; more are negligible.
     fn longest_down(&self) -> usize {
         let waiting = (math::ln(stretch::LEFT_OUT) / math::ln(self.served_first())).abs();
         (waiting.min(self.places as f64) as usize + 1 + self.stretch.down).min(self.places)
     }
 
-    /// Most packets that a cycle adds.
+    /// Maximum number of packets that a cycle adds.
     fn longest_up(&self) -> usize {
         let load = self.work.arrival_pps * self.work.interrupt_s;
         let in_isr =
@@ -231,8 +232,8 @@ impl Chain<'_> {
         (in_isr.min(self.places as f64) as usize + 2 + self.stretch.up).min(self.places)
     }
 
-    /// The cycle from each level, from the lowest to the top. Unless `exact`, by the level alone, even if the ring may
-    /// be full.
+    /// Computes the cycle from each level, from the lowest to the top. Unless `exact`, uses the level alone, even if
+    /// the ring may be full.
     fn rows(&self, exact: bool) -> Vec<Row> {
         let (lambda, mu) = (self.work.arrival_pps, self.work.service_pps());
         let mut alike: Option<(usize, Row)> = None;
@@ -248,7 +249,7 @@ impl Chain<'_> {
             row
         };
         let mut before: Vec<Row> = Vec::with_capacity(self.places + 1);
-        // After a wait for a packet that ends with the row of state `next`.
+        // Row of a wait for a packet, which leads to the row of state `next`.
         let wait = |level: usize, met: &Row, lower: Option<&Row>| -> Row {
             let full = level == self.places;
             let counts = !full || self.drops_interrupt;
@@ -271,7 +272,7 @@ impl Chain<'_> {
         match self.ending {
             Ending::Timer(..) => {
                 for level in 0..=self.places {
-                    // A packet that finds the ring full also starts the timer, if it counts.
+                    // A packet that finds the ring full also starts the timer, if dropped packets count.
                     let met = if level < self.places {
                         stretched(level, 1)
                     } else if self.drops_interrupt {
@@ -290,7 +291,7 @@ impl Chain<'_> {
                     let row = wait(level, &met, waits.last());
                     waits.push(row);
                     let mut gap = stretched(level, 0);
-                    // No packet has come: the first entries are by the announced packets left.
+                    // The second half of the entries is for gaps without arrivals, by announced packets left.
                     let nothing = std::mem::take(&mut gap.levels);
                     let (with, without) = nothing.split_at(nothing.len() / 2);
                     gap.levels = with.to_vec();
@@ -305,7 +306,7 @@ impl Chain<'_> {
         before.into_iter().skip(self.lowest()).map(|row| self.interrupted(row)).collect()
     }
 
-    /// Packets not announced when the deterministic time begins.
+    /// Number of packets not yet announced when the deterministic time begins.
     fn waiting(&self) -> usize {
         usize::from(matches!(self.ending, Ending::Timer(..)))
     }
@@ -330,7 +331,7 @@ impl Chain<'_> {
         row
     }
 
-    /// Lowest level at the end of an interrupt: each announces a packet, unless a dropped one caused it.
+    /// Lowest level at the end of an interrupt: each interrupt announces a packet, unless a dropped packet caused it.
     fn lowest(&self) -> usize {
         usize::from(!self.drops_interrupt)
     }

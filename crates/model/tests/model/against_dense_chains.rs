@@ -1,4 +1,5 @@
-//! All exact schemes compared with the referee's dense solution, at random parameters.
+//! All exact schemes compared with a dense solution by an independent implementation (the referee), at random
+//! parameters.
 
 mod modulated;
 use crate::referee;
@@ -87,7 +88,7 @@ fn cases(places: std::ops::Range<u64>) -> impl Strategy<Value = Case> {
     })
 }
 
-/// The referee's result, in the terms of the outcome (rates in units of the protocol rate).
+/// Results of the referee in the terms of the outcome (rates in units of the protocol rate).
 struct Verdict {
     full: f64,
     present: f64,
@@ -182,8 +183,9 @@ fn disable_enable(case: &Case, merged: bool) -> impl Fn(&State) -> Jumps + use<>
     }
 }
 
-/// Linux NAPI: `delivery` if the interrupt comes late; interrupt and mask; overhead; up to `weight` packets; another
-/// overhead if there were `weight`, otherwise unmasking, after which packets that came during it interrupt.
+/// Linux NAPI: the interrupt's `delivery` if it takes time; interrupt and mask; overhead; up to `weight` packets;
+/// another overhead after `weight` packets, otherwise unmasking. Packets that arrive during unmasking interrupt after
+/// it.
 fn napi(case: &Case, delivery: Option<f64>) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
     let isr = 1.0 / (1.0 / case.isr + 1.0 / case.unmask);
@@ -248,7 +250,8 @@ fn unmasked_count(case: &Case, frames: u64) -> impl Fn(&State) -> Jumps + use<> 
     }
 }
 
-/// disable-enable with services and interrupts of `stages` exponentials each; the third number is the stages done.
+/// disable-enable with services and interrupts of `stages` exponential stages each; the third number of a state is the
+/// number of stages done.
 fn erlang_disable_enable(case: &Case, stages: u64) -> impl Fn(&State) -> Jumps + use<> {
     let case = case.clone();
     let pace = stages as f64;
@@ -269,7 +272,7 @@ fn erlang_disable_enable(case: &Case, stages: u64) -> impl Fn(&State) -> Jumps +
     }
 }
 
-// Random cases, other ones in each run; 500 of them show a fault that affects one in 100 with a probability of 99 %.
+// Each run tests new random cases: 500 of them show a fault that affects one case in 100 with a probability of 99 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
@@ -331,7 +334,7 @@ proptest! {
         agree(&outcome, &verdict(&erlang_disable_enable(&case, stages.into()), case.places))?;
     }
 
-    /// The interrupt comes late, and the CPU is free until then.
+    /// The interrupt is delivered late, and the CPU is free until then.
     #[test]
     fn napi_chain_with_late_interrupts(case in cases(1..30), latency in -2.0..2.0_f64) {
         let delivery = latency.exp();

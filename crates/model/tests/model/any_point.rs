@@ -1,6 +1,6 @@
-//! All inputs that the command line accepts: every scheme with any parameters, on any host and at any rate, either has
-//! an outcome with possible figures ([`netcliff_core::Outcome::check`]), or is refused with a reason that a user can
-//! act on.
+//! Random inputs that the command line accepts: every scheme with any parameters, on any host and at any rate, either
+//! has an outcome with possible figures ([`netcliff_core::Outcome::check`]), or is refused with a reason that a user
+//! can act on.
 
 use netcliff_core::{Engine, EngineFailure, Host, Load, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
@@ -92,7 +92,7 @@ fn offered() -> impl Strategy<Value = (Traffic, Load)> {
     })
 }
 
-// Random points, other ones in each run; 400 of them show a defect that affects one in 100 with a probability of 98 %.
+// Each run tests new random points: 400 of them show a defect that affects one in 100 with a probability of 98 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// The distribution of its arrivals would need 80 GB and more.
+/// A polling period with so many arrivals is refused: their distribution would need 80 GB and more.
 #[test]
 fn a_period_of_too_many_arrivals_is_refused() {
     let host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };

@@ -101,7 +101,7 @@ fn exact(host: &Host, lambda: f64) -> Exact {
     let delivered = mean(&|state| if state.1 == 2 { mu } else { 0.0 });
     let read_pps = mean(&|state| if state.1 == 0 && state.2 > 0 { alpha } else { 0.0 });
     let left = mean(&|state| f64::from(state.1 == 0));
-    // A read takes t / V from start to end, including interruptions.
+    // A read takes t / V from start to end, including the time in which protocol work interrupts it.
     let reading_s = host.application_s.unwrap() / left;
     let latency_s = mean(&|state| state.0 as f64) / delivered + mean(&|state| state.2 as f64) / read_pps - reading_s;
     Exact { read_pps, latency_s }
@@ -112,7 +112,7 @@ fn two_moments_near_the_exact_socket() {
     let mut host = calibrated();
     (host.context_switch_s, host.wakeup_s, host.socket_drop_cost) = (0.0, 0.0, 1.0);
     (host.ring, host.socket_buffer) = (24, 40);
-    // Erlang with one stage is exponential but not recognised as such: the approximation answers.
+    // Erlang with one stage is exponential, but not recognised as such: the approximation is used.
     host.service = Service::Erlang { stages: 1 };
     for kpps in [100.0, 200.0, 300.0, 340.0, 380.0, 450.0, 600.0, 900.0] {
         let outcome = solve(&host, "disable-enable", kpps * 1e3);

@@ -83,8 +83,8 @@ fn verdict(case: &Case) -> Verdict {
     }
 }
 
-/// Mean packets in the ring that the socket will take, per unit of the chain's time: computed for each position by
-/// iteration to a fixed point.
+/// Mean number of packets in the ring that the socket will take later, per unit of the chain's time. Computed for each
+/// position in the ring by a fixed-point iteration.
 fn taken_present(case: &Case, chain: &[(State, f64)]) -> f64 {
     let index: std::collections::HashMap<State, usize> = chain.iter().enumerate().map(|(i, (s, _))| (*s, i)).collect();
     let jumps: Vec<Vec<(usize, f64, Option<bool>)>> = chain
@@ -132,7 +132,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let Verdict { read, ring_loss, socket_loss, latency, cpu } = verdict(case);
     let near = |name: &str, found: f64, right: f64| {
         // Very small losses are compared with 1. The referee's elimination subtracts: if almost nothing is read, values
-        // divided by it have lost as many digits.
+        // divided by the throughput lose as many digits as it is small.
         let lost = if name == "latency" { 1e-15 / read } else { 0.0 };
         let close = (found - right).abs() <= (1e-9 + lost) * right.abs() + 1e-12;
         prop_assert!(close, "{name}: {found}, dense chain {right}, {case:?} {:?}", outcome.notes);
@@ -143,7 +143,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     near("read", value(outcome.throughput_pps) / 1e6, read)?;
     near("ring loss", value(loss.ring), ring_loss)?;
     near("socket loss", value(loss.socket), socket_loss)?;
-    // If almost everything is lost, an answer that is not exact has no latency.
+    // If almost all packets are lost, an inexact answer has no latency.
     if let Some(mean) = outcome.latency_s.unwrap().mean {
         near("latency", mean.value * 1e6, latency)?;
     } else {
@@ -210,11 +210,11 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
-// Random cases, other ones in each run; 120 of them show a fault that affects one in 20 with a probability of 99.8 %.
+// Each run tests new random cases: 120 of them show a fault that affects one in 20 with a probability of 99.8 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
-    /// All figures of all schemes to nine digits, with each cost varied over two decades.
+    /// All figures of all schemes agree to nine digits, with each cost varied over two decades.
     #[test]
     fn every_figure_of_a_dense_chain(case in cases()) {
         check(&case)?;

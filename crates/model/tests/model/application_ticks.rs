@@ -1,5 +1,6 @@
-//! Ring, socket and application with polls that wait for ticks, compared with the same host state by state: from tick
-//! to tick by uniformization until nothing changes, with the age of every packet in the ring.
+//! Ring, socket and application with polls that wait for ticks, compared with a chain of the same host in all its
+//! states, computed from tick to tick by uniformization until it is stationary, with the age of every packet in the
+//! ring.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,7 @@ use netcliff_core::{Engine, Figure, Host, Point};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
-/// What runs on the CPU with priority over the application.
+/// Work that has priority over the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
     /// Nothing: no interrupt and no cycle.
@@ -15,8 +16,8 @@ enum Phase {
     /// napi-2007: masked, waiting for a tick; the application may run.
     Waiting,
     Interrupt,
-    /// napi-2007: the overhead of a poll. polling: this number of overheads, before the rest of a cycle (packets,
-    /// whether a tick came in it), if any.
+    /// napi-2007: the overhead of a poll. polling: this number of overheads, followed by the rest of a cycle, if any
+    /// (its packets, and whether a tick occurred in it).
     Overhead(usize, Option<(usize, bool)>),
     Serving(usize, bool),
 }
@@ -55,7 +56,7 @@ struct Case {
     socket: usize,
 }
 
-/// Largest number of waiting overheads: more have a probability below the accuracy of the comparison.
+/// Maximum number of waiting overheads; more have a probability below the accuracy of the comparison.
 const OVERHEADS: usize = 8;
 
 impl Case {
@@ -63,7 +64,7 @@ impl Case {
         matches!(phase, Phase::Free | Phase::Waiting)
     }
 
-    /// A context switch that takes no time is over as soon as the application may run.
+    /// Ends a context switch that takes no time as soon as the application may run.
     fn settled(&self, (packets, phase, thread, waiting): State) -> State {
         let at_once = self.switch.is_none() && thread == Thread::Switching && Self::is_free(phase);
         if at_once { (packets, phase, Thread::Working, waiting - 1) } else { (packets, phase, thread, waiting) }
@@ -164,7 +165,7 @@ impl Case {
     }
 }
 
-/// For each state its weight, followed by weight x age of each packet in the ring, the oldest first.
+/// For each state: its weight, then weight x age of each packet in the ring, the oldest packet first.
 type Weights = Vec<Vec<f64>>;
 
 /// The host as jumps between numbered states.
@@ -307,7 +308,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    // If interrupts and protocol starve the application for long, iterating from tick to tick takes equally long.
+    // If interrupts and protocol starve the application for a long time, the iteration from tick to tick takes equally
+    // long.
     let load = 0.2..1.0_f64;
     let time = || (-1.2..1.2_f64).prop_map(f64::exp);
     let switch = prop_oneof![Just(None), time().prop_map(Some)];

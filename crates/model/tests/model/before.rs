@@ -1,13 +1,13 @@
-//! Random hosts with an application, compared with the answers of the program before 28 November 2026, when the band
-//! was eliminated state by state and each excursion was followed from its own free space: `tests/referee/before.csv`,
-//! from commit 80f536ec with `MOST_OPERATIONS` of 8e18 (the engine of `netcliff predict`, 13 digits). The two programs
-//! leave out rare events in different places.
+//! Compares random hosts with an application with the results of an older version (`tests/referee/before.csv`, commit
+//! 80f536ec of November 2026 with `MOST_OPERATIONS` of 8e18, `netcliff predict` to 13 digits). That version eliminated
+//! the band state by state and computed each busy period separately by the socket's free space. The two versions leave
+//! out rare events in different places.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, Host, Point, Scheme};
 use netcliff_model::{Fidelity, ModelEngine};
 
-/// Accepted relative difference of figures, and largest losses and shares that count as zero.
+/// Accepted relative difference of figures; below, largest losses and shares that count as zero.
 const NEAR: f64 = 1e-6;
 const NONE: f64 = 1e-9;
 

@@ -41,7 +41,7 @@ fn napi_without_overheads_is_a_queue_of_its_service() {
     }
 }
 
-/// Notes name what phases approximate: the variation that they do not reach, and times that they do not represent.
+/// Notes state what the phases approximate: a variation that they cannot represent, and times that stay exponential.
 #[test]
 fn what_phases_approximate_is_named() {
     let notes = |service: &str| solved("napi", host(service), 500e3).notes;

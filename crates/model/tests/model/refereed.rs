@@ -1,5 +1,5 @@
-//! Points at which an independent simulator, written from docs/theory alone, found the model wrong. Expected values are
-//! its results from about 1e7 packets, with four digits; results of dense chains are compared to 1e-6.
+//! Points at which an independent simulator, written from docs/theory alone, found errors of the model. Expected values
+//! are the simulator's results from about 1e7 packets, to four digits; results of dense chains are compared to 1e-6.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point, Traffic};
@@ -33,7 +33,7 @@ fn near(found: f64, want: f64, relative: f64, what: &str) {
     assert!((found / want - 1.0).abs() <= relative, "{what}: {found}, not {want}");
 }
 
-/// Figures that once were NaN.
+/// At these points figures once were NaN.
 #[test]
 fn saturation_has_figures() {
     let [throughput, loss, latency] = figures(&predict("dim", "400kpps", &[]));
@@ -44,7 +44,7 @@ fn saturation_has_figures() {
         let [throughput, ..] = figures(&predict(scheme, "18Mpps", &["ring=64"]));
         near(throughput, pps, 2e-3, scheme);
     }
-    // The ring is always full: a poll with an overhead and three services, then a wait for the next tick.
+    // The ring is always full: a period is a poll with its overhead and three services, then a wait for the next tick.
     let [throughput, ..] = figures(&predict("napi-2007:period=20us,quota=3", "18Mpps", &["ring=64"]));
     near(throughput, 3.0 / (20e-6 * mean_ticks_of_a_poll()), 1e-6, "napi-2007");
 }
@@ -71,7 +71,7 @@ fn mean_ticks_of_a_poll() -> f64 {
     1.0 + (1..60).map(|k| above(f64::from(k) * 20e-6)).sum::<f64>()
 }
 
-/// A cycle may serve more packets than the ring holds, as some come while it runs.
+/// A cycle may serve more packets than the ring holds, because some packets arrive while it runs.
 #[test]
 fn a_quota_above_the_ring() {
     let set = ["per_byte=0s", "protocol=1.4us", "poll=1.7us", "ring=4"];
@@ -80,7 +80,7 @@ fn a_quota_above_the_ring() {
     near(throughput, 154.1e3, 1e-3, "throughput");
     near(loss, 0.346, 2e-3, "loss");
     near(latency, 15.76e-6, 1e-3, "latency");
-    // A quota that no cycle reaches has no effect, nor has a larger one.
+    // A quota that no cycle reaches has no effect; neither has a larger quota.
     let more = figures(&predict("polling:period=31us,quota=26", "235503pps", &set));
     let most = figures(&predict("polling:period=31us,quota=30", "235503pps", &set));
     (0..3).for_each(|n| near(more[n], most[n], 1e-5, "quota=30"));
@@ -93,20 +93,21 @@ fn a_packet_timer_that_drops_restart() {
     let [throughput, loss, _] = figures(&predict(scheme, "100kpps", &["ring=16"]));
     near(throughput, 70.7e3, 1e-3, "throughput");
     near(loss, 0.293, 2e-3, "loss");
-    // One place: a cycle is 1/lambda, gaps up to the first one above P, ISR and service, with one packet per cycle.
+    // With one place in the ring, a cycle consists of 1/lambda, gaps up to the first one above P, ISR and service, with
+    // one packet per cycle.
     let [throughput, ..] = figures(&predict(scheme, "100kpps", &["ring=1"]));
     let host = Host::pentium4_2530mhz();
     let cycle_s = 10e-6 * 3_f64.exp() + host.mask_s + host.interrupt_s + host.service_s(64.0);
     near(throughput, 1.0 / cycle_s, 1e-9, "one place");
-    // A gap that long never comes: an error, instead of 1e85 s.
+    // A gap that long never occurs: the model returns an error, instead of 1e85 s.
     let error = answer(&point(scheme, "8Mpps", &["ring=16"])).unwrap_err().to_string();
     assert!(error.contains("30us") && error.contains("8Mpps"), "{error}");
 }
 
-/// Quantiles over unequal queues are those of the mixture of their distributions. The expected median is that of the
-/// four chains solved state by state, with the Erlang tails of the packets found, summed by a separate script: 0.27769
-/// ms. (The referee's 0.260 is from a simulation, in which the second queue, 2.8 % beyond saturation, forgets its past
-/// only within about 3600 services.)
+/// Quantiles over unequal queues are those of the mixture of their distributions. The expected median, 0.27769 ms, was
+/// computed by a separate script from the four chains, with the Erlang tails of the packets that an arrival finds. (The
+/// simulator's 0.260 ms is less accurate: the second queue, 2.8 % beyond saturation, is correlated over about 3600
+/// services.)
 #[test]
 fn unequal_queues() {
     let set = [
@@ -128,7 +129,7 @@ fn unequal_queues() {
     near(above, 0.5, 1e-6, "P(T > median)");
 }
 
-/// If only the mean of frame sizes is used, there are no quantiles, which would be wrong.
+/// If only the mean of the frame sizes is used, no quantiles are given, because they would be wrong.
 #[test]
 fn mixed_sizes_by_their_mean_have_no_quantiles() {
     let mut asked = point("interrupt", "50kpps", &["per_byte=10ns"]);
@@ -165,7 +166,7 @@ fn large_rings_take_no_time() {
     }
 }
 
-/// Hosts and traffic out of range are refused with the accepted range before the computation begins.
+/// Hosts and traffic out of range are refused before the computation begins, with the accepted range in the message.
 #[test]
 fn what_lies_outside_is_refused() {
     for (rate, set, parts) in [

@@ -28,7 +28,7 @@ fn solve(host: &Host, fidelity: Fidelity, scheme: &str, rho: f64, quantiles: boo
     engine.evaluate(&point).unwrap_or_else(|error| panic!("{scheme} {rho} {}: {error}", host.ring))
 }
 
-/// The outcome; None if the model refuses the point with a reason.
+/// Returns the outcome; `None` if the model refuses the point, always with a reason.
 fn answered(host: &Host, scheme: &str, rho: f64) -> Option<Outcome> {
     let point = Point::poisson(host.clone(), scheme.parse().unwrap(), rho * 1e6);
     let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
@@ -39,7 +39,7 @@ fn answered(host: &Host, scheme: &str, rho: f64) -> Option<Outcome> {
     }
 }
 
-/// Checks every figure of an outcome, listed by its JSON, so that none is forgotten.
+/// Checks every figure of an outcome. The figures are listed from its JSON, so that none can be forgotten.
 fn sound(outcome: &Outcome, what: &str) {
     let cpu = outcome.cpu.unwrap();
     let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available];
@@ -93,7 +93,7 @@ fn corners_of_the_rest() {
     ] {
         for places in [8, 64, 1024] {
             for rho in [1e-9, 1e-3, 0.5, 1.0, 2.0, 1e3, 1e6] {
-                // Without an answer there is a reason; all schemes here have an answer up to twice saturation.
+                // A point without an answer has a reason; up to twice saturation, all schemes here have an answer.
                 if let Some(outcome) = answered(&host(places, 1.0), scheme, rho) {
                     sound(&outcome, &format!("{scheme} B={places} rho={rho}"));
                 } else {
@@ -140,13 +140,13 @@ fn corners_of_napi() {
     }
 }
 
-// Random hosts, other ones in each run, each at 60 loads: a fault that affects one host in 20 shows with a probability
-// of 95 %.
+// Each run tests new random hosts, each at 60 loads: a fault that affects one host in 20 is found with a probability of
+// 95 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Interrupts of up to one service time. With longer ones loss can fall as load grows: a longer busy period saves
-    /// an interrupt (disable-enable, B = 3, s = 107 services: the referee agrees).
+    /// Interrupts take up to one service time. With longer ones the loss can fall as the load grows, because a longer
+    /// busy period saves an interrupt (disable-enable, B = 3, s = 107 services; the referee agrees).
     #[test]
     fn loss_rises_with_load(scheme in prop::sample::select(CHEAP), places in 1..2000_u64, isr in -5.0..0.0_f64) {
         let host = host(places, isr.exp());
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// The same point gives the same bits: sums over places of a walk have a fixed order.
+/// The same point gives the same bits, because sums over the places of lib/dim's walk have a fixed order.
 #[test]
 fn the_same_question_has_the_same_bits() {
     for (scheme, rho) in [("dim", 0.3), ("dim:profile=cqe,start=1", 0.6), ("dim:start=4", 0.95), ("napi", 0.8)] {

@@ -1,4 +1,4 @@
-//! The numbers in docs/theory.
+//! Tests the numbers in docs/theory.
 
 use netcliff_core::{Engine, Host, Outcome, Point, Scheme};
 use netcliff_model::pauses::{ServiceTimes, mean_latency_s};
@@ -59,8 +59,8 @@ fn napi_without_quota_is_disable_enable_with_a_poll() {
     let point = Point::poisson(host, scheme, 100e3);
     let outcome = ModelEngine::default().evaluate(&point).unwrap();
     let cpu = outcome.cpu.unwrap();
-    // One interrupt per completion; the host is idle after it if no packet comes while m unmasks: with k completions
-    // per second, k (2 m + s + o) + rho + V = 1 and V = k/(lambda (1 + lambda m)).
+    // One interrupt per completion of a poll; the host is idle after it if no packet arrives during unmasking (m). With
+    // k completions per second: k (2 m + s + o) + rho + V = 1 and V = k/(lambda (1 + lambda m)).
     let completions = 100e3 * (1.0 + 100e3 * 0.5e-6);
     near(cpu.available.unwrap().value, (1.0 - 0.534) / (1.0 + completions * 6.32e-6), 1e-9);
     near(outcome.interrupts_per_s.unwrap().value, completions * cpu.available.unwrap().value, 1e-5);
@@ -91,7 +91,7 @@ fn masked_coalescing_latency() {
     }
 }
 
-/// With Q = 3 and deterministic times in overload: 150.0 kpps = Q/T_poll.
+/// With Q = 3 and deterministic times, the throughput in overload is Q/T_poll, 150.0 kpps.
 #[test]
 fn polling_overload_and_low_load() {
     let host = Host { service: netcliff_core::Service::Deterministic, ..rounded() };
@@ -112,13 +112,13 @@ fn polling_as_printed() {
     near(overload.throughput_pps.unwrap().value / 1e3, 3.0 / 18.41e-3, 0.001);
     near(overload.cpu.unwrap().available.unwrap().value, 1.0 - 1.59 / 20.0 - 3.0 * 5.34 / 20.0, 1e-9);
     near(mean_us(&polling(10.0)), 20.0 + 18.41 / 3.0, 0.01);
-    // Q/mu does not fit into T_v: throughput mu (1 - o/T_poll), and no CPU is left.
+    // Q/mu does not fit into T_v: the throughput is mu (1 - o/T_poll), and no CPU is left.
     let full = solve_on(rounded(), Fidelity::Printed, "polling:period=20us,quota=4", 400e3);
     near(full.throughput_pps.unwrap().value / 1e3, (1.0 - 1.59 / 20.0) / 5.34e-3, 0.001);
     near(full.cpu.unwrap().available.unwrap().value, 0.0, 1e-12);
 }
 
-/// tau = ceil(lambda T) grows in steps: within a step the timer equals a count, and the next step differs.
+/// tau = ceil(lambda T) grows in steps: within a step the timer equals a count; at the next step the results change.
 #[test]
 fn coalescing_as_printed_has_steps() {
     let at = |fidelity, scheme: &str, pps| solve_on(rounded(), fidelity, scheme, pps);
@@ -131,7 +131,7 @@ fn coalescing_as_printed_has_steps() {
     assert!(available(20.1e3) > available(19.9e3) + 0.02);
 }
 
-/// One interrupt per period that has frames, each of which waits for half a period on average.
+/// There is one interrupt per period that has frames; each frame waits for half a period on average.
 #[test]
 fn a_free_timer_waits_half_a_period() {
     let low = solve_on(rounded(), Fidelity::Paper, "coalesce:usecs=50us,free_timer=true", 10.0);
@@ -199,8 +199,8 @@ fn pauses_as_the_dense_chains_have_them() {
     }
 }
 
-/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with pauses of 0.1 ms each 1 ms
-/// (docs/theory/pauses.md); and the chain with a ring that is never full.
+/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with pauses of 0.1 ms, one per 1 ms
+/// (docs/theory/pauses.md). The chain with a ring that is never full agrees.
 #[test]
 fn pauses_with_a_ring_that_is_never_full() {
     let mut host = Host { ring: 600, ..rounded() };

@@ -1,5 +1,5 @@
-//! Chains between deterministic ticks, at points where they reduce to known results; the simulator is the other test
-//! (`model_against_sim` of netcliff-lab).
+//! Chains between deterministic ticks, at points where they reduce to known results. They are also compared with the
+//! simulator (`model_against_sim` of netcliff-lab).
 
 use netcliff_core::{Engine, Host, Outcome, Point};
 use netcliff_model::ModelEngine;
@@ -35,8 +35,8 @@ fn agree(a: &Outcome, b: &Outcome, relative: f64, what: &str) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
 
-    /// With a long T_poll and a quota that a ring cannot reach within a busy period, no poll waits for a tick: n
-    /// services in a row need n arrivals while busy. At low load this is disable-enable.
+    /// With a long T_poll and a quota that a busy period cannot reach, no poll waits for a tick (n services in a row
+    /// need n arrivals meanwhile). At low load this is disable-enable.
     #[test]
     fn napi_2007_that_never_uses_its_quota_up(ring in 1..8_u64, load in 1e-3..0.05_f64, period in 2.0..40.0_f64) {
         let host = host(ring);
@@ -47,7 +47,7 @@ proptest! {
         agree(&remembering, &plain, 1e-9, "napi-2007 that remembers");
     }
 
-    /// With any ring and load, shares are valid, and packets are conserved.
+    /// With any ring and load, shares are between 0 and 1, and packets are conserved.
     #[test]
     fn shares_and_packets_add_up(
         ring in 1..40_u64,
@@ -66,15 +66,14 @@ proptest! {
         prop_assert!((throughput / (load * 1e6 * (1.0 - loss)) - 1.0).abs() < 1e-9, "{throughput} {loss}");
         prop_assert!((1e-6..1.0).contains(&latency));
         if !napi {
-            // Each tick costs its overhead in any case.
+            // Each tick costs its overhead, whatever the load.
             prop_assert!((poll / (1.59 / period) - 1.0).abs() < 1e-9, "{poll}");
             prop_assert!(throughput <= quota as f64 / period * 1e6 * (1.0 + 1e-9));
         }
     }
 }
 
-/// With ticks that cost nothing and come faster and faster, polling becomes ideal; the wait for a tick is half a
-/// period.
+/// With ticks that cost nothing, polling approaches ideal as the period shrinks; the wait for a tick is half a period.
 #[test]
 fn polling_at_once_is_ideal() {
     let host = Host { poll_s: 0.0, ..host(12) };
@@ -91,8 +90,8 @@ fn polling_at_once_is_ideal() {
     }
 }
 
-/// The limit at low load is T_poll/2 + 1/mu for an overhead o of constant length (packets that come during it wait
-/// less); an exponential one adds its variance / T_poll.
+/// The limit at low load is T_poll/2 + 1/mu for an overhead o of constant length (packets that arrive during it wait
+/// less); an exponential overhead adds its variance / T_poll.
 #[test]
 fn polling_at_low_load() {
     let latency = figures(&solve(&host(64), "polling:period=20us,quota=3", 1.0))[2];

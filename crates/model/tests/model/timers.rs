@@ -1,6 +1,6 @@
-//! Unmasked coalescing with a deterministic timer, compared with a chain written from the words of docs/theory alone:
-//! (announced, not announced) state by state, the timer by powers of a dense matrix, waits by a dense solution. It
-//! shares no code with the crate.
+//! Unmasked coalescing with a deterministic timer, compared with a chain that was written from docs/theory alone and
+//! shares no code with the crate: states (announced, not announced), the timer by powers of a dense matrix, waits by a
+//! dense solution.
 
 use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point, Traffic};
 use netcliff_model::ModelEngine;
@@ -31,7 +31,7 @@ fn exponential(generator: &Matrix, time: f64) -> Matrix {
 }
 
 /// One test case: places, arrivals and services per microsecond, ISR and timer (us), frames, whether dropped frames
-/// count, gap or timer.
+/// count, and whether the time is a gap or a timer.
 #[derive(Debug, Clone)]
 struct Case {
     places: usize,
@@ -85,7 +85,8 @@ impl Case {
         // Simpson's rule over the timer.
         let steps = 512;
         let step = exponential(&generator, self.timer / f64::from(steps));
-        // The ISR from each level: distribution of the level after it, and (time, packets x time, time full).
+        // The ISR from each level: distribution of the level after it, and (time, packets x time, time with a full
+        // ring).
         let isr = |level: usize| -> (Vec<f64>, [f64; 3]) {
             let (mut at, mut after, mut spent) = (1.0, vec![0.0; self.places + 1], [0.0; 3]);
             #[allow(clippy::needless_range_loop, reason = "n is a number of packets, not only a place")]
@@ -98,8 +99,8 @@ impl Case {
             }
             (after, spent)
         };
-        // A deterministic time from a state: distribution of the level before the ISR (and of the announced packets
-        // left, if none came).
+        // A deterministic time from a state: distribution of the level before the ISR (and of the remaining announced
+        // packets, if no packet arrived).
         let timed = |a: usize, u: usize| -> (Vec<f64>, Vec<f64>, [f64; 3]) {
             let mut now = vec![vec![0.0; states.len()]];
             now[0][place(a, u)] = 1.0;
@@ -130,8 +131,8 @@ impl Case {
             }
             (levels, nothing, spent)
         };
-        // A wait for the first packet from `a` announced: (announced then, whether the packet was accepted), and the
-        // times.
+        // A wait for the first packet from `a` announced packets: (announced packets then, whether the packet was
+        // accepted), and the times.
         let wait = |a: usize| -> (Vec<(usize, bool, f64)>, [f64; 3]) {
             let (mut at, mut met, mut spent) = (1.0, Vec::new(), [0.0; 3]);
             for n in (0..=a).rev() {
@@ -182,7 +183,7 @@ impl Case {
         let mut power = chain;
         for _ in 0..40 {
             power = product(&power, &power);
-            // Normalised, as rounding errors double with each squaring.
+            // Normalise, because rounding errors double with each squaring.
             power.iter_mut().for_each(|row| {
                 let total: f64 = row.iter().sum();
                 row.iter_mut().for_each(|share| *share /= total);
@@ -233,7 +234,7 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-// Random cases, other ones in each run; 60 of them show a fault that affects one in 20 with a probability of 95 %.
+// Each run tests new random cases; 60 of them show a fault that affects one in 20 with a probability of 95 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -263,7 +264,8 @@ fn predict(scheme: &str, rate: &str, ring: &str) -> Result<Outcome, EngineFailur
     ModelEngine::default().evaluate(&Point { host, scheme, traffic, load })
 }
 
-/// The referee's results at points where the mean was 34 % low, and where a loss of 4.0e-3 was given as 2.6e-18.
+/// Results of the referee at points where the model's mean was 34 % too low, and where a loss of 4.0e-3 was given as
+/// 2.6e-18.
 #[test]
 fn long_timers() {
     let mean = |outcome: &Outcome| outcome.latency_s.unwrap().mean.unwrap().value;
@@ -272,12 +274,13 @@ fn long_timers() {
     let lossy = predict("coalesce:usecs=500us", "100kpps", "ring=64").unwrap();
     let loss = lossy.loss_fraction.unwrap().value;
     assert!((loss / 4.0e-3 - 1.0).abs() < 0.02, "{loss}");
-    // If there is no chain, an error says so, instead of a mean of 6e105 s.
+    // If there is no chain, the model returns an error that says so, instead of a mean of 6e105 s.
     let refused = predict("coalesce:packet_timer=20us", "13Mpps", "ring=1").unwrap_err().to_string();
     assert!(refused.contains("packet timer") && refused.contains("masked=true"), "{refused}");
 }
 
-/// A timer too short for a second packet means an interrupt per packet; a count that is reached first means a count.
+/// A timer that is too short for a second packet equals an interrupt per packet; a count that is always reached first
+/// equals a count alone.
 #[test]
 fn limits() {
     let figures = |outcome: &Outcome| {

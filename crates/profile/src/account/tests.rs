@@ -39,7 +39,7 @@ fn an_unknown_function_is_its_caller_s_unless_that_calls_everything() {
 fn programs_of_tracers_are_no_stage_of_a_packet() {
     let xdp = ["bpf_prog_1234_loop [bpf]", "do_xdp_generic", "__netif_receive_skb_one_core", "net_rx_action"];
     assert_eq!(stage(&xdp), (Stage::Xdp, false));
-    // A tracer's program at the function's entry, and the function itself, which the trampoline calls too.
+    // A tracer's program at the function's entry, and the function itself, which the trampoline also calls.
     let traced = ["bpf_get_current_pid_tgid", "bpf_prog_5678_probe [bpf]", "bpf_trampoline_42 [bpf]", "udp_sendmsg"];
     assert_eq!(stage(&traced), (Stage::Tracing, false));
     assert_eq!(stage(&["ip_rcv_core", "ip_rcv", "bpf_trampoline_42 [bpf]", "process_backlog"]), (Stage::Ip, false));
@@ -52,7 +52,7 @@ fn one(pid: u32, program: &str, mode: Mode, names: &[&str], ns: [f64; 4], sample
     Stack { pid, program: program.to_owned(), mode, frames: frames(names), ns: ns.to_vec(), samples }
 }
 
-/// Four slices of a second with 1000 packets each. Softirqs take 300 ms a slice and interrupt any task. The server
+/// Four slices of one second with 1000 packets each. Softirqs take 300 ms per slice and interrupt any task. The server
 /// takes 100 ms in its own code and 200 ms in copying. A compiler, this program and the idle task take the rest of two
 /// CPUs.
 fn window() -> Window {
@@ -114,12 +114,12 @@ fn the_account_is_exact_on_exact_samples() {
     let classes = account.classes;
     assert!(near(classes.softirq, 0.3) && near(classes.application, 0.3) && near(classes.others, 0.4), "{classes:?}");
     assert!(near(classes.own, 0.01) && near(classes.idle, 0.99));
-    // rustc was interrupted, which is not its work: it does none for the network.
+    // rustc was interrupted by softirqs, which is not its own work: it does no work for the network.
     let counted: Vec<(&str, bool)> = account.programs.iter().map(|one| (one.name.as_str(), one.counted)).collect();
     assert_eq!(counted, [("rustc", false), ("server", true)]);
     assert_eq!(row(Stage::Copy).by_slice_s.len(), 4);
     assert_eq!(row(Stage::Application).functions[0].function, "server");
-    // Idle time is no box of a flame graph, the compiler is.
+    // A flame graph shows the compiler, but not idle time.
     assert_eq!(account.folded.len(), 7);
 }
 
@@ -144,7 +144,7 @@ fn without_packets_there_are_shares() {
     );
 }
 
-/// Equal slices have no spread: the interval is the chance of the count, 400 of 2400 x 3.3 samples for the application.
+/// If all slices are equal, the interval is that of the count alone: 400 of 2400 x 3.3 samples for the application.
 #[test]
 fn an_interval_is_at_least_that_of_the_count() {
     let account = account(&table(), &window());
@@ -154,7 +154,7 @@ fn an_interval_is_at_least_that_of_the_count() {
     let of_all: f64 = 400.0 / 8000.0;
     let expected = 1.96 / 20.0 * (1.0 - of_all).sqrt();
     assert!((half / expected - 1.0).abs() < 0.05, "{half} {expected}");
-    // Slices that differ widen it.
+    // Different slices widen the interval.
     let mut uneven = window();
     uneven.stacks[0].ns = vec![0.0, 200.0 * MS, 0.0, 200.0 * MS];
     let wide = super::account(&table(), &uneven);
@@ -170,7 +170,7 @@ fn folded_stacks_begin_outermost_and_hold_no_space() {
     assert!(text.contains("netcliff_(this_run) 40\n"), "{text}");
 }
 
-/// Stacks of a real kernel (the head of the file has which): the table knows nearly all of them.
+/// Stacks of a real kernel (named at the head of the file): the table has nearly all of their functions.
 #[test]
 fn the_table_knows_what_a_real_kernel_does() {
     let text = include_str!("../../tests/fixtures/linux-6.18-udp-tcp-nftables.txt");
@@ -207,7 +207,7 @@ fn the_table_knows_what_a_real_kernel_does() {
     }
 }
 
-/// Few samples have wide intervals, but no share ends above the whole.
+/// Few samples have wide intervals, but no interval of a share ends above 1.
 #[test]
 fn the_interval_of_a_share_ends_at_the_whole() {
     let few = |function: &str, samples| {

@@ -1,4 +1,4 @@
-//! Names: [`Namer`] of the kernel's functions, [`name`] of processes.
+//! Names of the kernel's functions ([`Namer`]) and of processes ([`name`]).
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use netcliff_host::serving::Program;
 
 use crate::table::{self, Table};
 
-/// The name of a process; kernel threads that work for everybody have one.
+/// Returns the name of a process. All kworker threads have the same name, because they work for all programs.
 pub(super) fn name(pid: u32, own: u32) -> String {
     let name = match Program::of(pid) {
         _ if pid == 0 => return "idle task".to_owned(),
@@ -19,7 +19,7 @@ pub(super) fn name(pid: u32, own: u32) -> String {
     if name.starts_with("kworker/") { "kworker".to_owned() } else { name }
 }
 
-/// Names of the kernel's functions by address, each looked up once.
+/// Names of the kernel's functions by address; each address is looked up once.
 pub(super) struct Namer<'a> {
     pub(super) symbols: &'a Symbols,
     pub(super) known: HashMap<u64, String>,
@@ -38,7 +38,7 @@ impl Namer<'_> {
         sites(stack).map(name).collect()
     }
 
-    /// The function that wants a lock: the innermost that is neither the lock's nor a helper.
+    /// Returns the function that wants a lock: the innermost one that is neither a lock function nor a helper.
     pub(super) fn wants(&self, stack: &[u64], table: &Table) -> String {
         let frames = self.frames(stack);
         let is_lock = |frame: &str| {
@@ -50,8 +50,8 @@ impl Namer<'_> {
     }
 }
 
-/// Addresses within the functions of a stack. All but the innermost address are return addresses, after a call that may
-/// be the last instruction of its function.
+/// Addresses within the functions of a stack. All except the innermost are return addresses; they follow a call, which
+/// may be the last instruction of its function, so that 1 is subtracted.
 fn sites(stack: &[u64]) -> impl Iterator<Item = u64> {
     stack.iter().enumerate().map(|(at, address)| if at == 0 { *address } else { address - 1 })
 }

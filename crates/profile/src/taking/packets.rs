@@ -1,4 +1,4 @@
-//! The packets by which time is divided: [`Device`] counts those of an interface, or those that enter the stack.
+//! Counts the packets by which CPU time is divided: those of an interface, or those that enter the stack ([`Device`]).
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use netcliff_host::softnet::softnet_stats;
 
 use super::{FEW_PACKETS, OTHERS, Taking};
 
-/// Received packets over sent ones below which time is divided by those sent.
+/// If received / sent packets are below this ratio, time is divided by the sent packets.
 const SENDS: f64 = 0.1;
 
-/// Name of the counter of packets that entered a CPU's stack, in whatever network namespace.
+/// Name of the counter of packets that entered the stack on a CPU, in any network namespace.
 const SOFTNET: &str = "softnet_stat";
 
-/// What counts packets.
+/// A counter of packets.
 pub(super) struct Device {
     pub(super) name: String,
-    /// An interface; `None`: softnet_stat of these CPUs.
+    /// Counters of an interface; `None`: softnet_stat of `cpus`.
     devices: Option<Devices>,
     cpus: Vec<usize>,
     before: Counted,
@@ -38,16 +38,16 @@ impl Device {
         self.before = self.read().unwrap_or_default();
     }
 
-    /// Packets since the last call; zero if the interface is gone or a 32-bit counter wrapped.
+    /// Returns the packets since the last call; zero if the interface no longer exists or a 32-bit counter wrapped.
     pub(super) fn grown(&mut self) -> Counted {
         let now = self.read().unwrap_or(self.before);
         now.since(&std::mem::replace(&mut self.before, now))
     }
 }
 
-/// The counters of all interfaces of this network namespace, those named in front, and of the stack.
+/// Opens the counters of all interfaces of this network namespace, the named ones first, and of the stack.
 pub(super) fn devices(host: &Inspection, named: &[String], cpus: &[usize], cautions: &mut Vec<String>) -> Vec<Device> {
-    /// Interfaces that are counted: a host of containers may have thousands.
+    /// Maximum number of interfaces that are counted: a host of containers may have thousands.
     const MOST: usize = 64;
     let main = host.main_ports();
     let mut names: Vec<String> = named.to_vec();
@@ -74,7 +74,8 @@ pub(super) fn devices(host: &Inspection, named: &[String], cpus: &[usize], cauti
 }
 
 impl Taking<'_> {
-    /// The devices by whose packets time is divided, by their places in the list, and what they counted.
+    /// Selects the devices by whose packets time is divided. Returns their indices in the list, and the packets they
+    /// counted.
     pub(super) fn packets(&mut self, host: &Inspection) -> (Vec<usize>, ProfilePackets) {
         let total = |at: usize| {
             self.counted
@@ -92,7 +93,7 @@ impl Taking<'_> {
         };
         let all = |places: &[usize]| places.iter().map(|at| totals[*at].0 + totals[*at].1).sum::<u64>();
         let stack = at(&|name| name == SOFTNET);
-        // Traffic of containers and of loopback is not that of the main interfaces.
+        // Traffic of containers and of loopback does not pass the main interfaces.
         if self.options.interfaces.is_empty() && (all(&chosen) as f64) < OTHERS * all(&stack) as f64 {
             chosen = stack;
         }

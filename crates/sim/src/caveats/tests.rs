@@ -15,7 +15,8 @@ fn simulate(arrivals: &str) -> Outcome {
     SimEngine { effort, ..SimEngine::default() }.simulate(&point).unwrap().outcome
 }
 
-/// Heavy tails (docs/theory/statistics.md): quantiles and the realised load are reported, but no precision of a mean.
+/// For heavy tails (docs/theory/statistics.md), quantiles and the realised load are reported, but no precision of a
+/// mean.
 #[test]
 fn heavy_tails_leave_quantiles_and_no_interval_of_a_mean() {
     let outcome = simulate("onoff");
@@ -61,7 +62,8 @@ fn bursts(host: Host, scheme: &str, burst: usize, count: usize) -> Point {
     Point { traffic, ..Point::poisson(host, scheme.parse().unwrap(), rate_pps) }
 }
 
-/// Replications within one burst see no time pass: what is divided by it is absent, with the reason, under every scheme and effort.
+/// If no time passes in a replication, because it lies within one burst, figures per time are absent, with the reason,
+/// under every scheme and effort.
 #[test]
 fn arrivals_at_one_instant_leave_out_what_is_divided_by_time() {
     let precision = Effort::Precision { relative: 0.1, packets_at_most: 5000, figures: Aims::default() };
@@ -87,7 +89,8 @@ fn arrivals_at_one_instant_leave_out_what_is_divided_by_time() {
     }
 }
 
-/// Where the requested number of packets lies within one burst, more are simulated. Too few of them for the bursts leave no interval.
+/// If the requested number of packets lies within one burst, more packets are simulated. Too few packets for the bursts
+/// give no interval.
 #[test]
 fn replications_grow_until_time_passes() {
     for (burst, settled) in [(300, true), (4000, false)] {
@@ -97,7 +100,7 @@ fn replications_grow_until_time_passes() {
         let offered = simulation.outcome.offered_pps.unwrap();
         assert_eq!((simulation.settled, offered.interval.is_some()), (settled, settled), "{burst}: {offered:?}");
         let truth = point.rate_pps().unwrap();
-        // Bursts alike have no spread: only rounding is left.
+        // Equal bursts have no variance: only rounding errors are left.
         let holds =
             offered.interval.is_none_or(|ends| ends.low <= truth * (1.0 + 1e-9) && truth <= ends.high * (1.0 + 1e-9));
         assert!(holds, "{burst}: {offered:?}, not {truth}");

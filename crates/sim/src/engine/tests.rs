@@ -1,6 +1,6 @@
-//! Joint simulation of two vectors that are coupled at every instant (SMT siblings, or transmit completions of what the
-//! other forwards). Compares with the approximation that simulates them one by one, with the sibling's mean busy share
-//! or a Poisson stream.
+//! Compares the simulation of two coupled vectors one by one (SMT siblings, or transmit completions of packets that the
+//! other vector forwards) with a joint simulation in this file. The simulation one by one uses the sibling's mean busy
+//! share, or a Poisson stream.
 
 use std::collections::VecDeque;
 
@@ -111,8 +111,8 @@ struct Did {
     busy: f64,
 }
 
-/// Simulates both cores; the work of one takes `slow` times as long while the other is busy. With `forwards`, the
-/// second core gets the packets that leave the first; otherwise it has its own arrivals.
+/// Simulates both cores together; the work of one takes `slow` times as long while the other is busy. With `forwards`,
+/// the second core gets the packets that leave the first; otherwise it has its own arrivals.
 fn together(mut cores: [Core; 2], rates_pps: [f64; 2], slow: f64, forwards: bool, packets: u64, seed: u64) -> [Did; 2] {
     let gap = |place: usize| {
         let purpose = [Purpose::Gap, Purpose::Transmission][place];
@@ -162,8 +162,8 @@ fn did(outcome: &Outcome) -> Did {
     }
 }
 
-/// Errors of the approximation, each at the core where it is largest: relative for rates and latencies, as a share of a
-/// core for busy shares.
+/// Errors of simulating coupled cores one by one, at the core where each error is largest: relative for rates and
+/// latencies, as a share of a core for busy shares.
 #[derive(Debug, Clone, Copy, Default)]
 struct Errors {
     pps: f64,
@@ -179,7 +179,7 @@ fn larger(one: f64, other: f64) -> f64 {
 
 const PACKETS: u64 = 200_000;
 
-/// Compares the approximation with the joint simulation of one host. Each receive queue is offered `kpps`.
+/// Returns the errors for one host, whose receive queues are offered `kpps` each.
 fn errors(queues: &str, scheme: &str, kpps: f64) -> Errors {
     let host = Host { queues: Some(queues.parse().unwrap()), ring: 200, ..Host::pentium4_2530mhz() };
     let layout = host.queues.clone().unwrap();
@@ -222,8 +222,8 @@ fn uncoupled_vectors_agree() {
     }
 }
 
-/// Checks the errors over a grid: up to the busy share `calm` they are below `below`, beyond it below `beyond` (rate,
-/// latency, busy share). The output (`-- --nocapture`) is the table of docs/theory/queues.md.
+/// Checks the errors over a grid: with a busy share up to `calm` they are below `below`, otherwise below `beyond`
+/// (rate, latency, busy share). The output (`-- --nocapture`) is the table of docs/theory/queues.md.
 fn within(queues: &str, loads_kpps: &[f64], calm: f64, below: (f64, f64, f64), beyond: (f64, f64, f64)) {
     for scheme in SCHEMES {
         for kpps in loads_kpps {

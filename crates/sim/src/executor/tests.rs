@@ -9,7 +9,8 @@ fn point(scheme: &str, kpps: f64) -> Point {
     Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), kpps * 1e3)
 }
 
-/// A remote executor: requests are sent in parts and come back as bytes. It gives up after a number of packets.
+/// Imitates a remote executor: requests are sent in parts and come back as bytes. It gives up after a number of
+/// packets.
 struct Afar {
     part_packets: u64,
     left: AtomicU64,
@@ -66,7 +67,7 @@ fn the_answer_does_not_depend_on_the_place() {
     }
 }
 
-/// The caller decides: a precision needs several requests, and a point whose executor gives up has no result.
+/// A precision needs several requests; a point whose executor gives up has no result.
 #[test]
 fn a_place_that_gives_up_ends_the_point() {
     let [.., precision] = efforts();

@@ -16,8 +16,8 @@ fn engine(effort: Effort) -> SimEngine {
     SimEngine { effort, confidence: 0.99, ..SimEngine::default() }
 }
 
-/// The ring is full after a millisecond, and a packet leaves it after 36. With a million arrivals in ten replications
-/// of 67 ms each, the mean was 0.0286 (0.0282 to 0.0289), which is too low.
+/// The ring is full after a millisecond, and a packet leaves it after 36 ms. With a million arrivals in ten
+/// replications of 67 ms each, the mean was 0.0286 (0.0282 to 0.0289) s, which is too low.
 #[test]
 fn packets_that_stay_long_are_followed_until_they_leave() {
     // Exact value of the chain: `netcliff predict --scheme interrupt --rate 1.488Mpps`.
@@ -45,7 +45,7 @@ fn what_is_too_short_says_so() {
     assert!(!precision.reached && precision.figures.iter().all(|one| one.half_width.is_none()), "{precision:?}");
 }
 
-/// Softirqs starve an application: 248 packets/s through a socket of 16 take 64 ms. The expected mean follows from
+/// Softirqs starve an application: 248 packets/s pass a socket of 16 packets in 64 ms. The expected mean follows from
 /// Little's law for the full socket and the ring.
 #[test]
 fn a_starved_application_is_waited_for() {
@@ -80,7 +80,7 @@ fn the_autocorrelation_time_of_an_autoregression() {
     }
 }
 
-/// Replications that stay at different levels are correlated over their whole length.
+/// Replications that stay at different levels are recognised: they are correlated over their whole length.
 #[test]
 fn replications_that_do_not_forget_are_found_out() {
     let apart: Vec<Vec<(f64, f64)>> = (0..10).map(|n| vec![(f64::from(n), 1.0); CELLS]).collect();

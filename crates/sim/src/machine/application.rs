@@ -1,8 +1,8 @@
 //! [`Applications`]: threads that take packets from their sockets, one at a time, and sleep when their socket is empty.
 //!
-//! Threads that are awake take turns: the one that has waited longest goes first. It keeps the CPU until it sleeps or,
-//! if another one waits, until a tick of the scheduler finds its slice used up. Continuing after another thread costs a
-//! context switch, as waking up does.
+//! Threads that are awake alternate: the thread that has waited longest is next. It runs until it sleeps or, if another
+//! thread waits, until a scheduler tick at which its time slice is used up. Continuing after another thread costs a
+//! context switch, like a wake-up.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,8 @@ pub(crate) struct Application {
     pub asleep: bool,
     /// Rest of the present piece of work [ticks].
     pub remaining: u64,
-    /// Whether a context switch is due: from falling asleep, or losing the CPU, until the switch back has been paid.
+    /// Whether a context switch must be paid: true from falling asleep, or losing the CPU, until the switch back has
+    /// been paid.
     pub owes_switch: bool,
     /// Time at which the packet being processed was taken [ticks]. `None` without one.
     in_hand: Option<u64>,
@@ -45,7 +46,7 @@ impl Application {
         !self.asleep && !busy
     }
 
-    /// `own` plus the time that the socket's occupancy adds, where a full socket adds `cold_ticks` [ticks].
+    /// Returns `own` plus the time that the socket's occupancy adds; a full socket adds `cold_ticks` [ticks].
     #[inline]
     fn colder(&self, own: u64, cold_ticks: f64) -> u64 {
         if cold_ticks == 0.0 {
@@ -147,8 +148,8 @@ impl Applications {
         })
     }
 
-    /// Passes the state of the single application: it continues with `remaining` of its work or, with `None`, has been
-    /// woken and waits for the CPU.
+    /// Takes over the state of the single application: it continues with `remaining` of its work [ticks] or, if that is
+    /// `None`, has just been woken and waits for the CPU.
     pub(super) fn resume(&mut self, socket: &[Packet], remaining: Option<u64>, in_hand: Option<u64>) {
         let one = &mut self.each[0];
         socket.iter().for_each(|packet| one.socket.push(*packet));
@@ -187,8 +188,8 @@ impl Applications {
         }
     }
 
-    /// Records that the running application has finished its piece of work. Returns when it took the packet that it
-    /// processed, if any.
+    /// Records that the running application has finished its piece of work. Returns the time at which it took the
+    /// packet that it processed [ticks]; `None` if it processed no packet.
     #[inline]
     pub(super) fn done(&mut self) -> Option<u64> {
         self.running()?.in_hand.take()
@@ -230,7 +231,7 @@ impl Applications {
         self.now_running().map_or(own, |application| application.colder(own, self.cold_ticks.1))
     }
 
-    /// Protocol time of a packet that finds its socket full [ticks].
+    /// Protocol time of a packet that is dropped because its socket is full; `own` is its usual time [ticks].
     pub(super) fn dropped_work(&self, own: u64) -> u64 {
         if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
@@ -272,7 +273,7 @@ impl Applications {
         (self.running, self.last, self.since) = (Some(place), place, now);
     }
 
-    /// Whether another application waits and the last tick found the running one's slice used up.
+    /// Whether another application waits and, at the last tick, the running application's time slice was used up.
     #[inline]
     pub(super) fn turn_is_over(&self, now: u64) -> bool {
         !self.waiting.is_empty() && self.scheduler.since(self.since + self.slice, now)

@@ -44,8 +44,8 @@ impl<W: Watch> Machine<W> {
         self.arrives
     }
 
-    /// Time at which the ring has to be examined [ticks]: the next arrival if the scheme `hears` of each; otherwise the
-    /// first time at which more may happen than that a packet joins the ring.
+    /// Time at which the ring must be examined next [ticks]: the next arrival if the scheme `hears` of each arrival;
+    /// otherwise the first time at which an event other than a simple arrival may occur.
     #[inline]
     pub(crate) fn next_look(&mut self, hears: bool) -> u64 {
         if hears { self.next_arrival() } else { self.sure_until }
@@ -103,8 +103,8 @@ impl<W: Watch> Machine<W> {
         (self.arrives, self.sure_until) = (at, at);
     }
 
-    /// Determines which arrivals cannot be dropped: as many as the ring has room for, up to the next mark. With a
-    /// sender, transmissions or an observer, each arrival is handled at its time.
+    /// Determines which arrivals cannot be dropped: as many as the ring has room for, up to the next recording of
+    /// counts. With a sender, transmissions or an observer, each arrival is handled at its own time.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         self.sure_until = self.arrives;

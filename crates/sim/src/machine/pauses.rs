@@ -1,7 +1,8 @@
 //! [`Pauses`]: times at which the CPU is taken away and given back, whatever it does.
 //!
-//! Running work is frozen and continues after the pause. Arrivals and timers take place; the interrupts that they raise
-//! start but do not progress. Nothing new is chosen to run, so [`crate::schemes`] checks [`Machine::is_paused`] first.
+//! Running work is frozen and continues after the pause. Arrivals and timers still occur; the interrupts that they
+//! raise start but do not progress. During a pause no other work may be chosen to run, so that [`crate::schemes`]
+//! checks [`Machine::is_paused`] first.
 
 use netcliff_core::host::PauseTimes;
 use netcliff_core::{Point, Service};
@@ -12,24 +13,24 @@ use crate::draw::Draw;
 use crate::random::Purpose;
 use crate::tally::Account;
 
-/// The present or last pause, and the start of the next.
+/// The present or last pause, and the start of the next pause.
 #[derive(Debug)]
 pub(crate) struct Pauses {
     /// Start and end of the present or last pause [ticks].
     began: u64,
     ends: u64,
-    /// Start of the next pause [ticks].
+    /// Start of the next pause [ticks]; [`NEVER`] if there is none.
     next: u64,
-    /// Pauses to come; `None`: the CPU is never taken away.
+    /// Further pauses; `None` if the host has no pauses.
     coming: Option<Coming>,
 }
 
-/// Pauses to come.
+/// Further pauses.
 #[derive(Debug)]
 enum Coming {
-    /// Lengths, and times from an end to the next start.
+    /// Random pauses: their lengths, and the times from the end of a pause to the next start.
     Drawn(Box<(Draw, Draw)>),
-    /// Start and length of each, in reverse order [ticks].
+    /// Recorded pauses: start and length of each, in reverse order [ticks].
     Recorded(Vec<(u64, u64)>),
 }
 
@@ -112,8 +113,8 @@ impl<W: Watch> Machine<W> {
         if self.is_paused() { self.pauses.began } else { self.now }
     }
 
-    /// The tick after `tick` of a timer that continues during pauses; of its ticks within a pause, only the first
-    /// interrupts [ticks].
+    /// Returns the tick after `tick` of a timer that continues during pauses [ticks]. Of several ticks within a pause,
+    /// only the first one interrupts.
     #[inline]
     pub(crate) fn tick_after(&self, tick: u64, period: u64) -> u64 {
         if tick < self.pauses.began || self.pauses.end() <= tick {
@@ -128,8 +129,8 @@ impl<W: Watch> Machine<W> {
         self.next_arrival().min(self.pauses.next())
     }
 
-    /// Works for `left` on `account`, plus pauses, but at most until `until`. Returns the rest [ticks], or `None` if
-    /// the work is done.
+    /// Works for `left` on `account`, with pauses in addition, but at most until `until`. Returns the remaining work
+    /// [ticks], or `None` if the work is done.
     #[inline]
     pub(crate) fn work(&mut self, account: Account, left: u64, until: u64) -> Option<u64> {
         if self.pauses.coming.is_some() {
@@ -162,7 +163,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Lets time pass to `until` with nothing to do, or nothing that may be done.
+    /// Lets time pass to `until` on an idle CPU, or in a pause.
     #[inline]
     pub(crate) fn idle(&mut self, until: u64) {
         while self.is_paused() || self.pauses.next() < until {

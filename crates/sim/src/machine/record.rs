@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::SocketCounts;
 use crate::tally::{CELLS, Counts, Histogram, SEGMENTS, Spare};
 
-/// Marks of finished replications, for reuse: a set for each replication that runs in parallel.
+/// Unused lists of recorded counts from finished replications, one for each replication that runs in parallel.
 static SPARE: Spare<Counts> = Spare::new(32);
 
 /// Marks and latencies of one replication.
@@ -13,7 +13,8 @@ static SPARE: Spare<Counts> = Spare::new(32);
 pub(crate) struct Records {
     /// Counts at each mark; [`CELLS`] + 1 at the end.
     pub marks: Vec<Counts>,
-    /// Counts by application, for each mark in turn. Empty with a single application.
+    /// Counts by application: all applications at the first recording, then at the second, and so on. Empty with a
+    /// single application.
     pub sockets: Vec<SocketCounts>,
     /// Latencies of the packets delivered in each segment; [`SEGMENTS`] at the end.
     pub segments: Vec<Histogram>,

@@ -1,8 +1,8 @@
 //! [`Sender`]: the source of the packets on a link with flow control, where the host can stop it (802.3 pause).
 //!
-//! The schedule says when a packet is offered. While the sender is stopped, and until its backlog is sent, it queues
-//! the packets; they then leave at link speed. Their latency counts from the schedule. The pause frame itself takes no
-//! time, so that a ring with flow control loses nothing: all losses happen at the sender.
+//! The traffic's schedule determines when a packet is offered. While the sender is stopped, and until its backlog is
+//! sent, it queues the packets; later they leave at link speed. Their latency counts from the scheduled time. The pause
+//! frame itself takes no time, so that a ring with flow control loses no packets: all losses occur at the sender.
 
 use netcliff_core::Point;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
@@ -25,9 +25,9 @@ pub(crate) fn ticks_per_byte(point: &Point, clock: Clock) -> f64 {
 pub(crate) struct Sender {
     /// Queued packets.
     pub held: Fifo,
-    /// Time at which the first of them reaches the host [ticks]; [`NEVER`] while the sender is stopped.
+    /// Time at which the first queued packet reaches the host [ticks]; [`NEVER`] while the sender is stopped.
     pub release_at: u64,
-    /// Total time that already released packets had spent in the queue [ticks].
+    /// Total time that the packets released so far have spent in the queue [ticks].
     pub waited: u128,
     paused: bool,
     limit: usize,
@@ -73,13 +73,14 @@ impl Sender {
         packet
     }
 
-    /// Records that a packet filled the ring to `occupied`: the sender stops, or continues with the next packet.
+    /// Records that a packet has filled the ring to `occupied` packets: the sender stops, or continues with the next
+    /// packet.
     pub(super) fn filled(&mut self, occupied: usize, now: u64) {
         self.paused = occupied >= self.xoff;
         self.plan(now);
     }
 
-    /// Records that the ring has drained to `occupied`: the sender may continue.
+    /// Records that the ring has drained to `occupied` packets: the sender may continue.
     pub(super) fn drained(&mut self, occupied: usize, now: u64) {
         if self.paused && occupied <= self.xon {
             self.paused = false;

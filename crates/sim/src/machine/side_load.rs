@@ -1,5 +1,5 @@
-//! [`SideLoad`]: what a host does in addition to receiving: flow control, transmissions and their interrupts, with
-//! events of their own. A host that only receives pays one test of a pointer per arrival for it.
+//! [`SideLoad`]: what a host does in addition to receiving: flow control, transmissions and their interrupts, which
+//! have their own events. On a host that only receives, this costs one test of a pointer per arrival.
 
 use std::collections::VecDeque;
 
@@ -20,9 +20,9 @@ pub(super) struct SideLoad {
     scheduled: u64,
     pub(super) sender: Option<Sender>,
     pub(super) transmit: Option<Transmit>,
-    /// Arrivals during the handling of a transmit interrupt. The receive side sees them at the handler's end.
+    /// Arrivals during the handling of a transmit interrupt. The receive side handles them when the handler has ended.
     delayed: VecDeque<Arrival>,
-    /// Time of the handler's end [ticks]. `None` while the handler runs, and if there were no such arrivals.
+    /// Time of the handler's end [ticks]. `None` while the handler runs, and if no packets arrived during it.
     delayed_until: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ impl SideLoad {
         self.scheduled.min(self.release_at()).min(transmission).min(self.delayed_until.unwrap_or(NEVER))
     }
 
-    /// The transmissions, if a completion waits that is protocol work. `None` otherwise.
+    /// Returns the transmissions if a completion waits and completions are protocol work; otherwise `None`.
     fn due(&self) -> Option<&Transmit> {
         let by_protocol = |transmit: &&Transmit| transmit.is_due() && transmit.priority != TransmitPriority::Interrupt;
         self.transmit.as_ref().filter(by_protocol)
@@ -71,7 +71,7 @@ impl SideLoad {
 }
 
 impl<W: Watch> Machine<W> {
-    /// Handles the event that is due now: a delayed arrival, a packet that the sender queued, one of the schedule, or
+    /// Handles the event that is due now: a delayed arrival, a packet from the sender's queue, a scheduled packet, or
     /// the end of a transmission.
     #[inline(never)]
     pub(super) fn take_event(&mut self) -> Arrival {
@@ -92,10 +92,10 @@ impl<W: Watch> Machine<W> {
         arrival
     }
 
-    /// Handles the schedule's next packet: it is sent at once, or queued at the sender.
+    /// Handles the schedule's next packet: sends it at once, or queues it at the sender.
     fn offer(&mut self) -> Arrival {
         if self.counts.offered == self.records.next_mark() && self.mark() {
-            // No event takes place after the end.
+            // No further event of the sender or of transmissions occurs after the end.
             self.side_load = None;
             return Arrival::Ended;
         }
@@ -135,7 +135,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Records that packets have left the ring's count: the sender may continue.
+    /// Records that packets no longer count against the ring's limit: the sender may continue.
     #[inline(never)]
     pub(super) fn relieve(&mut self) {
         let occupied = self.ring.len() - self.uncounted;
@@ -154,7 +154,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Moves the whole ring to where it does not count against the limit.
+    /// Moves all packets of the ring to where they do not count against the limit (a backlog's process queue).
     #[inline]
     pub(crate) fn splice(&mut self) {
         self.uncounted = self.ring_len();
@@ -169,7 +169,7 @@ impl<W: Watch> Machine<W> {
         self.side_load.as_ref().is_some_and(|side_load| side_load.due().is_some())
     }
 
-    /// Whether a completion waits that precedes received packets.
+    /// Whether a completion waits that is processed before received packets.
     #[inline]
     pub(crate) fn completion_first(&self) -> bool {
         self.side_load.as_ref().is_some_and(|side_load| {
@@ -177,8 +177,8 @@ impl<W: Watch> Machine<W> {
         })
     }
 
-    /// Whether completions are protocol work that precedes received packets (false: follows them). `None` if they are
-    /// not protocol work.
+    /// Whether completions are processed before received packets; false: after them. `None` if they are not protocol
+    /// work.
     #[inline]
     pub(crate) fn completions_before(&self) -> Option<bool> {
         match self.side_load.as_ref()?.transmit.as_ref()?.priority {
@@ -188,8 +188,8 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Handles the transmit interrupt that waits, if any, with all completions that arrive until its end. Call it
-    /// before time passes on an account other than interrupts. Returns true if there was one.
+    /// Handles the waiting transmit interrupt, if any, with all completions that become due until its end. Call it
+    /// before time passes on an account other than interrupts. Returns true if an interrupt was handled.
     #[inline]
     pub(crate) fn transmit_interrupts(&mut self) -> bool {
         let waits = self.side_load.as_ref().is_some_and(|side_load| side_load.interrupts());
@@ -219,8 +219,7 @@ impl<W: Watch> Machine<W> {
         self.plan_events();
     }
 
-    /// Spends `work` in the handler. The receive side sees packets that arrive during that time when the handler has
-    /// ended.
+    /// Spends `work` in the handler. Packets that arrive meanwhile reach the receive side when the handler has ended.
     fn spend_in_handler(&mut self, work: u64) {
         let mut left = work;
         while let Some(rest) = self.work(Account::Interrupt, left, self.arrives) {

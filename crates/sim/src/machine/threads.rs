@@ -1,4 +1,4 @@
-//! The applications on the machine: packets that reach them, their work, their turns.
+//! The applications on the machine: packets for their sockets, their work, and the order in which they run.
 
 use super::application::Application;
 use super::{Applications, Machine, PacketOutcome, Watch};
@@ -47,8 +47,8 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Returns the running application's present piece of work, or starts its next piece [ticks]. `None` if it fell
-    /// asleep, or none runs.
+    /// Returns the rest of the running application's present piece of work, or starts its next piece [ticks]. `None` if
+    /// the application fell asleep, or if none runs.
     pub(crate) fn application_work(&mut self) -> Option<u64> {
         let application = self.applications.as_mut()?.running()?;
         if std::mem::take(&mut application.owes_switch) {
@@ -62,7 +62,7 @@ impl<W: Watch> Machine<W> {
     /// The running application takes the oldest packet of its socket. Returns false if it fell asleep.
     fn take_packet(&mut self) -> bool {
         let Some(applications) = &mut self.applications else { return false };
-        // The packet itself still counts as in the socket.
+        // The packet being taken still counts as in the socket.
         let occupied = applications.application_ticks(0);
         let Some(application) = applications.running() else { return false };
         if application.socket.is_empty() {
@@ -115,7 +115,7 @@ impl<W: Watch> Machine<W> {
         self.applications.as_ref().is_some_and(Applications::awake)
     }
 
-    /// Number of applications that wait for the CPU while another thread has it.
+    /// Number of applications that wait for the CPU while another one has it.
     #[inline]
     pub(crate) fn applications_waiting(&self) -> usize {
         self.applications.as_ref().map_or(0, Applications::waiting)
@@ -136,8 +136,8 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Turns without a kernel's scheduler: the running application continues; if its turn is over or it sleeps, the
-    /// next one gets the CPU.
+    /// Chooses the next application without a kernel's scheduler: the running application continues; if its turn is
+    /// over or it sleeps, the next application gets the CPU.
     #[inline]
     pub(crate) fn application_turn(&mut self) {
         if self.application_turn_is_over() {

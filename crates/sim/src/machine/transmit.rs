@@ -1,7 +1,7 @@
 //! [`Transmit`]: the packets that the host sends, and the completions of its transmit ring.
 //!
-//! A transmission occupies a slot from its start until its completion has been processed. Without a free slot it is
-//! refused. Completions are protocol work, before or after received packets, or they interrupt.
+//! A transmission occupies a slot of the ring from its start until its completion has been processed. It is refused if
+//! no slot is free. Completions are protocol work, before or after received packets, or they interrupt.
 
 use std::collections::VecDeque;
 
@@ -19,18 +19,19 @@ use crate::tally::TransmitCounts;
 pub(crate) struct Transmit {
     /// When completions are processed: before received packets, after them, or in an interrupt.
     pub priority: TransmitPriority,
-    /// The counts so far. Latencies and occupied slots are up to date only at marks.
+    /// The counts so far. Waiting times and occupied slots are up to date only when counts are recorded (at marks).
     pub counts: TransmitCounts,
     /// End times of the transmissions that wait for their completion [ticks].
     due: VecDeque<u64>,
-    /// Times at which the frames being sent, or queued for the link, will have left [ticks].
+    /// Times at which the frames that are being sent, or wait for the link, will have left [ticks].
     leaving: VecDeque<u64>,
     slots: usize,
     cost: Draw,
     share: f64,
-    /// Fractions of transmissions that delivered packets have caused so far.
+    /// Fraction of a transmission that delivered packets have caused but that has not been sent, below 1.
     owed: f64,
-    /// Gaps of the host's own transmissions, and the time of the next one [ticks]. `None` without such.
+    /// Gaps of the host's own transmissions, and the time of the next one [ticks]. `None` if it has no own
+    /// transmissions.
     own: Option<(Draw, u64)>,
     ticks_per_byte: f64,
 }
@@ -95,7 +96,7 @@ impl Transmit {
         }
     }
 
-    /// Ends the transmission that is due at `now`. Returns true if it waits for its completion.
+    /// Ends the transmission that is due at `now`. Returns true if its completion waits for processing.
     pub(super) fn ended(&mut self, now: u64) -> bool {
         if let Some((gaps, next)) = &mut self.own {
             *next = now + gaps.next();

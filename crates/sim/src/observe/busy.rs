@@ -15,7 +15,7 @@ pub(super) struct Busy {
     sums: [(u64, u64); SEGMENTS + 1],
 }
 
-/// The busy periods of a replication.
+/// Lengths of the busy periods of a replication.
 #[derive(Debug)]
 pub(super) struct Lengths {
     pool: Pool,
@@ -32,7 +32,7 @@ impl Busy {
 
     /// Records that the CPU was on `account`. Calls come in order and without gaps.
     pub(super) fn spent(&mut self, account: Account, from: u64, _to: u64, segment: usize) {
-        // A pause neither begins nor ends a busy period: frozen work continues, and an idle CPU stays idle.
+        // A pause neither begins nor ends a busy period: frozen work continues later, and an idle CPU stays idle.
         if account == Account::Paused {
             return;
         }

@@ -24,7 +24,7 @@ impl Series {
         Self { width, slices: Vec::new(), cpu: Vec::new(), area: Vec::new(), present: 0, since: 0, end: None }
     }
 
-    /// The slice of an instant. Events after the end go to a slice beyond the last, which is dropped.
+    /// Returns the slice of an instant. Events after the end go to an additional slice, which is dropped.
     pub(super) fn slice(&mut self, at: u64) -> &mut Slice {
         let index = self.index(at);
         &mut self.slices[index]
@@ -53,7 +53,7 @@ impl Series {
     }
 
     fn index(&mut self, at: u64) -> usize {
-        // After the end, everything goes to one slice beyond the last.
+        // After the end of the run, all events go to one additional slice.
         let index = self.end.map_or(at / self.width, |end| end / self.width + 1) as usize;
         while self.slices.len() <= index {
             // The slice starts with the present number of packets in the ring.
@@ -64,7 +64,7 @@ impl Series {
         index
     }
 
-    /// Extends the integral of the ring, which has not changed, up to `at`.
+    /// Extends the integral of the packets in the ring, whose number has not changed, up to `at`.
     fn reach(&mut self, at: u64) {
         for (slice, ticks) in self.parts(self.since, at) {
             self.index(slice * self.width);

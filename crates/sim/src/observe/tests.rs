@@ -66,7 +66,7 @@ fn shares_and_slices_add_up() {
     }
 }
 
-/// Past the livelock the CPU is never idle: no busy period ends, and the result is absent.
+/// In livelock the CPU is never idle: no busy period ends, and the result is absent.
 #[test]
 fn a_livelock_has_no_end_of_busy_periods() {
     let (_, detail) = engine().simulate_in_detail(&point("interrupt", 500.0, 64), ALL).unwrap();

@@ -1,18 +1,18 @@
 //! [`Before`]: what the CPU does between the services of two packets. [`Discipline`]: the scheme's rule for it.
-//! [`Befores`]: that of many packets, with sums.
+//! [`Befores`]: the work and idle time before the services of many packets, with sums.
 
 /// What the CPU does from one departure to the service of the next packet, in this order [ticks].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Before {
-    /// A poll that finds nothing, or the poll that finds the ring's next packet, and unmasking.
+    /// A poll that finds no packets, or the poll that finds the ring's next packet, and unmasking.
     pub first: u64,
-    /// Idle time: no packet, an interrupt on its way, or the wait for a tick.
+    /// Idle time: no packet is there, an interrupt is being delivered, or a tick is awaited.
     pub idle: u64,
     pub interrupt: u64,
     pub overhead: u64,
-    /// Number of polls counted when `first` starts.
+    /// Number of polls that count when `first` starts.
     pub polls_first: u8,
-    /// Number of interrupts counted when the interrupt starts, and number of polls counted with the overhead.
+    /// Number of interrupts that count when the interrupt starts; below, number of polls that count with the overhead.
     pub interrupts: u8,
     pub polls: u8,
 }
@@ -23,23 +23,24 @@ impl Before {
     }
 }
 
-/// A scheme's rule for what precedes services.
+/// A scheme's rule for what the CPU does before a service.
 pub(super) trait Discipline {
     /// Whether polls are counted when their overhead starts; otherwise when it ends.
     const COUNTS_AT_ONCE: bool;
 
-    /// What precedes the service of a packet that arrived at `arrived`, when the previous packet departed at `last`
-    /// (`None`: nothing), and its protocol time. `work` is the packet's own part of that.
+    /// Returns what the CPU does before the service of a packet that arrived at `arrived`, when the previous packet
+    /// departed at `last` (`None` if it does nothing else), and the packet's protocol time. `work` is the packet's own
+    /// part of the protocol time.
     fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Option<Before>, u64);
 
-    /// The first part of `before` for an arrival at `at`. It is drawn only once.
+    /// Returns the first part of `before` for an arrival at `at`: duration and number of polls. It is drawn only once.
     fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
         (0, 0)
     }
 }
 
-/// What preceded the services of packets, by the number of the accepted packet. Only packets that did not directly
-/// follow the previous one are stored.
+/// What the CPU did before the services of packets, by the number of the accepted packet. Only packets that did not
+/// directly follow the previous one are stored.
 #[derive(Debug, Default)]
 pub(super) struct Befores {
     kept: Vec<(usize, Before)>,
@@ -59,7 +60,7 @@ impl Befores {
         self.kept.push((number, before));
     }
 
-    /// Forgets the packets before `first`.
+    /// Removes the entries of packets before `first`.
     pub(super) fn forget(&mut self, first: usize) {
         let passed = self.kept.partition_point(|(number, _)| *number < first);
         self.kept.drain(..passed);
@@ -73,14 +74,14 @@ impl Befores {
         sums
     }
 
-    /// What preceded the service of this packet.
+    /// What the CPU did before the service of this packet.
     pub(super) fn of(&self, number: usize) -> Before {
         let found = self.kept.binary_search_by_key(&number, |(number, _)| *number);
         found.map_or_else(|_| Before::default(), |place| self.kept[place].1)
     }
 }
 
-/// Sums of what precedes services: first polls and overheads, idle times, interrupts [ticks], and their numbers.
+/// Sums of the times before services: first polls and overheads, idle times, interrupts [ticks], and their numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sums {
     pub polling: u64,
@@ -108,8 +109,8 @@ impl Sums {
         self.polls -= u64::from(before.polls_first + before.polls);
     }
 
-    /// Adds the part of `before`, which started at `from`, up to `at`. What starts at an arrival's instant has started,
-    /// except a tick, which follows the arrival.
+    /// Adds the part of `before`, which started at `from`, up to `at`. Parts that start at an arrival's instant count
+    /// as started, except a tick, which follows the arrival.
     pub(super) fn begin<D: Discipline>(&mut self, before: &Before, at: u64, from: u64) {
         let mut left = at - from;
         let mut pass = |length: u64| {

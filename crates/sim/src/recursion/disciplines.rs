@@ -52,7 +52,7 @@ pub(super) struct Napi2007 {
     remember: bool,
     /// Number of packets that this poll may still serve.
     left: u64,
-    /// Start of this poll, of its interrupt or overhead.
+    /// Start of this poll, i.e. of its interrupt or overhead.
     began: u64,
 }
 
@@ -87,14 +87,15 @@ impl Discipline for Napi2007 {
     }
 }
 
-/// How softirqs get to a packet.
+/// How softirqs reach a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Follows {
     /// The poll after a full one finds the packet.
     Full,
     /// The packet arrived when no softirq ran, and interrupted.
     Idle,
-    /// The packet arrived while the driver unmasked, and interrupts at once. The poll before processed `work` packets.
+    /// The packet arrived while the driver unmasked, and interrupts at once. The previous poll processed `work`
+    /// packets.
     Unmasking { work: u64 },
 }
 
@@ -104,17 +105,17 @@ pub(super) struct OneNapi<'a> {
     interrupt_ticks: f64,
     mask_ticks: f64,
     weight: u64,
-    /// Whether a poll has run. The first packet finds the NIC unmasked.
+    /// Whether any poll has run. The first packet finds the NIC unmasked.
     has_polled: bool,
     /// Number of packets served by the present poll.
     served: u64,
-    /// Times drawn early by [`Discipline::first`]: the overhead of a poll after a full one, and the unmasking.
+    /// Times drawn early by [`Discipline::first`]: the overhead of a poll after a full one; below, the unmasking.
     overhead: Option<u64>,
     unmasking: Option<u64>,
 }
 
 impl<'a> OneNapi<'a> {
-    /// Whether this recursion supports the scheme. If not, only the machine of events can do it.
+    /// Whether this recursion supports the scheme. Otherwise only the machine of events does.
     pub(super) fn does(napi: &Napi) -> bool {
         !napi.threaded
             && !napi.busy_poll
@@ -123,7 +124,7 @@ impl<'a> OneNapi<'a> {
             && napi.moderation == Default::default()
     }
 
-    /// An instance that has nothing to do.
+    /// Makes an idle instance.
     pub(super) fn new(times: &'a mut Times, napi: &Napi) -> Self {
         let mask_ticks = if napi.backlog { 0.0 } else { times.mask_ticks };
         let interrupt_ticks = times.interrupt.mean_ticks() + mask_ticks;
@@ -140,7 +141,7 @@ impl<'a> OneNapi<'a> {
         }
     }
 
-    /// Whether the last poll has used its weight, and the next one is not known to have started.
+    /// Whether the last poll has used its weight, and the start of the next poll has not been computed.
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
         self.served == self.weight
@@ -157,21 +158,21 @@ impl<'a> OneNapi<'a> {
         self.times.switch.next()
     }
 
-    /// Returns the last switch to the stream, because it does not take place.
+    /// Returns the last switch time to the stream, because the switch does not take place.
     pub(super) fn give_back_switch(&mut self) {
         self.times.switch.give_back();
     }
 
-    /// Returns the last overhead to the stream, because it does not take place.
+    /// Returns the last overhead to the stream, because the poll does not take place.
     pub(super) fn give_back_overhead(&mut self) {
         self.times.poll.give_back();
     }
 
-    /// What the CPU does before it serves a packet that arrived at `arrived`; the previous packet departed at `last`.
-    /// `None` if the poll under way finds the packet.
+    /// Returns what the CPU does before it serves a packet that arrived at `arrived`, when the previous packet departed
+    /// at `last`. `None` if the present poll serves the packet.
     #[inline(always)]
     pub(super) fn next(&mut self, arrived: u64, last: u64) -> Option<(Before, Follows)> {
-        // Before the first poll, no packet departs later than it arrives.
+        // Before the first poll this is never true: `last` is then not after the packet's arrival.
         if arrived < last && self.served < self.weight {
             self.served += 1;
             return None;
@@ -183,7 +184,7 @@ impl<'a> OneNapi<'a> {
     fn next_poll(&mut self, arrived: u64, last: u64) -> (Before, Follows) {
         let mut before = Before::default();
         if self.served == self.weight {
-            // Another poll follows, whether it finds packets or not.
+            // After a full poll, another poll follows, whether it finds packets or not.
             (before.first, before.polls_first, self.served) = (self.overhead(), 1, 0);
         }
         if self.has_polled {

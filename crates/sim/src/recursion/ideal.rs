@@ -7,7 +7,7 @@ use super::work_clock::WorkClock;
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
-/// The packets, and the server up to the last known departure.
+/// The packets, and the server's state up to the last known departure.
 pub(super) struct Ideal<C> {
     clock: C,
     inside: Inside,

@@ -1,5 +1,5 @@
-//! [`Inside`]: packets whose departures are known ahead of time. They are counted a block later, or when a mark needs
-//! them.
+//! [`Inside`]: packets whose departures are computed ahead of time. They are counted a block later, or when a mark
+//! needs the counts.
 
 use super::work_clock::WorkClock;
 use crate::random::BLOCK;
@@ -8,20 +8,20 @@ use crate::tally::{Counts, Histogram};
 /// An accepted packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Accepted {
-    /// Departure, on the clock of work ([`super::work_clock`]) [ticks].
+    /// Departure, on the clock of work, which stands still in pauses ([`super::work_clock`]) [ticks].
     pub departs: u64,
     /// Departure minus arrival [ticks]. Pauses are added when the packet is delivered.
     pub latency: u64,
     pub bytes: u32,
 }
 
-/// The latest accepted packets in a ring buffer, and sums over those that have been delivered.
+/// The latest accepted packets in a ring buffer, and sums over the delivered packets.
 pub(super) struct Inside {
     /// Ring buffer; its length is a power of two.
     pub packets: Box<[Accepted]>,
-    /// Number of packets that the ring has room for.
+    /// Maximum number of packets in the ring.
     pub ring: usize,
-    /// Number of packets that have arrived, and number of those that were accepted.
+    /// Number of packets that have arrived; below, number of accepted packets.
     pub offered: usize,
     pub accepted: usize,
     /// Number of departures that have been counted.
@@ -31,7 +31,7 @@ pub(super) struct Inside {
 
 impl Inside {
     pub(super) fn new(ring: usize) -> Self {
-        // Room for the packets inside, and for the block's packets that have not been counted yet.
+        // Room for the packets inside, and for packets of the block that have not been counted yet.
         let places = (ring + BLOCK).next_power_of_two();
         Self {
             packets: vec![Accepted::default(); places].into_boxed_slice(),
@@ -54,12 +54,12 @@ impl Inside {
         self.delivered == self.accepted
     }
 
-    /// Departure of the packet delivered last.
+    /// Departure of the packet that was delivered last.
     pub(super) fn passed(&self) -> u64 {
         self.packets[self.place(self.delivered.wrapping_sub(1))].departs
     }
 
-    /// Counts the packets that have departed by the instant `shown` of `clock`.
+    /// Counts the packets that have departed by the time `shown` of the clock of work, `clock`.
     pub(super) fn deliver(&mut self, shown: u64, clock: &mut impl WorkClock, latencies: &mut Histogram) {
         let mask = self.packets.len() - 1;
         let packets = &self.packets[..=mask];
@@ -83,7 +83,7 @@ impl Inside {
         self.delivered = delivered;
     }
 
-    /// The counts of packets at `at`, by which all departures have been counted.
+    /// The counts of packets at `at`; all departures up to `at` must have been counted.
     pub(super) fn counts(&self, at: u64) -> Counts {
         let inside = (self.delivered..self.accepted).map(|number| &self.packets[self.place(number)]);
         let age = |packet: &Accepted| at.wrapping_add(packet.latency).wrapping_sub(packet.departs);

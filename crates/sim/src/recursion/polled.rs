@@ -1,8 +1,8 @@
 //! Scheme `polling`: timer ticks, whose overheads preempt all work, and packets in cycles that the ticks start. When a
-//! packet arrives, everything before its departure is known: the ticks up to it are simulated. Only the continuation of
-//! the cycle depends on the next packet.
+//! packet arrives, all ticks before its departure are simulated at once. Only whether the cycle continues depends on
+//! the next packet.
 //!
-//! Packets are processed ahead of time ([`super::inside`]). Ticks are stored as long as a mark can fall before their
+//! Packets are processed ahead of time ([`super::inside`]). Ticks are stored as long as a mark may be set before their
 //! end.
 
 use super::Recursion;
@@ -14,7 +14,8 @@ use crate::schemes::Ticks;
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
-/// A tick: since when the CPU was idle, start and end of its overhead, and whether it counts as a poll.
+/// A tick: the time since which the CPU was idle, start and end of the tick's overhead, and whether it counts as a
+/// poll.
 #[derive(Debug, Clone, Copy)]
 struct Tick {
     idle_from: u64,
@@ -23,24 +24,24 @@ struct Tick {
     is_poll: bool,
 }
 
-/// The state of the CPU as far as it is known, and the sums up to there.
+/// The computed state of the CPU, and the sums up to that state.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     time: u64,
     next_tick: u64,
-    /// Number of packets that this cycle may still serve; 0 without a cycle.
+    /// Number of packets that this cycle may still serve; 0 if no cycle runs.
     left: u64,
-    /// Whether a tick fell into the cycle.
+    /// Whether a tick occurred during the cycle.
     rearmed: bool,
-    /// Whether a packet departed at `time`, and it is open whether its cycle continues.
+    /// Whether a packet departed at `time`, and the next packet will decide whether the cycle continues.
     undecided: bool,
     polls: u64,
     polling: u64,
     idle: u64,
 }
 
-/// Duration of the ticks' overheads, and the ticks that end, with the cycles that start by themselves, after the last
-/// count.
+/// Duration of the ticks' overheads, and the ticks that end after the last count, including cycles that start without a
+/// tick of their own.
 struct Timer {
     ticks: Ticks,
     overhead: Draw,
@@ -75,8 +76,8 @@ impl Polled {
 }
 
 impl Known {
-    /// Decides whether the cycle of the packet that departed at `time` continues: if the next packet, which arrives at
-    /// `next`, is in the ring. `now` is the latest arrival.
+    /// Decides whether the cycle continues after the packet that departed at `time`: it does if the next packet, which
+    /// arrives at `next`, is in the ring. `now` is the latest arrival.
     #[inline(always)]
     fn decide(&mut self, timer: &mut Timer, now: u64, next: u64) {
         if !std::mem::take(&mut self.undecided) {
@@ -105,14 +106,14 @@ impl Known {
         self.polling += overhead;
         self.polls += u64::from(is_poll);
         self.next_tick += timer.ticks.period;
-        // A mark is never before the latest arrival.
+        // A mark is never set before the latest arrival.
         if self.time > now {
             timer.late.push(Tick { idle_from, began, ended: self.time, is_poll });
         }
     }
 
-    /// Simulates ticks without a cycle, until one starts a cycle for the packet that arrives at `next`, or one is not
-    /// before `until`.
+    /// Simulates ticks without a cycle, until a tick starts a cycle for the packet that arrives at `next`, or until the
+    /// time `until`.
     #[inline(always)]
     fn wait(&mut self, timer: &mut Timer, now: u64, next: u64, until: u64) {
         while self.left == 0 && self.next_tick.max(self.time) < until {
@@ -122,7 +123,7 @@ impl Known {
         }
     }
 
-    /// Skips ticks that find nothing, like `schemes::polling`.
+    /// Skips ticks that find no packets, like `schemes::polling`.
     #[inline(always)]
     fn leave_out(&mut self, timer: &Timer, next: u64) {
         if next < self.time || self.next_tick < self.time {
@@ -138,7 +139,7 @@ impl Known {
         self.next_tick = self.time;
     }
 
-    /// Serves `work`. Ticks during that time lengthen it and restart the cycle at its end.
+    /// Serves `work`. Ticks meanwhile lengthen it and restart the cycle at its end.
     #[inline(always)]
     fn serve(&mut self, timer: &mut Timer, now: u64, work: u64) {
         let mut end = self.time + work;
@@ -196,7 +197,7 @@ impl Recursion for Polled {
 
     fn counts(&mut self, at: u64) -> Counts {
         if self.inside.is_empty() {
-            // The next packet arrives at `at`.
+            // The packet that decides whether the cycle continues arrives at `at`.
             self.known.decide(&mut self.timer, self.now, at);
             self.known.wait(&mut self.timer, self.now, at, at);
         }

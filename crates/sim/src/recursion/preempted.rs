@@ -1,7 +1,8 @@
 //! Schemes `interrupt` and unmasked `coalesce`. Interrupts preempt protocol work and depend only on arrivals and
-//! timers, so they are known before it. On the clock that stands still while an interrupt is handled, V(t) = t minus
-//! the handling up to t, protocol work is Lindley's recursion: a packet announced by an interrupt at v departs at d_n =
-//! max(v, d_{n-1}) + S_n. In real time, that is d_n plus all handling that started before d_n on this clock.
+//! timers, so that they are computed first. V(t) = t minus the interrupt handling up to t is a clock that stands still
+//! while an interrupt is handled. On this clock, protocol work is Lindley's recursion: a packet announced by an
+//! interrupt at v departs at d_n = max(v, d_{n-1}) + S_n. In real time, that is d_n plus all handling that started
+//! before d_n on this clock.
 //!
 //! A protocol time that rounds to 0 ticks counts as one tick here, so that no packet departs at the instant of its
 //! interrupt.
@@ -24,40 +25,42 @@ struct Accepted {
     arrived: u64,
     /// Protocol time [ticks].
     work: u64,
-    /// Departure on the clock of protocol work; [`NEVER`] until the packet is announced.
+    /// Departure on the clock of protocol work, which stands still during interrupts; [`NEVER`] until an interrupt
+    /// announces the packet.
     departs: u64,
     bytes: u32,
 }
 
-/// The latest accepted packets in a ring buffer, interrupts that departures have not passed yet, and the counts.
+/// The latest accepted packets in a ring buffer, interrupts after the last counted departure, and the counts.
 pub(super) struct Preempted {
     /// The moderation. `None`: every arrival interrupts, unless an interrupt is being handled.
     moderation: Option<Moderation>,
     drops_interrupt: bool,
     handling: Times,
     now: u64,
-    /// End of the latest interrupt, and total handling up to it.
+    /// End of the latest interrupt; below, total interrupt handling up to this end.
     ends: u64,
     total: u64,
-    /// Whether the latest interrupt may still announce packets. Not maintained without moderation.
+    /// Whether the latest interrupt may still announce packets. Not up to date without moderation.
     open: bool,
     packets: Box<[Accepted]>,
     ring: usize,
     accepted: usize,
     announced: usize,
     delivered: usize,
-    /// Departure of the last announced packet, and the idle time before it, on the clock of protocol work.
+    /// Departure of the last announced packet, and below the idle time before it, on the clock of protocol work, which
+    /// stands still during interrupts.
     last: u64,
     idle: u64,
-    /// Interrupts that are not before the last counted departure, then [`NONE`].
+    /// Interrupts not before the last counted departure, followed by [`NONE`] entries.
     interrupts: Vec<Handled>,
-    /// Total handling before the last counted departure.
+    /// Total interrupt handling before the last counted departure.
     passed: u64,
     counts: Counts,
 }
 
 impl Preempted {
-    /// `None` for another scheme, or if packets (or some measured ones) take no time.
+    /// Prepares the recursion. `None` for other schemes, or if packets (or some measured times) take no time.
     pub(super) fn new(point: &Point, ring: usize, clock: Clock, seed: u64, replication: u64) -> Option<Self> {
         let (moderation, drops_interrupt) = match &point.scheme {
             Scheme::Interrupt { drops_interrupt } => (None, *drops_interrupt),
@@ -80,7 +83,7 @@ impl Preempted {
             ends: 0,
             total: 0,
             open: false,
-            // Room for the packets inside, and for the block's packets that have not been counted yet.
+            // Room for the packets inside, and for packets of the block that have not been counted yet.
             packets: vec![Accepted::default(); (ring + BLOCK).next_power_of_two()].into_boxed_slice(),
             ring,
             accepted: 0,
@@ -99,13 +102,14 @@ impl Preempted {
         number & (self.packets.len() - 1)
     }
 
-    /// The clock of protocol work at `at`, which is not before the latest interrupt.
+    /// Returns the clock of protocol work, which stands still during interrupts, at `at`. `at` must not be before the
+    /// latest interrupt.
     #[inline]
     fn shown(&self, at: u64) -> u64 {
         at.max(self.ends) - self.total
     }
 
-    /// Handles everything before an arrival at `at`: the end of an interrupt, and timers.
+    /// Handles the events before an arrival at `at`: the end of an interrupt, and timers.
     #[inline]
     fn catch_up(&mut self, at: u64) {
         loop {
@@ -128,7 +132,7 @@ impl Preempted {
     }
 
     /// Starts an interrupt at `at`, which announces all waiting packets. Packets that arrive before its end are
-    /// announced as they arrive.
+    /// announced at their arrival.
     #[inline]
     fn interrupt(&mut self, at: u64) {
         let shown = at - self.total;
@@ -176,8 +180,8 @@ impl Preempted {
         }
     }
 
-    /// Handles arrivals without moderation. Whether they interrupt is computed without a branch, because it would not
-    /// be predictable.
+    /// Handles arrivals without moderation. Whether an arrival interrupts is computed without a branch, because the CPU
+    /// could not predict it.
     fn arrive_unmoderated(&mut self, packets: PacketBlock<'_>) {
         let mask = self.packets.len() - 1;
         let kept = &mut self.packets[..=mask];

@@ -1,6 +1,6 @@
-//! Schemes `disable-enable`, `napi-2007` and `napi` of a device: the CPU does one thing after the other. When a packet
-//! departs, the ring holds the next one or not. What precedes its service follows from that alone, and so does its
-//! departure (Lindley 1952, with set-up times).
+//! Schemes `disable-enable`, `napi-2007` and `napi` of a device: the CPU does one piece of work after the other.
+//! Whether the ring holds the next packet when a packet departs determines what the CPU does before the next service,
+//! and so the next departure (Lindley 1952, with set-up times).
 //!
 //! Packets are processed ahead of time ([`super::inside`]). At a mark, the part that lies in the future is subtracted
 //! from the sums.
@@ -12,7 +12,7 @@ use super::work_clock::{Instant, WorkClock};
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
-/// The packets, with what precedes their service.
+/// The packets, with what the CPU does before each service.
 pub(super) struct Serial<D, C> {
     discipline: D,
     clock: C,

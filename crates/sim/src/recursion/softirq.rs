@@ -1,7 +1,7 @@
-//! Scheme `napi` with one application. Softirqs preempt the application. They only depend on whether it sleeps and
-//! whether its socket is full; the application works on the clock V that stands still while they run. So everything is
-//! known when a packet arrives: how softirqs get to it, as in [`super::serial`], and when the application takes it from
-//! the socket, by Lindley's recursion on V ([`taken`]).
+//! Scheme `napi` with one application. Softirqs preempt the application. They depend on the application only by whether
+//! it sleeps and whether its socket is full. The application works on a clock V that stands still while softirqs run.
+//! Both times of a packet can therefore be computed when it arrives: when softirqs process it, as in [`super::serial`],
+//! and when the application takes it from the socket, by Lindley's recursion on V ([`taken`]).
 //!
 //! The recursion ends where the kernel wakes ksoftirqd, which shares the CPU with the application. The machine of
 //! events continues from there to the next instant at which the CPU is idle.
@@ -22,7 +22,7 @@ use crate::source::PacketBlock;
 use crate::tally::Counts;
 use taken::Taken;
 
-/// `None` if the host or the scheme has a feature that only the machine of events supports.
+/// Runs a replication. `None` if the host or the scheme has a feature that only the machine of events supports.
 pub(super) fn run(
     napi: &Napi,
     point: &Point,
@@ -54,43 +54,43 @@ pub(super) fn run(
     Some(machine.finish().0)
 }
 
-/// A packet whose protocol processing is known.
+/// A packet whose protocol processing has been computed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Processed {
     arrived: u64,
-    /// Departure from protocol processing. [`NEVER`] if the machine of events has to process the packet.
+    /// Departure from protocol processing; [`NEVER`] if the event-driven machine has to process the packet.
     departs: u64,
     /// CPU time of the application for the packet, including the switch to it [ticks].
     application: u64,
-    /// Whether the packet finds the socket full.
+    /// Whether the packet is dropped because the socket is full.
     dropped: bool,
 }
 
 /// The counters of handle_softirqs and net_rx_action.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rounds {
-    /// Whether they run on an idle CPU, which then goes to the application that they wake.
+    /// Whether softirqs run on an idle CPU; the application that they wake then gets the CPU.
     on_idle: bool,
     began: u64,
     round_began: u64,
     done: u32,
     /// Number of packets that the round may still process.
     budget: u64,
-    /// Whether the end of the round whose last poll used its weight has been counted.
+    /// Whether the end of the present round, whose last poll used its weight, has been counted.
     counted: bool,
 }
 
-/// The CPU since an instant at which it was idle.
+/// State of the CPU since a time at which it was idle.
 struct Softirqs {
     backlog: bool,
-    /// Number of packets that the ring has room for.
+    /// Maximum number of packets in the ring.
     ring: usize,
     drop_cost: f64,
     limits: Limits,
     packets: Box<[Processed]>,
     accepted: usize,
     taken: Taken,
-    /// First packet since the CPU was idle, the time of that, and the latest arrival.
+    /// First packet since the CPU was idle; below, the time of that, and the latest arrival.
     first: usize,
     began: u64,
     now: u64,
@@ -99,15 +99,15 @@ struct Softirqs {
     befores: Befores,
     /// CPU time of the application for all accepted packets [ticks].
     application: u64,
-    /// Time at which the backlog is moved to the process queue (next or last), and the first packet that waits for
-    /// that.
+    /// Time at which the backlog is moved to the process queue (next or last time); below, the first packet that waits
+    /// for that.
     spliced_at: u64,
     waits_from: usize,
     rounds: Rounds,
-    /// Time at which the application got the CPU, and whether it has been woken since the last interrupt.
+    /// Time at which the application got the CPU; below, whether it has been woken since the last interrupt.
     since: u64,
     woke: bool,
-    /// Time at which ksoftirqd is woken, the packets that it finds, and the number of these that were spliced.
+    /// Time at which ksoftirqd is woken; below, the packets that it finds, and how many of them were spliced.
     stops_at: u64,
     left: Vec<Packet>,
     spliced: usize,
@@ -117,7 +117,7 @@ struct Softirqs {
 impl Softirqs {
     fn new(napi: &Napi, point: &Point, limits: Limits) -> Self {
         let ring = point.host.ring as usize;
-        // enqueue_to_backlog has room for one more packet; spliced packets have room in addition.
+        // enqueue_to_backlog accepts one more packet than the limit; spliced packets have room in addition.
         let (ring, inside) = if napi.backlog { (ring + 1, 2 * (ring + 1)) } else { (ring, ring) };
         let places = (inside + BLOCK).next_power_of_two();
         Self {
@@ -146,8 +146,8 @@ impl Softirqs {
         }
     }
 
-    /// Follows packets from an instant at which `machine` is idle to one at which ksoftirqd is woken. `None`: the
-    /// replication is over.
+    /// Processes packets while ksoftirqd sleeps: from a time at which `machine` is idle to the time at which ksoftirqd
+    /// is woken. `None` if the replication ends first.
     fn follow(&mut self, machine: &mut Machine<()>, napi: &Napi) -> Option<Left> {
         self.begin(machine);
         let (source, times, records) = machine.parts();
@@ -177,7 +177,7 @@ impl Softirqs {
         Some(self.leave(&mut instance))
     }
 
-    /// Starts from the state of the machine.
+    /// Starts from the state of the idle machine.
     fn begin(&mut self, machine: &mut Machine<()>) {
         (self.now, self.counts) = (machine.last_arrival(), machine.counts);
         (self.first, self.began, self.last) = (self.accepted, machine.now, machine.now);
@@ -191,7 +191,7 @@ impl Softirqs {
         number & (self.packets.len() - 1)
     }
 
-    /// Takes arrivals. Returns the number of those before ksoftirqd is woken.
+    /// Handles arrivals. Returns the number of arrivals before ksoftirqd is woken.
     fn arrive(&mut self, block: &PacketBlock<'_>, instance: &mut OneNapi<'_>) -> usize {
         for (number, gap) in block.gaps.iter().enumerate() {
             let arrived = self.now + gap;
@@ -270,7 +270,8 @@ impl Softirqs {
         self.accepted += 1;
     }
 
-    /// Advances through what precedes a packet. Returns false if that wakes ksoftirqd; then advances up to there.
+    /// Advances through the work before a packet. Returns false if that work wakes ksoftirqd; in this case advances
+    /// only to the wake-up.
     #[inline]
     fn reach(&mut self, before: &mut Before, follows: Follows, instance: &mut OneNapi<'_>) -> bool {
         self.rounds.counted = false;
@@ -300,12 +301,12 @@ impl Softirqs {
         true
     }
 
-    /// Protocol time of a packet that finds the socket full; `own` is its usual time [ticks].
+    /// Protocol time of a packet that is dropped at the full socket; `own` is its usual time [ticks].
     fn dropped_work(&self, own: u64) -> u64 {
         if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
 
-    /// Leaves a packet to the machine of events.
+    /// Leaves a packet for the machine of events to process.
     #[cold]
     fn leave_packet(&mut self, packet: Packet) {
         let place = self.place(self.accepted);
@@ -349,7 +350,7 @@ impl Softirqs {
         }
     }
 
-    /// Whether ksoftirqd is woken by `at`, if no packet arrives until then.
+    /// Whether ksoftirqd is woken by `at` if no packet arrives before.
     fn stops_by(&mut self, at: u64, instance: &OneNapi<'_>) -> bool {
         if self.stops_at == NEVER && instance.is_full() && at >= self.last {
             self.stops_by_weight();

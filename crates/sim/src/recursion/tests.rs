@@ -16,12 +16,13 @@ fn agree(point: &Point, packets: u64) {
     assert!(recursion.segments == events.segments, "latencies of {label}");
 }
 
-/// Compares over rings, services, arrivals and loads. With a hundred packets, there is a mark at each packet.
+/// Compares recursion and event-driven machine over rings, services, arrivals and loads. With a hundred packets, counts
+/// are recorded at each packet.
 fn agree_everywhere(schemes: &[&str]) {
     agree_with(schemes, |_, _| {});
 }
 
-/// Like [`agree_everywhere`]; `more` also changes the host, by the number of the turn.
+/// Like [`agree_everywhere`]; `more` also changes the host, depending on the number of the comparison.
 fn agree_with(schemes: &[&str], more: impl Fn(usize, &mut Host)) {
     let services = [
         Service::Exponential,
@@ -113,7 +114,8 @@ fn polling_agrees_with_events() {
     agree_with(&schemes, polled_and_masked);
 }
 
-/// Between packets, whole seconds are skipped; constant overheads that are multiples of the period coincide with ticks.
+/// With rare packets, whole seconds of polls are skipped. Constant overheads that are multiples of the period end at
+/// the instant of a tick.
 #[test]
 fn polling_agrees_where_packets_are_rare() {
     for (scheme, pps) in [("polling:period=20us,quota=3", 20.0), ("polling:period=2us,quota=1", 150.0)] {
@@ -156,7 +158,8 @@ fn an_application_behind_a_device_agrees_with_events() {
     agree_with(&schemes, with_application);
 }
 
-/// Adds pauses for a tenth of the time: shorter than a packet takes, as long as the smaller rings hold, and longer.
+/// Adds pauses for a tenth of the time: shorter than a packet's service, as long as the smaller rings can buffer, and
+/// longer.
 fn paused(turn: usize, host: &mut Host) {
     polled_and_masked(turn, host);
     host.interrupt_s = if turn.is_multiple_of(11) { 1e-6 } else { host.interrupt_s };

@@ -1,6 +1,6 @@
-//! [`WorkClock`]: the clock on which a CPU does its work. [`Steady`] is the real clock. [`Pausing`] stands still while
-//! the CPU is away: on it, a CPU with pauses does what a CPU without pauses does in real time. Its instant d is, in
-//! real time, d plus all pauses that started before d on it.
+//! [`WorkClock`]: the clock on which a CPU does its work. [`Steady`] is the real clock. [`Pausing`] stands still during
+//! pauses: on this clock, a CPU with pauses does what a CPU without pauses does in real time. The instant d of this
+//! clock is, in real time, d plus all pauses that started before d.
 
 use netcliff_core::Point;
 
@@ -14,10 +14,10 @@ pub(super) struct Instant {
     pub shown: u64,
 }
 
-/// A clock of work, see the module.
+/// A clock of work; see the module.
 pub(super) trait WorkClock {
-    /// Shortest time of a packet [ticks]. With pauses, no packet departs at the instant of its arrival, where the order
-    /// against the start of a pause would be open.
+    /// Shortest service time of a packet [ticks]. With pauses it is above 0, because a departure at the instant of the
+    /// arrival would have no defined order relative to the start of a pause.
     const LEAST: u64;
 
     /// Time of the latest arrival [ticks].
@@ -26,14 +26,14 @@ pub(super) trait WorkClock {
     /// Advances to the next arrival, `gap` later.
     fn pass(&mut self, gap: u64) -> Instant;
 
-    /// The clock's value at `at`, which is not before the argument of any earlier call.
+    /// The clock's value at `at`, which must not be before the argument of an earlier call.
     fn shown(&mut self, at: u64) -> u64;
 
-    /// Total of the pauses that started before the instant `shown` of this clock [ticks]. Arguments must not decrease,
-    /// and must not exceed the latest result of [`WorkClock::shown`].
+    /// Total of the pauses that started before the instant `shown` of this clock [ticks]. Successive arguments must not
+    /// decrease, and must not exceed the latest result of [`WorkClock::shown`].
     fn away(&mut self, shown: u64) -> u64;
 
-    /// Forgets the pauses before the argument of the last call of [`WorkClock::away`].
+    /// Discards the pauses before the argument of the last call of [`WorkClock::away`].
     fn forget(&mut self) {}
 }
 
@@ -68,7 +68,7 @@ impl WorkClock for Steady {
     }
 }
 
-/// A pause: the clock's value during it, and the total of all pauses up to its end.
+/// A pause: the clock's value during it; below, the total of all pauses up to its end.
 #[derive(Debug, Clone, Copy)]
 struct Pause {
     shown: u64,
@@ -82,10 +82,10 @@ pub(super) struct Pausing {
     pauses: Pauses,
     /// Total of the pauses that have started.
     total: u64,
-    /// Pauses that departures have not passed yet, and the number of them that have been passed.
+    /// Pauses after the last counted departure; below, number of entries before it.
     begun: Vec<Pause>,
     passed: usize,
-    /// Total of the pauses before those.
+    /// Total of the pauses before the entries of `begun`.
     before: u64,
 }
 

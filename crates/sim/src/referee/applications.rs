@@ -41,7 +41,7 @@ impl World {
         self.applications.iter().map(|thread| thread.socket.len()).sum()
     }
 
-    /// The counts of the packet's application. If it has none, counts that nobody reads.
+    /// The counts of the packet's application; with a single application, counts that nobody reads.
     pub(super) fn counts_for(&mut self, packet: Packet) -> &mut SocketCounts {
         match self.applications.get_mut(usize::from(packet.socket)) {
             Some(thread) => &mut thread.counts,
@@ -68,7 +68,7 @@ impl World {
         if asleep { own + self.wakeup.next() } else { own }
     }
 
-    /// Puts a processed packet into its socket. Returns true if the application wakes up.
+    /// Puts a processed packet into its socket. Returns true if that wakes the application.
     pub(super) fn reaches_socket(&mut self, packet: Packet) -> bool {
         let place = usize::from(packet.socket);
         let thread = &mut self.applications[place];
@@ -105,8 +105,8 @@ impl World {
         }
     }
 
-    /// Gives the CPU to the first thread of the queue. Returns the work it has to do first: the rest of its piece, and
-    /// a switch if it slept or another thread ran. `None`: it takes a packet.
+    /// Gives the CPU to the first thread of the queue. Returns the work that it has to do first: the rest of its piece,
+    /// and a switch if it slept or another thread ran. `None` if it takes a packet next.
     pub(super) fn resume(&mut self) -> Option<u64> {
         let place = self.queue.pop_front()?;
         let thread = &mut self.applications[place];
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Time of the running application's next packet. `None`: it falls asleep.
+    /// Time of the running application's next packet. `None` if it falls asleep.
     pub(super) fn application_piece(&mut self) -> Option<u64> {
         let place = self.running?;
         let colder = self.colder(place, self.cold_application);

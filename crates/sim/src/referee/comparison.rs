@@ -70,7 +70,7 @@ impl Rng {
     }
 
     fn time_s(&mut self, largest: f64) -> f64 {
-        // One value in five is zero: simultaneous events and empty stages.
+        // One value in five is zero, which causes simultaneous events and stages without duration.
         if self.roll() < 0.2 { 0.0 } else { self.roll() * largest }
     }
 
@@ -121,7 +121,7 @@ fn many(count: u64, scheme: impl Fn(&mut Rng) -> String) {
     many_with(count, scheme, |_, _| {});
 }
 
-/// Compares `count` configurations whose hosts `more` changes. Returns the counts at each end.
+/// Compares `count` configurations whose hosts `more` changes. Returns the final counts of each.
 fn many_with(count: u64, scheme: impl Fn(&mut Rng) -> String, more: impl Fn(&mut Rng, &mut Host)) -> Vec<Counts> {
     many_over(PACKETS, count, scheme, more)
 }
@@ -211,7 +211,7 @@ fn coalescing_agrees_packet_for_packet() {
     many(200, |rng| format!("coalesce:frames={},masked={}", rng.up_to(9), rng.roll() < 0.5));
 }
 
-/// A timer that runs free, alone and next to everything else that interrupts.
+/// A free-running timer, alone and together with every other reason to interrupt.
 #[test]
 fn coalescing_by_a_free_timer_agrees_packet_for_packet() {
     many(400, |rng| {
@@ -249,8 +249,8 @@ fn dim_agrees_packet_for_packet() {
     many(200, dim);
 }
 
-/// Both sides measure and decide with separate code. The runs are long enough for hundreds of decisions: a walk of
-/// lib/dim to all its states takes some ten decisions of 64 interrupts each.
+/// Referee and simulator measure and decide with separate code. The runs are long enough for hundreds of decisions: a
+/// walk of lib/dim through all its states takes some ten decisions of 64 interrupts each.
 #[test]
 fn long_runs_of_adaptive_schemes_agree_packet_for_packet() {
     many_over(30_000, 25, hybrid, |_, _| {});
@@ -270,7 +270,7 @@ fn deferred_interrupts_agree_packet_for_packet() {
     });
 }
 
-/// A device's poll that gathers packets, together with everything that can end a poll.
+/// A device's polls that collect packets before passing them on, together with everything that can end a poll.
 #[test]
 fn gathered_packets_agree_packet_for_packet() {
     let gathering = |rng: &mut Rng, napi: String| {
@@ -325,8 +325,8 @@ mod applications {
     use super::{Rng, many_with};
     use crate::tally::Counts;
 
-    /// Random applications: some with ticks so short that turns change often, some with their own shares, times and
-    /// sockets.
+    /// Adds random applications: some with ticks so short that the running thread changes often, some with their own
+    /// shares, times and sockets.
     pub(super) fn applications(rng: &mut Rng, host: &mut Host) {
         host.application_s = Some(rng.time_s(8e-6));
         host.tick_s = 2e-5 + rng.roll() * 2e-3;

@@ -1,4 +1,4 @@
-//! A CPU as a stack of jobs: the top one runs, a new one preempts it, and its end resumes the one below.
+//! A CPU as a stack of jobs: the job on top runs; a new job preempts it; the end of a job resumes the job below.
 
 use std::cmp::Reverse;
 

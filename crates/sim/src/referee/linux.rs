@@ -1,4 +1,4 @@
-//! Linux's reception as a state machine: base thread, softirq on top of it, interrupt on top of that.
+//! Linux's reception as a state machine: a thread, softirqs that preempt the thread, and interrupts that preempt both.
 
 mod announce;
 mod polls;
@@ -45,11 +45,12 @@ struct Softirq {
     budget: u64,
     time_limit: u64,
     work: u64,
-    /// Number of completions in this poll. `None` if their turn is over, or there is none.
+    /// Number of completions handled in this poll. `None` if all have been handled, or there are none.
     cleaned: Option<u64>,
     /// Whether the poll reached its limit of completions.
     unclean: bool,
-    /// Packets that napi_gro_receive stores or passes on, and whether the driver has left its loop over the ring.
+    /// Number of packets that napi_gro_receive stores or passes on; below, whether the driver has left its loop over
+    /// the ring.
     in_hand: u64,
     loop_left: bool,
 }
@@ -88,29 +89,30 @@ struct Linux<'a> {
     kernel_awake: bool,
     kernel_owes_switch: bool,
     woken_from_idle: bool,
-    /// Number of polls without work for which the NIC stays masked, and whether the deferral timer runs.
+    /// Number of further polls without work during which the NIC stays masked; below, whether the deferral timer runs.
     defers_left: u32,
     timer_runs: bool,
     gro_flush_timeout: u64,
-    /// Time at which the interrupt on its way, or the timer, is due. An event planned for another time is ignored.
+    /// Time at which the interrupt being delivered, or the timer, is due. An event planned for another time is
+    /// obsolete.
     interrupt_at: Option<u64>,
-    /// Whether it was due while a transmit interrupt was handled.
+    /// Whether the interrupt became due while a transmit interrupt was handled.
     interrupt_waits: bool,
-    /// The NIC in front of NAPI, and whether a timer of it ended while a transmit interrupt was handled.
+    /// The NIC in front of NAPI; below, whether one of its timers ended while a transmit interrupt was handled.
     front: announce::Front,
     announce_waits: bool,
-    /// Whether a receive interrupt's handler is done except for its exit, because a transmit interrupt preceded it.
+    /// Whether a receive interrupt's handler only has to exit, after a transmit interrupt that preceded it.
     exit_owed: bool,
     /// Whether the application polls.
     busy: bool,
     irq_suspend_timeout: u64,
     /// Number of applications that have waited longer than the kernel's thread.
     kernel_behind: usize,
-    /// Whether the scheduler's tick came in a pause.
+    /// Whether the scheduler's tick occurred in a pause.
     tick_waits: bool,
 }
 
-/// Runs the point. Packet outcomes and final counts are in the world.
+/// Runs the point. Returns the world with packet outcomes and final counts.
 pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> World {
     let Scheme::Napi(napi) = &point.scheme else { panic!("a NAPI point") };
     let host = &point.host;
@@ -200,7 +202,7 @@ impl Linux<'_> {
     }
 
     fn need_resched(&self) -> bool {
-        // A tick at this very instant counts, even if its event is still in the heap.
+        // A tick at the present instant counts, even if its event is still in the heap.
         let last_tick = (self.jiffies() * self.tick).saturating_sub(self.world.tick_offset);
         debug_assert!(last_tick == self.last_tick || last_tick == self.world.now);
         let slice_used = last_tick >= self.since + self.slice;
@@ -246,7 +248,7 @@ impl Linux<'_> {
         }
     }
 
-    /// Records a packet, which is seen now, or when the transmit interrupt has been handled.
+    /// Records a packet. The receive side handles it now, or when the transmit interrupt has been handled.
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
             self.world.delayed.push(accepted);
@@ -260,7 +262,7 @@ impl Linux<'_> {
         matches!(self.cpu.jobs.last().map(|job| job.kind), Some(Kind::TransmitInterrupt | Kind::TransmitCompletion))
     }
 
-    /// Starts to handle completions that interrupt, unless a handler runs. Returns true if it starts.
+    /// Starts to handle completions by interrupt, unless a handler already runs. Returns true if it starts.
     fn transmit_interrupt(&mut self) -> bool {
         let handler = self.cpu.jobs.last().is_some_and(|job| job.kind == Kind::Interrupt);
         let begins = self.world.transmit_interrupts() && !handler && !self.in_transmit_interrupt();
@@ -272,7 +274,7 @@ impl Linux<'_> {
         begins
     }
 
-    /// Handles the next completion in the handler, or the handler's end and what that releases.
+    /// Handles the next completion in the handler, or ends the handler and handles what it has delayed.
     fn transmit_handler_goes_on(&mut self) {
         if self.world.transmit_interrupts() {
             let time = self.world.completion_time();
@@ -295,13 +297,13 @@ impl Linux<'_> {
     /// Ends the handling of a receive interrupt.
     fn interrupt_exits(&mut self) {
         match self.softirq {
-            // The interrupt came at the unmasking that ends a poll.
+            // This interrupt occurred at the unmasking that ends a poll.
             Some(_) => self.poll_ends(),
             None => self.irq_exit(),
         }
     }
 
-    /// Interrupts for work that a poll would find, if the NIC announces it.
+    /// Interrupts for work that a poll would find, if the NIC's conditions are fulfilled.
     fn cause(&mut self) {
         if !self.scheduled && self.front_asserts() {
             self.scheduled = true;
@@ -327,7 +329,7 @@ impl Linux<'_> {
         self.cpu.push(Kind::Interrupt, Account::Interrupt, time);
     }
 
-    /// Whether softirqs may start: older kernels leave them to a ksoftirqd that is awake.
+    /// Whether softirqs may start: older kernels leave them to a ksoftirqd that is already awake.
     fn may_start_softirqs(&self) -> bool {
         let left_to_thread = self.napi.ksoftirqd && !self.napi.threaded && self.kernel_awake;
         self.pending && !left_to_thread
@@ -341,7 +343,8 @@ impl Linux<'_> {
         self.woken_from_idle |= self.thread == Thread::Idle;
     }
 
-    /// Ends an interrupt: softirqs run unless one was interrupted; then the previous work or the scheduler continues.
+    /// Ends an interrupt. Pending softirqs run unless a softirq was interrupted; then the previous work or the
+    /// scheduler continues.
     fn irq_exit(&mut self) {
         if self.softirq.is_none() && self.may_start_softirqs() {
             self.start_softirqs();

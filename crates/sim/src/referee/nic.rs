@@ -23,11 +23,11 @@ pub(super) struct Nic {
     gap: u64,
     came: Vec<u64>,
     last_handled: Option<u64>,
-    /// Whether a reason exists and the interrupt waits for the end of the gap.
+    /// Whether the interrupt has a reason and waits for the end of the gap.
     waiting: bool,
-    /// A timer that runs free: its period and the latest of its ticks that was looked at.
+    /// A free-running timer: its period, and the latest of its ticks that was examined.
     free: Option<(u64, u64)>,
-    /// Start times of the timers. `None`: not running.
+    /// Start times of the timers. `None` if not running.
     absolute_from: Option<u64>,
     packet_from: Option<u64>,
 }
@@ -66,7 +66,7 @@ impl Nic {
         nic
     }
 
-    /// Sets new limits. Without any limit, every frame is a reason.
+    /// Sets new limits. Without any limit, every frame interrupts.
     pub(super) fn set(&mut self, frames: Option<u64>, absolute: Option<u64>, packet: Option<u64>) {
         let none = frames.is_none() && absolute.is_none() && packet.is_none();
         (self.frames, self.absolute, self.packet) = (if none { Some(1) } else { frames }, absolute, packet);
@@ -103,7 +103,7 @@ impl Nic {
         !self.waiting
     }
 
-    /// The first tick of the timer that runs free after the first packet that came.
+    /// The first tick of the free-running timer after the first packet that arrived.
     fn next_tick(&mut self) -> Option<u64> {
         let (period, tick) = self.free.as_mut()?;
         let first = self.absolute_from?;

@@ -1,5 +1,4 @@
-//! Pauses of the CPU in their simplest form: jobs keep their remaining work, no job starts, everything else takes
-//! place.
+//! Pauses of the CPU in their simplest form: jobs keep their remaining work and no job starts; all other events occur.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +10,7 @@ use crate::clock::Clock;
 use crate::draw::Draw;
 use crate::random::Purpose;
 
-/// The times at which the CPU is away.
+/// The present or last pause, and the random lengths of pauses and of the times between them.
 pub(super) struct Pauses {
     length: Draw,
     up: Draw,
@@ -60,7 +59,7 @@ impl World {
         self.events.push(Reverse((now + up.max(1), Event::PauseStarts)));
     }
 
-    /// The tick after `tick` of a timer. After a tick within a pause, it is the first one after that pause.
+    /// Returns the tick after `tick` of a timer. If `tick` is within a pause, this is the first tick after the pause.
     pub(super) fn next_tick(&self, tick: u64, period: u64) -> u64 {
         let mut next = tick + period;
         if let Some((start, end)) = self.pauses.as_ref().map(|pauses| pauses.last)

@@ -42,20 +42,21 @@ struct Plain<'a> {
     ring_limit: usize,
     fixed: f64,
     per_byte: f64,
-    /// Whether interrupts are off (disable-enable, napi-2007, masked coalescing).
+    /// Whether interrupts are masked (disable-enable, napi-2007, masked coalescing).
     masked: bool,
     merged_first: bool,
-    /// Number of packets left of the cycle or poll.
+    /// Number of packets that the present cycle or poll may still serve.
     left: u64,
     rearmed: bool,
-    /// Start of napi-2007's poll, of its interrupt or overhead; of a cycle of freebsd-polling; of a poll of soft-timers.
+    /// Start of the present poll or cycle: of napi-2007's poll (its interrupt or overhead), of freebsd-polling's cycle,
+    /// of soft-timers' poll.
     began: u64,
     adaptive: AdaptiveQuota,
     soft: Option<SoftPolls>,
     next_tick: u64,
-    /// How far into the timer's period the run begins.
+    /// Time from the timer's last tick before the run to the start of the run.
     timer_offset: u64,
-    /// Whether a tick fell into the handling of an interrupt or of another tick.
+    /// Whether a tick occurred during the handling of an interrupt or of another tick.
     latched: bool,
     timer_version: u64,
     nic: Nic,
@@ -66,7 +67,7 @@ struct Plain<'a> {
     bytes: u64,
 }
 
-/// Runs the point. Packet outcomes and final counts are in the world.
+/// Runs the point. Returns the world with packet outcomes and final counts.
 pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> World {
     let world = World::new(point, clock, seed, replication, packets);
     let meter = match &point.scheme {
@@ -169,7 +170,7 @@ impl Plain<'_> {
         matches!(self.running(), Some(Kind::TransmitInterrupt | Kind::TransmitCompletion))
     }
 
-    /// Starts to handle completions that interrupt, unless a handler runs.
+    /// Starts to handle completions by interrupt, unless a handler already runs.
     fn transmit_interrupt(&mut self) {
         let handler = matches!(self.running(), Some(Kind::Interrupt | Kind::MergedStage(_)));
         if self.world.transmit_interrupts() && !handler && !self.in_transmit_interrupt() {
@@ -189,7 +190,7 @@ impl Plain<'_> {
         }
     }
 
-    /// Records a packet that reached the ring. The receive side sees it now, or when the transmit interrupt has been
+    /// Records a packet that reached the ring. The receive side handles it now, or when the transmit interrupt has been
     /// handled.
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
@@ -220,7 +221,7 @@ impl Plain<'_> {
         }
     }
 
-    /// Sets the single timer; a time set before is cancelled.
+    /// Sets the only timer; an earlier setting is cancelled.
     fn set_timer(&mut self, at: u64) {
         self.timer_version += 1;
         if at != NEVER {
@@ -247,7 +248,7 @@ impl Plain<'_> {
         let before = self.world.ring.len();
         let Some(accepted) = self.world.arrival(room) else { return };
         if held && self.world.ring.len() == before {
-            // The sender still has the packet.
+            // The packet is still at the sender.
             return;
         }
         self.came(accepted);
@@ -284,7 +285,7 @@ impl Plain<'_> {
         }
     }
 
-    /// Interrupts if that is due; otherwise waits for the NIC's next timer.
+    /// Interrupts if `due`; otherwise sets the timer for the NIC's next time.
     fn moderated(&mut self, due: bool) {
         let next = self.nic.next_timer();
         self.set_timer(next);

@@ -95,7 +95,7 @@ impl World {
         self.ring.len() - self.uncounted
     }
 
-    /// Queues or drops the packet at the sender. Returns false if it is sent.
+    /// Queues or drops the packet at the sender. Returns false if the packet is sent instead.
     pub(super) fn held_back(&mut self, packet: Packet) -> bool {
         let now = self.now;
         let Some(sender) = &mut self.sender else { return false };
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Ends a transmission. Returns true if a completion is due from now on.
+    /// Ends a transmission. Returns true if its completion waits for processing.
     pub(super) fn transmission_ends(&mut self) -> bool {
         let now = self.now;
         let Some(transmit) = &mut self.transmit else { return false };
@@ -185,7 +185,7 @@ impl World {
             .is_some_and(|transmit| !transmit.due.is_empty() && transmit.priority != TransmitPriority::Interrupt)
     }
 
-    /// Whether a completion waits that interrupts.
+    /// Whether a completion waits and completions are handled by interrupt.
     pub(super) fn transmit_interrupts(&self) -> bool {
         self.transmit
             .as_ref()

@@ -15,8 +15,8 @@ fn precise(figures: &str, relative: f64, packets_at_most: u64) -> SimEngine {
     SimEngine { effort, ..SimEngine::default() }
 }
 
-/// Number of intervals that miss. Of a hundred 95 % intervals of M/M/1's mean latency, 5 are expected to miss; more
-/// than 13 have a probability of one in 3000.
+/// Number of intervals that miss the exact mean. Of a hundred 95 % intervals of M/M/1's mean latency, 5 are expected to
+/// miss; more than 13 have a probability of one in 3000.
 fn misses(engine: &SimEngine, load: f64) -> usize {
     let point = point("ideal", load);
     let exact = 1.0 / (point.host.mu_pps(64.0) * (1.0 - load));
@@ -27,14 +27,16 @@ fn misses(engine: &SimEngine, load: f64) -> usize {
     (0..100).filter(|seed| !covers(*seed)).count()
 }
 
-/// Stopping when the interval happens to be narrow must not make it miss: 18 missed when replications stayed short.
+/// A run that stops when its interval is narrow must not miss too often: with short replications, 18 of 100 intervals
+/// missed.
 #[test]
 fn intervals_of_a_sequential_run_hold_the_exact_value() {
     let missed = misses(&precise("latency", 0.05, 50_000_000), 0.8);
     assert!(missed <= 13, "{missed} of 100");
 }
 
-/// The cut of the warm-up must not bias many short replications: 37 missed when each was cut alone.
+/// The cut of the warm-up must not bias many short replications: with a separate cut for each, 37 of 100 intervals
+/// missed.
 #[test]
 fn intervals_of_many_short_replications_hold_the_exact_value() {
     let missed = misses(&SimEngine { replications: 50, ..SimEngine::with_packets(0, 1_000_000) }, 0.8);
@@ -58,7 +60,7 @@ fn every_figure_asked_for_is_reached_and_a_tail_costs_more_than_a_mean() {
     assert!(all.packets > reached("throughput").packets);
 }
 
-/// Replications that are only slightly too short are made longer as well; 200 000 of the allowed packets are spent.
+/// Replications that are only slightly too short are made longer as well, which uses 200 000 of the allowed packets.
 #[test]
 fn what_is_a_little_too_short_is_simulated_longer() {
     for (scheme, kpps) in [

@@ -1,8 +1,9 @@
 //! `coalesce`: an interrupt by frame count, by a timer from the first packet, by a timer from the last packet, or by
-//! all of them, and at most one per gap. Packets are served once an interrupt has announced them.
+//! the earliest of these conditions, and at most one interrupt per gap. Packets are served once an interrupt has
+//! announced them.
 //!
-//! Count and timers restart when an interrupt's handling ends. Packets that arrived during the handling are announced
-//! with it.
+//! Count and timers restart when an interrupt's handling ends. An interrupt also announces the packets that arrive
+//! during its handling.
 
 use netcliff_core::scheme::Gap;
 
@@ -14,26 +15,26 @@ use crate::tally::Account;
 
 /// The NIC's moderation: its limits, and what it has counted since the last interrupt.
 pub(crate) struct Moderation {
-    /// Number of frames that interrupts; [`NEVER`] without a count.
+    /// Number of frames that causes an interrupt; [`NEVER`] if frames are not counted.
     pub(super) frames: u64,
-    /// Timer from the first packet [ticks]. `None`: off.
+    /// Timer from the first packet [ticks]. `None` if off.
     pub(super) absolute: Option<u64>,
-    /// Timer from the last packet [ticks]. `None`: off.
+    /// Timer from the last packet [ticks]. `None` if off.
     pub(super) packet: Option<u64>,
-    /// Timer that runs free, in place of the one from the first packet.
+    /// Free-running timer, used instead of the one from the first packet.
     free: Option<FreeRunning>,
     gap: u64,
     counted: u64,
     absolute_at: u64,
     packet_at: u64,
-    /// If an interrupt is due and waits for the end of the gap: the time of that end. Otherwise [`NEVER`].
+    /// End of the gap [ticks] if an interrupt is due and waits for it; otherwise [`NEVER`].
     held_until: u64,
     gap_ends: u64,
-    /// The rule for the gap, and whether the present interrupt waited for the end of one.
+    /// The rule for the gap; below, whether the present interrupt waited for the end of a gap.
     rule: Gap,
     waited: bool,
-    /// Delay of the gap's end, which is also the shortest time from there to the next interrupt [ticks], and whether a
-    /// due interrupt waits for that.
+    /// Delay of the gap's end, which is also the shortest time from that end to the next interrupt [ticks]; below,
+    /// whether an interrupt that is due waits for the delayed end.
     late: u64,
     rests: bool,
 }
@@ -59,7 +60,7 @@ impl Moderation {
         }
     }
 
-    /// The moderation of a scheme; `timer` makes the timer with a period [ticks] that runs free.
+    /// Makes the moderation of a scheme; `timer` makes a free-running timer with a period [ticks].
     pub(crate) fn of(scheme: &netcliff_core::Coalesce, clock: Clock, timer: impl FnOnce(u64) -> FreeRunning) -> Self {
         let times_s = [scheme.absolute_timer_s, scheme.packet_timer_s, scheme.min_gap_s];
         let moderation = Self::of_times(scheme.frames, times_s, clock);
@@ -127,8 +128,8 @@ impl Moderation {
         false
     }
 
-    /// Handles a due timer or a full count. Returns true if the interrupt may come now; otherwise it waits for the end
-    /// of the gap.
+    /// Handles a timer that is due, or a full count. Returns true if the interrupt may be raised now; false if it waits
+    /// for the end of the gap.
     #[inline]
     pub(crate) fn fire(&mut self, now: u64) -> bool {
         let held = self.held_until != NEVER;
@@ -148,7 +149,7 @@ impl Moderation {
         self.gap_ends = now + self.gap;
     }
 
-    /// Masks the interrupt: nothing is announced, and polls take the counted packets.
+    /// Masks the interrupt: nothing is announced; polls take the counted packets.
     #[inline]
     pub(super) fn mask(&mut self) {
         self.counted = 0;
@@ -163,7 +164,7 @@ impl Moderation {
         if !ends || !std::mem::take(&mut self.waited) {
             self.gap_ends = now + self.gap + self.late;
             if ends {
-                // The end of the gap interrupts in any case, whatever arrives until then.
+                // With this rule the end of the gap always interrupts, whatever arrives before.
                 self.held_until = self.gap_ends;
             }
         } else {
@@ -171,8 +172,8 @@ impl Moderation {
         }
     }
 
-    /// Unmasks the interrupt while `packets` packets are in the ring that no poll has taken: they count as if they
-    /// arrived now. Returns true if they interrupt now.
+    /// Unmasks the interrupt while the ring has `packets` packets that no poll has taken: they count as if they arrived
+    /// now. Returns true if they interrupt now.
     pub(super) fn unmask(&mut self, packets: usize, now: u64) -> bool {
         if packets == 0 {
             return false;
@@ -203,7 +204,8 @@ impl Coalesce {
         Self::with(moderation, scheme.masked, scheme.drops_interrupt, machine)
     }
 
-    /// Interrupts by `moderation`. If they mask, the register write is part of the interrupt's stage.
+    /// Makes the scheme with interrupts by `moderation`. If interrupts mask, the register write is part of the
+    /// interrupt's stage.
     pub(super) fn with<W>(moderation: Moderation, masks: bool, drops_interrupt: bool, machine: &Machine<W>) -> Self {
         let mask_ticks = if masks { machine.times.mask_ticks } else { 0.0 };
         let stage_ticks = mask_ticks + machine.times.interrupt.mean_ticks();
@@ -219,7 +221,7 @@ impl Coalesce {
         self.masked = self.masks && self.announced > 0;
     }
 
-    /// Whether interrupts are off.
+    /// Whether interrupts are masked.
     pub(super) fn masked(&self) -> bool {
         self.masked
     }

@@ -1,7 +1,7 @@
 //! `dim`: masked coalescing whose timer and count follow the decisions of lib/dim along a profile.
 //!
-//! A decision is made whenever the ring has been emptied, like drivers call `net_dim` when a poll completes. The new
-//! profile applies at once. Polls have no cost of their own here, as in `coalesce:masked`.
+//! A decision is made whenever the ring has been emptied, as drivers call `net_dim` when a poll completes. The new
+//! profile applies at once. As in `coalesce:masked`, polls have no overhead.
 
 mod net_dim;
 

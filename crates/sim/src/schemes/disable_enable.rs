@@ -6,8 +6,8 @@ use crate::clock::to_ticks;
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
-/// Mask and interrupt are one stage of mean m + s before the packets; if merged, one stage of rate nu together with the
-/// first packet.
+/// If not merged, mask and interrupt are one stage of mean m + s before the packets. If merged, mask, interrupt and
+/// first packet are one stage of rate nu.
 pub(super) struct DisableEnable {
     /// Whether interrupts are off while the ring is served.
     pub(super) masked: bool,
@@ -23,15 +23,16 @@ impl DisableEnable {
         Self { masked: false, merged, first: false, stage_ticks }
     }
 
-    /// Runs the merged stage: spends its part for the interrupt and returns the rest [ticks].
+    /// Runs the merged stage (interrupt and first packet): spends the interrupt's part and returns the rest [ticks].
     fn merged_stage<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) -> u64 {
         let head = *machine.head();
         let mean = self.stage_ticks + machine.cost.mean_ticks(u32::from(head.bytes));
         let stage = machine.times.interrupt.next_of_mean(mean);
-        // The stage is charged in proportion to the means of its parts.
+        // Divide the stage's time between its parts in proportion to their means.
         let interrupt = to_ticks(stage as f64 * (self.stage_ticks / mean)).min(stage);
         machine.spend(Account::Interrupt, interrupt);
-        // Protocol work beyond the packet's own time is a wake-up; a packet for a full socket adds nothing.
+        // Protocol work beyond the packet's own time is a wake-up; for a packet that a full socket drops, nothing is
+        // added.
         stage - interrupt + work.saturating_sub(head.protocol)
     }
 }
@@ -44,7 +45,7 @@ impl<W: Watch> Policy<W> for DisableEnable {
 
     #[inline]
     fn event(&mut self, machine: &mut Machine<W>) {
-        // Unmasked means that the ring is empty, so only the end of the run is not accepted here.
+        // If unmasked, the ring is empty: an arrival that is not accepted is the end of the run.
         if machine.take_arrival() == Arrival::Accepted && !self.masked {
             self.masked = true;
             machine.counts.interrupts += 1;

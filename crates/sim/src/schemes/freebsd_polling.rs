@@ -1,6 +1,6 @@
 //! `freebsd-polling`: like `polling`, with a quota that adapts. After each cycle the quota changes by one, according to
-//! the time that the cycle left of its period. It falls by an eighth for each tick during a cycle; such a tick has a
-//! cycle of its own immediately afterwards (FreeBSD, sys/kern/kern_poll.c, `netisr_pollmore`).
+//! the part of the period that the cycle left unused. It falls by an eighth for each tick during a cycle; after the
+//! cycle, another cycle for this tick starts at once (FreeBSD, sys/kern/kern_poll.c, `netisr_pollmore`).
 
 use netcliff_core::FreebsdPolling as Scheme;
 
@@ -11,7 +11,7 @@ use crate::tally::Account;
 
 /// Quota at the start (`poll_burst`).
 pub(crate) const FIRST_BURST: u64 = 5;
-/// Ticks without a cycle beyond this number are dropped (`pending_polls`).
+/// Maximum number of ticks whose cycle has not started; further ticks are dropped (`pending_polls`).
 pub(crate) const MOST_PENDING: u64 = 100;
 
 /// The timer, the cycle in progress and its quota.
@@ -24,7 +24,7 @@ pub(super) struct FreebsdPolling {
     next_tick: u64,
     /// Ticks whose cycle has not ended.
     pending: u64,
-    /// Number of packets that this cycle may still serve; 0 without a cycle.
+    /// Number of packets that this cycle may still serve; 0 if no cycle runs.
     left: u64,
     began: u64,
 }

@@ -40,8 +40,8 @@ impl Meter {
         }
     }
 
-    /// Records that a packet of `bytes` left protocol processing at `now`. Returns the part that should run; `None`: no change, as
-    /// within a window and between the switching rates.
+    /// Records that a packet of `bytes` left protocol processing at `now`. Returns the part that should run from now
+    /// on; `None` if nothing changes, which is always so within a window and between the switching rates.
     pub(crate) fn processed(&mut self, bytes: u32, now: u64) -> Option<Part> {
         self.packets += 1;
         self.bytes += u64::from(bytes);
@@ -108,7 +108,7 @@ impl<W: Watch> Policy<W> for Hybrid {
         }
         match self.meter.processed(bytes, machine.now) {
             Some(Part::Poll) if !self.polling => {
-                // Packets in the ring wait for the first tick.
+                // Packets in the ring wait for the first tick of the polling timer.
                 self.polling = true;
                 self.busy.restart(machine.now);
             }

@@ -1,9 +1,9 @@
 //! `napi`: reception as in Linux (net/core/dev.c, kernel/softirq.c, 6.5 to 6.18), with one NAPI instance.
 //!
-//! The functions have the kernel's names. With a single instance, `net_rx_action` polls once: a poll that used its
-//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. So the packet and time budgets
-//! only limit through `handle_softirqs`: after ten rounds, or the jiffy after two milliseconds, or if a thread must
-//! run, ksoftirqd is woken.
+//! The functions have the kernel's names. With a single instance, `net_rx_action` polls once: an instance that used its
+//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. The limits are therefore those of
+//! `handle_softirqs`: after ten rounds, or the jiffy after two milliseconds, or if a thread must run, ksoftirqd is
+//! woken.
 
 mod busy;
 mod gaps;
@@ -19,12 +19,12 @@ use crate::tally::Account;
 
 /// MAX_SOFTIRQ_RESTART.
 pub(crate) const ROUNDS: u32 = 10;
-/// Largest number of completions per poll (IGB_DEFAULT_TX_WORK and similar limits).
+/// Maximum number of completions per poll (IGB_DEFAULT_TX_WORK and similar limits).
 const COMPLETIONS: u32 = 128;
 /// MAX_SOFTIRQ_TIME (s).
 const SOFTIRQ_TIME_S: f64 = 2e-3;
 
-/// The thread that has the CPU when no interrupt or softirq runs on top.
+/// The thread that has the CPU when no interrupt or softirq runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thread {
     Idle,
@@ -39,7 +39,7 @@ pub(crate) struct Limits {
     pub budget: u64,
     pub budget_jiffies: u64,
     pub softirq_jiffies: u64,
-    /// Whether the kernel is older than 6.5: then softirqs wait for a ksoftirqd that is awake, and an instance
+    /// Whether the kernel is older than 6.5. Then softirqs wait for a ksoftirqd that is awake, and an instance that is
     /// scheduled again waits for the next round.
     pub older: bool,
     scheduler: FreeRunning,
@@ -56,44 +56,43 @@ impl Limits {
 /// State of the kernel on this CPU.
 pub(crate) struct Linux {
     weight: u64,
-    /// Number of packets that a device's poll gathers before it passes them on.
+    /// Number of packets that a device's poll collects before it passes them on.
     batch: u64,
-    /// Number of packets that the poll under way has gathered and not passed on yet: its last, incomplete batch.
+    /// Number of packets that the present poll has collected and not passed on yet: its last, incomplete batch.
     gathered: u64,
     limits: Limits,
     backlog: bool,
     threaded: bool,
     interrupt_ticks: f64,
-    /// Duration of an interrupt that finds NAPI scheduled, and of one that hits the softirq which has just unmasked
-    /// [ticks].
+    /// Duration of an interrupt that finds NAPI scheduled [ticks]; below, of one that preempts the softirq that has
+    /// just unmasked.
     polling_ticks: f64,
     softirq_ticks: f64,
     /// Whether an interrupt that started a poll has been handled.
     began_poll: bool,
-    /// Decides when the NIC asserts its interrupt, while that is not masked.
+    /// Decides when the NIC asserts its interrupt while the interrupt is not masked.
     nic: Moderation,
     slice: u64,
-    /// NAPI_STATE_SCHED: the interrupt is masked, and a poll is to come.
+    /// NAPI_STATE_SCHED: the interrupt is masked, and a poll will follow.
     scheduled: bool,
-    /// NAPI_STATE_MISSED: an interrupt that is not masked came during the poll.
+    /// NAPI_STATE_MISSED: an interrupt that was not masked occurred during the poll.
     missed: bool,
     /// Number of packets accepted when the NIC last had a cause to interrupt.
     cause_at: u64,
-    /// Whether that cause waits, masked, for the end of a gap.
+    /// Whether the interrupt for that cause is masked and waits for the end of a gap.
     postponed: bool,
-    /// Whether the unmasking that interrupted has left the interrupt unmasked
-    /// ([`netcliff_core::scheme::Gap::Reopened`]).
+    /// Whether the interrupt stays unmasked after an interrupt at unmasking ([`netcliff_core::scheme::Gap::Reopened`]).
     open: bool,
-    /// Time at which the interrupt on its way, or the timer of a deferred one, is handled [ticks]; [`NEVER`] if there
-    /// is none.
+    /// Time at which the interrupt being delivered, or the timer of a deferred interrupt, is handled [ticks]; [`NEVER`]
+    /// if there is none.
     interrupt_due: u64,
-    /// Whether `interrupt_due` is the timer.
+    /// Whether `interrupt_due` is the timer of a deferred interrupt.
     deferring: bool,
-    /// napi_defer_hard_irqs, gro_flush_timeout [ticks], and the rest of the former.
+    /// napi_defer_hard_irqs; below, gro_flush_timeout [ticks], and the remaining count of the former.
     defer_hard_irqs: u32,
     gro_flush_timeout: u64,
     defers_left: u32,
-    /// Whether the application polls when its socket is empty, and for how long interrupts stay off after a poll that
+    /// Whether the application polls when its socket is empty; below, how long interrupts stay off after a poll that
     /// found packets [ticks].
     busy_poll: bool,
     irq_suspend_timeout: Option<u64>,
@@ -104,15 +103,15 @@ pub(crate) struct Linux {
     since: u64,
     /// Whether ksoftirqd or the NAPI thread wants the CPU.
     kernel_awake: bool,
-    /// Number of applications that have waited longer than it.
+    /// Number of applications that have waited longer than the kernel thread.
     kernel_behind: usize,
-    /// Whether the NAPI thread slept and has not paid the switch to it yet.
+    /// Whether the NAPI thread has slept and the context switch to it must still be paid.
     kernel_owes_switch: bool,
     /// Whether a thread was woken while the CPU idled.
     woken_from_idle: bool,
 }
 
-/// Runs NAPI to the end of the replication.
+/// Runs the scheme `napi` to the end of the replication.
 pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mut Machine<W>) {
     let mut linux = Linux::new(napi, host, clock, machine);
     while !machine.done {
@@ -121,7 +120,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
 }
 
 impl Linux {
-    /// The kernel of an idle CPU.
+    /// Makes the kernel's state on an idle CPU.
     pub(crate) fn new<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mut Machine<W>) -> Self {
         let mask_ticks = if napi.backlog { 0.0 } else { machine.times.mask_ticks };
         let whole_ticks = machine.times.interrupt.mean_ticks() + mask_ticks;
@@ -129,7 +128,8 @@ impl Linux {
         let interrupt_ticks = (whole_ticks - resume_ticks).max(0.0);
         let polling_ticks = host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds));
         if napi.backlog {
-            // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more packet fits.
+            // enqueue_to_backlog drops only if the queue is longer than netdev_max_backlog, so that one more packet
+            // fits.
             machine.ring_limit = machine.ring_limit.saturating_add(1);
         }
         Self {
@@ -189,14 +189,14 @@ impl Linux {
         self.schedule(machine);
     }
 
-    /// Whether the CPU is idle and nothing is on its way, until a packet arrives.
+    /// Whether the CPU is idle and no interrupt is being delivered: nothing happens until a packet arrives.
     pub(crate) fn rests<W: Watch>(&self, machine: &Machine<W>) -> bool {
         let idle = self.current == Thread::Idle && !self.kernel_awake && !self.pending && !self.scheduled;
         idle && machine.is_empty()
     }
 
-    /// Continues after a round of softirqs that woke ksoftirqd for pending work. The CPU was idle, or had the
-    /// application since `since`.
+    /// Continues after a round of softirqs that woke ksoftirqd for pending work. Before that, the CPU was idle or, if
+    /// `since` is given, had run the application since then.
     pub(crate) fn leave_to_ksoftirqd<W: Watch>(&mut self, machine: &mut Machine<W>, since: Option<u64>) {
         (self.scheduled, self.pending) = (true, true);
         self.current = if since.is_some() { Thread::Application } else { Thread::Idle };
@@ -210,11 +210,11 @@ impl Linux {
     /// Time of the next arrival, timer of the NIC or interrupt [ticks].
     fn next_event<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
         let arrival = machine.next_look(!self.scheduled || self.interrupts_polls());
-        // An event that fell into the handling of a transmit interrupt is due now.
+        // An event that was due during the handling of a transmit interrupt is due now.
         arrival.min(self.interrupt_due).min(self.nic.timer()).max(machine.now)
     }
 
-    /// Handles what is due now: an interrupt on its way, an arrival, or a timer of the NIC. Returns true if an
+    /// Handles the event that is due now: a delivered interrupt, an arrival, or a timer of the NIC. Returns true if an
     /// interrupt was handled.
     fn event<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         if machine.now >= self.interrupt_due {
@@ -268,7 +268,7 @@ impl Linux {
         self.began_poll = true;
         machine.counts.interrupts += 1;
         self.read_cause(machine);
-        // The timer finds the NIC masked already.
+        // When the timer fires, the NIC is masked already.
         let timer = std::mem::take(&mut self.deferring);
         let mean = if timer { machine.times.interrupt.mean_ticks() } else { mean };
         let latched = self.handle(machine, mean);
@@ -292,8 +292,8 @@ impl Linux {
         self.woken_from_idle |= self.current == Thread::Idle;
     }
 
-    /// TIF_NEED_RESCHED of the running thread: set by a wake-up on an idle CPU, and at a tick that finds another thread
-    /// waiting and this one's slice used up.
+    /// TIF_NEED_RESCHED of the running thread: set by a wake-up on an idle CPU, and at a tick when another thread waits
+    /// and the running thread's slice is used up.
     fn need_resched<W: Watch>(&self, machine: &Machine<W>) -> bool {
         match self.current {
             Thread::Idle => self.woken_from_idle,
@@ -308,8 +308,8 @@ impl Linux {
         self.limits.scheduler.since(self.since + self.slice, now)
     }
 
-    /// Whether softirqs run at the end of an interrupt or of a section with softirqs off. With `ksoftirqd_running` of
-    /// older kernels, they wait.
+    /// Whether softirqs run at the end of an interrupt or of a section with softirqs disabled. With `ksoftirqd_running`
+    /// of older kernels, they wait for ksoftirqd.
     fn softirqs_due(&self) -> bool {
         self.pending && !(self.limits.older && self.kernel_awake)
     }
@@ -332,9 +332,9 @@ impl Linux {
         self.wake_kernel_thread(machine);
     }
 
-    /// net_rx_action for one instance. A poll that used its weight raises NET_RX again. A poll that completed and was
-    /// scheduled again is repeated while packet and time budget last. Older kernels leave it to the next round: they
-    /// splice `list` from poll_list once; `goto start` came with `in_net_rx_action` in 6.4.
+    /// net_rx_action for one instance. A poll that used its weight raises NET_RX again. If a poll completed and its
+    /// instance was scheduled again, it is polled again while packet and time budget last. Older kernels leave this to
+    /// the next round: they splice `list` from poll_list once; `goto start` came with `in_net_rx_action` in 6.4.
     fn net_rx_action<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let began = machine.now;
         let mut left = self.limits.budget;
@@ -353,8 +353,8 @@ impl Linux {
         }
     }
 
-    /// Runs one poll. Returns the number of packets processed. If it used the whole weight, or completions are left
-    /// over, the instance stays scheduled.
+    /// Runs one poll. Returns the number of packets processed. If the poll used the whole weight, or completions
+    /// remain, the instance stays scheduled.
     fn poll<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
         let (work, clean) = self.poll_once(machine, self.weight);
         if !clean {
@@ -366,8 +366,8 @@ impl Linux {
         work
     }
 
-    /// The driver's part of a poll. Returns the number of packets processed, at most `weight`, and false if completions
-    /// are left over.
+    /// Runs the driver's part of a poll. Returns the number of packets processed, at most `weight`, and false if
+    /// completions remain.
     #[inline]
     fn poll_once<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> (u64, bool) {
         machine.counts.polls += 1;
@@ -379,14 +379,15 @@ impl Linux {
         if before == Some(false) && work < weight {
             clean = self.clean_transmit(machine);
         }
-        // gro_normal_list, when the driver has left its loop over the ring.
+        // gro_normal_list, after the driver has left its loop over the ring.
         for _ in 0..std::mem::take(&mut self.gathered) {
             self.process(machine);
         }
         (work, clean)
     }
 
-    /// A driver's clean_tx_irq: processes completions until none is due. Returns false if it reached its limit first.
+    /// A driver's clean_tx_irq: processes completions until no completion waits. Returns false if it reached its limit
+    /// first.
     #[inline(never)]
     fn clean_transmit<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         for _ in 0..COMPLETIONS {
@@ -400,8 +401,8 @@ impl Linux {
         false
     }
 
-    /// process_backlog: moves the whole input queue to the process queue whenever that is empty. After the weight is
-    /// used up, only the next poll looks at the queues, even if they are empty now.
+    /// process_backlog: moves the whole input queue to the process queue whenever the latter is empty. Once the weight
+    /// is used up, only the next poll examines the queues, even if they are empty.
     fn process_backlog<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
         for work in 0..self.weight {
             if machine.uncounted == 0 {
@@ -410,8 +411,8 @@ impl Linux {
                 }
                 machine.splice();
             }
-            // The packet leaves the process queue before its work, but stays at the head of `ring`, uncounted, until
-            // its end.
+            // In the kernel, a packet leaves the process queue before its processing; here it stays at the head of
+            // `ring`, uncounted, until the end of the processing.
             self.process(machine);
         }
         self.weight
@@ -431,8 +432,8 @@ impl Linux {
         weight
     }
 
-    /// A driver's poll if napi_gro_receive gathers packets: a full batch is passed on at once, the rest after the loop.
-    /// A packet occupies its slot until then, because drivers refill the ring in batches too.
+    /// A driver's poll if napi_gro_receive collects packets: a full batch is passed on at once, the last batch after
+    /// the loop. A packet occupies its ring slot until then, because drivers refill the ring in batches too.
     fn poll_in_batches<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> u64 {
         let mut work = 0;
         while work < weight {
@@ -463,7 +464,8 @@ impl Linux {
     /// interrupts are deferred, the NIC stays masked and a timer schedules the next poll.
     fn complete<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) {
         if std::mem::take(&mut self.missed) {
-            // The instance stays scheduled and is polled again (napi_complete_done).
+            // The instance stays scheduled and is polled again, because an interrupt came during the poll
+            // (napi_complete_done).
             if self.threaded {
                 self.wake_kernel_thread(machine);
             } else {
@@ -483,8 +485,8 @@ impl Linux {
         self.unmask(machine);
     }
 
-    /// Unmasks the NIC. Packets that arrived before interrupt at once, unless the NIC's count, timers or gap delay
-    /// them.
+    /// Unmasks the NIC. Packets that arrived earlier interrupt at once, unless the NIC's count, timers or gap delay the
+    /// interrupt.
     fn unmask<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let before = self.before_unmask(machine);
         if !self.backlog && machine.times.mask_ticks > 0.0 {

@@ -1,5 +1,5 @@
-//! `napi-2007`: interrupt, mask, and poll at once. After a poll that used its quota, the next one waits for a tick of a
-//! free-running timer; with `remember`, a tick since the start of that poll will do.
+//! `napi-2007`: interrupt, mask, and poll at once. After a poll that used its quota, the next poll waits for a tick of
+//! a free-running timer; with `remember`, a tick since the start of the previous poll starts it at once.
 
 use netcliff_core::Napi2007 as Scheme;
 
@@ -18,9 +18,9 @@ pub(super) struct Napi2007 {
     masked: bool,
     /// Number of packets that this poll may still serve.
     left: u64,
-    /// Time of the tick that is waited for.
+    /// Time of the tick that starts the next poll.
     next_poll: u64,
-    /// Start of this poll, of its interrupt or overhead.
+    /// Start of this poll, i.e. of its interrupt or overhead.
     began: u64,
 }
 

@@ -1,8 +1,8 @@
-//! `polling`: a free-running timer. A tick on an idle CPU starts a cycle of up to the quota; a tick during a cycle
-//! re-arms it.
+//! `polling`: a free-running timer. A tick on an idle CPU starts a cycle that serves packets up to the quota; a tick
+//! during a cycle re-arms the cycle.
 //!
-//! Between packets that are far apart, most ticks find an idle CPU and an empty ring. They are skipped, except the last
-//! few before the packet, whose overhead may still run when it arrives ([`kept_ticks`]).
+//! Between packets that are far apart, most ticks find an idle CPU and an empty ring. These ticks are skipped, except
+//! the last few before a packet, whose overhead may still run when the packet arrives ([`kept_ticks`]).
 
 use super::{Policy, preemptible};
 use crate::clock::Clock;
@@ -26,7 +26,8 @@ impl Ticks {
         Self { period, first: times.poll_timer(period).next(0), kept }
     }
 
-    /// Number of ticks to skip if the next arrival is `far` after the next tick. `None` if they are too few.
+    /// Number of timer ticks to skip if the next arrival is `far` after the next timer tick [clock ticks]. `None` if
+    /// skipping would save too little.
     #[inline]
     pub(crate) fn passed_over(&self, far: u64) -> Option<u64> {
         if far < WORTHWHILE.saturating_mul(self.period) {
@@ -41,26 +42,26 @@ pub(super) struct Polling {
     ticks: Ticks,
     quota: u64,
     next_tick: u64,
-    /// Number of packets that this cycle may still serve; 0 without a cycle.
+    /// Number of packets that this cycle may still serve; 0 if no cycle runs.
     pub(super) left: u64,
     rearmed: bool,
 }
 
-/// Number of ticks after which no overhead of an earlier one is left over, except with a probability below 1e-17 for
-/// exponential times. The overheads are the work of a queue that gets one at each tick and serves `mean` of `period`.
-/// With x = period/mean, its busy periods outlast k ticks with a probability of at most (x exp(1 - x))^k (Chernoff).
-/// Times with a larger variance get proportionally more ticks.
+/// Number of ticks before an arrival that are simulated. After this number, work of earlier ticks is left over with a
+/// probability below 1e-17, for exponential times. The overheads are the work of a queue that gets one at each tick and
+/// serves `mean` of `period`. With x = period/mean, its busy periods outlast k ticks with a probability of at most (x
+/// exp(1 - x))^k (Chernoff). Times with a larger variance get proportionally more ticks.
 fn kept_ticks(period: f64, mean: f64, squared_cv: f64) -> u64 {
     if mean == 0.0 {
         return 1;
     }
     let x = period / mean;
     let rate = x - 1.0 - math::ln(x);
-    // Casting too large a number saturates: then no tick is skipped.
+    // The cast saturates for large numbers: then no tick is skipped.
     (40.0 * squared_cv.max(1.0) / rate).ceil() as u64 + 2
 }
 
-/// Skipping fewer ticks than this is not worth it, and would change the random numbers of every run.
+/// Skipping fewer ticks than this would save little, and would change the random numbers of every run.
 const WORTHWHILE: u64 = 1000;
 
 impl Polling {
@@ -74,7 +75,7 @@ impl Polling {
         (self.next_tick, self.left, self.rearmed) = (now + self.ticks.period, 0, false);
     }
 
-    /// Starts a cycle. It ends at once if the ring is empty.
+    /// Starts a cycle, which ends at once if the ring is empty.
     fn start_cycle<W: Watch>(&mut self, machine: &mut Machine<W>) {
         machine.counts.polls += 1;
         self.left = if machine.ring_is_empty() { 0 } else { self.quota };
@@ -151,7 +152,7 @@ mod tests {
     use crate::schemes;
     use crate::tally::Counts;
 
-    /// Watch that needs every tick simulated.
+    /// A watch that needs every tick simulated.
     struct Every;
 
     impl Watch for Every {
@@ -174,8 +175,8 @@ mod tests {
         Point::poisson(host, scheme.parse().unwrap(), pps)
     }
 
-    /// The gaps between packets are thousands of polls long. With constant times, nothing may differ except the sum of
-    /// the rounding errors of a poll's time.
+    /// The gaps between packets are thousands of polls long. With constant times, skipping changes nothing except the
+    /// sum of the rounding errors of a poll's time.
     #[test]
     fn polls_passed_over_count_as_if_played() {
         for scheme in ["polling:period=20us,quota=3", "napi:busy_poll=true", "hybrid:up=1pps,down=0.1pps"] {
@@ -189,8 +190,8 @@ mod tests {
         }
     }
 
-    /// With exponential times, the polls' share of the CPU is within four standard errors of that with every tick
-    /// simulated.
+    /// With exponential times, skipping leaves the polls' share of the CPU within four standard errors of that with
+    /// every tick simulated.
     #[test]
     fn polls_passed_over_take_their_mean_time() {
         for (scheme, each) in [("polling:period=20us,quota=3", 1.0 / 20e-6), ("napi:busy_poll=true", 1.0 / 1.59e-6)] {

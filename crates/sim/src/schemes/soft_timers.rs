@@ -1,5 +1,5 @@
-//! `soft-timers`: like `polling`, but without timer interrupts. A poll that is due takes place at the kernel's next
-//! trigger state, in which it runs anyway. If there is no such state, a hardware timer starts the poll (Aron and
+//! `soft-timers`: like `polling`, but without timer interrupts. A poll that is due takes place at the next trigger
+//! state, a point at which the kernel runs anyway. If none occurs in time, a hardware timer starts the poll (Aron and
 //! Druschel, ACM TOCS 18(3), 2000).
 
 use netcliff_core::{Service, SoftTimers as Scheme};
@@ -11,7 +11,7 @@ use crate::machine::{Machine, Watch};
 use crate::random::Purpose;
 use crate::tally::Account;
 
-/// The next poll and the one under way.
+/// The next poll and the present one.
 pub(super) struct SoftTimers {
     period: u64,
     backup: u64,
@@ -22,9 +22,9 @@ pub(super) struct SoftTimers {
     trigger: Draw,
     due: u64,
     next: u64,
-    /// Whether the hardware timer starts the next poll.
+    /// Whether the hardware timer, and not a trigger state, starts the next poll.
     backed: bool,
-    /// Number of packets that this poll may still serve; 0 without a poll.
+    /// Number of packets that this poll may still serve; 0 if no poll runs.
     left: u64,
 }
 

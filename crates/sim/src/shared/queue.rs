@@ -1,4 +1,4 @@
-//! [`Queue`]: a ring with its NIC side, which decides when packets interrupt and when they may be served.
+//! [`Queue`]: a receive ring with the NIC's part: when packets interrupt and when they may be served.
 
 use netcliff_core::{Point, Scheme};
 
@@ -11,7 +11,7 @@ use crate::schemes::Moderation;
 use crate::source::Source;
 use crate::tally::Counts;
 
-/// The rule by which a scheme reacts to arrivals.
+/// How a scheme reacts to arrivals.
 enum Rule {
     Ideal,
     Interrupt { drops_interrupt: bool },
@@ -26,7 +26,8 @@ pub(super) struct Queue {
     pub counts: Counts,
     pub records: Records,
     pub next_arrival: u64,
-    /// Time at which an interrupt (on its way, or deferred) will be handled [ticks]; [`NEVER`] if there is none.
+    /// Time at which an interrupt that is being delivered or was deferred will be handled [ticks]; [`NEVER`] if there
+    /// is none.
     pub interrupt_due: u64,
     /// Whether an interrupt waits or is being handled.
     pub interrupting: bool,
@@ -35,7 +36,7 @@ pub(super) struct Queue {
     arriving: Packet,
     source: Source,
     rule: Rule,
-    /// Whether interrupts are off; for NAPI, whether it is scheduled.
+    /// Whether interrupts are masked; for NAPI: whether its instance is scheduled.
     masked: bool,
     /// Whether `interrupt_due` is the timer of a deferred interrupt.
     deferring: bool,
@@ -146,7 +147,7 @@ impl Queue {
             Rule::Ideal | Rule::Interrupt { .. } => false,
             Rule::DisableEnable => true,
             Rule::Coalesce { masks, .. } => *masks,
-            // The timer of a deferred interrupt finds the NIC masked already.
+            // When the timer of a deferred interrupt fires, the NIC is masked already.
             Rule::Napi { .. } => !std::mem::take(&mut self.deferring),
         };
         let mask_ticks = if masks { self.times.mask_ticks } else { 0.0 };
@@ -200,8 +201,8 @@ impl Queue {
         self.times.poll.next()
     }
 
-    /// Records that a poll is complete; `idle` if it served no packets. Returns true if interrupts stay deferred, so
-    /// that a timer schedules the next poll.
+    /// Records that a poll is complete; `idle` if it served no packets. Returns true if interrupts stay deferred; a
+    /// timer then schedules the next poll.
     pub(super) fn defers(&mut self, idle: bool, now: u64) -> bool {
         let Rule::Napi { defer_hard_irqs, gro_flush_timeout } = self.rule else { return false };
         if !idle {
@@ -224,7 +225,7 @@ impl Queue {
 
     /// Enables interrupts again. Returns true if packets that arrived during the unmasking interrupt at once.
     pub(super) fn unmasked(&mut self) -> bool {
-        // If so, the driver's handler masks the interrupt again at once.
+        // In that case the driver's handler masks the interrupt again at once.
         self.masked = !self.ring.is_empty();
         self.masked
     }

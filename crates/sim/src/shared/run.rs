@@ -17,7 +17,7 @@ use crate::tally::{Account, Counts, Pool};
 pub(crate) struct Joint {
     pub core: Simulation,
     pub queues: Vec<Outcome>,
-    /// Latencies of each queue (ns).
+    /// Latencies of the packets of each queue (ns).
     pub latencies_ns: Vec<Histogram<u64>>,
 }
 
@@ -27,7 +27,7 @@ struct Batches {
     queues: Vec<Batch>,
 }
 
-/// Simulates queues that share a core, given the seed and point of each. The points must be supported.
+/// Simulates queues that share a core; `points` are the seed and point of each queue. The points must be supported.
 pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<Joint, EngineFailure> {
     for (_, point) in points {
         point.validate()?;
@@ -53,8 +53,8 @@ pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<J
     Ok(Joint { queues, latencies_ns, core: engine.simulation(point, &batches.core, clock) })
 }
 
-/// Doubles the length of the replications until they are long enough for their results and the core's results need no
-/// more packets. Starts at `each` arrivals per replication and stops at `packets_at_most` in total.
+/// Doubles the length of the replications until they are long enough for their results and `need` requires no more
+/// packets. Starts at `each` arrivals per replication and stops at `packets_at_most` in total.
 fn longer(
     engine: &SimEngine,
     points: &[(u64, &Point)],
@@ -106,13 +106,13 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
     (batches, clock)
 }
 
-/// The marks of all queues of a core, added up.
+/// Sums the marks of all queues of a core.
 fn core_marks(queues: &[Records]) -> Vec<Counts> {
     let mark = |n: usize| queues.iter().map(|records| records.marks[n]).reduce(together).unwrap_or_default();
     (0..queues.first().map_or(0, |records| records.marks.len())).map(mark).collect()
 }
 
-/// Adds the counts of two queues on one core. The available and the paused time belong to the core and are not added.
+/// Adds the counts of two queues on one core. Available and paused time belong to the core and are not added up.
 fn together(a: Counts, b: Counts) -> Counts {
     let mut cpu = a.cpu;
     cpu.iter_mut().zip(b.cpu).for_each(|(time, other)| *time += other);

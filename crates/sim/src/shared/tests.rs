@@ -26,7 +26,7 @@ fn point(scheme: &str, pps: f64, arrivals: &str, ring: u64) -> Point {
     Point { traffic, ..Point::poisson(host, scheme.parse().unwrap(), pps) }
 }
 
-/// A core with a single queue gives the same counts at every mark, to the tick, as the machine of one queue.
+/// A core with a single queue gives the same recorded counts, to the tick, as the machine of one queue.
 #[test]
 fn one_queue_agrees_with_the_machine_tick_for_tick() {
     let mut compared = 0;

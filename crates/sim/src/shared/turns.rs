@@ -33,10 +33,10 @@ struct Poll {
     work: u64,
 }
 
-/// `net_rx_action` (net/core/dev.c, 6.5 to 6.18). The list taken over is polled in order; an instance that used its
-/// weight moves to `repoll`. When the list is empty, or the packet or time budget is used up, newly scheduled instances
-/// are put before `repoll`, and the next round starts. Without an application, ksoftirqd does the same work in the same
-/// order.
+/// `net_rx_action` (net/core/dev.c, 6.5 to 6.18). A round polls the instances of `list` in order; an instance that used
+/// its weight moves to `repoll`. When the list is empty, or the packet or time budget is used up, the next round starts
+/// with the newly scheduled instances, followed by `repoll`. Without an application, ksoftirqd does the same work in
+/// the same order.
 pub(super) struct NetRx {
     weight: u64,
     budget: u64,
@@ -46,7 +46,7 @@ pub(super) struct NetRx {
     scheduled: VecDeque<usize>,
     repoll: VecDeque<usize>,
     poll: Option<Poll>,
-    /// Packets left of this round's budget. `None` between rounds.
+    /// Packets left in this round's budget. `None` between rounds.
     left: Option<u64>,
     time_limit: u64,
 }
@@ -68,7 +68,7 @@ impl Turns {
         })
     }
 
-    /// Records that an interrupt of this queue has been handled: its handler schedules NAPI.
+    /// Records that an interrupt of this queue has been handled, whose handler schedules NAPI.
     pub(super) fn interrupted(&mut self, queue: usize) {
         if let Self::Napi(net_rx) = self {
             net_rx.scheduled.push_back(queue);
@@ -132,7 +132,7 @@ impl NetRx {
     fn next_instance(&mut self, now: u64) -> Option<usize> {
         if self.list.is_empty() {
             if self.repoll.is_empty() && self.left.is_some() {
-                // "goto start": the round continues with the instances scheduled during it.
+                // The kernel's "goto start": the round continues with the instances that were scheduled during it.
                 self.list.append(&mut self.scheduled);
             } else {
                 self.splice();

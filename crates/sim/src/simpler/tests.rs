@@ -18,13 +18,13 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
     (mean, (square / (count - 1.0) / count).sqrt())
 }
 
-/// A batch of ten replications, like the start of a sequential run.
+/// Runs a batch of ten replications, like the start of a sequential run.
 fn batch(point: &Point, seed: u64, packets_each: u64) -> (Batch, Clock) {
     let engine = SimEngine { seed, effort: Effort::Exactly(10 * packets_each), ..SimEngine::default() };
     engine.sample(point, &LocalExecutor).unwrap()
 }
 
-/// Computes for the batch's packets the excess wait in this queue.
+/// Computes how much longer than expected the batch's packets wait in this queue.
 fn compare_with(batch: &mut Batch, simpler: &Simpler, clock: Clock, seed: u64) {
     let packets = batch.packets_each;
     for (number, one) in (0..).zip(&mut batch.replications) {
@@ -36,7 +36,7 @@ fn latency(point: &Point, batch: &Batch, clock: Clock) -> netcliff_core::Figure 
     summary::outcome(point, batch, clock, 0.95).latency_s.unwrap().mean.unwrap()
 }
 
-/// Compares with sums over the states.
+/// The mean of the queue equals that from sums over the states.
 #[test]
 fn its_mean_is_that_of_m_m_1_b() {
     for ring in [1_u64, 2, 5, 50] {
@@ -61,7 +61,7 @@ fn its_mean_is_that_of_m_m_1_b() {
     assert!((full.mean_latency() / (2.0 * 59_999.0) - 1.0).abs() < 1e-9, "{}", full.mean_latency());
 }
 
-/// The queue starts in its steady state, so the length of the run does not matter.
+/// The queue starts in its steady state, so that its packets wait as long as expected in a run of any length.
 #[test]
 fn its_packets_wait_as_long_as_expected() {
     let point = point("interrupt", 100.0);
@@ -74,8 +74,8 @@ fn its_packets_wait_as_long_as_expected() {
     }
 }
 
-/// M/M/1/B itself, with a simpler queue that is faster, and with the one that the rule selects. The means of so few
-/// packets are too low by 0.4 % with any control and without, because a host starts empty.
+/// Tests M/M/1/B itself as the scheme, corrected by a faster simpler queue, and by the one that the rule selects. The
+/// means of so few packets are too low by 0.4 % with and without a correction, because a host starts empty.
 #[test]
 fn intervals_hold_the_exact_value() {
     let point = point("ideal", 170.0);
@@ -130,8 +130,9 @@ fn it_moves_no_mean_and_narrows_it() {
     }
 }
 
-/// Compares whole sequential runs with a run of a tenth of their interval: as many of their 95 % intervals hold, and as
-/// many estimates are within 3 %, as with the surplus of work instead (docs/theory/statistics.md).
+/// Compares whole sequential runs with a run of a tenth of their interval: at least as many of their 95 % intervals
+/// contain the exact value, and as many estimates are within 3 %, as with the surplus of work as control
+/// (docs/theory/statistics.md).
 #[test]
 #[ignore = "half a minute"]
 fn sequential_runs_reach_what_they_claim() {

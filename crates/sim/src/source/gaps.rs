@@ -1,5 +1,5 @@
 //! Gaps between arrivals: Poisson, constant, batches, a two-state modulated Poisson process, Pareto ON/OFF sources, or
-//! those of a capture.
+//! the gaps of a capture.
 
 use netcliff_core::math;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) enum Gaps {
 }
 
 impl Gaps {
-    /// The gaps of a traffic at `rate_pps`. A trace that was not read counts as Poisson (such a point is refused
+    /// Makes the gaps of a traffic at `rate_pps`. A trace that was not read counts as Poisson (such a point is refused
     /// earlier).
     pub(super) fn new(traffic: &Traffic, rate_pps: f64, clock: Clock, seed: u64, replication: u64) -> Self {
         let stream = |purpose| Stream::new(seed, purpose, replication);
@@ -91,8 +91,8 @@ impl Gaps {
     }
 }
 
-/// The packets that thinning leaves of another process. The process has sizes of its own, which only ON/OFF sources
-/// use; they are drawn separately from those of the remaining packets.
+/// The packets that remain after thinning another process. The process has its own sizes, which only ON/OFF sources
+/// use; they are drawn separately from the sizes of the remaining packets.
 #[derive(Debug)]
 pub(super) struct Thinned {
     gaps: Gaps,
@@ -141,7 +141,7 @@ impl Mmpp {
         let quiet_rate = ((1.0 - peak * busy) / (1.0 - busy)).max(0.0) / mean_ticks;
         let states = [(quiet_rate, stay * (1.0 - busy) / busy), (peak / mean_ticks, stay)];
         let mut stays = Singles::new(stays, true);
-        // An exponential is below -ln(1 - p) with probability p, so the process starts in its stationary state.
+        // An exponential is below -ln(1 - p) with probability p: the process starts in its stationary state.
         let state = usize::from(stays.next() < -math::ln(1.0 - busy));
         let left = stays.next() * states[state].1;
         Self { states, state, left, gaps: Singles::new(gaps, true), stays }

@@ -1,7 +1,7 @@
 //! Aggregated Pareto ON/OFF sources: frames at link speed during ON periods, none during OFF periods.
 //!
 //! An ON period sends at least one frame and lasts until its last frame ends, so it sends more than its length implies.
-//! The OFF periods are scaled so that the mean rate is the requested one, or follow from the printed formula.
+//! The OFF periods are scaled so that the mean rate is the requested one, or follow from the paper's printed formula.
 
 use netcliff_core::Traffic;
 use netcliff_core::math;
@@ -10,7 +10,7 @@ use netcliff_core::traffic::{OnOff as Shape, WIRE_OVERHEAD_BYTES};
 use crate::clock::Clock;
 use crate::random::{Singles, Stream};
 
-/// Longest time drawn [ticks]: it keeps the sum of a run in range.
+/// Longest time drawn [ticks], which prevents overflow of the sum over a run.
 const LONGEST: f64 = (1u64 << 57) as f64;
 
 /// Largest number of steps of the renewal equation (number of sizes times bytes): at most some 10 ms. Times up to at
@@ -57,7 +57,7 @@ impl Pareto {
         below + integral(start) - if self.most.is_finite() { integral(self.most) } else { 0.0 }
     }
 
-    /// The distribution of the same shape whose mean is `mean`; the cut-off must be above that.
+    /// Returns a distribution of the same shape with the mean `mean`, which must be below the cut-off.
     fn with_mean(self, mean: f64) -> Self {
         let (mut low, mut high) = (0.0, mean);
         for _ in 0..200 {
@@ -68,9 +68,9 @@ impl Pareto {
     }
 }
 
-/// Mean number of frames in an ON period: 1 + sum of u(k) P(ON > k), i.e. one, plus one for each end of a frame within
-/// the period. u(k) is the probability that a frame of an endless row ends after k bytes of time. It follows from its
-/// renewal equation up to [`REACH`]; beyond that, one frame ends per mean slot.
+/// Mean number of frames in an ON period: 1 + sum of u(k) P(ON > k), i.e. one, plus one for each frame that ends within
+/// the period. u(k) is the probability that one of endless consecutive frames ends at the time of k bytes. It follows
+/// from its renewal equation up to [`REACH`]; beyond that, one frame ends per mean slot.
 fn mean_frames(on: &Pareto, slots: &[(usize, f64)], ticks_per_byte: f64) -> f64 {
     let mean: f64 = slots.iter().map(|(slot, share)| *slot as f64 * share).sum();
     let square: f64 = slots.iter().map(|(slot, share)| (*slot * *slot) as f64 * share).sum();
@@ -83,8 +83,8 @@ fn mean_frames(on: &Pareto, slots: &[(usize, f64)], ticks_per_byte: f64) -> f64 
     }
     let beyond = |at: usize| on.beyond(at as f64 * ticks_per_byte);
     let near: f64 = (1..=reach).map(|at| ends[at] * beyond(at)).sum();
-    // Expected number of frames that end within a long time x: x/mean + square/(2 mean^2) - 1. The last counted number
-    // may deviate from it.
+    // Renewal theory: the expected number of frames that end within a long time x is x/mean + square/(2 mean^2) - 1.
+    // The last computed number may deviate from this limit.
     let within: f64 = ends[1..].iter().sum();
     let expected = reach as f64 / mean + square / (2.0 * mean * mean) - 1.0;
     let far = on.excess(reach as f64 * ticks_per_byte) / (mean * ticks_per_byte);
@@ -105,7 +105,7 @@ pub(super) struct OnOff {
     last: u64,
 }
 
-/// Whether the load cannot be offered, because a source would have to be ON for more than all of its time.
+/// Whether the load cannot be offered, because a source would have to be ON for more than 100 % of the time.
 pub(super) fn too_fast(shape: &Shape, traffic: &Traffic, rate_pps: f64) -> bool {
     load(traffic, rate_pps) >= if shape.superpose || shape.printed_off { f64::from(shape.sources) } else { 1.0 }
 }
@@ -163,7 +163,8 @@ impl OnOff {
         let arrives = if self.serialise {
             let sent = start.max(self.link_free);
             self.link_free = sent + slot;
-            // A packet is in memory when its last byte is; the gap after it belongs to the wire.
+            // A packet is in memory once its last byte has arrived; the inter-frame gap after it only occupies the
+            // wire.
             sent + f64::from(bytes) * self.ticks_per_byte
         } else {
             start

@@ -14,7 +14,7 @@ pub(super) enum Sizes {
     Trace(Around),
     /// One size; no random numbers are drawn.
     Fixed(u32),
-    /// A mixture with its alias table: (bytes, share of the cell that stays, bytes of the alias).
+    /// A mixture with its alias table: (bytes, share of the cell with this size, bytes of the alias).
     Mixture { stream: Box<Stream>, cells: Vec<(u32, f64, u32)> },
 }
 
@@ -57,8 +57,8 @@ impl Sizes {
     }
 }
 
-/// A capture that is read repeatedly. Replication 0 starts at its beginning, the others at evenly spread positions
-/// (multiples of the golden ratio). Sizes and gaps of a replication start at the same position.
+/// A capture that is read repeatedly. Replication 0 starts at its beginning, the other replications at evenly spread
+/// positions (multiples of the golden ratio). Sizes and gaps of a replication start at the same position.
 #[derive(Debug)]
 pub(super) struct Around {
     capture: Arc<Capture>,

@@ -1,5 +1,5 @@
-//! [`Sockets`]: draws the application that each packet is for, with the shares of the applications, from a stream of
-//! its own and independent of everything else.
+//! [`Sockets`]: draws the application to which each packet goes, with the shares of the applications, from a separate
+//! random stream.
 
 use netcliff_core::host::OneApplication;
 
@@ -15,7 +15,7 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// `None` with at most one application.
+    /// Prepares the draws; `None` with at most one application.
     pub(super) fn new(each: &[OneApplication], seed: u64, replication: u64) -> Option<Self> {
         let sums = each.iter().scan(0.0, |sum, one| {
             *sum += one.share;

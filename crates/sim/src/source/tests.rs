@@ -57,9 +57,9 @@ fn every_process_has_its_rate() {
 }
 
 /// Seed 8: the offered load is the requested one, in packets, bits and shares of line rate, for every process and
-/// mixture of sizes. The mean of the realised rates over 20 replications has the load within its 99.9 % interval (t
-/// with 19 degrees of freedom: 3.88), or within 1e-6 if nothing is random. Heavy tails are cut at 1 ms; otherwise no
-/// mean would settle.
+/// mixture of sizes. The 99.9 % interval of the mean over 20 replications (t with 19 degrees of freedom: 3.88) contains
+/// the load; without randomness, the mean is the load within 1e-6. Heavy tails are cut at 1 ms; otherwise no mean would
+/// converge.
 #[test]
 fn the_load_is_offered_in_every_unit() {
     let replications = 20;
@@ -92,16 +92,17 @@ fn the_load_is_offered_in_every_unit() {
     }
 }
 
-/// Seed 4: by the printed formula for b_OFF the sources offer N frames/(frames x slot + E[OFF]) of a link, E[OFF] = E[ON] (1/rho_i - 1):
-/// more than the nominal load, since an ON period sends whole frames. The mean gap of 20 replications has it within its 99.9 % interval
-/// (t with 19 degrees of freedom: 3.88). Shapes of 2.5, which have a variance.
+/// Seed 4: by the printed formula for b_OFF the sources offer N frames/(frames x slot + E[OFF]) of a link, E[OFF] =
+/// E[ON] (1/rho_i - 1). This is more than the nominal load, because an ON period sends whole frames. The 99.9 %
+/// interval of the mean gap over 20 replications (t with 19 degrees of freedom: 3.88) contains the expected gap. Shapes
+/// of 2.5, which have a finite variance.
 #[test]
 fn the_printed_off_periods_offer_more_than_the_nominal_load() {
     let (slot_s, sources, shape) = (672e-9, 8.0, 2.5);
     for (load, excess) in [(0.02, 1.08), (0.2, 1.07)] {
         let arrivals = "onoff:rule=superpose,off=printed,alpha_on=2.5,alpha_off=2.5";
         let point = at(arrivals, FrameSizes::Fixed(64), Load::LineShare(load));
-        // Frames of an ON period: one, and one for each that ends within it.
+        // Mean frames of an ON period: one, plus one for each frame that ends within the period.
         let frames: f64 = 1.0 + (1..100_000).map(|k| (512e-9 / (slot_s * f64::from(k))).powf(shape)).sum::<f64>();
         let mean_on_s = 512e-9 * shape / (shape - 1.0);
         let cycle_s = frames * slot_s + mean_on_s * (sources / load - 1.0);
@@ -122,7 +123,8 @@ fn the_printed_off_periods_offer_more_than_the_nominal_load() {
     }
 }
 
-/// More than the link carries: on one link frames come back to back, with added sources faster.
+/// The printed OFF periods may offer more than the link carries: a shared link then sends frames back to back,
+/// superposed sources send more.
 #[test]
 fn printed_off_periods_may_offer_more_than_the_link() {
     let found = |rule: &str| {
@@ -177,8 +179,8 @@ fn a_load_beyond_the_link_is_declined_with_its_reason() {
     assert!(supports("trace:x.pcap", 1e3).unwrap_err().to_string().contains("trace"));
 }
 
-/// A capture of unequal gaps and sizes is replayed packet by packet at the requested load. Each replication starts at
-/// its own position.
+/// A capture of unequal gaps and sizes is replayed packet by packet at the requested load. Each replication starts at a
+/// position of its own.
 #[test]
 fn a_capture_is_replayed_around_at_the_load_asked_for() {
     let packets: Vec<Captured> =

@@ -1,4 +1,4 @@
-//! `freebsd-polling` and `soft-timers` where their figures are known.
+//! `freebsd-polling` and `soft-timers`, at points where their figures are known.
 
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service};
 use netcliff_sim::{Effort, SimEngine};
@@ -21,8 +21,9 @@ fn host() -> Host {
     Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() }
 }
 
-/// At overload the quota settles where a cycle takes what the kernel may have: the share that is left is the applications', but for the poll's
-/// overhead and for a percent of rounding, and what is delivered is the rest over a packet's time. It takes a hundred periods and more to get there.
+/// In overload the quota settles where a cycle takes the share of time that the kernel is allowed. The rest of the CPU
+/// is left for applications, except for the poll's overhead and a percent of rounding; the throughput is the kernel's
+/// share divided by a packet's time. Settling takes a hundred periods and more.
 #[test]
 fn freebsd_leaves_the_share_that_it_is_told() {
     for percent in [20, 50, 80] {
@@ -34,12 +35,12 @@ fn freebsd_leaves_the_share_that_it_is_told() {
         let delivered = (1.0 - left - poll) / host().service_s(64.0);
         assert!((value(found.throughput_pps) / delivered - 1.0).abs() < 1e-3, "{percent}");
     }
-    // The most packets a cycle bind before that: 100 of 5.34 us each millisecond.
+    // Here the maximum number of packets per cycle is the limit: 100 of 5.34 us each millisecond.
     let bound = simulate_long(host(), "freebsd-polling:period=1ms,burst_max=100,user_frac=20%", 400e3, 4_000_000);
     assert!((value(bound.throughput_pps) / 100e3 - 1.0).abs() < 2e-3, "{:?}", bound.throughput_pps);
 }
 
-/// Little comes: each waits for a tick, half a period on average, and each tick costs its overhead.
+/// At low load each packet waits for a tick, half a period on average, and each tick costs its overhead.
 #[test]
 fn freebsd_waits_half_a_period_at_low_load() {
     let found = simulate(host(), "freebsd-polling:period=1ms", 100.0);
@@ -48,8 +49,8 @@ fn freebsd_waits_half_a_period_at_low_load() {
     assert!((value(found.cpu.expect("shares").poll) / 1.59e-3 - 1.0).abs() < 1e-3);
 }
 
-/// Without waiting for a state of the kernel a poll comes each period, at the stated share of its overhead; with one it comes later by that on average,
-/// and the hardware timer bounds it.
+/// If no trigger state has to be awaited, polls occur once per period, at the stated share of the hardware timer's
+/// overhead. Otherwise they are later by the mean wait for a trigger state, at most until the hardware timer.
 #[test]
 fn soft_timers_poll_at_a_period_and_a_trigger() {
     let polls = |scheme: &str| {
@@ -70,13 +71,13 @@ fn soft_timers_poll_at_a_period_and_a_trigger() {
     let (per_s, share, _) = polls("soft-timers:period=20us,trigger=10us,cost=10%");
     near(per_s, 1.0 / 30e-6, "polls with a trigger");
     near(share, 0.159e-6 / 30e-6, "overhead with a trigger");
-    // min(20 us + an exponential time of mean 1 s, 40 us): nearly always the hardware timer.
+    // A poll after min(20 us + an exponential time of mean 1 s, 40 us): nearly always by the hardware timer.
     let (per_s, share, _) = polls("soft-timers:period=20us,trigger=1s,backup=40us,cost=10%");
     near(per_s, 25e3, "polls of the hardware timer");
     near(share, 25e3 * 1.59e-6, "overhead of the hardware timer");
 }
 
-/// At overload a poll that is due follows directly on the one before: Q packets and a soft overhead each.
+/// In overload a poll that is due follows directly on the previous one: Q packets and one overhead of a soft poll each.
 #[test]
 fn soft_timers_never_leave_a_due_poll_waiting_behind_work() {
     let found = simulate(host(), "soft-timers:period=10us,quota=3,trigger=5us,cost=10%", 400e3);
@@ -85,7 +86,7 @@ fn soft_timers_never_leave_a_due_poll_waiting_behind_work() {
     assert!(value(found.cpu.expect("shares").available) < 1e-3);
 }
 
-/// What is offered is delivered or lost, and the CPU is spent once.
+/// All offered packets are delivered or lost, and CPU shares sum to 1.
 #[test]
 fn shares_and_packets_add_up() {
     for scheme in [

@@ -71,8 +71,9 @@ fn overloaded_applications_get_the_same_time() {
     }
 }
 
-/// Next to an application that always runs, a quick one reads everything it is offered if its socket holds the packets
-/// of the other's turn (at most two ticks of 1 ms at 10 kpps: 20 packets). Otherwise it loses packets.
+/// Next to an application that always runs, a fast application reads everything if its socket can take the packets that
+/// arrive while the other one runs (at most two ticks of 1 ms at 10 kpps: 20 packets). With a shorter socket it loses
+/// packets.
 #[test]
 fn a_short_socket_loses_packets_in_the_others_turn() {
     let quick = |buffer: u64| {
@@ -84,8 +85,8 @@ fn a_short_socket_loses_packets_in_the_others_turn() {
     assert!(quick(5) > 0.2, "{}", quick(5));
 }
 
-/// The livelock affects every application: far beyond its cliff, `interrupt` leaves them almost nothing, and so does
-/// `napi`, whose softirqs run on top of them. With a NAPI thread, they have their turns.
+/// The livelock affects every application: far beyond its cliff, `interrupt` leaves almost no CPU time to them, and
+/// neither does `napi`, whose softirqs preempt them. With a NAPI thread, they get their turns.
 #[test]
 fn livelock_is_felt_by_all() {
     let settings = ["application=4us", "applications=4", "context_switch=1us", "tick=1ms"];
@@ -94,8 +95,8 @@ fn livelock_is_felt_by_all() {
         near(kpps(calm), 15.0, 0.03, "calm");
         assert!(kpps(beyond) < 0.3, "{}", kpps(beyond));
     }
-    // Softirqs that run in an application's own calls starve it as well; a thread waits for its turn like an
-    // application.
+    // Softirqs that run in an application's own system calls starve it as well. The NAPI thread waits for its turn like
+    // an application.
     let softirq = outcome("napi", 400.0, &settings);
     assert!(softirq.applications.iter().all(|one| kpps(one) < 0.3), "{softirq:?}");
     let threaded = outcome("napi:threaded=true", 400.0, &settings);
@@ -103,8 +104,8 @@ fn livelock_is_felt_by_all() {
     assert!(each.iter().all(|one| *one > 15.0), "{each:?}");
 }
 
-/// Switches between applications that compete for the CPU cost their configured time: with ticks of 2 ms one switch per
-/// turn; if the switch takes half a turn, a third of the time.
+/// Switches between applications that compete for the CPU cost their configured time: one switch per turn of 2 ms; a
+/// switch of half a turn takes a third of the time.
 #[test]
 fn a_turn_begins_with_a_switch() {
     let time_read = |switch: &str| {

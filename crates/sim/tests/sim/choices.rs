@@ -1,5 +1,5 @@
-//! One test for each choice of docs/theory/choices.md: it fails if the choice changes. Constant times where they show
-//! most.
+//! One test for each modelling choice of docs/theory/choices.md, which fails if the choice changes. Times are constant
+//! where that shows the choice best.
 
 use netcliff_core::{Arrivals, Engine, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine};
@@ -33,7 +33,7 @@ fn near(found: Option<Figure>, expected: f64, relative: f64) {
     assert!((value(found) / expected - 1.0).abs() < relative, "{found:?}, not {expected}");
 }
 
-/// A load so low that at most one packet in a thousand meets another packet's work.
+/// A load so low that at most one packet in a thousand arrives during the work for another packet.
 const RARE_PPS: f64 = 100.0;
 
 /// The median of one exponential stage is ln 2 of its mean, 2.77 us; that of two stages of 2 us each would be 3.36 us.
@@ -63,42 +63,42 @@ fn the_first_poll_of_napi_2007_costs_nothing() {
     near(found.polls_per_s, RARE_PPS, 0.03);
 }
 
-/// A packet arrives each microsecond, so one waits at the end of every gap. A handler takes 10 us, and the gap of 50 us
-/// begins when it ends: handlers start every 60 us, not every 50 us.
+/// A packet arrives each microsecond, so that one waits at the end of every gap. A handler takes 10 us, and the gap of
+/// 50 us begins at its end: handlers start every 60 us, not every 50 us.
 #[test]
 fn the_gap_runs_from_the_end_of_the_handler() {
     let found = simulate(host(&["protocol=100ns"]), "coalesce:frames=1,min_gap=50us", 1e6);
     near(found.interrupts_per_s, 1.0 / 60e-6, 1e-3);
 }
 
-/// A packet each microsecond: one waits at the end of every gap, which includes the interrupt's own 12 us. `coalesce`
-/// has the paper's gap.
+/// A packet each microsecond: one waits at the end of every gap. For a NIC under NAPI the gap includes the interrupt's
+/// own 12 us; `coalesce` has the paper's gap, which does not.
 #[test]
 fn the_gap_of_a_nic_before_napi_runs_from_the_assertion() {
     let found = simulate(host(&["protocol=100ns"]), "napi:min_gap=50us", 1e6);
     near(found.interrupts_per_s, 1.0 / 50e-6, 1e-3);
 }
 
-/// A packet each 20.1 us. The first interrupts after 30 us and is polled with the next two until 59 us (12 us for the
-/// interrupt, 5 for the poll, 4 for each packet), and the unmasking lasts until 61 us. The packet of 60.3 us, which
-/// arrives during it, is timed from there and interrupts at 91 us. So does the packet of 120.6 us, at 152 us. The
-/// packet of 180.9 us arrives before the ring is empty and is polled; the one of 201 us starts anew. Timed from their
-/// arrival, each third packet would interrupt.
+/// A packet every 20.1 us. The first one interrupts after 30 us and is polled with the next two until 59 us (12 us for
+/// the interrupt, 5 for the poll, 4 for each packet); unmasking lasts until 61 us. The timer of the packet of 60.3 us,
+/// which arrives during unmasking, starts at 61 us and interrupts at 91 us. The packet of 120.6 us interrupts at 152 us
+/// in the same way. The packet of 180.9 us arrives before the ring is empty and is polled; the pattern then repeats
+/// from the packet of 201 us. If timers started at the arrival, every third packet would interrupt.
 #[test]
 fn what_came_while_masked_is_timed_from_the_unmasking() {
     let found = simulate_arrivals(host(&[]), "napi:rx_usecs=30us", Arrivals::Constant, 1.0 / 20.1e-6);
     near(found.interrupts_per_s, 3.0 / 201e-6, 1e-3);
 }
 
-/// Every second frame interrupts; the one before it has waited a mean gap.
+/// Every second frame interrupts; the frame before it has waited for one mean gap.
 #[test]
 fn an_unannounced_frame_waits() {
     let found = simulate(host(&[]), "coalesce:frames=2", RARE_PPS);
     near(found.latency_s.expect("latencies").mean, 0.5 / RARE_PPS, 0.03);
 }
 
-/// Idle: one poll per tick. At overload with a large quota: one poll per hundred packets, however many ticks fall into
-/// the cycle.
+/// At idle: one poll per tick. In overload with a large quota: one poll per hundred packets, however many ticks occur
+/// during the cycle.
 #[test]
 fn polls_are_cycles() {
     near(simulate(host(&[]), "polling:period=20us,quota=3", RARE_PPS).polls_per_s, 1.0 / 20e-6, 1e-3);
@@ -116,7 +116,8 @@ fn the_napi_thread_pays_the_switch() {
 /// A packet each 40 us, five per busy period. The first takes 30 us for its interrupt, 5 for the poll and 4 of
 /// protocol. The second arrives during the 20 us of unmasking and interrupts at their end, until 89 us. In an older
 /// kernel, ksoftirqd does the next round, so that the application gets the first packet at 92 us and the others at 192
-/// to 195. A newer kernel polls until no packet arrives during a poll, and the application gets all five at 188 to 192.
+/// to 195 us. A newer kernel polls until no packet arrives during a poll, and the application gets all five at 188 to
+/// 192 us.
 #[test]
 fn an_older_kernel_leaves_what_is_scheduled_again_to_the_next_round() {
     for (scheme, taken_us) in
@@ -140,8 +141,9 @@ fn latency_ends_when_the_packet_is_taken() {
     }
 }
 
-/// N = X W, with W until the end of the application's work. No packet is lost here. The arrivals are half of a Poisson
-/// process, which has no control variate: with one, the mean latency would not be that of the packets seen.
+/// Little's law, N = X W, with W until the end of the application's work. No packet is lost here. The arrivals are half
+/// of a Poisson process, so that no control variate is used: its correction would make the mean latency differ from
+/// that of the packets counted.
 #[test]
 fn littles_law_holds_for_all_that_is_in_the_host() {
     for scheme in ["napi", "disable-enable", "napi:threaded=true", "interrupt"] {
@@ -161,8 +163,8 @@ fn defaults_of_drops_interrupt() {
     assert!(!coalesce.drops_interrupt);
 }
 
-/// Past the cliff, the application gets the time that ten polls leave it each time it asks for a packet, whatever the
-/// budget is.
+/// Beyond the cliff, the application only gets the CPU time between ten polls whenever it asks for a packet, whatever
+/// the packet budget is.
 #[test]
 fn the_budget_of_one_device_changes_nothing() {
     let of = |scheme: &str| {
@@ -175,9 +177,9 @@ fn the_budget_of_one_device_changes_nothing() {
 }
 
 /// A packet each 100 us, 50 us from its interrupt to the first look of the poll, 60 us of protocol work. If packets are
-/// passed on at once, the next look finds the packet that arrived in between, and there is one interrupt per two
-/// packets. If they are gathered, the work follows the last look: a cycle of n packets takes 50 + 60 n us, during which
-/// n arrive: 1.25 per interrupt.
+/// passed on at once, the next look at the ring finds the packet that arrived meanwhile, and there is one interrupt per
+/// two packets. If packets are collected first, their work follows the last look: a cycle of n packets takes 50 + 60 n
+/// us, in which n packets arrive: 1.25 packets per interrupt.
 #[test]
 fn what_comes_while_gathered_packets_are_handed_on_interrupts() {
     let slow = host(&["interrupt=40us", "mask=0us", "poll=10us", "protocol=60us"]);
@@ -190,9 +192,9 @@ fn what_comes_while_gathered_packets_are_handed_on_interrupts() {
     }
 }
 
-/// Constant arrivals whose distance is a multiple of the timer's period meet the timer at the same point for ever. At x
-/// after a tick, a packet waits until the end of the tick's overhead, 5 us - x, or of the next one's, 25 us - x: on
-/// average over the period 10 us, plus 4 us of its own. Replications show how much that varies: 5.8 us each.
+/// Constant arrivals whose distance is a multiple of the timer's period always fall into the same point of the period.
+/// A packet at x after a tick waits until the end of the tick's overhead, 5 us - x, or of the next tick's, 25 us - x:
+/// 10 us on average over the period, plus 4 us for its own work. A single replication differs from this by 5.8 us.
 #[test]
 fn the_timer_begins_anywhere_in_its_period() {
     let found = simulate_arrivals(host(&[]), "polling:period=20us,quota=3", Arrivals::Constant, 10e3);

@@ -29,7 +29,7 @@ fn point(scheme: &str, pps: f64) -> Point {
 }
 
 fn evaluate(scheme: &str, pps: f64) -> Outcome {
-    // The test needs throughput and losses, not the times of packets that wait for long.
+    // The test needs only throughput and losses; latencies need not be precise, although packets may wait long.
     let engine = SimEngine { effort: Effort::Exactly(2_000_000), ..SimEngine::default() };
     engine.evaluate(&point(scheme, pps)).unwrap()
 }
@@ -38,13 +38,13 @@ fn cliff(scheme: &str) -> Cliff {
     cliff_sim(&SimEngine::default(), &calibrated(), &scheme.parse().unwrap(), &Traffic::default(), 1e-4).unwrap()
 }
 
-/// Past its cliff, a host whose softirqs take precedence starves its application, as seen on real kernels.
+/// Beyond its cliff, a host whose softirqs preempt the application starves it, as seen on real kernels.
 #[test]
 fn backlog_reception_with_an_application_falls_into_livelock() {
     let cliff = cliff("napi:backlog");
     let load = cliff.load_pps.value;
-    // A packet costs at least protocol + application, and at most an interrupt and a poll in addition: the application
-    // does not sleep at the cliff.
+    // Between the cost of a packet alone (protocol + application) and that cost plus one interrupt and one poll: the
+    // application does not sleep at the cliff.
     assert!(load < 1.0 / 1.9e-6, "{load}");
     assert!(load > 1.0 / 3.9e-6, "{load}");
     assert!(cliff.load_pps.covers(load));
@@ -54,19 +54,19 @@ fn backlog_reception_with_an_application_falls_into_livelock() {
     assert!(past < 0.2 * peak, "{peak} at the cliff, {past} at 4 times");
 }
 
-/// Kernels before 6.5: past the cliff, ksoftirqd and the application take turns of one tick each.
+/// Kernels before 6.5: beyond the cliff, ksoftirqd and the application alternate by ticks.
 #[test]
 fn an_older_kernel_shares_with_its_application() {
     let shares = |scheme| evaluate(scheme, 2e6).cpu.expect("shares");
     let (older, newer) = (shares("napi:backlog,ksoftirqd"), shares("napi:backlog"));
     assert!(newer.application.unwrap().value < 0.02, "{newer:?}");
     assert!((0.4..0.6).contains(&older.application.unwrap().value), "{older:?}");
-    // The application never sleeps: a packet takes its 1 us and nothing else.
+    // The application never sleeps: a packet takes 1 us of its time and causes no wake-up.
     let throughput = evaluate("napi:backlog,ksoftirqd", 2e6).throughput_pps.unwrap().value;
     assert!((throughput * 1e-6 / older.application.unwrap().value - 1.0).abs() < 0.1, "{throughput}: {older:?}");
 }
 
-/// A search finds the same cliff from any start; near the cliff with fewer loads.
+/// A search finds the same cliff from any start; a start near the cliff needs fewer loads.
 #[test]
 fn a_search_may_begin_anywhere() {
     let from = |start| {
@@ -84,7 +84,7 @@ fn a_search_may_begin_anywhere() {
     }
 }
 
-/// A host with losses in a band of loads and a second cliff above: the lower end of the band counts.
+/// On a host with losses in a band of loads and a second cliff above the band, the lower end of the band is the cliff.
 #[test]
 fn of_two_cliffs_the_lower_one_is_found() {
     let from = |band_pps: std::ops::Range<f64>| {
@@ -102,7 +102,7 @@ fn of_two_cliffs_the_lower_one_is_found() {
     assert!((from(band_pps.clone()) / band_pps.start - 1.0).abs() < 0.01, "{usual_pps}");
 }
 
-/// Up to the softirq's own limit, packets are lost at the socket; past it also at the backlog. Interrupts cease.
+/// Up to the softirq's own limit, packets are lost at the socket; beyond it also at the backlog. Interrupts then cease.
 #[test]
 fn past_the_cliff_packets_are_lost_where_the_cpu_is_not() {
     let (near, far) = (evaluate("napi:backlog", 600e3), evaluate("napi:backlog", 2e6));

@@ -11,13 +11,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 const CONFIDENCE: f64 = 0.99;
-/// Share of the intervals that must contain the true value.
+/// Share of all points whose interval must contain the true value.
 const HELD: f64 = 0.97;
-/// Requested number of arrivals of a short run, over ten replications. If that is too short, a run makes itself up to
-/// 64 times as long: 1.3 million arrivals. So the run for the true value has at most 128 million, and 200 points take
+/// Requested number of arrivals of a short run, over ten replications. A run that is too short extends itself to up to
+/// 64 times as many: 1.3 million arrivals. The run for the true value then has at most 128 million, and 200 points take
 /// minutes.
 const PACKETS: u64 = 20_000;
-/// Largest number of arrivals of the run for the true value; if it is reached, the interval of that run counts as well.
+/// Largest number of arrivals of the run for the true value. If it is reached, the interval of that run is taken into
+/// account.
 const LONGEST: u64 = 150_000_000;
 
 const SCHEMES: [&str; 13] = [
@@ -95,7 +96,7 @@ enum Interval {
     Missed,
     /// The run reports that it is too short for an interval.
     NotGiven,
-    /// The application never runs, so there is no latency.
+    /// The application never runs, so that there is no latency.
     NoPackets,
 }
 
@@ -119,9 +120,11 @@ fn interval(number: usize, point: &Point, times: u64) -> Interval {
     let longer = (times * asked.packets).min(LONGEST.max(asked.packets));
     let truth = simulate(7_000_000 + number as u64, Effort::Exactly(longer), point);
     let Some(truth_mean) = mean(&truth.outcome) else { return Interval::Missed };
-    // An interval that is a tenth as wide changes the result little; a wider one is taken into account.
+    // The interval of the long run is ignored if it is a tenth as wide as that of the short run, and otherwise taken
+    // into account.
     let own = if longer < 100 * asked.packets { half_width(truth_mean).unwrap_or(f64::INFINITY) } else { 0.0 };
-    // Constant times give intervals of width 0: the start of a run is one packet in all of them.
+    // Constant times give intervals of width 0, but the empty start of a run still changes the mean by about one
+    // packet.
     let near = 1e-6 * truth_mean.value;
     let held = (found.value - truth_mean.value).abs() <= half.hypot(own) + near;
     if !held {
@@ -148,7 +151,7 @@ fn chance(trials: usize, misses: usize, miss: f64) -> f64 {
     1.0 - below
 }
 
-/// Number of intervals of random points that contained the true value, missed it, and were not given.
+/// Number of random points whose interval contained the true value, missed it, or was not given.
 struct CoverageCounts {
     held: usize,
     missed: usize,
@@ -172,8 +175,8 @@ fn points_of(seed: u64, count: usize, times: u64) -> CoverageCounts {
     found
 }
 
-/// Seed 16. If intervals contain the true value in 97 % of all points, more misses than asserted have a probability of
-/// 1 in 1000. At most one point in eight may have no interval: those where the application nearly starves.
+/// Seed 16. If intervals contain the true value at 97 % of all points, more misses than asserted have a probability of
+/// 1 in 1000. At most one point in eight may have no interval, namely if the application nearly starves.
 #[test]
 #[ignore = "takes minutes"]
 fn intervals_of_the_mean_latency_hold_the_truth() {
@@ -182,9 +185,9 @@ fn intervals_of_the_mean_latency_hold_the_truth() {
     assert!(8 * not_given <= held + missed + not_given, "{not_given} without an interval");
 }
 
-/// Tests few points against shorter runs, whose interval counts too, in every run of the tests: seed 17, 20 points, of
-/// which five misses fail. If intervals miss the true value at half of all points, as those of replications that end
-/// too early do, the test fails 99 times in 100; at three points in ten, 76 times. The test of 200 points above covers
+/// A quick version for every test run: few points against shorter runs, whose interval is taken into account; seed 17,
+/// 20 points, of which five misses fail. If intervals miss at half of all points, as those of replications that end too
+/// early do, the test fails 99 times in 100; if at three points in ten, 76 times. The test of 200 points above detects
 /// rarer misses.
 #[test]
 fn intervals_of_short_runs_hold_the_truth() {

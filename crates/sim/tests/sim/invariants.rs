@@ -1,6 +1,6 @@
 //! Properties that hold for any scheme, host and load: conservation of packets and CPU time, Little's law. Each of the
-//! two properties has 600 cases, of which a day tests a quarter ([`Grid`]): a fault that shows in one case of 100 passes
-//! once in four days, and once in 400 runs of all cases (`make measure`).
+//! two properties has 600 cases, of which the test of one day runs a quarter ([`Grid`]): a fault that shows in one case
+//! of 100 passes once in four days, and once in 400 runs of all cases (`make measure`).
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn services() -> impl Strategy<Value = Service> {
 }
 
 prop_compose! {
-    /// Costs that few hosts have: delivery time of interrupts, costs per byte and per waiting packet.
+    /// Costs that few hosts have: delivery time of interrupts, costs per byte and of cold caches.
     fn rare_costs()(latency in 0.0..20e-6, per_byte in 0.0..5e-9, protocol in 0.0..3e-6, application in 0.0..3e-6)
     -> (f64, f64, f64, f64) {
         (latency, per_byte, protocol, application)
@@ -95,16 +95,16 @@ prop_compose! {
     }
 }
 
-/// Cost of a completion (s), number of transmissions, priority against received packets, slots.
+/// Cost of a transmit completion (s), number of transmissions, priority relative to received packets, slots.
 type Transmissions = (f64, Option<TransmitLoad>, Option<TransmitPriority>, Option<u64>);
 
-/// Mean length of a CPU's pauses, mean time between them (s), and the distribution of the lengths.
+/// Mean length of a CPU's pauses (s), mean time between them (s), and the distribution of the lengths.
 type Taken = (f64, f64, PauseTimes);
 
-/// A sender that pauses, transmissions, several applications, CPU pauses: each on one host in three.
+/// A sender with flow control, transmissions, several applications, CPU pauses: each on one host in three.
 #[derive(Debug, Clone)]
 struct SideFeatures {
-    /// Thresholds of the ring as shares of it, and the sender's queue limit.
+    /// Thresholds of flow control as shares of the ring, and the sender's queue limit.
     pause: Option<(f64, f64, Option<u64>)>,
     transmit: Option<Transmissions>,
     applications: Option<Applications>,
@@ -161,7 +161,7 @@ prop_compose! {
 }
 
 impl SideFeatures {
-    /// Applies them to the host of a point, as far as its scheme allows.
+    /// Adds these features to the host of a point, as far as its scheme allows.
     fn on(&self, point: Point) -> Point {
         let Point { mut host, mut scheme, traffic, load } = point;
         if let Some((low, high, held)) = self.pause {
@@ -231,7 +231,7 @@ prop_compose! {
     }
 }
 
-/// The point with a ring that holds as many frames as its scheme counts.
+/// Returns the point with a ring that is large enough for the number of frames that its scheme counts.
 fn roomy(point: Point) -> Point {
     let frames = match &point.scheme {
         Scheme::Coalesce(coalesce) => coalesce.frames,
@@ -243,11 +243,11 @@ fn roomy(point: Point) -> Point {
     Point { host: Host { ring, ..point.host }, ..point }
 }
 
-/// The point without an application, without flow control (whose waits are not in the ring), with another ring, and
-/// with Poisson arrivals as half of a Poisson process: those have no control variate, whose mean is not that of the
-/// packets seen. Completions follow packets, which they would otherwise starve; the age of a completion that is never
-/// served is not bounded. NAPI processes all completions in each poll whatever their priority, so there they come from
-/// received packets, not at a rate of their own.
+/// Returns the point in a form for which Little's law can be tested: without an application, without flow control
+/// (whose waits are not in the ring), with another ring, and with arrivals that are half of a Poisson process, for
+/// which no control variate changes the mean. Completions follow packets, which they would otherwise starve; the age of
+/// a completion that is never served has no limit. NAPI processes all completions in each poll, whatever their
+/// priority, so that there they come from received packets, not at a rate of their own.
 fn alone(point: Point, ring: u64) -> Point {
     let Point { host, mut scheme, mut traffic, load } = point;
     if traffic.arrivals == Arrivals::Poisson {
@@ -266,8 +266,8 @@ fn alone(point: Point, ring: u64) -> Point {
     roomy(Point { host, scheme, traffic, load })
 }
 
-/// The results of several applications add up to those of the host, and no application got more than it was offered and
-/// had.
+/// The results of several applications sum to those of the host, and no application got more packets than were offered
+/// to it or in its socket.
 fn applications_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
     let sum = |pick: fn(&netcliff_core::ApplicationOutcome) -> Option<Figure>| {
         outcome.applications.iter().map(|one| pick(one).unwrap().value).sum::<f64>()
@@ -285,7 +285,7 @@ fn applications_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A pause of one of [`taken`]'s distributions is longer than this many means with a probability below 1e-13.
+/// A pause from [`taken`] is longer than this many means with a probability below 1e-13.
 const LONG_PAUSE: f64 = 30.0;
 
 /// Number of arrivals of a replication.
@@ -296,14 +296,14 @@ fn evaluate(point: &Point, seed: u64) -> Outcome {
     SimEngine { seed, effort, ..SimEngine::default() }.evaluate(point).unwrap()
 }
 
-/// The same cases in every run: a failure that occurs once in thousands would be a fault of the simulator or of a bound
-/// here, not of the change under test.
+/// Fixed, so that every run tests the same cases: a failure that occurs once in thousands of cases would be due to the
+/// simulator or to a bound here, not to the change under test.
 const SEED: RngSeed = RngSeed::Fixed(20_261_122);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, rng_seed: SEED, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Offered = delivered + dropped + inside is asserted at every mark of every replication in debug builds. This test
+    /// In debug builds, offered = delivered + dropped + inside is asserted whenever counts are recorded. This test
     /// checks the resulting figures.
     #[test]
     fn shares_add_up_and_rates_agree(point in points(), seed in any::<u64>()) {
@@ -320,7 +320,7 @@ proptest! {
         prop_assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
         let loss = outcome.loss.unwrap();
         let by_place = [loss.ring, loss.socket, loss.sender].into_iter().flatten().map(|f| f.value).sum::<f64>();
-        // Absent where the window saw no packet's end: a share of nothing.
+        // Absent if no packet was delivered or lost in the window.
         let lost = outcome.loss_fraction;
         prop_assert!(lost.is_none_or(|lost| (lost.value - by_place).abs() < 1e-12));
         prop_assert!(lost.is_some() || by_place == 0.0 && outcome.throughput_pps.unwrap().value == 0.0, "{outcome:?}");
@@ -341,9 +341,9 @@ proptest! {
         }
     }
 
-    /// N = throughput x latency over ring and protocol processing. The integral of N and the packets' own times differ
-    /// only by the ages of the packets inside when the count starts and ends: at most a full ring over at least half of
-    /// the run.
+    /// Little's law: N = throughput x latency over ring and protocol processing. The integral of N and the sum of the
+    /// packets' times differ only by the ages of the packets inside when counting starts and ends: at most a full ring
+    /// over at least half of the run.
     #[test]
     fn littles_law_holds(point in points(), ring in 1..40_u64, seed in any::<u64>()) {
         if !Grid::of_today().takes(seed) {
@@ -356,7 +356,8 @@ proptest! {
         let number = outcome.packets_in_system.unwrap().value;
         let expected = outcome.throughput_pps.unwrap().value * latency.mean.unwrap().value;
         let elapsed_s = PACKETS_EACH as f64 / 2.0 / outcome.offered_pps.unwrap().value;
-        // A packet that is inside at the end may wait longer than any that has left, by the present pause.
+        // A packet that is inside at the end may have waited longer than any packet that has left, by the length of a
+        // pause.
         let pause_s = point.host.pauses().map_or(0.0, |pauses| LONG_PAUSE * pauses.mean_s);
         let ages = 2.0 * (ring + 1) as f64 * (latency.max.unwrap().value + pause_s) / elapsed_s;
         prop_assert!((number - expected).abs() <= ages, "N {number}, lambda T {expected}, ages {ages}");
@@ -376,8 +377,8 @@ fn a_seed_is_an_outcome() {
     assert_ne!(first, evaluate(&point, 43));
 }
 
-/// A window so short that more packets are lost in it than arrive: packets from before it, in bursts with long gaps.
-/// Losses are shares of the packets that the window sees delivered or lost.
+/// A window so short that more packets are lost in it than arrive, namely packets from before it, in bursts with long
+/// gaps. Losses are shares of the packets that are delivered or lost in the window.
 #[test]
 fn no_more_is_lost_than_all() {
     let host = Host {

@@ -38,7 +38,7 @@ mod trace {
         }
     }
 
-    /// The trace shows the livelock: past the cliff of the interrupt scheme, no application runs after the start.
+    /// The trace shows the livelock: beyond the cliff of the interrupt scheme, no application runs after the start.
     #[test]
     fn a_livelock_can_be_seen() {
         let trace = SimEngine::with_packets(7, 0).trace(&point("interrupt", 400.0), 20_000).unwrap();

@@ -9,7 +9,8 @@ use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Service
 use netcliff_sim::{Effort, SimEngine, Simulation};
 use netcliff_testkit::Grid;
 
-/// Confidence for some fifty intervals: in one of twenty runs with other seeds, one misses.
+/// Confidence of each interval. There are some fifty intervals: with other seeds, one of them misses in one run of
+/// twenty.
 const CONFIDENCE: f64 = 0.999;
 
 fn host(ring: u64, settings: &[&str]) -> Host {
@@ -39,7 +40,7 @@ fn mean_latency(outcome: &Outcome) -> Figure {
 /// Rate (pps), ring, pauses, and for each scheme: mean latency (us), loss, available CPU.
 type Row = (f64, u64, [&'static str; 3], [(&'static str, f64, f64, f64); 3]);
 
-/// A quarter of the nine chains a day ([`Grid`]), all of them in `make measure`.
+/// The simulator agrees with the nine dense chains; each day tests a quarter of them ([`Grid`]), `make measure` all.
 #[test]
 fn figures_are_those_of_the_dense_chains() {
     let merged = "disable-enable:merged=true";
@@ -94,8 +95,8 @@ fn figures_are_those_of_the_dense_chains() {
     }
 }
 
-/// E[C] + lambda E[C^2]/(2 (1 - lambda E[C])) + a E[R^2]/(2 E[R]), for lengths that no chain has: constant and measured
-/// ones.
+/// Latency E[C] + lambda E[C^2]/(2 (1 - lambda E[C])) + a E[R^2]/(2 E[R]), for pause lengths that have no chain:
+/// constant and measured ones.
 #[test]
 fn constant_and_measured_lengths_have_the_latency_of_completion_times() {
     let lengths = MeasuredTimes::new(vec![(20e-6, 9.0), (0.0, 3.0), (700e-6, 1.0)]).unwrap();
@@ -118,8 +119,8 @@ fn constant_and_measured_lengths_have_the_latency_of_completion_times() {
     }
 }
 
-/// 80 000 arrivals in forty replications are 0.8 s in total, with forty expected pauses, one in each. The replications
-/// get longer until each has twenty; if they may not, a note says so.
+/// 80 000 arrivals in forty replications are 0.8 s in total, with forty expected pauses, one per replication. The
+/// replications are made longer until each has twenty; if that is not allowed, a note says so.
 #[test]
 fn replications_hold_enough_pauses() {
     let rare = point(host(100, &["pause=300us", "pause_every=20ms"]), "ideal", 100e3);
@@ -131,7 +132,7 @@ fn replications_hold_enough_pauses() {
     assert!(!short.settled && short.outcome.notes.iter().any(said), "{:?}", short.outcome.notes);
 }
 
-/// Work that takes the same time with and without pauses, on queues that share a core and on separate cores.
+/// Queues that share a core and queues on separate cores lose the same share of their CPU time to pauses.
 #[test]
 fn queues_lose_the_same_share_of_their_cores() {
     for queues in ["queues=4", "queues=4:on=0/0/1/1"] {

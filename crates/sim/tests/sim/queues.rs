@@ -40,7 +40,7 @@ fn adds_up(found: &Outcome, label: &str) {
     }
 }
 
-// Each run tests 60 other layouts, which show a fault of one in 20 with a probability of 95 %.
+// Each run tests 60 new random layouts. A fault that affects one layout in 20 is then found with a probability of 95 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -77,9 +77,9 @@ fn ideal_queues_on_one_core_are_one_queue() {
     }
 }
 
-/// With deterministic times and rings that are never empty, NAPI serves `weight` packets of each queue in turn and pays
-/// one poll for them. So each queue gets half of 2 w/(2 w/mu + 2 o), whatever its offered load; a small budget changes
-/// nothing.
+/// With deterministic times and rings that are never empty, NAPI serves `weight` packets w of each queue in turn, with
+/// one poll of overhead o. Each of two queues therefore gets half of 2 w/(2 w/mu + 2 o), whatever its offered load; a
+/// small budget does not change this.
 #[test]
 fn overloaded_napi_queues_share_their_core_alike() {
     for scheme in ["napi:weight=8", "napi:weight=8,budget=8"] {
@@ -123,7 +123,8 @@ fn symmetric_queues_get_the_same() {
     }
 }
 
-/// The result depends on the seed, not on the threads. A precision is reached, or a note says that it was not.
+/// The result depends on the seed, not on the number of threads. A precision is reached, or a note says that it was
+/// not.
 #[cfg(feature = "parallel")]
 #[test]
 fn any_number_of_threads_gives_the_same() {
@@ -145,8 +146,8 @@ fn any_number_of_threads_gives_the_same() {
     }
 }
 
-/// Interrupt spread on the cores that pairing has: nothing is counted twice, a light load passes whole, and with as many
-/// vectors a core the cliff is where pairing's is, but for the interrupts that completions have of their own.
+/// Interrupts spread over the cores that pairing uses: no work is counted twice, and a light load passes completely.
+/// With as many vectors per core, the cliff is that of pairing, except for the completions' own interrupts.
 #[test]
 fn spread_over_the_cores_of_pairing() {
     let engine = SimEngine::with_packets(5, 100_000);
@@ -159,7 +160,7 @@ fn spread_over_the_cores_of_pairing() {
     assert_eq!((cores.len(), light.queues.len()), (4, 8));
     let cpu = light.cpu.as_ref().unwrap();
     assert!((busy(cpu) + value(cpu.available) - 1.0).abs() < 1e-9, "{cpu:?}");
-    // 100 kpps of 5.34 + 4 us on four cores, and the interrupts.
+    // 100 kpps of 5.34 + 4 us on four cores, plus the interrupts.
     assert!((value(cpu.protocol) - 0.2335).abs() < 0.005, "{cpu:?}");
     let most = |queues: &str| value(at(queues, 900e3).throughput_pps);
     let (paired, apart) = (most("4:transmit=4us"), most("4:map=spread,on=0/1/2/3,transmit=4us"));

@@ -7,8 +7,8 @@ fn outcome(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
     with_effort(Effort::Packets(200_000), scheme, kpps, settings)
 }
 
-/// Outcome for rates and shares alone. If a latency were requested, replications beyond saturation would be up to 64
-/// times as long.
+/// Returns the outcome for tests of rates and shares only. If a latency were requested, replications beyond saturation
+/// would be up to 64 times as long.
 fn rates(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
     with_effort(Effort::Exactly(200_000), scheme, kpps, settings)
 }
@@ -29,8 +29,8 @@ fn kpps(outcome: &Outcome) -> f64 {
 }
 
 /// At 300 kpps, `interrupt` is in livelock. Pause frames prevent the ring from overflowing, which leaves the CPU to
-/// packets: about the saturation throughput of 116 kpps of a host without interrupts for dropped packets. All loss is
-/// at the sender.
+/// packets: about the saturation throughput of 116 kpps of a host without interrupts for dropped packets. All losses
+/// are at the sender.
 #[test]
 fn a_pause_ends_the_livelock_and_moves_the_loss_to_the_sender() {
     let without = outcome("interrupt", 300.0, &[]);
@@ -51,8 +51,8 @@ fn a_pause_that_never_comes_changes_nothing() {
     assert_eq!(of(with.loss.unwrap().sender), 0.0);
 }
 
-/// The time in the sender's queue counts as latency: under overload the queue of 1000 is full, and packets wait in it
-/// and in the ring.
+/// The time in the sender's queue counts as latency: in overload the queue of 1000 packets is full, and packets wait in
+/// the queue and in the ring.
 #[test]
 fn latency_counts_the_wait_at_the_sender() {
     let with = outcome("ideal", 300.0, &["xoff=100", "xon=99", "sender_queue=1000"]);
@@ -62,8 +62,8 @@ fn latency_counts_the_wait_at_the_sender() {
     assert!((of(with.packets_in_system) - 99.5).abs() < 1.0, "{:?}", with.packets_in_system);
 }
 
-/// If completions follow received packets, they starve past the receive cliff (187 kpps), but not below it. If they
-/// precede them, they keep their rate, and reception loses the time that they take.
+/// Completions that are processed after received packets starve beyond the receive cliff (187 kpps), but not below it.
+/// Completions processed before received packets keep their rate, and reception loses the time that they take.
 #[test]
 fn completions_starve_or_are_served_by_priority() {
     // A small transmit ring, which fills early in the run.
@@ -74,7 +74,7 @@ fn completions_starve_or_are_served_by_priority() {
         let after = outcome(scheme, 300.0, &settings("transmit_priority=after"));
         assert!((sent(&before) - 50.0).abs() < 1.5, "{scheme} {}", sent(&before));
         if scheme == "polling" {
-            // Three packets per tick leave time for completions.
+            // With three packets per tick, time remains for completions.
             continue;
         }
         assert!(sent(&after) < 1.0, "{scheme} {}", sent(&after));
@@ -86,7 +86,7 @@ fn completions_starve_or_are_served_by_priority() {
     }
 }
 
-/// Completions that precede packets and take the whole CPU starve reception.
+/// Completions that are processed before packets and take the whole CPU starve reception.
 #[test]
 fn reception_starves_behind_completions() {
     let rate = ["transmit=4us", "transmit_load=260kpps", "transmit_priority=before"];
@@ -97,8 +97,8 @@ fn reception_starves_behind_completions() {
     assert!((napi / expected - 1.0).abs() < 0.02, "{napi} {expected}");
 }
 
-/// Completions with interrupts of their own are processed whatever is received, masked or polled. While they come one
-/// by one, each costs an interrupt: 50 kpps x (3.73 + 4) us of the CPU. Enough of them starve reception under every
+/// Completions with their own interrupts are always processed, whether reception is masked, polled or overloaded. Rare
+/// completions cost an interrupt each: 50 kpps x (3.73 + 4) us of the CPU. Enough of them starve reception under every
 /// scheme.
 #[test]
 fn completions_that_interrupt_starve_and_are_not_starved() {
@@ -112,7 +112,7 @@ fn completions_that_interrupt_starve_and_are_not_starved() {
     }
     let ideal = outcome("ideal", 20.0, &settings("transmit_load=20kpps"));
     let interrupts = of(ideal.cpu.unwrap().interrupt);
-    // About every tenth completion comes while another one is handled, and needs no interrupt of its own.
+    // About every tenth completion is due while another one is handled, and needs no further interrupt.
     assert!((0.85..1.0).contains(&(interrupts / (20e3 * 7.73e-6))), "{interrupts}");
     assert!(of(ideal.interrupts_per_s) < 20.1e3 && kpps(&ideal) > 19.0);
 }
@@ -145,7 +145,7 @@ fn waits_are_those_of_a_priority_queue() {
     }
 }
 
-/// Delivered packets are forwarded: as many completions as packets, or half as many.
+/// Delivered packets are forwarded: there are as many completions as packets, or half as many.
 #[test]
 fn a_share_of_what_is_delivered_is_sent() {
     for (load, share) in [("100%", 1.0), ("50%", 0.5)] {
@@ -155,8 +155,8 @@ fn a_share_of_what_is_delivered_is_sent() {
     }
 }
 
-/// An application that polls the device itself. If interrupts are deferred, there are none: the application gets the
-/// whole CPU, and a packet waits for no interrupt, wake-up or switch.
+/// An application that polls the device itself. With deferred interrupts there are no interrupts at all: the
+/// application gets the whole CPU, and packets do not wait for interrupts, wake-ups or switches.
 #[test]
 fn busy_polling_needs_no_interrupts() {
     let host = ["application=4us", "context_switch=2us", "wakeup=1us", "socket_buffer=256"];

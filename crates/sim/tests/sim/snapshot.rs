@@ -32,8 +32,8 @@ fn table(application_s: Option<f64>) -> String {
         for kpps in [10.0, 100.0, 150.0, 400.0] {
             let host = Host { application_s, context_switch_s: 2e-6, wakeup_s: 1e-6, ..Host::pentium4_2530mhz() };
             let point = Point::poisson(host, scheme.parse().unwrap(), kpps * 1e3);
-            // A fixed number of arrivals, so that only changes of the schemes show, not of the run length. Past the
-            // cliff, latencies are too low.
+            // A fixed number of arrivals, so that only changes of the schemes show, not changes of the run length.
+            // Beyond the cliff, these latencies are too low.
             let effort = Effort::Exactly(100_000);
             let engine = SimEngine { seed: 2026, effort, ..SimEngine::default() };
             let outcome = engine.evaluate(&point).unwrap();

@@ -12,7 +12,7 @@ fn point(scheme: &str, kpps: f64) -> Point {
     Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), kpps * 1e3)
 }
 
-/// Number of packets of a measurement, and number of rounds that measure all points in turn.
+/// Number of packets per measurement; below, number of rounds, each of which measures all points.
 const PACKETS: u64 = 5_000_000;
 const ROUNDS: usize = 7;
 
@@ -31,8 +31,8 @@ fn spread(values: impl Iterator<Item = f64>) -> String {
     format!("{:6.2} ({:.2}..{:.2})", values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-/// Lower bound on the time: waiting times by Lindley's recursion, with the same kind of generator and the library's
-/// logarithm, nothing recorded.
+/// Lower bound of the possible time per packet: waiting times by Lindley's recursion, with the same kind of generator
+/// and the library's logarithm, without recording anything.
 fn lindley() -> f64 {
     let mut generator = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut exponential = |mean: f64| {
@@ -88,8 +88,8 @@ fn packets_a_second() {
     }
 }
 
-/// Figure 7 of the paper as a whole: 7 schemes x 30 loads at 1 % on throughput, mean latency and CPU. Under 10 s on two
-/// cores.
+/// All of the paper's figure 7: 7 schemes x 30 loads with 1 % on throughput, mean latency and CPU. It must take less
+/// than 10 s on two cores.
 #[test]
 #[ignore = "measures"]
 fn figure_7() {
@@ -132,7 +132,7 @@ fn figure_7() {
     println!("{} points in {seconds:.2} s; {:.1} million packets", answers.len(), packets as f64 / 1e6);
 }
 
-/// The cliff of a calibrated host: under 8 s on one core, without the build.
+/// The search for the cliff of a calibrated host: less than 8 s on one core, without the build.
 #[test]
 #[ignore = "measures; set RAYON_NUM_THREADS=1"]
 fn a_cliff() {

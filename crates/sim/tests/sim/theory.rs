@@ -87,8 +87,8 @@ fn interrupt_cpu_available_is_one_minus_sigma() {
     }
 }
 
-/// docs/theory/host.md: at 1 Mpps 39.6 kpps if drops interrupt, 116.4 kpps if not; exactly lambda (1 - p_B) of
-/// chains.md.
+/// docs/theory/host.md: at 1 Mpps the throughput is 39.6 kpps if dropped packets interrupt, 116.4 kpps if not; exactly
+/// lambda (1 - p_B) of docs/theory/chains.md.
 #[test]
 fn livelock_is_seen_when_drops_interrupt() {
     let host = paper();
@@ -131,7 +131,8 @@ fn disable_enable_latency_merged_and_in_two_stages() {
     }
 }
 
-/// With a long queue, the capacity of NAPI with a used-up weight is Q/(Q/mu + o), at any load above it.
+/// With a long queue and polls that use their whole weight Q, the capacity of NAPI is Q/(Q/mu + o), at any load above
+/// it.
 #[test]
 fn napi_capacity_is_weight_over_poll_time() {
     let host = paper();
@@ -140,17 +141,17 @@ fn napi_capacity_is_weight_over_poll_time() {
         let exact = 16.0 / (16.0 * host.service_s(64.0) + host.poll_s);
         let got = outcome.throughput_pps.unwrap();
         assert!(got.covers(exact), "backlog {backlog}: {got:?}, exact {exact}");
-        // Every poll takes 16 packets. The first and the last poll may be cut by the ends of the 2 500 or more counted
-        // in each replication.
+        // Every poll takes 16 packets. In each replication, the first and the last of the 2500 or more polls may be cut
+        // by the ends of the window.
         let per_poll = outcome.packets_per_poll.unwrap();
         assert!((per_poll.value - 16.0).abs() < 16.0 / 2_500.0, "{per_poll:?}");
         assert!(outcome.interrupts_per_s.unwrap().value < 10.0);
     }
 }
 
-/// Polling with T = 20 us and Q = 3 at overload: 150.0 kpps with constant times. With exponential times, 140.02 kpps
-/// and 0.1724 of the CPU left, by a saturated cycle recursion of 1.5e6 cycles written separately from this simulator
-/// (its error: 0.1 kpps, 0.001). The limit at low load is T/2 + 1/mu.
+/// Polling with T = 20 us and Q = 3 in overload: 150.0 kpps with constant times. With exponential times 140.02 kpps and
+/// 0.1724 of the CPU left, by a recursion over 1.5e6 saturated cycles that was written separately (its error: 0.1 kpps,
+/// 0.001). The limit at low load is T/2 + 1/mu.
 #[test]
 fn polling_at_overload_and_at_rest() {
     let mut host = Host { protocol_s: 5.34e-6, per_byte_s: 0.0, ..paper() };
@@ -167,8 +168,8 @@ fn polling_at_overload_and_at_rest() {
     assert!(got.covers(10e-6 + 5.34e-6), "{got:?}");
 }
 
-/// docs/theory/chains.md, masked coalescing at 100 kpps: 48.6, 42.7 and 40.1 us by count, timer and both (three
-/// digits).
+/// docs/theory/chains.md, masked coalescing at 100 kpps: latencies of 48.6, 42.7 and 40.1 us by count, timer and both
+/// (three digits).
 #[test]
 fn masked_coalescing_latency() {
     let host = Host { protocol_s: 5.34e-6, per_byte_s: 0.0, mask_s: 0.0, ..paper() };
@@ -217,7 +218,8 @@ fn hybrid_is_its_parts() {
     }
 }
 
-/// Adaptive moderation moves to long timers if they cost no throughput: fewer interrupts than with its first profile.
+/// Dynamic moderation moves to long timers if they cost no throughput, which gives fewer interrupts than its first
+/// profile.
 #[test]
 fn dim_saves_interrupts() {
     let rate = |scheme: &str| simulate(&paper(), scheme, 100e3, 43, 400_000).interrupts_per_s.unwrap().value;
@@ -225,13 +227,14 @@ fn dim_saves_interrupts() {
     assert!(adaptive < 0.9 * fixed, "dim {adaptive}, its start {fixed}");
 }
 
-/// Deferred hard interrupts with a long flush timeout poll by timer alone: one timer interrupt per period while packets
-/// arrive.
+/// Deferred hard interrupts with a long flush timeout let the timer start all polls: one timer interrupt per period
+/// while packets arrive.
 #[test]
 fn deferred_interrupts_poll_by_timer() {
     let host = Host { service: Service::Deterministic, mask_s: 0.0, ..paper() };
     let outcome = simulate(&host, "napi:defer_hard_irqs=2,gro_flush_timeout=100us", 50e3, 44, 400_000);
-    // One period: the timer, its interrupt, the poll, and 5.x packets at 50 kpps: (100 + s + o) / (1 - rho) us.
+    // One period consists of the timer, its interrupt, the poll, and 5.x packets at 50 kpps: (100 + s + o) / (1 - rho)
+    // us.
     let period_s = (100e-6 + host.interrupt_s + host.poll_s) / (1.0 - 50e3 * host.service_s(64.0));
     let got = outcome.interrupts_per_s.unwrap();
     assert!((got.value * period_s - 1.0).abs() < 0.01, "{got:?}, {}", 1.0 / period_s);

@@ -1,5 +1,5 @@
-//! Damaged records opened by the page: an answer or a sentence, never a panic, which would end the engine. The fuzz target `pages` does
-//! the same for longer.
+//! Damaged records opened by the page give an answer or an error message, never a panic, which would end the engine.
+//! The fuzz target `pages` tests the same for longer.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ impl Dice {
 const STRANGE: [&str; 10] =
     ["null", "-1", "1e308", "-0.0", "1e-320", "[]", "{}", "\"\"", "\"<img src=x>\"", "18446744073709551616"];
 
-/// One wound of a text in ASCII.
+/// Damages an ASCII text at one random place.
 fn wound(text: &str, dice: &mut Dice) -> String {
     let at = dice.below(text.len());
     match dice.below(4) {
@@ -56,7 +56,7 @@ fn damaged_records_are_refused_or_read() {
             continue;
         };
         read += 1;
-        // What it opens can be asked, or is refused in words.
+        // If the damaged file can be opened, a question with its contents is answered or refused with a message.
         let setting = json!({
             "host": "pentium4-2530mhz",
             "set": content["set"].as_array().cloned().unwrap_or_default(),

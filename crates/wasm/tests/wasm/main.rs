@@ -1,4 +1,4 @@
-//! The page's engine. One binary: a module is a file.
+//! Tests of the page's engine. One binary: each file is a module.
 
 mod damaged;
 mod page;

@@ -1,5 +1,5 @@
-//! The engine that the page has (web/dist) against this library: the same questions, the same answers, character by
-//! character.
+//! Compares the built engine of the page (web/dist) with this library: the same questions must give the same answers,
+//! character by character.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn dist() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")
 }
 
-/// 200 questions of each engine, and some of each other door.
+/// Makes 200 questions for each engine, and some for each other function.
 fn questions() -> Vec<(&'static str, Value)> {
     let mut found = vec![("about", json!({}))];
     for number in 0..200_u32 {
@@ -23,7 +23,7 @@ fn questions() -> Vec<(&'static str, Value)> {
             "size": if number % 2 == 0 { "64B" } else { "imix" },
         });
         let rate = format!("{}kpps", 20 + number);
-        // Moderation with a timer has no chain.
+        // Moderation with a timer is not supported by the model, which has no chain for it.
         if SCHEMES[number as usize % SCHEMES.len()].starts_with("coalesce") {
             found.push(("check", json!({ "setting": setting, "rates": rate })));
         }

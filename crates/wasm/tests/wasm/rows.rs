@@ -1,5 +1,6 @@
-//! What the explorer's page knows of keys of hosts and parameters of schemes: web/src/rows.ts, written from their tables.
-//! `INSTA_UPDATE=always cargo test -p netcliff-wasm --test wasm rows` makes it anew; without it a stale one fails.
+//! Checks web/src/rows.ts, the page's tables of host keys and scheme parameters, which is generated from the tables in
+//! core. `INSTA_UPDATE=always cargo test -p netcliff-wasm --test wasm rows` generates it; without that, a stale file
+//! fails the test.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +8,8 @@ use std::path::Path;
 use netcliff_core::host::{self, Host};
 use netcliff_core::scheme::{self, Scheme};
 
-/// A sentence of documentation as a hint: without the symbol before it, the unit, and what stands for nothing.
+/// Shortens a sentence of documentation to a hint: without the leading symbol, the unit, and the text for absent
+/// values.
 fn hint(help: &str) -> String {
     let is_symbol = |start: &str| start.len() <= "s = 1/r".len() && !start.contains("True");
     let text = match help.split_once(": ") {
@@ -31,7 +33,7 @@ fn json(text: &str) -> String {
     serde_json::to_string(text).expect("JSON")
 }
 
-/// A name as a key of an object.
+/// Writes a name as the key of a JavaScript object.
 fn property(name: &str) -> String {
     if name.contains('-') { json(name) } else { name.to_owned() }
 }

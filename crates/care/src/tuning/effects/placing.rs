@@ -1,6 +1,6 @@
 //! Steps that assign work to CPUs: interrupts and RPS by the roofline, RFS by the two stages of a flow.
 //!
-//! A CPU with a share p of the packets is fully loaded when p times the load is what one CPU serves
+//! A CPU with a share p of the packets is fully loaded when p times the load equals the load that one CPU serves
 //! (docs/theory/queues.md). One CPU serves at most the roofline's CPU bound (docs/theory/limits.md): protocol work,
 //! reading the packet, and its share of an interrupt as measured near the cliff. All queues are assumed to have equal
 //! shares of the packets, so k CPUs serve between one and k times as much as one.
@@ -14,12 +14,12 @@ use netcliff_model::limits::{Part, System};
 
 use super::{FRAME_BYTES, Known, Range, file_name, packet_s};
 
-/// The predicted effect of the step. `None` for other steps, and if it is not known which CPUs do the work.
+/// Returns the predicted effect of the step. `None` for other steps, and if the CPUs that do the work are unknown.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     if matches!(file_name(&step.setting), Some("rps_flow_cnt" | "rps_sock_flow_entries")) {
         return flow_steering(known, step);
     }
-    // A setting of an interrupt by number does not name its interface.
+    // A setting of an interrupt, which is identified by its number, does not name its interface.
     let port = known.host.ports.iter().find(|port| work::places(port, step))?;
     let after = work::shares(port, known.steps)?;
     let mut told = match work::shares(port, &[]) {
@@ -64,7 +64,7 @@ fn cpus(shares: &BTreeMap<u32, f64>) -> String {
     if shares.len() == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", shares.len()) }
 }
 
-/// Load at which the busiest CPU is fully loaded.
+/// Load at which the busiest CPU is fully loaded (kpps).
 fn served_kpps(known: &Known<'_>, shares: &BTreeMap<u32, f64>) -> Range {
     let busiest = shares.values().copied().fold(0.0, f64::max);
     known.range(|host| 1e-3 * one_cpu_pps(known, host) / busiest)
@@ -91,8 +91,9 @@ fn steering(known: &Known<'_>, step: &Step) -> String {
     format!("; a packet that finds its CPU idle waits {wait_us:.1} us {what}, the interrupt between CPUs")
 }
 
-/// A flow whose packets arrive on one CPU and are read on another has two stages, and the slower one limits it (as in
-/// the suggestions of `find`). RFS moves both to the reader's CPU, which then needs the time of both.
+/// Predicts the effect of RFS. A flow whose packets arrive on one CPU and are read on another has two stages, and the
+/// slower one limits it (as in the suggestions of `find`). RFS moves both stages to the reader's CPU, which then needs
+/// the time of both.
 fn flow_steering(known: &Known<'_>, step: &Step) -> Option<String> {
     let apart = known.range(|host| 1e-3 / host.service_s(FRAME_BYTES).max(host.application_s.unwrap_or(0.0)));
     let together = known.range(|host| 1e-3 / packet_s(host));

@@ -10,14 +10,15 @@ use super::{Known, packet_s};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// The predicted effect of the step. `None` for other steps, and if the kernel does not report the necessary values.
+/// Returns the predicted effect of the step. `None` for other steps, and if the kernel does not report the necessary
+/// values.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let Setting::File { path } = &step.setting else { return None };
     let below = path.strip_prefix(CPUS).ok()?;
     governor(known, below, step).or_else(|| idle(known, below, step))
 }
 
-/// The CPU and the idle state that a file switches.
+/// Returns the CPU and the idle state that a file switches; `None` for other files.
 fn idle_state(below: &Path) -> Option<(u32, usize)> {
     let mut parts = below.iter().map(|part| part.to_str().unwrap_or_default());
     let cpu = parts.next()?.strip_prefix("cpu")?.parse().ok()?;

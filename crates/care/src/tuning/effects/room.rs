@@ -11,15 +11,16 @@ use super::{FRAME_BYTES, Known, Range, file_name};
 
 /// Mean load of the bursts as a share of the load that the CPU can serve: the ring is empty before most bursts.
 const LOAD_SHARE: f64 = 0.5;
-/// Number of bursts in a simulation. A ring loses nearly the same share of each burst, so a few hundred give it to a
-/// few per cent (`cargo test -p netcliff-lab rings`). Below: the smallest and largest number of packets (some seconds).
+/// Number of bursts in a simulation. A ring loses nearly the same share of each burst, so that a few hundred bursts
+/// determine the share to a few per cent (`cargo test -p netcliff-lab rings`). Below: minimum and maximum number of
+/// packets (some seconds).
 const BURSTS: f64 = 200.0;
 const PACKETS: (f64, f64) = (40_000.0, 2_000_000.0);
 const SEED: u64 = 1;
-/// Speed of the link (bit/s). Nothing here depends on it.
+/// Speed of the link (bit/s); the predictions do not depend on it.
 const LINK_BPS: f64 = 10e9;
 
-/// The predicted effect of the step. `None` for other steps, and if the link does not report its speed.
+/// Returns the predicted effect of the step. `None` for other steps, and if the link does not report its speed.
 pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let (old, new) = (&step.proposal.old, &step.proposal.new);
     match &step.setting {
@@ -33,7 +34,8 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     }
 }
 
-/// A burst at line rate that arrives during the poll delay, into the present ring and the proposed one.
+/// Predicts the losses of a burst at line rate that arrives during the poll delay, with the present and the proposed
+/// ring.
 fn ring(known: &Known<'_>, step: &Step, old: u64, new: u64) -> Option<String> {
     let burst = Burst::of(known.host, known.port(step)?).filter(|burst| burst.packets >= 1.0)?;
     let lost = |slots: u64| Some(lost_share(known, slots, burst.packets as u32)?.times(100.0));
@@ -50,7 +52,7 @@ fn ring(known: &Known<'_>, step: &Step, old: u64, new: u64) -> Option<String> {
     ))
 }
 
-/// Share of the packets that a ring with `slots` slots loses if they arrive in bursts.
+/// Share of the packets lost by a ring with `slots` slots if packets arrive in bursts.
 fn lost_share(known: &Known<'_>, slots: u64, burst: u32) -> Option<Range> {
     let pps = load_pps(known, LOAD_SHARE);
     let packets = (BURSTS * f64::from(burst)).clamp(PACKETS.0, PACKETS.1) as u64;
@@ -68,7 +70,7 @@ fn lost_share(known: &Known<'_>, slots: u64, burst: u32) -> Option<Range> {
 }
 
 /// A flow transfers at most one window per round trip (RFC 7323, section 1.1). The window is a fixed share of the
-/// buffer, so the bounds have the ratio of the buffers, whatever the round-trip time is.
+/// buffer, so that the bounds before and after have the ratio of the buffers, for any round-trip time.
 fn window(old: &str, new: &str) -> Option<String> {
     let most = |value: &str| value.split_whitespace().next_back()?.parse::<f64>().ok().filter(|bytes| *bytes > 0.0);
     let ratio = most(new)? / most(old)?;

@@ -12,9 +12,10 @@ use super::{FRAME_BYTES, Known, Range, packet_s};
 
 /// Load at which effects are reported, as a share of what the CPU could serve without interrupts.
 const LOAD_SHARE: f64 = 0.5;
-/// Load for the limits of a softirq, as a share of what the CPU could serve. They matter only above 1.
+/// Load for steps that change the limits of a softirq, as a share of the load that the CPU could serve. These limits
+/// matter only above 1.
 const OVERLOAD_SHARE: f64 = 1.2;
-/// Speed of the link (bit/s). These schemes do not depend on it.
+/// Speed of the link (bit/s); these schemes do not depend on it.
 const LINK_BPS: f64 = 10e9;
 /// Seed and number of packets of a simulation. The intervals are a few per cent wide, after some ten milliseconds.
 const SIMULATED: (u64, u64) = (1, 40_000);
@@ -27,11 +28,11 @@ struct Change {
     old: Scheme,
     new: Scheme,
     pps: f64,
-    /// More comes than can be served.
+    /// True: more packets arrive than can be served.
     overload: bool,
 }
 
-/// The meaning of a setting in a scheme, by whatever name it is set.
+/// The meaning of a setting in a scheme, whatever the setting's name.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
     Delay,
@@ -64,8 +65,8 @@ impl Meaning {
 }
 
 impl Change {
-    /// The change of a step. `None` if no scheme has the setting. A deferral consists of two settings that have no
-    /// effect alone, so both steps are combined.
+    /// Returns the change that a step makes. `None` if no scheme has the setting. A deferral consists of two settings
+    /// without effect alone, so that both steps are combined.
     fn of(step: &Step, known: &Known<'_>) -> Option<Change> {
         let meaning = Meaning::of(&step.setting)?;
         let usual = |old: Scheme, new: Scheme| Change { old, new, pps: load_pps(known, LOAD_SHARE), overload: false };
@@ -91,8 +92,8 @@ impl Change {
     }
 }
 
-/// Both steps of a deferral on the interface of one of them. `None` if one is not in the plan, because its value is
-/// then not known here.
+/// Returns both steps of a deferral on the interface of one of them. `None` if one of them is not in the plan, because
+/// its value is then unknown.
 fn deferral<'a>(step: &Step, all: &'a [Step]) -> Option<Vec<(Meaning, &'a Step)>> {
     let both = [NapiKey::DeferHardIrqs, NapiKey::GroFlushTimeout].map(|key| {
         let meaning = Meaning::Napi(key);
@@ -104,7 +105,7 @@ fn deferral<'a>(step: &Step, all: &'a [Step]) -> Option<Vec<(Meaning, &'a Step)>
     both.into_iter().collect()
 }
 
-/// The scheme with a setting at a value. `None` if no scheme has this value.
+/// Returns the scheme with a setting changed to a value. `None` if the scheme does not support this value.
 fn with(napi: Napi, meaning: Meaning, value: &str) -> Option<Napi> {
     let number: u32 = value.parse().ok()?;
     Some(match meaning {
@@ -118,22 +119,22 @@ fn with(napi: Napi, meaning: Meaning, value: &str) -> Option<Napi> {
     })
 }
 
-/// The scheme of a step's interface, with its moderation. The kernel's defaults without an interface, or if no scheme
-/// describes its settings.
+/// Returns the scheme of a step's interface, with its moderation. Returns the kernel's defaults if there is no
+/// interface, or if no scheme describes its settings.
 fn of_interface(known: &Known<'_>, step: &Step) -> Napi {
     let Some(port) = known.port(step) else { return Napi::default() };
     let works = port.nic.napi_scheme(&known.host.host.napi(port.nic.uses_backlog()));
     if works.lacks.is_some() { Napi::default() } else { works.napi }
 }
 
-/// NAPI behind a NIC with this value of rx-usecs, in its driver's meaning: a shortest gap, or a timer.
+/// Returns NAPI behind a NIC with this value of rx-usecs, as its driver interprets it: as a minimum gap, or as a timer.
 fn delayed(known: &Known<'_>, step: &Step, usecs: &str) -> Option<Scheme> {
     let usecs: u32 = usecs.parse().ok()?;
     let moderation = match known.port(step) {
         Some(port) if port.nic.coalesce.contains_key(RX_USECS) => {
             let mut nic = port.nic.clone();
             nic.coalesce.insert(RX_USECS.to_owned(), usecs);
-            // After a value is set, the delay no longer follows the load.
+            // Setting a value ends the adaption of the delay to the load.
             nic.coalesce.insert("adaptive-rx".to_owned(), 0);
             nic.napi_moderation().ok()?
         }
@@ -152,7 +153,7 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     };
     let by_model = |scheme: &Scheme| by(paper, scheme);
     let simulated = |scheme: &Scheme| by(simulate, scheme);
-    // One engine computes both sides, so that its bias affects both.
+    // One engine computes both sides, so that its bias affects both in the same way.
     let (how, before, after) = match (by_model(&change.old), by_model(&change.new)) {
         (Some(before), Some(after)) => ("predicted", before, after),
         _ => ("simulated", simulated(&change.old)?, simulated(&change.new)?),
@@ -167,7 +168,7 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     Some(format!("at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)", pps / 1e3, parts.join(", ")))
 }
 
-/// Load that is this share of what the CPU could serve without interrupts (pps).
+/// Returns the load that is this share of what the CPU could serve without interrupts (pps).
 pub(super) fn load_pps(known: &Known<'_>, share: f64) -> f64 {
     share / packet_s(&known.costs[0])
 }

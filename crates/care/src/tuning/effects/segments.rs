@@ -1,8 +1,8 @@
 //! Steps that change the bytes per packet and the work on each: offloads and MTU.
 //!
 //! A frame of L bytes costs `protocol` x packets per frame + `per_byte` x passes x L (docs/theory/limits.md). After
-//! merging into segments of 64 KiB, the whole cost occurs between once per segment and once per frame: the share in the
-//! table is reported, and these two are its range.
+//! merging into segments of 64 KiB, `protocol` is paid between once per segment and once per frame. The report assumes
+//! the share in the table, with these two cases as the range.
 
 use netcliff_core::tuning::Proposal;
 use netcliff_core::{Host, Offload};
@@ -19,7 +19,7 @@ const FRAMING_BYTES: f64 = 18.0;
 const HEADER_BYTES: f64 = 52.0;
 const KIB: f64 = 1024.0;
 
-/// How received bytes are worked on.
+/// How the host processes received bytes.
 #[derive(Debug, Clone, Copy)]
 struct Reception {
     mtu_bytes: f64,
@@ -49,14 +49,14 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
 }
 
 impl Reception {
-    /// The reception at a port. `None` if the MTU is not known or too small for TCP.
+    /// Returns the reception at a port. `None` if the MTU is unknown or too small for TCP.
     fn of(port: &Port) -> Option<Reception> {
         let on = |feature| port.nic.feature(feature).unwrap_or(false);
         let mtu_bytes = f64::from(port.nic.mtu_bytes.filter(|mtu| f64::from(*mtu) > HEADER_BYTES)?);
         Some(Reception { mtu_bytes, gro: on("rx-gro"), summed_by_device: on("rx-checksum") })
     }
 
-    /// The reception with a feature switched. `None` if it changes no cost of a receiver.
+    /// Returns the reception with a feature switched. `None` if the feature changes no cost of a receiver.
     fn with(self, feature: &str, on: bool) -> Option<Reception> {
         match feature {
             "rx-gro" => Some(Reception { gro: on, ..self }),
@@ -88,7 +88,7 @@ impl Reception {
     }
 }
 
-/// The costs of protocol work for bulk TCP that the change affects, with their assumptions.
+/// Describes the protocol costs of bulk TCP that change, with the assumptions.
 fn costs(known: &Known<'_>, before: Reception, after: Reception) -> String {
     let merged = if before.gro || after.gro {
         "; GRO: 25 % of a packet's cost for each frame, the rest once a segment of 64 KiB, or (range) all once a frame or a segment"
@@ -125,7 +125,7 @@ fn sum(known: &Known<'_>, proposal: &Proposal) -> String {
     )
 }
 
-/// Fewer headers on the link, and fewer packets for the CPU.
+/// Describes the effect of the MTU: fewer headers on the link, and fewer packets for the CPU.
 fn mtu(known: &Known<'_>, before: Reception, after: Reception) -> Option<String> {
     let share = |side: &Reception| {
         let payload = side.payload_bytes();
@@ -139,7 +139,7 @@ fn mtu(known: &Known<'_>, before: Reception, after: Reception) -> Option<String>
     ))
 }
 
-/// Number of segments that the stack handles when it sends. The cost of one is not calibrated.
+/// Describes the number of segments that the stack handles when it sends. The cost of a segment is not calibrated.
 fn cut(now: &Reception, on: bool) -> String {
     let segments = |bytes: f64| (KIB * KIB / bytes).ceil();
     let each = segments(now.payload_bytes());

@@ -1,5 +1,5 @@
-//! Every reported effect follows from costs and inventory by formulas that these tests compute independently, or has a
-//! property that the formulas require.
+//! These tests compute each reported effect independently from costs and inventory, or check a property that the
+//! formulas require.
 
 use netcliff_core::Figure;
 use netcliff_core::finding::Cost;
@@ -10,7 +10,7 @@ use netcliff_host::nic::Nic;
 
 use super::*;
 
-/// Costs of the Pentium 4 with an application of 2 us. The protocol work has an interval of 10 %.
+/// Costs of the Pentium 4 with an application of 2 us. The protocol cost has an interval of 10 %.
 fn calibration() -> Calibration {
     let host = Host { application_s: Some(2e-6), interrupt_latency_s: 3e-6, ..Host::pentium4_2530mhz() };
     let figure = Figure::sampled(host.protocol_s, 0.1 * host.protocol_s, 0.95);
@@ -22,7 +22,7 @@ fn found() -> Found {
     Found::bare(3, calibration())
 }
 
-/// eth0 with this number of queues, queue n with interrupt 40 + n, all on CPU 0; 10 Gbit/s, MTU 1500.
+/// A host with eth0: this number of queues, queue n with interrupt 40 + n, all on CPU 0; 10 Gbit/s, MTU 1500.
 fn host(queues: u32) -> Inspection {
     let irq = |number: u32| Irq {
         number,
@@ -88,8 +88,8 @@ fn ring_losses(slots: &[u64], delay_us: u32) -> Vec<f64> {
     told(&host, steps).iter().map(|told| numbers(told.split("->").nth(1).unwrap(), "")[0]).collect()
 }
 
-/// 20 us at 14.88 Mpps are 298 packets at once. A ring with n slots stores at most n of them, a ring for several bursts
-/// stores all, and a larger ring never loses more.
+/// 20 us at 14.88 Mpps are a burst of 298 packets. A ring with n slots stores at most n of them, a ring for several
+/// bursts stores all, and a larger ring never loses more.
 #[test]
 fn rings() {
     let slots: Vec<u64> = (5..13).map(|power| 1 << power).collect();
@@ -101,7 +101,7 @@ fn rings() {
     assert_eq!(lost.last(), Some(&0.0), "{lost:?}");
 }
 
-/// k CPUs serve between one and k times as much as one, and exactly k times with equal shares.
+/// k CPUs serve between one and k times as much as one CPU, and exactly k times as much with equal shares.
 #[test]
 fn interrupts_spread() {
     let one_kpps = 1e3 / (5.25 + 64.0 / 748.0 + 2.0);
@@ -128,7 +128,8 @@ fn interrupts_spread() {
     }
 }
 
-/// RPS is reported with the cost of the interrupt between CPUs, RFS by the stages of a flow. XPS has no prediction.
+/// The report shows RPS with the cost of the interrupt between CPUs, and RFS by the stages of a flow. XPS has no
+/// prediction.
 #[test]
 fn steering() {
     let file = |name: &str| Setting::file(format!("/sys/class/net/eth0/queues/{name}"));
@@ -142,7 +143,7 @@ fn steering() {
         ],
     );
     assert!(told[0].contains("by 1 -> 2 CPUs"), "{told:?}");
-    // The handler and the interrupt's overhead: 3.73 + 3 us.
+    // The handler plus the interrupt's overhead: 3.73 + 3 us.
     near(numbers(&told[0], "idle waits")[0], 6.7, 0.01);
     let flow = numbers(&told[1], "at most");
     near(flow[0], 1e3 / (5.25 + 64.0 / 748.0), 0.01);
@@ -175,7 +176,7 @@ fn segments() {
     let kib_us = |packets: f64, passes: f64, mtu: f64| {
         (protocol_us * packets + byte_us * passes * (mtu + 18.0)) * 1024.0 / (mtu - 52.0)
     };
-    // 43 frames of 1518 bytes are the most below 64 KiB.
+    // At most 43 frames of 1518 bytes fit into 64 KiB.
     let [before, _, _, after, low, high, ..] = numbers(&told[0], "full frames")[..] else { panic!("{told:?}") };
     near(before, kib_us(1.0, 1.0, 1500.0), 1e-3);
     near(after, kib_us(0.25 + 0.75 / 43.0, 1.0, 1500.0), 1e-3);

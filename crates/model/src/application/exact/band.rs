@@ -2,14 +2,14 @@
 //! wait for an interrupt.
 //!
 //! Only the states in which the application works are eliminated ([`elimination`](super::elimination)). A context
-//! switch ends before the next begins, so that its states follow from the wake-ups in one upward pass. The base of the
-//! elimination is the end of a wait that finds the application asleep. The excursion after it depends on the packets in
-//! the ring at the end of such waits, which the solution determines in turn: this fixed point is iterated without
-//! eliminating again.
+//! switch ends before the next begins, so that its states follow from the wake-ups in one upward pass. The base state
+//! of the elimination is the end of a wait at which the application is asleep. The next excursion (busy period of the
+//! ring) depends on the packets in the ring at the end of such waits, which depend on the solution: this fixed point is
+//! iterated without a new elimination.
 //!
-//! If nothing depends on the packets waiting, a long socket has a middle part that its boundaries do not influence. The
-//! net flow of packets through it is zero, so that its weights form a geometric series: a shorter socket is solved and
-//! its middle stretched.
+//! If no time depends on the packets waiting, a long socket has a middle part that its boundaries do not influence. The
+//! net flow of packets through this part is zero, so that its weights form a geometric series: a shorter socket is
+//! solved, and its middle part is extended.
 
 use super::budget::Budget;
 use super::elimination::{Eliminated, Rows};
@@ -21,47 +21,50 @@ use netcliff_core::math;
 
 /// Probability below which batches and progress are left out.
 const LEFT_OUT: f64 = 1e-13;
-/// Approximate operations per entry of a row, as several are processed at once.
+/// Operations per entry of a row, below 1 because several entries are processed at once (approximate).
 const ENTRY: f64 = 0.3;
-/// Operations of one step of the elimination, as a multiple of states x progress x batch.
+/// Operations of one step of the elimination, as a multiple of states x longest progress x largest batch.
 const STEP: f64 = 0.25;
-/// The fixed point counts as found when no share changes by more than this.
+/// The iteration has converged when no share changes by more than this.
 const SETTLED: f64 = 1e-12;
 const MOST_TURNS: usize = 200;
-/// A difference of moves is used only if more than this share of its square is orthogonal to the earlier ones.
+/// Anderson acceleration uses a difference only if more than this share of its square is orthogonal to the earlier
+/// ones.
 const ALONE: f64 = 1e-20;
-/// Number of turns from which the next one is extrapolated.
+/// Number of previous iterations from which the next one is extrapolated.
 const LOOKED_BACK: usize = 7;
-/// A middle counts as geometric if ratios of weights [`MIDDLE`] packets apart differ by at most this share.
+/// The socket's middle part counts as geometric if ratios of weights [`MIDDLE`] packets apart differ by at most this
+/// share.
 const ALIKE: f64 = 1e-12;
 const MIDDLE: usize = 24;
-/// Share of the weights that counts as zero.
+/// Weights below this share of the total count as zero.
 const NOTHING: f64 = 1e-16;
-/// Least length of a middle (packets), in addition to the reach of batches and progress.
+/// Minimum length of the socket's middle part (packets), which neither batches nor reads from its ends reach.
 const FREE_OF_BOTH: usize = 160;
-/// Lengths to try for a shorter socket, as multiples of the reach of batches and progress, the one that mostly suffices
-/// first (0.25 to 0.6 do on `bench/model/hosts/veth.toml` at 100 to 600 kpps); whether it suffices is tested.
+/// Lengths to try for a shorter socket that replaces a long one, as multiples of the reach of batches and reads. The
+/// first one mostly suffices (0.25 to 0.6 do on `bench/model/hosts/veth.toml` at 100 to 600 kpps); a test decides.
 const LAYERS: [f64; 3] = [0.4, 0.6, 1.0];
-/// Logarithm of the weight beyond a socket from which it counts as infinite.
+/// If the logarithm of the weight beyond the end of a socket exceeds this, the weight counts as infinite.
 const NEGLIGIBLE: f64 = 40.0;
 
-/// How a wait of one kind and the excursion after it change the number of packets waiting.
+/// Changes of the number of packets in the socket during a wait for an interrupt and the busy period of the ring after
+/// it. Progress is the number of pieces of work that the application finishes during the wait.
 struct Moves {
-    /// `[n]`: rate of excursions that bring n packets, after no progress.
+    /// `[n]`: rate of waits without progress whose busy period delivers n packets.
     still: Vec<f64>,
-    /// Packets waiting for which the first entry of `change` holds.
+    /// Number of packets in the socket to which the first entry of `change` applies.
     least: usize,
-    /// `[w - least]`: rates of changes of the number of packets waiting, from w, with progress of at most w: from
-    /// `progress` fewer to `largest` more. The last entry holds for all larger w. Includes the rates of `still` only if
-    /// both are of one kind.
+    /// `[w - least]`: rates of all changes from w packets in the socket, from `progress` fewer to `largest` more, with
+    /// progress of at most w. The last entry applies to all larger w. Includes the rates of `still` only if both are of
+    /// one kind.
     change: Vec<Vec<f64>>,
     /// Sum of each entry of `change`.
     changes: Vec<f64>,
     /// Sum of `still`.
     brings: f64,
-    /// `[end of the wait][j]`: rate of ends with progress of j or more.
+    /// `[end][j]`: rate of waits that end with this number of packets in the ring and progress of j or more.
     tails: Vec<Vec<f64>>,
-    /// `[j]`: rate of all ends with progress of j or more.
+    /// `[j]`: rate of waits with progress of j or more, over all ends.
     asleep: Vec<f64>,
 }
 
@@ -70,35 +73,35 @@ pub struct Band<'a> {
     socket: &'a Socket,
     cycle: &'a Cycle,
     arrival_pps: f64,
-    /// Moves with the application working, for each node.
+    /// Moves while the application works, for each node.
     working: Vec<Moves>,
     switching: Vec<Moves>,
-    /// Largest batch that is not left out.
+    /// Largest batch that is considered.
     largest: usize,
     progress: usize,
 }
 
-/// Weights of the states of a socket, which may be shorter than the whole.
+/// Weights of the socket's states, or of the states of a shorter socket that is solved instead.
 struct Weights {
     asleep: f64,
     switching: Vec<f64>,
     working: Vec<f64>,
 }
 
-/// One more than the longest progress that is not left out.
+/// Returns one more than the longest progress (pieces of work finished in a wait) that is considered.
 fn length(waited: &Waited, budget: &Budget) -> usize {
     let least = budget.least(LEFT_OUT);
     let far = |progress: &Vec<f64>| progress.iter().rposition(|p| *p > least).map_or(0, |last| last + 1);
     waited.ends.iter().map(|end| far(&end.progress)).max().unwrap_or(0)
 }
 
-/// Longest progress of all these waits, at least 1.
+/// Returns the longest progress (pieces of work finished in a wait) in all these waits, at least 1.
 pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>, budget: &Budget) -> usize {
     waits.map(|waited| length(waited, budget)).max().unwrap_or(0).max(1)
 }
 
-/// Operations of the elimination for waits with this progress and excursions of at most `largest` services. `alike`:
-/// nothing depends on the packets waiting.
+/// Operations of the elimination for waits with this `progress` and busy periods of at most `largest` services.
+/// `alike`: no time depends on the packets in the socket.
 pub fn operations(socket: &Socket, progress: usize, largest: usize, alike: bool) -> f64 {
     let whole = socket.most + 1;
     let states = if alike { whole.min(progress + largest + FREE_OF_BOTH) } else { whole };
@@ -106,7 +109,7 @@ pub fn operations(socket: &Socket, progress: usize, largest: usize, alike: bool)
 }
 
 impl<'a> Band<'a> {
-    /// Builds the chain. None if the budget does not suffice.
+    /// Builds the chain; `None` if the budget does not suffice.
     pub fn new(socket: &'a Socket, cycle: &'a Cycle, arrival_pps: f64, budget: &Budget) -> Option<Self> {
         let least = budget.least(LEFT_OUT);
         let rare = |served: &Served| served.equal.iter().rposition(|share| *share > least).unwrap_or(1);
@@ -116,7 +119,7 @@ impl<'a> Band<'a> {
         let progress = longest_progress(all, budget).min(socket.most);
         let (mut working, mut switching) = (Vec::new(), Vec::new());
         for (place, node) in cycle.nodes.iter().enumerate() {
-            // Fewest packets waiting for which the node has any influence.
+            // Smallest number of packets in the socket at which this node (a computed occupancy) has any influence.
             let least = if place == 0 { 0 } else { cycle.nodes[place - 1].waiting };
             let moves = |waited: &Waited, with_still: bool| {
                 Moves::new(waited, &node.served, cycle, (progress, largest, least), arrival_pps, with_still, budget)
@@ -127,7 +130,7 @@ impl<'a> Band<'a> {
         Some(Self { socket, cycle, arrival_pps, working, switching, largest, progress })
     }
 
-    /// The stationary distribution; None if the budget does not suffice.
+    /// Computes the stationary distribution; `None` if the budget does not suffice.
     pub fn stationary(&self, budget: &Budget) -> Option<Idle> {
         let most = self.socket.most;
         let whole = |weights: Weights| {
@@ -145,8 +148,8 @@ impl<'a> Band<'a> {
         self.weights(most, budget).map(whole)
     }
 
-    /// Length (packets) of a shorter socket that may suffice for this one, with `share` of the reach of batches and
-    /// progress; None: only the whole socket does.
+    /// Returns the length (packets) of a shorter socket that may suffice for this one: `share` of the reach of batches
+    /// and reads. `None` if only the whole socket suffices.
     fn enough(&self, share: f64) -> Option<usize> {
         let slopes: Vec<f64> = (0..self.working.len()).map(|place| self.slope(place)).collect();
         let all_fall = slopes.iter().all(|slope| *slope < 0.0);
@@ -162,16 +165,16 @@ impl<'a> Band<'a> {
         Some(packets.clamp(64.0, 1e9) as usize)
     }
 
-    /// Slope of the logarithm of the weights per packet, far from the boundaries, if costs were those of a node
-    /// everywhere.
+    /// Change of ln(weight) per packet in the socket, far from its ends, if all costs were those at the occupancy
+    /// `node`.
     fn slope(&self, node: usize) -> f64 {
         let read_pps = self.socket.read_pps[self.cycle.nodes[node].waiting];
         let Some(change) = self.working[node].change.last() else { return -1.0 };
         let mean: f64 =
             change.iter().enumerate().map(|(at, rate)| rate * (at as f64 - self.progress as f64)).sum::<f64>()
                 - read_pps;
-        // Weights fall as e^(-tilt d), where the sum of rate(k) (e^(tilt k) - 1) over all changes k is 0. The sum is
-        // convex in tilt, and 0 at 0.
+        // Weights fall as e^(-tilt d), where the sum of rate(k) (e^(tilt k) - 1) over all changes k of the occupancy is
+        // 0. The sum is convex in tilt, and 0 at tilt = 0.
         let excess = |tilt: f64| {
             let step = math::exp(tilt);
             let mut factor = math::exp(-tilt * self.progress as f64);
@@ -194,7 +197,8 @@ impl<'a> Band<'a> {
         -sign * low.max(1e-9)
     }
 
-    /// The weights of the whole socket from those of a shorter one; None if its middle is not geometric.
+    /// Extends the weights of a shorter socket to the whole socket; `None` if the shorter one's middle is not
+    /// geometric.
     fn stretched(&self, shorter: Weights) -> Option<Weights> {
         let (most, length) = (self.socket.most, shorter.working.len());
         let Weights { mut asleep, mut switching, working } = shorter;
@@ -203,7 +207,7 @@ impl<'a> Band<'a> {
         let part = |of: std::ops::Range<usize>| working[of.clone()].iter().chain(&switching[of]).sum::<f64>() / total;
         let (lowest, highest) = (asleep / total + part(0..length / 8), part(length - length / 8..length));
         let ratio = |waiting: usize| working[waiting + 1] / working[waiting];
-        // Position at which the ratio of weights changes least.
+        // Find the position at which the ratio of weights changes least.
         let differs = |waiting: usize| ((ratio(waiting + MIDDLE) - ratio(waiting)) / ratio(waiting)).abs();
         let places = length / 8..(length - MIDDLE - 2).max(length / 8);
         let middle = places.min_by(|a, b| differs(*a).total_cmp(&differs(*b))).filter(|middle| {
@@ -251,7 +255,7 @@ impl<'a> Band<'a> {
         Some(Weights { asleep, switching, working: found })
     }
 
-    /// The weights of a socket of `most` packets; None if the budget does not suffice.
+    /// Computes the weights of a socket of `most` packets; `None` if the budget does not suffice.
     fn weights(&self, most: usize, budget: &Budget) -> Option<Weights> {
         let (down, up) = (self.progress.min(most), self.largest.min(most));
         budget.take(STEP * (most * down) as f64 * up as f64)?;
@@ -268,13 +272,13 @@ impl<'a> Band<'a> {
             }
         };
         idle(&mut ends, 1.0);
-        // (result, change) of each turn.
+        // (result, change) of each iteration.
         let mut turns: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
         // Sum of all weights, as a multiple of the weights that are computed.
         let mut whole = None;
         for _ in 0..MOST_TURNS {
             budget.take(ENTRY * ((most + self.cycle.packets.len()) * (down + up)) as f64)?;
-            // Only states with at most the longest progress of packets waiting can fall asleep.
+            // The application can fall asleep only from states with at most as many packets as the longest progress.
             let count = if whole.is_some() { (self.progress + 1).min(most + 1) } else { most + 1 };
             let weights = self.woken_by(&ends, most, &eliminated, count);
             let mut next = vec![0.0; ends.len()];
@@ -304,8 +308,8 @@ impl<'a> Band<'a> {
         None
     }
 
-    /// The weights if one wait per second ends with the application asleep, distributed by `ends` over the packets in
-    /// the ring; of the states with the application working, the first `count`.
+    /// Computes the weights of the states if one wait per second ends with the application asleep, with packets in the
+    /// ring distributed by `ends`. Returns only the first `count` of the states in which the application works.
     fn woken_by(&self, ends: &[f64], most: usize, eliminated: &Eliminated, count: usize) -> Weights {
         let mut brought = vec![0.0; most + 1];
         for (share, law) in ends.iter().zip(&self.cycle.woken).filter(|(share, _)| **share > 0.0) {
@@ -335,7 +339,7 @@ impl<'a> Band<'a> {
                 for (place, share) in self.blend(waiting) {
                     let moves = &self.switching[place];
                     let rate = here * share;
-                    // The last entry includes all larger batches, which a full socket cuts.
+                    // The last entry includes all larger batches, which do not fit into the socket completely.
                     let reach = moves.still.len().min(most - waiting + 1);
                     if waiting < most && reach > 1 {
                         let into = &mut brought[waiting + 1..waiting + reach];
@@ -355,7 +359,7 @@ impl<'a> Band<'a> {
         Weights { asleep, switching, working }
     }
 
-    /// Adds the rates of waits that began with the application awake and ended with it asleep, by packets in the ring.
+    /// Adds the rates of waits that begin with the application awake and end with it asleep, by packets in the ring.
     fn fall_asleep(&self, weights: &Weights, rates: &mut [f64]) {
         let kinds = [(&self.working, &weights.working, true), (&self.switching, &weights.switching, false)];
         for (moves, weights, works) in kinds {
@@ -384,15 +388,16 @@ impl<'a> Band<'a> {
         }
     }
 
-    /// The nodes between which this number of packets waiting is interpolated: (node, share).
+    /// Returns the two computed occupancies (nodes) between which the value at `waiting` packets is interpolated:
+    /// (node, share).
     fn blend(&self, waiting: usize) -> impl Iterator<Item = (usize, f64)> {
         let place = |node: &Node| self.cycle.nodes.partition_point(|other| other.waiting < node.waiting);
         let nodes = self.cycle.blend(waiting).into_iter().filter(|(_, share)| *share > 0.0);
         nodes.map(move |(node, share)| (place(node), share))
     }
 
-    /// Fills `row` with the rates from a working application with `waiting` packets to `down` fewer .. `up` more
-    /// packets; returns the rate of being asleep at the end of a wait.
+    /// Fills `row` with the rates from a working application with `waiting` packets, to states with `down` fewer ..
+    /// `up` more packets. Returns the rate of waits that end with the application asleep.
     fn row(&self, waiting: usize, most: usize, (down, up): (usize, usize), row: &mut [f64]) -> f64 {
         let read_pps = self.socket.read_pps[waiting];
         let mut asleep = 0.0;
@@ -405,7 +410,7 @@ impl<'a> Band<'a> {
             let moves = &self.working[place];
             asleep += share * moves.asleep.get(waiting + 1).copied().unwrap_or(0.0);
             let change = &moves.change[moves.place(waiting)];
-            // First change that the row has: there are never fewer than 0 packets.
+            // First change that is possible: fewer than 0 packets cannot wait.
             let first = self.progress - down;
             let room = (most - waiting).min(up);
             let last = (self.progress + room + 1).min(change.len());
@@ -419,7 +424,7 @@ impl<'a> Band<'a> {
     }
 }
 
-/// Anderson acceleration of a linear iteration: combines the last turns so that the change is smallest. No entry
+/// Anderson acceleration of a linear iteration: combines the last iterations so that the change is smallest. No entry
 /// becomes negative.
 fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     let Some((last, moves)) = turns.last() else { return Vec::new() };
@@ -429,7 +434,8 @@ fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     let subtract = |from: &mut [f64], what: &[f64], times: f64| {
         wide::add(from, what, -times);
     };
-    // (difference of results, difference of changes, its square), made orthogonal to the earlier ones.
+    // (difference of results, difference of changes, square of the second one), each made orthogonal to the earlier
+    // ones.
     let mut known: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new();
     for pair in turns.windows(2).rev() {
         let [(before, moves_before), (after, moves_after)] = pair else { continue };
@@ -504,8 +510,9 @@ impl wide::Work for Product<'_> {
 }
 
 impl Moves {
-    /// Moves of waits that are followed by excursions with the laws `served`. `with_still`: `change` includes those
-    /// without progress. Only for at least `least` packets waiting. None if the budget does not suffice.
+    /// Computes the changes for waits that are followed by busy periods with the distributions `served`, for at least
+    /// `least` packets in the socket. `with_still`: `change` includes waits without progress. `None` if the budget does
+    /// not suffice.
     fn new(
         waited: &Waited,
         served: &[Served],
@@ -547,7 +554,7 @@ impl Moves {
             batches.fill(0.0);
             let mut chosen =
                 laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > rarest));
-            // Four vectors at once.
+            // Add four vectors at once.
             while let Some((shares, law)) = chosen.next() {
                 let rate = shares[progress] * arrival_pps;
                 let more: Vec<_> = chosen.by_ref().take(3).collect();

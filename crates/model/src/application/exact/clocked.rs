@@ -3,12 +3,13 @@
 //!
 //! The ring alone is solved first. Its (packets, phase) pairs, combined with the states of the application, are the
 //! states of the chain here. The distribution just after a tick is the fixed point of one period
-//! ([`crate::queue::krylov`]); another period gives the times spent in the states. The socket is followed only as far
-//! as it fills.
+//! ([`crate::queue::krylov`]); another period gives the times spent in the states. The socket is computed only up to
+//! the number of packets that it reaches.
 //!
 //! Mean latency is that of packets which the socket takes. While a packet is in the ring, packets behind it influence
-//! neither when it leaves nor what the application does. They arrive at lambda per second of its time in the ring, so
-//! that the number it leaves behind, plus those that a full ring refused in that time, gives the time.
+//! neither when it leaves nor what the application does. Packets arrive at lambda per second of its time in the ring.
+//! The number that it leaves behind, plus the number that a full ring refused meanwhile, divided by lambda, is
+//! therefore its mean time in the ring.
 
 mod fates;
 mod period;
@@ -27,34 +28,34 @@ use crate::queue::uniform::Mixture;
 use crate::schemes::{self, Ticked, Ticks, Work};
 use period::{Brings, Move, Pace, Rows};
 
-/// States with a smaller probability are left out; also the change of a period at which the fixed point counts as
-/// found.
+/// States with a smaller probability are left out. The fixed point is reached when a period changes the distribution by
+/// less than this.
 const LEFT_OUT: f64 = 1e-11;
-/// With no more pairs than this, all are used: packets refused by a full ring are followed through levels that an
-/// overloaded ring almost never has.
+/// Up to this number of (packets, phase) pairs, all are used: packets refused by a full ring are followed down to
+/// levels that an overloaded ring almost never reaches.
 const FEW_PAIRS: usize = 400;
-/// Coarser [`LEFT_OUT`] while determining how far the socket fills.
+/// Replaces [`LEFT_OUT`] while the solution only determines how far the socket fills.
 const ROUGHLY: f64 = 1e-5;
-/// Probability of a full socket above which it counts as often full.
+/// A socket that is full with a larger probability counts as often full.
 const OFTEN: f64 = 1e-3;
-/// Safety factor of the extrapolated number of packets to which the socket fills.
+/// Safety factor for the extrapolated number of packets to which the socket fills.
 const MARGIN: f64 = 1.15;
-/// Largest number of periods per decimal digit of the fixed point: 4 to 10 for `polling:period=20us,quota=3` and
-/// `napi-2007:period=20us,quota=3` with `application=2us` at 50 to 110 kpps. If the budget does not suffice for the
-/// missing digits, the iteration is not started.
+/// Maximum number of periods of the iteration per decimal digit: measured are 4 to 10 for `polling:period=20us,quota=3`
+/// and `napi-2007:period=20us,quota=3` with `application=2us` at 50 to 110 kpps. If the budget does not suffice for the
+/// digits still missing, the iteration is not started.
 const PERIODS_A_DIGIT: f64 = 10.0;
-/// Approximate operations per entry of a vector, as several are processed at once.
+/// Operations per entry of a vector, below 1 because several entries are processed at once (approximate).
 const ENTRY: f64 = 0.3;
-/// Largest probability at the limit up to which the socket is followed, if the socket is larger.
+/// If the socket is larger than the computed part, the probability at the end of that part must not exceed this.
 const SPARSE: f64 = 1e-10;
-/// Losses below this count as zero: the precision of the fixed point.
+/// Losses below this count as zero, because the iteration is not more precise.
 const RESOLVED: f64 = 1e-9;
-/// Number of packets up to which the socket is followed at first.
+/// Number of packets up to which the socket is computed at first.
 const FIRST_MOST: usize = 32;
-/// The same limit while a context switch to the application is under way.
+/// The same initial limit for states in which a context switch to the application is under way.
 const FIRST_SWITCHING: usize = 16;
 
-/// The chain without the application: its rows, and the row after a tick for each.
+/// The chain without the application: its (packets, phase) rows, and for each row the row after a tick.
 struct Clocked {
     rows: Rows,
     /// Packets in the ring, by row.
@@ -73,7 +74,7 @@ struct Clocked {
 struct Found {
     /// Packets that the socket drops (pps).
     dropped_pps: f64,
-    /// Mean packets in the ring, of those that the socket will take; None: it takes all.
+    /// Mean number of packets in the ring that the socket will take; `None` if it takes all packets.
     present_taken: Option<f64>,
     /// Mean packets waiting in the socket.
     waiting: f64,
@@ -83,7 +84,7 @@ struct Found {
     application: f64,
 }
 
-/// Solves the chain. None if the scheme has no ticks, if the ring depends on the socket, or if the budget does not
+/// Solves the chain. `None` if the scheme has no ticks, if the ring depends on the socket, or if the budget does not
 /// suffice.
 pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> Option<Solved> {
     let feels_socket = host.wakeup_s > 0.0 || host.cold_protocol_s > 0.0 || host.socket_drop_cost != 1.0;
@@ -123,7 +124,7 @@ pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> O
     .filter(Solved::is_finite)
 }
 
-/// Approximate number of periods from a precision `known` of the fixed point to [`LEFT_OUT`].
+/// Approximate number of periods that the iteration needs from the precision `known` to [`LEFT_OUT`].
 fn missing_periods(known: f64) -> f64 {
     PERIODS_A_DIGIT * (math::ln(known / LEFT_OUT) / LN_10).max(1.0)
 }
@@ -131,15 +132,15 @@ fn missing_periods(known: f64) -> f64 {
 /// Probabilities of a nearly full socket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tail {
-    /// With the most packets that are followed.
+    /// Probability of the largest computed number of packets.
     fullest: f64,
-    /// With half of these or more.
+    /// Probability of at least half of that number.
     upper_half: f64,
 }
 
 impl Tail {
-    /// Number of packets beyond which less than [`LEFT_OUT`] lies, if probabilities go on falling as up to half of
-    /// `most`.
+    /// Returns the number of packets beyond which the probability is below [`LEFT_OUT`], if probabilities continue to
+    /// fall as they do up to half of `most`.
     fn reach(&self, most: usize) -> usize {
         let halves = math::ln(LEFT_OUT) / math::ln(self.upper_half.max(f64::MIN_POSITIVE));
         if halves > 0.0 { (MARGIN * halves * (most as f64 / 2.0)).ceil() as usize } else { usize::MAX }
@@ -189,7 +190,7 @@ impl Clocked {
         }
     }
 
-    /// Solves the chain with a socket of `places`; None if the budget does not suffice.
+    /// Solves the chain with a socket of `places`; `None` if the budget does not suffice.
     fn solve(&mut self, places: usize, budget: &Budget) -> Option<Found> {
         let mut most = [FIRST_SWITCHING.min(places), FIRST_MOST.min(places)];
         let mut still = if most == [places; 2] { LEFT_OUT } else { ROUGHLY };
@@ -230,8 +231,8 @@ impl Clocked {
         }
     }
 
-    /// The same distribution with room for `most` packets in the socket; from an empty `start`, one with the
-    /// application asleep.
+    /// Returns the same distribution with room for `most` packets in the socket. If `start` is empty, returns the
+    /// distribution with the application asleep.
     fn widened(&self, start: Vec<f64>, [most_switching, most]: [usize; 2]) -> Vec<f64> {
         let width = most_switching + most + 2;
         let mut wide = vec![0.0; self.after_tick.len() * width];
@@ -247,7 +248,7 @@ impl Clocked {
         wide
     }
 
-    /// Probabilities of a nearly full socket, during a context switch and with the application working.
+    /// Returns the probabilities of a nearly full socket, during a context switch and with the application working.
     fn tails(&self, now: &[f64]) -> [Tail; 2] {
         let mut tails = [Tail::default(); 2];
         for row in now.chunks(self.rows.width()) {

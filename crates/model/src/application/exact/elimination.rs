@@ -1,6 +1,6 @@
-//! Stationary distribution of a band of states above one base state. Every state may enter the base, and the base may
+//! Stationary distribution of a band of states and one base state. Every state may enter the base, and the base may
 //! enter any state. The states between two visits to the base are eliminated from the top without subtraction (GTH),
-//! eight at a time, so that a row is read and written once for eight of them.
+//! eight states at a time, so that each row is read and written only once for eight states.
 
 use crate::queue::wide;
 
@@ -9,13 +9,13 @@ const TOGETHER: usize = 8;
 /// Weights above this are scaled down: one step multiplies by up to 1/[`NEVER`] and adds as many terms as the band is
 /// wide.
 const LARGE: f64 = 1e8;
-/// Values below this become 0: denormal numbers do not vanish by themselves, and are slow.
+/// Values below this become 0, because denormal numbers are slow and do not vanish by themselves.
 const NOTHING: f64 = 1e-300;
 /// Probability that counts as zero.
 const NEVER: f64 = 1e-290;
 
-/// Rates of the states 0..states, each to the states state - down ..= state + up; rates to states outside 0..states
-/// must be 0.
+/// Rates of the states 0..states. Each state has rates to the states state - down ..= state + up; rates to states
+/// outside 0..states must be 0.
 pub struct Rows<'a> {
     /// Number of states.
     pub states: usize,
@@ -36,11 +36,12 @@ pub struct Eliminated {
     lower: Vec<f64>,
     /// Rate of each state to all states below and to the base.
     leaving: Vec<f64>,
-    /// For each state: rates into it from the `up` states below, divided by its own rate out; the nearest last.
+    /// For each state: rates into it from the `up` states below, divided by the state's own rate out; the nearest state
+    /// last.
     inflows: Vec<f64>,
 }
 
-/// Contributions to an entry of a row below this share of it are left out.
+/// A contribution to an entry of a row is left out if it is below this share of the entry.
 const LEFT_OUT: f64 = 1e-18;
 
 impl Rows<'_> {
@@ -87,7 +88,7 @@ impl wide::Work for Eliminate<'_> {
                 to_base[filled] = (self.0.fill)(filled, row);
                 own[filled] = wide::sum(row) + to_base[filled];
             }
-            // Within the block, state by state.
+            // Eliminate the states within the block one by one.
             for state in (lowest..top).rev() {
                 let place = state % ring * width;
                 let lower = &mut found.lower[state * down..][..down];
@@ -108,7 +109,7 @@ impl wide::Work for Eliminate<'_> {
                     }
                 }
             }
-            // Entries of the block's rows below the block, in the columns lowest - down .. lowest.
+            // Copy the entries to states below the block, in the columns lowest - down .. lowest.
             for (place, part) in block.iter_mut().enumerate() {
                 part.fill(0.0);
                 if place < count {
@@ -118,13 +119,13 @@ impl wide::Work for Eliminate<'_> {
                 }
             }
             let through = through(&found, lowest, count);
-            // First column that matters for each size of factor: entries before it are too small compared with the
-            // largest.
+            // First column that matters for each size of factor: entries before it are negligible compared with the
+            // largest entry.
             let first_above = first_above(&block);
             let largest = block.iter().flatten().copied().fold(0.0, f64::max);
             for below in (last_touched..lowest).rev() {
                 let row = &mut rows[below % ring * width..][..width];
-                // Rates into the block from states within reach.
+                // Rates into the block from the states below within reach.
                 let nearest = lowest - below;
                 let reach = count.min(up + 1 - nearest);
                 let mut factors = [0.0; TOGETHER];
@@ -153,8 +154,8 @@ impl wide::Work for Eliminate<'_> {
     }
 }
 
-/// For each state of the block, from `lowest` on: expected visits of each state of the block per entry into it, divided
-/// by that state's rate out.
+/// For each state of the block, from `lowest` on: expected visits to every state of the block per entry into that
+/// state, divided by the visited state's rate out.
 #[inline(always)]
 fn through(found: &Eliminated, lowest: usize, count: usize) -> [[f64; TOGETHER]; TOGETHER] {
     let Eliminated { down, lower, leaving, .. } = found;
@@ -167,7 +168,7 @@ fn through(found: &Eliminated, lowest: usize, count: usize) -> [[f64; TOGETHER];
             }
             let mut rate = f64::from(place == entered);
             for higher in place + 1..=entered {
-                // From a state of the block to a lower one of the block.
+                // From a higher state of the block to a lower one.
                 let step = higher - place;
                 if step <= *down {
                     rate += visits[higher] * lower[(lowest + higher) * down + down - step];
@@ -191,7 +192,8 @@ fn add_four(into: &mut [f64], factors: &[f64], a: &[f64], b: &[f64], c: &[f64], 
     }
 }
 
-/// `[h]`: first column with an entry of at least 2^-h of the largest. Far columns come first and are small.
+/// `[h]`: first column with an entry of at least 2^-h times the largest entry. The columns of distant states come first
+/// and have small entries.
 #[inline(always)]
 fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     let columns = block[0].len();
@@ -209,7 +211,7 @@ fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     found
 }
 
-/// Most halvings that are distinguished; smaller entries are never left out.
+/// Maximum of [`halvings`]; rows with this number leave nothing out.
 const HALVINGS: usize = 64;
 
 /// How often `most` must be halved to be below `least`, rounded up, at most [`HALVINGS`].
@@ -223,8 +225,8 @@ fn halvings(least: f64, most: f64) -> usize {
 }
 
 impl Eliminated {
-    /// Weights of the base and of the first `count` states, if the base has weight 1 and enters them at the rates
-    /// `base`. All are scaled down together if they would exceed a double.
+    /// Weights of the base and of the first `count` states, if the base has weight 1 and enters the states at the rates
+    /// `base`. All weights are scaled down together if they would exceed a double.
     pub fn weights(&self, base: Vec<f64>, count: usize) -> (f64, Vec<f64>) {
         wide::run(FromBase { eliminated: self, base, count })
     }
@@ -246,7 +248,7 @@ impl wide::Work for FromBase<'_> {
         let Eliminated { states, down, up, lower, leaving, inflows } = eliminated;
         let (states, down, up) = (*states, *down, *up);
         let mut from_base = vec![0.0; states];
-        // Nothing below this state is reached from it or from above.
+        // The highest state that is never left, if any: the states below it are never entered.
         let mut floor = None;
         for state in (0..states).rev() {
             if leaving[state] < NEVER {
@@ -333,7 +335,7 @@ mod tests {
         }
     }
 
-    /// In extreme overload the top is never left and has all weight.
+    /// In extreme overload the top state is never left and has all weight.
     #[test]
     fn a_state_that_is_never_left() {
         for floor in [0, 1, 3, 9] {

@@ -1,9 +1,9 @@
-//! The ring while the application cannot run (an excursion): from the interrupt that ends a free period until the ring
-//! is left alone again, service by service.
+//! The ring while the application cannot run (an excursion): from the interrupt that ends a free period until the CPU
+//! is free for the application again, service by service.
 //!
-//! Between two services packets only arrive, so that expected times in (packets, stage) follow level by level from
-//! below, and expected values from each state on, from above; all terms are positive. The application stands still, so
-//! that an excursion changes the socket only by its number of services.
+//! Between two services packets only arrive. Therefore expected times in (packets, stage) follow level by level from
+//! below, and expected values from each state follow from above; all terms are positive. The application stands still,
+//! so that an excursion changes the socket only by its number of services.
 
 use super::level::{Other, Rates};
 use super::weights::{LEFT_OUT, Weights};
@@ -11,16 +11,16 @@ use crate::queue::wide::{self, sum};
 use crate::schemes::Work;
 use crate::schemes::modulated::{Chain, Phases, Role};
 
-/// Number of socket occupancies for which cold caches have their own rates, evenly from empty to full. Others use the
-/// nearest, with an error of at most 1 % of `cold_protocol`.
+/// Number of socket occupancies with different service rates if caches are cold, evenly from empty to full. Other
+/// occupancies use the nearest of these, with an error of at most 1 % of `cold_protocol`.
 const OCCUPANCIES: usize = 64;
 
-/// What happens at the end of a service.
+/// Event at the end of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A packet is delivered to a socket.
     Delivers {
-        /// Packets waiting in the socket before it.
+        /// Packets waiting in the socket before the delivery.
         waiting: usize,
     },
     /// The wake-up of a sleeping application, after the service of a packet.
@@ -29,39 +29,40 @@ pub enum Kind {
     Drops,
 }
 
-/// Costs of a packet besides the chain's own times.
+/// Costs of a packet in addition to the chain's times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// Time of a wake-up (s).
     pub wakeup_s: f64,
-    /// Additional time of a service with a full socket (s); proportional to the occupancy.
+    /// Additional time of a service if the socket is full (s); proportional to the occupancy.
     pub cold_s: f64,
-    /// Service time of a packet for a full socket, as a share of a service.
+    /// Service time of a packet that a full socket drops, as a share of a normal service.
     pub drop_cost: f64,
-    /// Packets that the socket holds.
+    /// Maximum number of packets in the socket.
     pub socket: usize,
 }
 
 /// The ring of a scheme during excursions.
 pub struct Excursion {
-    /// Its stages, made of phases.
+    /// The stages of the scheme, made of phases.
     pub chain: Chain,
     /// B: slots of the ring.
     pub places: usize,
     /// lambda: arrival rate (pps).
     pub arrival_pps: f64,
     socket: usize,
-    /// Rates of services, by occupancies of the socket from empty to full.
+    /// Service rates by the socket's occupancy, from empty to full.
     delivers: Vec<Rates>,
     wakes: Option<Rates>,
     drops: Rates,
     /// For each phase, the phases with which its stage begins: (phase, probability).
     beginnings: Vec<Vec<(usize, f64)>>,
-    /// Range of stages that an arrival does not change, which are most.
+    /// Range of stages that do not change with an arrival; these are most of the stages.
     identical: std::ops::Range<usize>,
 }
 
-/// The stages of an excursion until its first service and the wake-up after it, with memory for expected values.
+/// Stages of a busy period of the ring up to its first service, and of the wake-up after that service, with memory for
+/// expected values.
 pub struct First {
     delivers: Vec<Other>,
     wakes: Vec<Other>,
@@ -69,18 +70,18 @@ pub struct First {
     expected: Vec<f64>,
 }
 
-/// From the end of a service to the end of the next.
+/// Result of one step, from the end of one service to the end of the next.
 pub struct Step {
     /// Expected times in each state (s).
     pub times: Weights,
-    /// Distribution just after the next service, without `ended`.
+    /// Distribution just after the next service, without the part that `ended`.
     pub next: Weights,
     /// Probability that the excursion ends with this service.
     pub ended: f64,
 }
 
 impl Excursion {
-    /// The ring of `chain`, with times made of `phases`.
+    /// Makes the ring of `chain`, with times made of `phases`.
     pub fn new(chain: &Chain, phases: Phases, work: &Work, costs: Costs) -> Self {
         let rates = |pace: &dyn Fn(Role, f64) -> f64| Rates::new(chain, phases, work.arrival_pps, pace);
         let dropping_pps = work.stage_rate((work.service_s + costs.cold_s) * costs.drop_cost);
@@ -111,12 +112,12 @@ impl Excursion {
         self.chain.roles.len()
     }
 
-    /// Phases with which the stage of a phase begins: (phase, probability).
+    /// For a phase, returns the phases with which its stage begins: (phase, probability).
     pub fn beginnings(&self, phase: usize) -> &[(usize, f64)] {
         &self.beginnings[phase]
     }
 
-    /// True if the time of a service does not depend on the packets in the socket, unless it is full.
+    /// Returns true if the time of a service does not depend on the packets in the socket, except if it is full.
     pub fn is_uniform(&self) -> bool {
         self.delivers.len() == 1
     }
@@ -139,22 +140,24 @@ impl Excursion {
         }
     }
 
-    /// Expected times from `start` to the end of the next service (or of the excursion), and the distribution after it.
+    /// Computes one step: expected times from `start` until the next service (or the busy period) ends, and the
+    /// distribution at that point.
     pub fn step(&self, kind: Kind, start: &Weights) -> Step {
         let (mut times, mut next) = (Weights::default(), start.clone());
         let ended = self.advance(kind, &mut next, &mut times);
         Step { times, next, ended }
     }
 
-    /// As [`Self::step`], in place; returns the probability that the excursion ends.
+    /// Like [`Self::step`], in place; returns the probability that the excursion ends.
     pub fn advance(&self, kind: Kind, weights: &mut Weights, times: &mut Weights) -> f64 {
         let rates = self.rates(kind);
         wide::run(Spend { excursion: self, rates, start: weights, times });
         wide::run(Serve { excursion: self, rates, times, next: weights })
     }
 
-    /// Expected value from each (packets, stage) on, up to `top` packets: the value is `ended` if the excursion ends
-    /// before a service, and `served(packets, from, to)` at the end of a service. More than `top` packets give 0.
+    /// Returns for each (packets, stage), with up to `top` packets, the expected value of the next event: `ended` if
+    /// the busy period ends before a service, `served(packets, from, to)` at the end of a service. More than `top`
+    /// packets have the value 0.
     pub fn expected(
         &self,
         kind: Kind,
@@ -192,9 +195,9 @@ impl Excursion {
         level.gain(a_second, here);
     }
 
-    /// Expected value from each (packets, stage) on, up to `top` packets, if the value after one more service is
-    /// `after`, or `over` if the excursion is over then. More than `top` packets give 0. The result is written to
-    /// `expected`.
+    /// Computes for each (packets, stage), with up to `top` packets, the expected value before one more service.
+    /// `after` are the values after the service, `over` is the value if the busy period then is over. More than `top`
+    /// packets have the value 0. Writes the result to `expected`.
     pub fn one_more(&self, kind: Kind, top: usize, after: &[f64], over: f64, expected: &mut [f64]) {
         let stages = self.stages();
         let rates = self.rates(kind);
@@ -211,8 +214,8 @@ impl Excursion {
         wide::run(Before { excursion: self, rates, top, after, expected, edge });
     }
 
-    /// The stages from the beginning of an excursion in `stage` to its first service, and those of the wake-up after
-    /// it.
+    /// Returns the stages from the beginning of a busy period in `stage` to its first service, and the stages of the
+    /// wake-up after that service.
     pub fn first(&self, stage: usize) -> First {
         let stages = self.stages();
         let of = |kind: Kind, set: Vec<bool>| {
@@ -229,9 +232,9 @@ impl Excursion {
         First { delivers, wakes, waking: Vec::new(), expected: Vec::new() }
     }
 
-    /// Expected value at the beginning of an excursion whose first service wakes the application, if the value after
-    /// both is `after` (`over` as in [`Self::one_more`]). By (packets, stage), only for the stages before the first
-    /// service.
+    /// Expected value at the beginning of a busy period whose first service wakes the application; `after` are the
+    /// values after the wake-up (`over` as in [`Self::one_more`]). By (packets, stage), only for the stages before the
+    /// first service.
     pub fn woken<'a>(&self, first: &'a mut First, top: usize, after: &[f64], over: f64) -> &'a [f64] {
         let stages = self.stages();
         let size = (top + 1) * stages;
@@ -247,7 +250,7 @@ impl Excursion {
         expected
     }
 
-    /// Expected values from a set of stages on, up to `top` packets.
+    /// Expected values for a set of stages, with up to `top` packets.
     fn expected_of(
         &self,
         kind: Kind,
@@ -274,7 +277,7 @@ impl Excursion {
         }
     }
 
-    /// Calls `within` for the jumps within a level (from, to, rate), and adds the rates of services and ends to
+    /// Calls `within` for the jumps within a level (from, to, rate), and adds the rates of services and of ends to
     /// `leaving`.
     pub fn jumps(&self, kind: Kind, packets: usize, within: &mut dyn FnMut(usize, usize, f64), leaving: &mut [f64]) {
         let rates = self.rates(kind);
@@ -286,7 +289,7 @@ impl Excursion {
         rates.services(packets).iter().for_each(|(from, _, rate)| leaving[*from] += rate);
     }
 
-    /// Distribution at the ends of services before the packet leaves, for an empty socket: there a wake-up begins.
+    /// Distribution at the end of a service with an empty socket, before the packet leaves: there a wake-up begins.
     pub fn completed(&self, times: &Weights) -> Weights {
         let stages = self.stages();
         let rates = self.rates(Kind::Delivers { waiting: 0 });
@@ -329,7 +332,7 @@ impl wide::Work for Spend<'_> {
             times.at.resize(place + stages, 0.0);
             let (below, here) =
                 times.at[place.saturating_sub(stages)..].split_at_mut(if place > 0 { stages } else { 0 });
-            // Arrivals from the level below, which mostly keep the stage.
+            // Arrivals from the level below, which in most stages do not change the stage.
             if place > 0 {
                 here[run.clone()].iter_mut().zip(&below[run.clone()]).for_each(|(sum, time)| *sum = time * arrival_pps);
                 for stage in (0..run.start).chain(run.end..stages) {
@@ -366,7 +369,7 @@ impl wide::Work for Spend<'_> {
     }
 }
 
-/// Applies the services at the end of `times`; returns the probability that the excursion ends.
+/// Applies the services at the end of `times`; returns the probability that the busy period ends.
 struct Serve<'a> {
     excursion: &'a Excursion,
     rates: &'a Rates,
@@ -419,7 +422,7 @@ struct Before<'a, E> {
     top: usize,
     after: &'a [f64],
     expected: &'a mut [f64],
-    /// Computes the levels that are empty, full, or have one packet.
+    /// Computes the special levels: empty, full, or with one packet.
     edge: E,
 }
 

@@ -1,8 +1,8 @@
-//! The application's progress between the first packet of a free period and the interrupt, and the number of packets
-//! then in the ring.
+//! The application's progress between the first packet of a free period and the interrupt, and the number of packets in
+//! the ring at the interrupt.
 //!
-//! Progress j counts finished pieces of work: the context switch, if one is due, then packets. Whether the socket had
-//! that many packets is considered afterwards, so that one distribution serves sockets of all sizes.
+//! Progress j counts finished pieces of work: the context switch, if there is one, then packets. The limit by the
+//! number of packets in the socket is applied later, so that one distribution serves sockets of all sizes.
 
 mod gaps;
 mod stages;
@@ -14,7 +14,7 @@ use netcliff_core::math;
 use stages::Stages;
 use timer::Timer;
 
-/// What the interrupt waits for after the first packet.
+/// Condition that ends the wait for an interrupt after the first packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Wait {
     /// Nothing: it comes at once.
@@ -23,41 +23,43 @@ pub enum Wait {
     Packets(usize),
     /// An exponential time: the interrupt's latency.
     Exponential {
-        /// Its mean (s).
+        /// Mean of the time (s).
         mean_s: f64,
     },
-    /// A constant time from the first packet, or earlier a number of packets.
+    /// A constant time from the first packet; a number of packets may end the wait earlier.
     Timer {
         /// The constant time (s).
         timer_s: f64,
-        /// The number of packets, at least 2; None: only the time counts.
+        /// The number of packets, at least 2; `None` if only the time counts.
         packets: Option<usize>,
     },
-    /// A constant time from the last packet, or earlier a number of packets.
+    /// A constant time from the last packet; a number of packets may end the wait earlier.
     PacketTimer {
         /// The constant time (s).
         timer_s: f64,
-        /// The number of packets, at least 2; None: only the time counts.
+        /// The number of packets, at least 2; `None` if only the time counts.
         packets: Option<usize>,
         /// True: a packet that finds the ring full also restarts the timer.
         drops_restart: bool,
     },
 }
 
-/// Waits that end with the same number of packets in the ring.
+/// All waits for an interrupt that end with the same number of packets in the ring.
 ///
-/// Progress does not depend on the packets, so that for a given end and progress the gaps between packets are
-/// exchangeable: the waiting time of each packet follows from the two times here.
+/// Progress (pieces of work that the application finishes during the wait) does not depend on the packets. For a given
+/// end and progress, the gaps between packets are therefore exchangeable: the waiting time of each packet follows from
+/// the two times here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
     /// Packets in the ring.
     pub packets: usize,
-    /// `[j]`: P(the wait ends so, with progress j).
+    /// `[j]`: P(the wait ends with this number of packets and progress j).
     pub progress: Vec<f64>,
-    /// `[j]`: mean time from the first packet to the last one in the ring, if it ends so with progress j, otherwise 0
-    /// (s).
+    /// `[j]`: mean time from the first to the last packet in the ring (s), over all waits; waits that end otherwise
+    /// count as 0.
     pub gathering_s: Vec<f64>,
-    /// `[j]`: mean time from that last packet to the end, otherwise 0 (s).
+    /// `[j]`: mean time from the last packet in the ring to the end (s), over all waits; waits that end otherwise count
+    /// as 0.
     pub after_s: Vec<f64>,
 }
 
@@ -68,7 +70,7 @@ pub struct PacketWaits {
     pub packets: usize,
     /// Mean time from the first packet to the last one in the ring (s).
     pub gathering_s: f64,
-    /// Mean time from that last packet to the end (s).
+    /// Mean time from the last packet in the ring to the end (s).
     pub after_s: f64,
 }
 
@@ -82,7 +84,7 @@ impl End {
 
 impl PacketWaits {
     /// Sum of the waiting times of the first `room` packets, or of all if there are fewer (s): packet i of n waits for
-    /// n - i of the n - 1 gaps.
+    /// n - i of the n - 1 gaps, and for the time after the last packet.
     pub fn of_first(&self, room: usize) -> f64 {
         let (all, first) = (self.packets as f64, room.min(self.packets) as f64);
         let gaps = first * (all - 0.5 * (first + 1.0)) / (all - 1.0).max(1.0);
@@ -103,12 +105,12 @@ pub struct Waited {
     pub full_s: f64,
 }
 
-/// Rates of progress (1/s), which differ for the first piece of work.
+/// Rates at which the application finishes pieces of work (1/s); the first piece has its own rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Rate of the first piece (1/s).
     pub first: f64,
-    /// Rate of the others (1/s).
+    /// Rate of all other pieces (1/s).
     pub others: f64,
 }
 
@@ -129,16 +131,17 @@ impl Pace {
 const LEFT_OUT: f64 = 1e-14;
 
 impl Wait {
-    /// Largest numbers of packets in the ring and of progress that an exponential wait reaches with noticeable
-    /// probability; None for other waits.
+    /// Largest number of packets in the ring, and largest number of pieces of work, that an exponential wait reaches
+    /// with noticeable probability; `None` for other waits.
     pub fn reaches(&self, arrival_pps: f64, places: usize, read_pps: f64, most: usize) -> Option<(usize, usize)> {
         let Self::Exponential { mean_s } = *self else { return None };
-        // A float above the largest usize becomes the largest usize.
+        // The cast saturates: a float above the largest usize becomes the largest usize.
         let furthest = |per_s: f64| (-math::ln(LEFT_OUT) / math::ln_1p(1.0 / (per_s * mean_s))) as usize;
         Some((furthest(arrival_pps).min(places), furthest(read_pps).min(most)))
     }
 
-    /// Solves the wait from the first packet on, with progress up to `most`; None if the budget does not suffice.
+    /// Solves the wait from the first packet, with up to `most` pieces of work finished by the application; `None` if
+    /// the budget does not suffice.
     pub fn solve(&self, arrival_pps: f64, places: usize, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         match *self {
             Self::Nothing => Some(Waited {

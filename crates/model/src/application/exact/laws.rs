@@ -1,5 +1,5 @@
-//! Number of packets that an excursion of the ring delivers to the socket, for every number of packets it may begin
-//! with: computed from its end backwards, all terms positive.
+//! Number of packets that an excursion (busy period of the ring) delivers to the socket, for every number of packets at
+//! its beginning. Computed backwards from the end; all terms are positive.
 
 use super::budget::Budget;
 use super::excursion::{Excursion, Kind};
@@ -10,7 +10,8 @@ use crate::queue::wide::sum;
 /// Distribution of the number of services of an excursion.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Served {
-    /// `[n]`: P(n services). The last entry may mean that number or more. Larger numbers have a negligible probability.
+    /// `[n]`: P(n services). The last entry may include all larger numbers; otherwise these have a negligible
+    /// probability.
     pub equal: Vec<f64>,
 }
 
@@ -18,11 +19,11 @@ pub struct Served {
 pub struct Laws<'a> {
     /// The ring.
     pub excursion: &'a Excursion,
-    /// The excursions poll by poll; None if they have no polls whose packets are counted.
+    /// The busy periods computed poll by poll; `None` if the chain does not count the packets of polls.
     pub polls: Option<&'a Polls>,
     /// Stage in which an excursion begins.
     pub stage: usize,
-    /// Packets that the socket holds.
+    /// Maximum number of packets in the socket.
     pub most: usize,
     /// More packets than this in the ring have a negligible probability.
     pub top: usize,
@@ -30,22 +31,23 @@ pub struct Laws<'a> {
     pub budget: &'a Budget,
 }
 
-/// Approximate operations per pair (packets, stage).
+/// Operations per pair (packets, stage) (approximate).
 const PAIR: f64 = 2.0;
-/// Approximate operations per pair, if excursions are followed poll by poll.
+/// Operations per pair, if excursions are computed poll by poll (approximate).
 const BY_POLLS: f64 = 0.3;
-/// Work for the distribution of excursions that wake the application, as a share of that of the others: only the first
-/// stages are followed.
+/// Cost of the distributions for busy periods that wake the application, as a share of the cost for the others: only
+/// their first stages differ.
 const ASLEEP: f64 = 0.5;
-/// Probability below which packets in the ring and services are left out.
+/// Packets in the ring and services with a smaller probability are left out.
 pub const LEFT_OUT: f64 = 1e-14;
-/// Number of levels below the highest one reached within which even the slowest excursions are assumed only to descend.
+/// Once the packets in the ring have fallen this many levels below the highest number reached, the search for the
+/// highest number ends, because even the slowest busy periods then only descend.
 const COMING_DOWN: usize = 16;
 
 impl<'a> Laws<'a> {
-    /// `packets`: most packets at the beginning of an excursion; `laws`: number of distributions that will be computed;
-    /// `beyond`: operations for the rest of the solution, if an excursion has the given number of services. `None` as
-    /// soon as the budget does not suffice for both.
+    /// Prepares the computation. `packets`: maximum number of packets at the beginning of a busy period; `laws`: number
+    /// of distributions that will be computed; `beyond`: operations for the rest of the solution, if a busy period has
+    /// the given number of services. `None` if the budget does not suffice for both.
     pub fn new(
         (excursion, polls): (&'a Excursion, Option<&'a Polls>),
         stage: usize,
@@ -66,7 +68,7 @@ impl<'a> Laws<'a> {
             return Some(found);
         }
         let mut weights = Weights::one(stages, packets, stage);
-        // The slowest services, beginning with a wake-up, give the largest number of packets in the ring.
+        // The largest number of packets in the ring results from the slowest services, after a wake-up.
         let slowest = Kind::Delivers { waiting: most };
         if excursion.wakes() {
             let times = excursion.step(slowest, &weights).times;
@@ -82,7 +84,7 @@ impl<'a> Laws<'a> {
             let reached = step.times.low + heavy.unwrap_or(0);
             budget.take(PAIR * step.times.at.len() as f64)?;
             found.top = found.top.max(reached);
-            // An excursion has at least as many services as packets at its start.
+            // A busy period has at least as many services as packets at its start.
             let least = services.max(packets.min(most));
             let all = laws as f64 * least as f64 * PAIR * (found.top * stages) as f64;
             budget.lasts(0.5 * all + beyond(least))?;
@@ -94,9 +96,9 @@ impl<'a> Laws<'a> {
         Some(found)
     }
 
-    /// Distributions of the number of services for excursions that begin with each of `packets`, while `waiting`
-    /// packets in the socket determine the time of all services; and, if `asleep`, for excursions that wake the
-    /// application. None if the budget does not suffice.
+    /// Returns distributions of the number of services, for busy periods that begin with each number in `packets`, if
+    /// `waiting` packets in the socket determine the time of all services. If `asleep`, also for busy periods that wake
+    /// the application. `None` if the budget does not suffice.
     pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool) -> Option<(Vec<Served>, Vec<Served>)> {
         if let Some(polls) = self.polls {
             return polls.served(packets, waiting, asleep, self.top, self.budget);
@@ -107,7 +109,7 @@ impl<'a> Laws<'a> {
         let mut awake = vec![Served::default(); packets.len()];
         let mut woken = if asleep { awake.clone() } else { Vec::new() };
         let mut first = excursion.first(self.stage);
-        // Index of the first distribution that is not complete, which is checked first.
+        // Index of the first distribution that is not yet complete.
         let mut pending = 0;
         let mut after = excursion.expected(kind, self.top, 1.0, |_, _, _| 0.0);
         let mut next = vec![0.0; size];
@@ -115,7 +117,7 @@ impl<'a> Laws<'a> {
         self.note(packets, &after, &mut woken);
         let mut over = 1.0;
         for services in 1..=self.most {
-            // Each service takes a packet: with more packets than services the expected value is 0.
+            // Each service removes a packet: with more packets than services the expected value is 0.
             let top = services.min(self.top);
             self.budget.take(PAIR * (top * stages) as f64 * if asleep { 1.0 + ASLEEP } else { 1.0 })?;
             if asleep {
@@ -135,7 +137,7 @@ impl<'a> Laws<'a> {
             }
         }
         for law in awake.iter_mut().chain(&mut woken) {
-            // The last entry: that many services or more.
+            // The last entry includes all larger numbers of services.
             let fewer: f64 = law.equal[..self.most].iter().sum();
             law.equal[self.most] = (1.0 - fewer).max(0.0);
         }
@@ -151,7 +153,7 @@ impl<'a> Laws<'a> {
 }
 
 impl Served {
-    /// Mean number of services; the last entry counts as that many.
+    /// Mean number of services; the last entry, which may include larger numbers, counts as its own number.
     pub fn mean(&self) -> f64 {
         self.equal.iter().enumerate().map(|(services, share)| services as f64 * share).sum()
     }
@@ -165,8 +167,8 @@ impl Served {
         tails
     }
 
-    /// True if more services have a probability below `least`: beyond the last two entries, probabilities continue at
-    /// most as they do.
+    /// Returns true if more services have a probability below `least`, assuming that probabilities fall at least as
+    /// fast as between the last two entries.
     pub fn is_over(&self, least: f64) -> bool {
         let [.., before, last] = self.equal[..] else { return false };
         if last == 0.0 {

@@ -1,21 +1,22 @@
 //! Jumps of a ring at one number of packets (a level), and expected times and values until a service ends, a packet
-//! comes or the ring is left alone.
+//! arrives or the excursion ends.
 
 use crate::queue::matrix::Matrix;
 use crate::queue::qbd::Jump;
 use crate::schemes::modulated::{Chain, Phases, Role};
 
-/// Jumps within one level, without arrivals that raise it and without services.
+/// Jumps between stages at one number of packets in the ring (a level), without services and without arrivals that
+/// raise the level.
 pub struct Level {
-    /// Order of the stages in which jumps go only forward; None if jumps form circles.
+    /// Order of the stages such that jumps go only forward; `None` if jumps form cycles.
     order: Option<Vec<usize>>,
-    /// Jumps (to, rate) of each stage. The end of the excursion leads nowhere.
+    /// Jumps (to, rate) of each stage. The end of the excursion has no target.
     pub local: Vec<Vec<(usize, f64)>>,
     /// Total rate out of each stage, including arrivals, services and ends.
     out: Vec<f64>,
     /// Rate at which each stage ends the excursion.
     pub ends: Vec<f64>,
-    /// Expected times, if jumps form circles.
+    /// Expected times; only present if jumps form cycles.
     times: Option<Matrix>,
 }
 
@@ -26,14 +27,15 @@ pub struct Rates {
     top: Level,
     down: Vec<Jump>,
     last: Vec<Jump>,
-    /// The levels that are neither empty nor full nor have one packet; None if jumps form circles there.
+    /// The normal levels: neither empty nor full, and more than one packet. `None` if jumps between their stages form
+    /// cycles.
     pub between: Option<Between>,
 }
 
-/// A level between the lowest and the highest, its stages sorted so that most are computed in one loop.
+/// A normal level (neither empty nor full), with its stages sorted so that one loop computes most of them.
 pub struct Between {
-    /// Consecutive stages that an arrival does not change and from which the only jump is the service, to the next
-    /// stage: the packets of a poll.
+    /// Consecutive stages that arrivals do not change and whose only jump is the service, to the next stage: the
+    /// packets of a poll.
     pub run: std::ops::Range<usize>,
     /// Mean time in each stage of `run` (s).
     pub mean_s: Vec<f64>,
@@ -87,7 +89,7 @@ impl Between {
         })
     }
 
-    /// The stages of a set, sorted so that jumps go forward.
+    /// Returns the stages of a set, sorted so that jumps go forward.
     pub fn chosen(&self, set: &[bool]) -> Vec<Other> {
         let run = self.run.clone().enumerate().map(|(place, stage)| Other {
             stage,
@@ -99,9 +101,9 @@ impl Between {
         self.others.iter().cloned().chain(run).filter(|other| set[other.stage]).collect()
     }
 
-    /// The stages of a set, and all that follow them before a service.
+    /// Returns the stages of a set, and all stages that may follow before a service.
     pub fn reached(&self, mut set: Vec<bool>) -> Vec<bool> {
-        // Arrivals may lead back: each stage is added once.
+        // Arrivals may lead back to earlier stages; this number of rounds suffices to add each stage once.
         for _ in 0..set.len() {
             for other in self.others.iter().filter(|other| set[other.stage]).collect::<Vec<_>>() {
                 set[other.accepted] = true;
@@ -113,9 +115,10 @@ impl Between {
 }
 
 impl Rates {
-    /// The rates with service rates from `pace` (role of the stage, the chain's own rate); other rates are the chain's.
+    /// Makes the rates, with service rates from `pace` (role of the stage, the chain's own rate); other rates are the
+    /// chain's.
     pub fn new(chain: &Chain, phases: Phases, arrival_pps: f64, pace: &dyn Fn(Role, f64) -> f64) -> Self {
-        // `pace` gives the sum of a stage's service rates; their targets stay.
+        // `pace` gives the sum of a stage's service rates; their targets do not change.
         let paced = |jumps: &[Jump]| -> Vec<Jump> {
             let mut all = vec![0.0; chain.roles.len()];
             jumps.iter().for_each(|(from, _, rate)| all[*from] += rate);
@@ -144,7 +147,7 @@ impl Rates {
         }
     }
 
-    /// The level if it is neither one of the two lowest nor that of a full ring, and its jumps form no circles.
+    /// Returns the level; `None` if it is one of the two lowest or that of a full ring, or if its jumps form cycles.
     pub fn between(&self, packets: usize, places: usize) -> Option<&Between> {
         self.between.as_ref().filter(|_| packets > 1 && packets < places)
     }
@@ -168,7 +171,8 @@ impl Level {
         Self::new(chain, &local, services, None, false)
     }
 
-    /// `arrival`: rate of arrivals that raise the level; `empty`: stage 0 is the end of the excursion.
+    /// Makes a level. `arrival`: rate of arrivals that raise the level; `empty`: the ring is empty, so that stage 0 is
+    /// the end of the busy period.
     fn new(chain: &Chain, jumps: &[Jump], services: &[Jump], arrival: Option<f64>, empty: bool) -> Self {
         let stages = chain.roles.len();
         let mut level = Self {
@@ -206,7 +210,7 @@ impl Level {
         level
     }
 
-    /// Order of the stages in which jumps go only forward; None if there are circles.
+    /// Returns an order of the stages such that jumps go only forward; `None` if jumps form cycles.
     fn sorted(&self) -> Option<Vec<usize>> {
         let stages = self.local.len();
         let mut into = vec![0; stages];
@@ -225,7 +229,7 @@ impl Level {
         (order.len() == stages).then_some(order)
     }
 
-    /// Expected times in the stages until the level is left, from these entries.
+    /// Expected times in the stages until the level is left, from the rates of entry `inflow`.
     pub fn spend(&self, inflow: &[f64]) -> Vec<f64> {
         let Some(order) = &self.order else {
             return self.times.as_ref().map_or_else(Vec::new, |times| times.left_product(inflow));
@@ -242,8 +246,8 @@ impl Level {
         }
         spent
     }
-    /// Expected value collected from each stage on until the level is left, if each stage gives `a_second` per second;
-    /// 0 for a stage that is never left.
+    /// Expected value collected from each stage until the level is left, if each stage yields `a_second` per second; 0
+    /// for a stage that is never left.
     pub fn gain(&self, a_second: &[f64], gained: &mut [f64]) {
         let Some(order) = &self.order else {
             let Some(times) = &self.times else { return };

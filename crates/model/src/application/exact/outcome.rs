@@ -10,7 +10,7 @@ use crate::schemes::LARGEST_WEIGHT;
 
 /// Shares below this count as 0.
 const NEVER: f64 = 1e-9;
-/// Full polls after which Linux ends a softirq (MAX_SOFTIRQ_RESTART, kernel/softirq.c).
+/// Number of full polls after which Linux ends a softirq (MAX_SOFTIRQ_RESTART, kernel/softirq.c).
 const ROUNDS: f64 = 10.0;
 
 /// The outcome; `frame_bytes` is the mean frame size (bytes).
@@ -27,8 +27,8 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     notes.extend(limits);
     notes.extend(near);
     let loss = (solved.ring_loss + solved.socket_loss).min(1.0);
-    // Beyond it, packets are delivered mainly by effects that the chain lacks, such as the packet that an application
-    // takes after ten polls.
+    // At higher losses, packets are delivered mainly by effects that the chain lacks, such as the packet that an
+    // application takes after ten full polls.
     let knows_latency = is_exact || loss <= bounds::MOST_LOSS;
     if !is_exact {
         notes.push(Note::Approximate(if solved.near.moderation { bounds::MODERATED_READ } else { bounds::CHAIN }));
@@ -78,12 +78,13 @@ fn near(solved: &Solved, host: &Host) -> Vec<Note> {
     notes
 }
 
-/// Differences between Linux and the chain's strict priorities, if they matter at this point.
+/// Notes on differences between Linux and the chain's strict priorities, if they matter at this point.
 fn napi_limits(solved: &Solved, napi: &Napi, host: &Host) -> Vec<Note> {
     let mut notes = Vec::new();
     let full = solved.full_polls_per_s / solved.polls_per_s.unwrap_or(0.0).max(f64::MIN_POSITIVE);
     if full > NEVER {
-        // After ten full polls, and at every tick, the application may take a packet that the chain makes it wait with.
+        // After ten full polls, and at every tick, Linux may let the application take a packet, which the chain does
+        // not allow.
         let more_pps = solved.full_polls_per_s / ROUNDS + 1.0 / host.tick_s;
         notes.push(Note::FullPolls(full, napi.weight, more_pps));
     }

@@ -1,4 +1,5 @@
-//! The ring's free periods: what the application does in them, and the excursions that end them.
+//! The ring's free periods (the ring is empty or waits for an interrupt): what the application does in them, and the
+//! excursions (busy periods) that end them.
 
 use super::budget::Budget;
 use super::free::{PacketWaits, Wait, Waited};
@@ -6,16 +7,17 @@ use super::socket::{Cycle, Idle, Socket};
 use super::sweep::Begun;
 use crate::queue::wide::{self, sum};
 
-/// Rate below which beginnings and ends of waits are left out.
+/// Waits for an interrupt are left out if they begin or end at a smaller rate (1/s).
 const LEFT_OUT: f64 = 1e-18;
-/// Share of the idle time below which stages of waits are left out.
+/// Stages of waits are left out if they take a smaller share of the idle time.
 const RARE: f64 = 1e-22;
-/// Operations per stage of a wait and number of packets waiting.
+/// Operations per stage of a wait and per number of packets in the socket.
 const FIELD: f64 = 8.0;
-/// Approximate operations per entry of a sum, as several are processed at once.
+/// Operations per entry of a sum, below 1 because several entries are processed at once (approximate).
 const ENTRY: f64 = 0.3;
 
-/// The free periods of one second of idle time, with the waits that its arrivals begin.
+/// Sums over the ring's free periods in one second of its idle time, including the waits for interrupts that begin with
+/// its arrivals.
 pub struct Free {
     /// Time asleep (s).
     pub asleep_s: f64,
@@ -31,17 +33,17 @@ pub struct Free {
     pub taken_area: f64,
     /// Time with a full ring (s).
     pub full_s: f64,
-    /// Excursions begun.
+    /// Excursions that begin after these free periods.
     pub begun: Begun,
 }
 
-/// Rates of a wait with an exponential time.
+/// Rates during a wait with an exponential time.
 struct Rates {
     arrival_pps: f64,
     ends_per_s: f64,
 }
 
-/// One stage of such waits: the time with one number of packets in the ring.
+/// One stage of a wait for an interrupt: the time with one particular number of packets in the ring.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stage {
     /// Expected time (s).
@@ -57,7 +59,7 @@ impl Stage {
         Self { time: self.time + other.time, own: self.own + other.own, gathered: self.gathered + other.gathered }
     }
 
-    /// From the previous stage to the next; `falls`: what enters the stage in other ways.
+    /// Moves from the previous stage to the next; `falls`: other entries into the next stage.
     fn next(&mut self, rates: &Rates, is_full: bool, falls: &Self) {
         let stays_s = 1.0 / (rates.ends_per_s + if is_full { 0.0 } else { rates.arrival_pps });
         let gathered = rates.arrival_pps * (self.gathered + self.own) + falls.gathered;
@@ -67,18 +69,19 @@ impl Stage {
     }
 }
 
-/// One stage of the waits of an awake application that reads at one pace, by packets waiting.
+/// One stage of the waits for an interrupt while the application is awake and reads at a constant rate, by packets in
+/// the socket.
 struct Field {
     read_pps: f64,
     switch_per_s: f64,
     working: Vec<f64>,
     switching: Vec<f64>,
-    /// `[working, switching]` for each number of packets waiting from `tight` on; see [`Stage`].
+    /// `[working, switching]` for each number of packets in the socket from `tight` on; see [`Stage`].
     of_working: Vec<[f64; 2]>,
     of_switching: Vec<[f64; 2]>,
-    /// Fewest packets waiting for which `of_working` and `of_switching` have entries.
+    /// Smallest number of packets in the socket for which `of_working` and `of_switching` have entries.
     tight: usize,
-    /// Lowest and highest number of packets waiting with any time.
+    /// Smallest number of packets in the socket with any time; below, the largest.
     low: usize,
     high: usize,
     /// Times below this count as 0.
@@ -86,7 +89,8 @@ struct Field {
 }
 
 impl Field {
-    /// State before the first stage: the idle time that arrivals end. `None` if no idle time precedes it.
+    /// Makes the state before the first stage of a wait: the idle time that an arrival ends. `None` if no idle time
+    /// precedes the waits.
     fn new(mut working: Vec<f64>, mut switching: Vec<f64>, socket: &Socket, node: usize, tight: usize) -> Option<Self> {
         let rare = RARE * (sum(&working) + sum(&switching));
         let heavy = |weight: &f64| *weight > rare;
@@ -103,7 +107,7 @@ impl Field {
         Some(Self { read_pps, switch_per_s, working, switching, of_working, of_switching, tight, low, high, rare })
     }
 
-    /// From the previous stage to the next.
+    /// Moves from the previous stage to the next.
     fn next(&mut self, rates: &Rates, is_full: bool) {
         let Rates { arrival_pps, ends_per_s } = *rates;
         let out = ends_per_s + if is_full { 0.0 } else { arrival_pps };
@@ -157,7 +161,7 @@ impl Field {
         self.of_working[waiting - self.tight][1] + self.of_switching[waiting - self.tight][1]
     }
 
-    /// Rate of falling asleep.
+    /// Rate at which the application falls asleep.
     fn falls(&self) -> Stage {
         let [own, gathered] = if self.tight == 0 { self.of_working[0] } else { [0.0; 2] };
         let [time, own, gathered] = [self.working[0], own, gathered].map(|value| value * self.read_pps);
@@ -165,10 +169,10 @@ impl Field {
     }
 }
 
-/// Waits that begin, and what the application does during them.
+/// Rates of waits that begin, and what the application does during them.
 struct Doing<'a> {
     waited: &'a Waited,
-    /// Rate of waits by packets waiting at their beginning; a single entry: asleep.
+    /// Rate of waits by packets in the socket at their beginning; a single entry if the application is asleep.
     rates: &'a [f64],
     /// The application's first piece of work in the wait.
     first: First,
@@ -182,7 +186,7 @@ enum First {
 }
 
 impl Free {
-    /// Free periods of a ring with `places`. None if the budget does not suffice.
+    /// Computes the free periods of a ring with `places`; `None` if the budget does not suffice.
     pub fn new(
         socket: &Socket,
         cycle: &Cycle,
@@ -230,8 +234,8 @@ impl Free {
         Some(free)
     }
 
-    /// Adds waits with an exponential time: stage by stage, one for each number of packets in the ring, for all numbers
-    /// of packets waiting together.
+    /// Adds waits with an exponential time. There is one stage for each number of packets in the ring; each covers all
+    /// numbers of packets in the socket.
     fn add_exponential(
         &mut self,
         socket: &Socket,
@@ -243,7 +247,7 @@ impl Free {
     ) -> Option<()> {
         let most = socket.most;
         let longest = cycle.packets.last().copied().unwrap_or(0);
-        // With less free space than this, the socket may drop packets of a wait.
+        // With less free space in the socket than this, it may drop packets that arrive during a wait.
         let tight = most - longest.min(most);
         let share = |waiting: usize, node: usize| -> f64 {
             let nodes = cycle.blend(waiting);
@@ -276,7 +280,7 @@ impl Free {
                 self.working_s += works_s;
                 self.switching_s += switches_s;
                 time_s += works_s + switches_s;
-                // Packets waiting now, and the free space that they leave.
+                // Packets waiting now, and the remaining free space in the socket.
                 let rooms = &mut self.begun.awake[place].1[most - high..=most - low];
                 let both = working.iter().zip(switching);
                 for ((waiting, room), (works, switches)) in (low..=high).zip(rooms.iter_mut().rev()).zip(both) {
@@ -347,9 +351,9 @@ impl Free {
     }
 }
 
-/// Rates of waits that begin, and what remains of the packets waiting after some progress.
+/// Rates of waits by packets in the socket, and what remains in the socket after the application has read some packets.
 struct Found {
-    /// Rates by packets waiting, the most first; empty: all find the application asleep.
+    /// Rates by packets in the socket, the largest number first; empty if the application is asleep in all waits.
     rates: Vec<f64>,
     /// Number of packets waiting of the first entry.
     largest: usize,
@@ -357,7 +361,7 @@ struct Found {
     tails: Vec<f64>,
     /// `[j]`: rate of waits with fewer than j packets.
     heads: Vec<f64>,
-    /// `[j]`: rate times the packets beyond the first j.
+    /// `[j]`: sum of rate x (packets beyond the first j).
     beyond: Vec<f64>,
     /// Rate of all waits.
     all: f64,
@@ -373,22 +377,24 @@ impl Found {
         Self { rates: awake.iter().rev().copied().collect(), largest, tails, heads, beyond, all }
     }
 
-    /// Rate of waits that find the application awake after this progress.
+    /// Rate of waits in which the application is still awake after this number of finished pieces of work.
     fn awake(&self, progress: usize) -> f64 {
         self.tails.get(progress).copied().unwrap_or(0.0)
     }
 
-    /// Rate of waits that find it asleep after this progress; all, if it was asleep before.
+    /// Rate of waits in which the application is asleep after this number of finished pieces of work; all waits if it
+    /// was asleep at their beginning.
     fn asleep(&self, progress: usize) -> f64 {
         self.heads.get(progress).copied().unwrap_or(self.all)
     }
 
-    /// Packets still waiting after this progress, times the rate.
+    /// Sum of rate x packets still waiting after this progress.
     fn waiting(&self, progress: usize) -> f64 {
         self.beyond.get(progress).copied().unwrap_or(0.0)
     }
 
-    /// Smallest free space in a socket of `most` packets after this progress, and the rates from it on.
+    /// Smallest free space in a socket of `most` packets after this number of finished pieces of work, and the rates
+    /// from this free space on.
     fn rooms(&self, progress: usize, most: usize) -> (usize, &[f64]) {
         let progress = progress.min(self.rates.len());
         (most - self.largest + progress.min(self.largest), &self.rates[..self.rates.len() - progress])

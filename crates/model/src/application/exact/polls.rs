@@ -1,9 +1,10 @@
-//! napi's excursions poll by poll. All packets in the ring when a poll begins are in one stage of the chain, and also
-//! after each of its services. A poll is therefore followed only by the packets in the ring, for several excursions at
-//! once, instead of by all stages of the chain.
+//! napi's excursions (busy periods of the ring) poll by poll. When a poll begins, and after each of its services, the
+//! chain is in a single stage, whatever the number of packets. A poll is therefore computed by packets in the ring
+//! only, for several excursions at once, instead of by all stages of the chain.
 //!
-//! A poll that empties the ring ends with the register write that unmasks the interrupt. If a packet comes before that,
-//! the excursion continues with an interrupt, as a new one with the free space that the socket has then.
+//! A poll that empties the ring ends with the register write that unmasks the interrupt. If a packet arrives before the
+//! write is finished, an interrupt continues the excursion like a new one, with the free space that the socket has at
+//! that time.
 
 mod batches;
 mod totals;
@@ -16,7 +17,8 @@ use super::weights::LEFT_OUT;
 use crate::queue::wide;
 use crate::schemes::modulated::Role;
 
-/// Stages of the chain: (idle), interrupt, overhead of a poll, unmasking, then one for each service of a poll.
+/// Stages of the chain: 0 idle, 1 interrupt, 2 overhead of a poll, 3 unmasking, then one stage for each service of a
+/// poll.
 const ISR: usize = 1;
 const OVERHEAD: usize = 2;
 const UNMASK: usize = 3;
@@ -30,9 +32,9 @@ const TOGETHER: usize = 16;
 /// A stage with an exponential time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Spread {
-    /// P(a packet comes before the end of the stage).
+    /// P(a packet arrives before the end of the stage).
     up: f64,
-    /// P(the stage ends before a packet comes).
+    /// P(the stage ends before a packet arrives).
     leave: f64,
     /// Mean time (s).
     mean_s: f64,
@@ -49,24 +51,24 @@ impl Spread {
 pub struct Polls {
     /// B: slots of the ring.
     places: usize,
-    /// Packets of a full poll.
+    /// Number of packets in a full poll.
     weight: usize,
     isr: Spread,
     overhead: Spread,
     unmask: Spread,
-    /// Services, by packets waiting in the socket.
+    /// Services by number of packets waiting in the socket.
     delivers: Vec<Spread>,
     wakes: Option<Spread>,
     drops: Spread,
-    /// Weights below this are left out.
+    /// Weights below this are left out in all computations.
     least: f64,
     /// True if the time of a service does not depend on the packets in the socket.
     is_uniform: bool,
 }
 
 impl Polls {
-    /// The polls of an excursion below a socket of `most` packets. `None` if its chain does not count the packets of
-    /// polls.
+    /// Prepares the computation poll by poll, with a socket of `most` packets; `None` if the chain does not count the
+    /// packets of polls.
     pub fn of(excursion: &Excursion, most: usize, budget: &Budget) -> Option<Self> {
         let (start, serving) = excursion.chain.roles.split_at_checked(SERVING)?;
         if start != [Role::Waiting, Role::Interrupt, Role::Poll, Role::Unmask] || serving.len() < 2 {
@@ -97,9 +99,9 @@ impl Polls {
 struct Field {
     /// Number of columns, rounded up to a multiple of [`TOGETHER`].
     columns: usize,
-    /// Rows from the first to the one after the last with any weight.
+    /// Range of rows with any weight.
     rows: std::ops::Range<usize>,
-    /// The rows of the first [`TOGETHER`] columns, then those of the next.
+    /// The rows of the first [`TOGETHER`] columns, then the rows of the next [`TOGETHER`] columns, and so on.
     at: Vec<[f64; TOGETHER]>,
     /// Number of rows.
     height: usize,
@@ -110,17 +112,17 @@ struct Field {
 /// Sums over the ends of a stage, one entry per column.
 #[derive(Debug, Clone, Default)]
 struct Sums {
-    /// Ends of the stage.
+    /// Number of times the stage ends.
     all: Vec<f64>,
-    /// Ends of the stage, times the packets in the ring.
+    /// Sum of the packets in the ring at the ends of the stage.
     packets: Vec<f64>,
-    /// Ends of the stage, times those packets in the ring that fit into the socket.
+    /// Sum of the packets in the ring that fit into the socket, at the ends of the stage.
     taken: Vec<f64>,
-    /// Ends of the stage with a full ring.
+    /// Number of times the stage ends with a full ring.
     full: Vec<f64>,
 }
 
-/// One stage, with its own times for each column.
+/// One stage, whose times may differ by column.
 #[derive(Debug, Clone, Default)]
 struct Stage {
     up: Vec<f64>,
@@ -143,7 +145,7 @@ impl Stage {
         self.room[column] = room as f64;
     }
 
-    /// The same stage for all columns, below a socket without a limit.
+    /// Makes a stage with the same times in all columns, and a socket without a limit.
     fn alike(columns: usize, spread: Spread) -> Self {
         let mut stage = Self::new(columns);
         (0..columns).for_each(|column| stage.set(column, spread, usize::MAX));
@@ -163,7 +165,7 @@ impl Field {
         self.rows.is_empty()
     }
 
-    /// Those blocks of columns that have any weight.
+    /// Blocks of columns, in the range of rows with any weight.
     fn parts(&self) -> impl Iterator<Item = &[[f64; TOGETHER]]> {
         self.at.chunks(self.height).map(|part| &part[self.rows.clone()])
     }
@@ -200,12 +202,12 @@ impl Field {
         self.reach(other.rows.clone());
     }
 
-    /// Sum of all weights at this number of packets.
+    /// Sum of all weights with this number of packets.
     fn row_sum(&self, packets: usize) -> f64 {
         self.at.iter().skip(packets).step_by(self.height).flatten().sum()
     }
 
-    /// Removes the weights without packets and passes them to `each`.
+    /// Removes the weights of an empty ring and passes them to `each`.
     fn take_empty(&mut self, mut each: impl FnMut(usize, f64)) {
         if self.rows.start > 0 || self.is_empty() {
             return;
@@ -237,7 +239,8 @@ impl Field {
         }
     }
 
-    /// Replaces the entries of a stage by its ends: packets arrive in it, and one leaves at its end if it `serves`.
+    /// Replaces the weights at a stage's start by those at its end: packets arrive during the stage, and one leaves at
+    /// its end if it `serves`.
     fn spend(&mut self, stage: &Stage, serves: bool, sums: &mut Sums) {
         let none = || vec![0.0; self.columns];
         *sums = Sums { all: none(), packets: none(), taken: none(), full: none() };
@@ -254,7 +257,7 @@ struct Spend<'a> {
     sums: &'a mut Sums,
 }
 
-/// Adds to each column, in order.
+/// Adds `each(column)` to each column, in order.
 #[inline(always)]
 fn add(sums: &mut [f64; TOGETHER], each: impl Fn(usize) -> f64) {
     for (column, sum) in sums.iter_mut().enumerate() {

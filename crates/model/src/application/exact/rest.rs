@@ -1,4 +1,4 @@
-//! The rest of an excursion once the socket is full: no packet reaches the application any more, so that only total
+//! The rest of an excursion once the socket is full: no further packet reaches the application, so that only total
 //! times matter. Levels are eliminated from the top (GTH), then times follow from the bottom upwards.
 
 use super::budget::Budget;
@@ -11,12 +11,12 @@ const CONVERGED: f64 = 4e-16;
 /// Memory limit for matrices (bytes): 256 MiB.
 const MATRICES_BYTES: usize = 1 << 28;
 
-/// Expected times in each (packets, stage) from `start` until the ring is left alone. None if memory or budget do not
+/// Expected times in each (packets, stage) from `start` until the excursion ends. `None` if memory or budget do not
 /// suffice.
 pub fn times(excursion: &Excursion, start: &Weights, budget: &Budget) -> Option<Weights> {
     let (stages, places) = (excursion.stages(), excursion.places);
     let most = (MATRICES_BYTES / (8 * stages * stages)).max(2);
-    // (lowest level it is valid for, expected times before reaching a lower level), from the top down.
+    // (lowest level to which the entry applies, expected times before reaching a lower level), from the top down.
     let mut visits: Vec<(usize, Matrix)> = Vec::new();
     let mut packets = places;
     loop {
@@ -25,7 +25,7 @@ pub fn times(excursion: &Excursion, start: &Weights, budget: &Budget) -> Option<
         let settled = packets > 1
             && packets + 1 < places
             && visits.last().is_some_and(|(_, above)| found.relative_distance(above) <= CONVERGED);
-        // Level 1 differs: its services may end the excursion, which a level's own times do not include.
+        // Level 1 is computed separately: its services may end the excursion, which a level's own times do not include.
         let lowest = if settled { 1 } else { packets };
         visits.push((lowest, found));
         if visits.len() > most {
@@ -39,14 +39,14 @@ pub fn times(excursion: &Excursion, start: &Weights, budget: &Budget) -> Option<
     Some(upward(excursion, start, &visits))
 }
 
-/// Expected times at a level before reaching a lower one, visits to the levels above included.
+/// Expected times at a level before reaching a lower one, including returns from the levels above.
 fn visit(excursion: &Excursion, packets: usize, above: Option<&Matrix>) -> Matrix {
     let stages = excursion.stages();
     let mut within = Matrix::zero(stages);
     let mut leaving = vec![0.0; stages];
     excursion.jumps(Kind::Drops, packets, &mut |from, to, rate| within.add(from, to, rate), &mut leaving);
     if let Some(above) = above {
-        // An arrival, and later the return to this level.
+        // An arrival, followed later by the return to this level.
         let services = excursion.rates(Kind::Drops).services(packets + 1);
         for (stage, leaving) in leaving.iter_mut().enumerate() {
             let row = above.row((excursion.chain.accepted)(stage));
@@ -61,7 +61,7 @@ fn visit(excursion: &Excursion, packets: usize, above: Option<&Matrix>) -> Matri
     }
     if packets == 0 {
         // Stage 0 of an empty ring is the end of the excursion. It is never entered, but elimination needs a rate out
-        // of it.
+        // of this state.
         leaving[0] = leaving[0].max(excursion.arrival_pps);
     }
     within.expected_times(leaving)
@@ -78,7 +78,7 @@ fn upward(excursion: &Excursion, start: &Weights, visits: &[(usize, Matrix)]) ->
         let at = visits.partition_point(|(lowest, _)| *lowest > packets);
         &visits[at.min(visits.len() - 1)].1
     };
-    // Entries into each level before reaching any lower one, from the top down.
+    // Entries into each level before reaching any lower level, from the top down.
     let mut entries = vec![0.0; (places + 1) * stages];
     let mut from_above = vec![0.0; stages];
     for packets in (0..=places).rev() {

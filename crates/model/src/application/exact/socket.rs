@@ -2,8 +2,8 @@
 //! w packets waiting.
 //!
 //! While the ring is idle, the application makes progress. An arrival begins a wait for its interrupt, with further
-//! progress, and then an excursion, which adds a batch to the socket. Without a wait, cut equations give each state
-//! from those below it ([`Socket::idle`]); otherwise the chain is a band, solved by elimination (GTH).
+//! progress, and then an excursion, which adds a batch to the socket. If interrupts come at once, cut equations give
+//! each state from the states below it ([`Socket::idle`]); otherwise the chain is a band, solved by elimination (GTH).
 
 use super::budget::Budget;
 use super::free::{Pace, Wait, Waited};
@@ -13,11 +13,11 @@ use crate::queue::wide::{self, product};
 /// The socket and its application.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Socket {
-    /// K: packets that it holds.
+    /// K: maximum number of packets in the socket.
     pub most: usize,
     /// Rate of reading by packets waiting (pps), 0 to K.
     pub read_pps: Vec<f64>,
-    /// Rate at which a context switch ends (1/s); None: it takes no time.
+    /// Rate at which a context switch ends (1/s); `None` if it takes no time.
     pub switch_per_s: Option<f64>,
 }
 
@@ -32,7 +32,7 @@ pub struct Idle {
     pub working: Vec<f64>,
 }
 
-/// Waits and excursions at one number of packets waiting in the socket.
+/// Waits for interrupts, and the busy periods after them, at one number of packets in the socket.
 pub struct Node {
     /// Number of packets waiting.
     pub waiting: usize,
@@ -40,20 +40,20 @@ pub struct Node {
     pub working: Waited,
     /// Waits during a context switch.
     pub switching: Waited,
-    /// Number of packets that excursions deliver, in the order of [`Cycle::packets`].
+    /// Number of packets that busy periods deliver, in the order of [`Cycle::packets`].
     pub served: Vec<Served>,
 }
 
-/// The waits, and the batches after them.
+/// The waits for interrupts, and the batches of packets delivered after them.
 pub struct Cycle {
-    /// All numbers of packets that the ring may have at the end of a wait, ascending.
+    /// All numbers of packets that may be in the ring at the end of a wait, ascending.
     pub packets: Vec<usize>,
-    /// By packets waiting, ascending from 0; a single node if these have no influence. Between two nodes values are
-    /// interpolated.
+    /// Waits and busy periods by packets in the socket, ascending from 0; a single node if these packets have no
+    /// influence. Between two nodes values are interpolated.
     pub nodes: Vec<Node>,
-    /// Waits that find the application asleep.
+    /// Waits for interrupts during which the application sleeps from the beginning.
     pub asleep: Waited,
-    /// Number of packets delivered by excursions that wake the application, in the order of `packets`.
+    /// Number of packets delivered by busy periods that wake the application, in the order of `packets`.
     pub woken: Vec<Served>,
 }
 
@@ -66,7 +66,8 @@ pub struct Waits {
 }
 
 impl Cycle {
-    /// The two nodes between which this number of packets waiting is interpolated, with their shares.
+    /// Returns the two nodes (computed numbers of packets in the socket) between which values at `waiting` are
+    /// interpolated, with their shares.
     pub fn blend(&self, waiting: usize) -> [(&Node, f64); 2] {
         let above = self.nodes.partition_point(|node| node.waiting <= waiting);
         let (low, high) = (above.saturating_sub(1), above.min(self.nodes.len() - 1));
@@ -76,7 +77,7 @@ impl Cycle {
         [(low, 1.0 - share), (high, share)]
     }
 
-    /// Number of services that an excursion exceeds only with negligible probability.
+    /// Number of services that a busy period of the ring exceeds only with negligible probability.
     pub fn longest(&self) -> usize {
         let laws = self.nodes.iter().flat_map(|node| &node.served).chain(&self.woken);
         laws.map(|law| law.equal.len()).max().unwrap_or(0)
@@ -89,12 +90,14 @@ impl Cycle {
 }
 
 impl Socket {
-    /// Largest progress that is counted: all packets read, and then asleep.
+    /// Maximum number of pieces of work that the application finishes in a wait: all packets read, and one more for
+    /// falling asleep.
     fn most_progress(&self) -> usize {
         self.most + 1
     }
 
-    /// Waits of an awake application that reads as with `waiting` packets; None if the budget does not suffice.
+    /// Computes the waits for interrupts of an awake application that reads as fast as with `waiting` packets; `None`
+    /// if the budget does not suffice.
     pub fn waits(&self, wait: Wait, arrival_pps: f64, places: usize, waiting: usize, budget: &Budget) -> Option<Waits> {
         let others = self.read_pps[waiting];
         let solve = |first: f64| wait.solve(arrival_pps, places, Pace { first, others }, self.most_progress(), budget);
@@ -105,12 +108,13 @@ impl Socket {
         Some(Waits { working: solve(others)?, switching })
     }
 
-    /// Waits of a sleeping application; None if the budget does not suffice.
+    /// Computes the waits for interrupts of a sleeping application; `None` if the budget does not suffice.
     pub fn asleep(&self, wait: Wait, arrival_pps: f64, places: usize, budget: &Budget) -> Option<Waited> {
         wait.solve(arrival_pps, places, Pace::NONE, self.most_progress(), budget)
     }
 
-    /// Distribution over the ring's idle time if nothing is waited for; None if the budget does not suffice.
+    /// Computes the distribution over the ring's idle time if interrupts come at once; `None` if the budget does not
+    /// suffice.
     pub fn idle(&self, cycle: &Cycle, arrival_pps: f64, budget: &Budget) -> Option<Idle> {
         let longest = cycle.nodes.iter().map(|node| node.served[0].equal.len()).max().unwrap_or(0);
         budget.take((self.most * longest * cycle.nodes.len()) as f64)?;
@@ -126,7 +130,7 @@ impl Socket {
         let tails: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].at_least())).collect();
         let laws: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].equal)).collect();
         let node = |node: &Node| cycle.nodes.partition_point(|other| other.waiting < node.waiting);
-        // Weights by packets waiting, split among the nodes.
+        // Weights by packets waiting, divided among the nodes.
         let mut switching = vec![vec![0.0; most + 1]; tails.len()];
         let mut working = switching.clone();
         let put = |of: &mut Vec<Vec<f64>>, waiting: usize, weight: f64| {
@@ -136,7 +140,7 @@ impl Socket {
         // [w]: rate at which a context switch ends with w packets waiting.
         let mut switched = vec![0.0];
         for waiting in 1..=most {
-            // Batches of `waiting - w` packets or more; all larger batches also end at a full socket.
+            // Batches of `waiting - w` packets or more; at a full socket this includes all larger batches.
             let last = waiting == most;
             let law = if last { &woken_tails } else { &woken.equal };
             let first = arrival_pps * law.get(waiting).copied().unwrap_or(0.0);
@@ -189,8 +193,8 @@ impl wide::Work for ByCuts<'_> {
     }
 }
 
-/// Returns the sum over k < n of `weights[k]` times the probability of a batch of n - k packets, n being the number of
-/// weights. If the weights are the probabilities of k waiting packets, this is the share of the arrivals after which n
+/// Returns the sum over k < n of `weights[k]` times the probability of a batch of n - k packets, where n is the number
+/// of weights. If the weights are the probabilities of k waiting packets, this is the share of arrivals after which n
 /// packets wait. `law` has the probabilities of batches in reverse order.
 #[inline(always)]
 fn come(weights: &[f64], law: &[f64]) -> f64 {
@@ -199,7 +203,7 @@ fn come(weights: &[f64], law: &[f64]) -> f64 {
 }
 
 impl Idle {
-    /// The shares scaled to sum 1.
+    /// Returns the shares scaled to sum 1.
     pub fn normalised(mut self) -> Self {
         let total = self.asleep + self.switching.iter().chain(&self.working).sum::<f64>();
         self.asleep /= total;

@@ -1,5 +1,5 @@
-//! Sums over all excursions: those with the same free space left in the socket continue in the same way, so that one
-//! pass from an empty to a full socket handles them all.
+//! Sums over all excursions. Excursions with the same free space left in the socket continue in the same way, so that
+//! one pass from an empty to a full socket computes all of them.
 
 use super::budget::Budget;
 use super::excursion::{Excursion, Kind};
@@ -11,9 +11,9 @@ use crate::schemes::modulated::Role;
 /// Rates (per second) at which excursions begin, by packets in the ring. An excursion is a busy period of the ring.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Begun {
-    /// (free space in the socket, rates) of excursions that find the application awake.
+    /// (free space in the socket, rates) of busy periods that start with the application awake.
     pub awake: Vec<(usize, Vec<f64>)>,
-    /// (packets in the ring, rate) of excursions that find the application asleep, and the socket empty.
+    /// (packets in the ring, rate) of busy periods that start with the application asleep and the socket empty.
     pub asleep: Vec<(usize, f64)>,
 }
 
@@ -23,12 +23,12 @@ impl Begun {
         self.awake.iter().map(|(_, rooms)| sum(rooms)).sum::<f64>() + self.woken()
     }
 
-    /// Rate of those that find the application awake and this free space.
+    /// Rate of busy periods that start with the application awake and this free space in the socket.
     fn found(&self, rooms: std::ops::Range<usize>) -> f64 {
         self.awake.iter().map(|(_, rates)| sum(&rates[rooms.clone()])).sum()
     }
 
-    /// Rate of those that find the application asleep.
+    /// Rate of excursions that start with the application asleep.
     fn woken(&self) -> f64 {
         self.asleep.iter().map(|(_, rate)| rate).sum()
     }
@@ -41,7 +41,7 @@ pub struct Totals {
     pub present_s: Vec<f64>,
     /// Time in each stage with an empty ring (s).
     pub empty_s: Vec<f64>,
-    /// Part of `present_s` that counts as protocol, although the stage's role differs (s).
+    /// Part of `present_s` that counts as protocol although the stage has another role (s).
     pub waking_s: f64,
     /// Time with a full ring (s).
     pub full_s: f64,
@@ -53,31 +53,31 @@ pub struct Totals {
     pub waiting_area: f64,
     /// Packets that the socket takes.
     pub taken: f64,
-    /// Packets that find it full.
+    /// Packets that a full socket drops.
     pub dropped: f64,
 }
 
-/// One pass over the excursions of a ring, below a socket of `most` packets.
+/// One pass over the busy periods of a ring, with a socket of `most` packets.
 pub struct Sweep<'a> {
     /// The ring.
     pub excursion: &'a Excursion,
     /// Stage in which an excursion begins.
     pub stage: usize,
-    /// Packets that the socket holds.
+    /// Maximum number of packets in the socket.
     pub most: usize,
-    /// Number of services that an excursion exceeds only with negligible probability.
+    /// Number of services that a busy period exceeds only with negligible probability.
     pub longest: usize,
     /// Budget for the work.
     pub budget: &'a Budget,
 }
 
-/// Approximate operations per pair (packets, stage).
+/// Operations per pair (packets, stage) (approximate).
 const PAIR: f64 = 2.5;
-/// Most services that are followed one by one after the socket is full.
+/// Maximum number of services that are computed one by one after the socket is full.
 const SERVICES: usize = 1000;
-/// Share of all excursions below which those that may fill the socket are left out.
+/// Busy periods that may fill the socket are left out if they are a smaller share of all.
 const NEVER: f64 = 1e-60;
-/// Share of all excursions below which those with one number of packets and one free space are left out.
+/// Busy periods with one particular number of packets and free space are left out if they are a smaller share of all.
 const RARE: f64 = 1e-17;
 
 impl Totals {
@@ -88,7 +88,7 @@ impl Totals {
 }
 
 impl Sweep<'_> {
-    /// Sums over these excursions; None if the budget does not suffice.
+    /// Computes the sums over the busy periods of `begun`; `None` if the budget does not suffice.
     pub fn totals(&self, begun: &Begun) -> Option<Totals> {
         let stages = self.excursion.stages();
         let mut totals = Totals { present_s: vec![0.0; stages], empty_s: vec![0.0; stages], ..Totals::default() };
@@ -105,8 +105,9 @@ impl Sweep<'_> {
         Some(totals)
     }
 
-    /// All excursions that find at least this free space. They never fill the socket, and the time of their services
-    /// does not depend on it: they are followed service by service from their beginning.
+    /// Adds all busy periods that start with at least this free space in the socket. They never fill it, and the time
+    /// of their services does not depend on the space: they are computed together, service by service from their
+    /// beginning.
     fn together(&self, begun: &Begun, least_room: usize, totals: &mut Totals) -> Option<()> {
         let stages = self.excursion.stages();
         let rooms = least_room..self.most + 1;
@@ -134,7 +135,7 @@ impl Sweep<'_> {
                 weights.add(stages, &woken, 1.0);
             }
         }
-        // Packets that waited in the socket before remain there.
+        // Packets that were in the socket before the busy period remain there.
         let most = waiting.total();
         while waiting.total() > LEFT_OUT * most {
             self.excursion.advance(Kind::Delivers { waiting: 0 }, &mut waiting, &mut times);
@@ -144,8 +145,8 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Excursions that find these free spaces, from the largest to the smallest: those with the same space left
-    /// continue together.
+    /// Adds busy periods that start with these free spaces in the socket, from the largest to the smallest: those with
+    /// the same space left continue together.
     fn room_by_room(&self, begun: &Begun, rooms: std::ops::Range<usize>, totals: &mut Totals) -> Option<()> {
         let stages = self.excursion.stages();
         let all = begun.found(rooms.clone()) + if rooms.contains(&self.most) { begun.woken() } else { 0.0 };
@@ -176,8 +177,8 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Excursions that find the application asleep. If waking takes no time they are added to `weights`; otherwise
-    /// returns the distribution after the wake-up.
+    /// Adds busy periods that start with the application asleep. If waking takes no time they are added to `weights`;
+    /// otherwise returns the distribution after the wake-up.
     fn asleep(&self, begun: &Begun, all: f64, weights: &mut Weights, totals: &mut Totals) -> Option<Weights> {
         let stages = self.excursion.stages();
         let mut asleep = Weights::default();
@@ -191,8 +192,8 @@ impl Sweep<'_> {
         Some(Weights::default())
     }
 
-    /// The first service of excursions that find the application asleep, and its wake-up; returns the distribution
-    /// after it.
+    /// Computes the first service of busy periods that start with the application asleep, and the wake-up; returns the
+    /// distribution after the wake-up.
     fn wake(&self, asleep: &Weights, all: f64, totals: &mut Totals) -> Option<Weights> {
         let excursion = self.excursion;
         if asleep.at.is_empty() {
@@ -207,10 +208,10 @@ impl Sweep<'_> {
         Some(step.next)
     }
 
-    /// The rest of excursions once the socket is full.
+    /// Adds the rest of excursions once the socket is full.
     fn drop(&self, weights: &Weights, all: f64, totals: &mut Totals) -> Option<()> {
         let (mut weights, mut times) = (weights.clone(), Weights::default());
-        // Most end after a few more services; matrices handle the others.
+        // Most busy periods end after a few more services; matrices handle the others.
         for _ in 0..self.most.min(SERVICES) {
             if weights.total() < LEFT_OUT {
                 return Some(());
@@ -229,7 +230,8 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Adds times at a rate. `socket`: (free space, which the first packets in the ring will take; packets waiting).
+    /// Adds times, multiplied by a rate, to `totals`. `socket`: (free space, which the first packets in the ring will
+    /// take; packets waiting).
     fn note(&self, times: &Weights, rate: f64, socket: (usize, f64), totals: &mut Totals) -> Option<()> {
         self.budget.take(PAIR * times.at.len() as f64)?;
         wide::run(Note { sweep: self, times, rate, socket, totals });

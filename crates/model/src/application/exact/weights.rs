@@ -2,7 +2,7 @@
 
 use crate::queue::wide::sum;
 
-/// Share of the total weight below which weights are left out.
+/// Weights that are a smaller share of the total are left out.
 pub const LEFT_OUT: f64 = 1e-15;
 
 /// Weights level by level, from the level `low` upwards.

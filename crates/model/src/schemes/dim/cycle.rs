@@ -1,9 +1,9 @@
 //! [`Cycle`]: mean and variance of the packets and of the length of one busy period, including its gathering and ISR.
 //!
 //! With K packets when service starts, the length is L = idle + gathering G + ISR + K busy periods of one packet, and
-//! the number of packets N is the sum of those of K such periods. If a time's end depends only on past arrivals,
-//! arrivals - lambda x time is a martingale, which gives all covariances from variances (Wald): Cov(K, G) = (Var K +
-//! lambda^2 Var G - lambda E[G])/(2 lambda).
+//! the number of packets N is the sum of the packets of these K periods. If the end of a time depends only on past
+//! arrivals, arrivals - lambda x time is a martingale, which gives all covariances from variances (Wald): Cov(K, G) =
+//! (Var K + lambda^2 Var G - lambda E[G])/(2 lambda).
 
 use crate::answer::Ring;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
@@ -11,11 +11,11 @@ use crate::schemes::Work;
 use crate::schemes::gathered::Gathering;
 use netcliff_core::math;
 
-/// Load above which the noise is that at this load.
+/// Highest load whose noise is computed; higher loads have the noise of this load.
 const HIGHEST_LOAD: f64 = 0.98;
 
-/// Rate below which busy periods count as endless: beyond saturation all profiles behave alike, so that it does not
-/// matter which is used.
+/// Busy periods that start less often count as endless: beyond saturation all profiles behave alike, so that their
+/// shares of time do not matter.
 const RAREST_HZ: f64 = 1e-200;
 
 /// One busy period, with its gathering and ISR.
@@ -30,13 +30,13 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// `ring`: the solution, which gives the rates and the mean length.
+    /// Computes the cycle; `ring` is the profile's solution, which gives the rates and the mean length.
     pub fn new(work: &Work, gathering: Gathering, interrupt_s: f64, ring: &Ring) -> Self {
         let lambda = work.arrival_pps;
         let variation = work.shape.squared_variation();
         let load = (lambda * work.service_s).min(HIGHEST_LOAD);
         let service_s = load / lambda;
-        // Variances of length and packets of one packet's busy period.
+        // Variances of the length and of the packets of a busy period that one packet starts.
         let own = variation * service_s * service_s;
         let left = (1.0 - load).powi(3);
         let (one_s, one) = (service_s / (1.0 - load), 1.0 / (1.0 - load));
@@ -72,7 +72,7 @@ fn moments(shares: &[f64]) -> (f64, f64) {
     (mean, variance)
 }
 
-/// E[G^2] of the gathering time G after its first frame (s^2).
+/// Returns E[G^2] of the gathering time G after its first frame (s^2).
 fn square_s2(gathering: Gathering, lambda: f64, places: usize) -> f64 {
     let further = gathering.frames.map_or(places, |frames| frames.min(places as u64) as usize).saturating_sub(1);
     if let Some(timer_s) = gathering.packet_timer_s {
@@ -88,7 +88,7 @@ fn square_s2(gathering: Gathering, lambda: f64, places: usize) -> f64 {
     terms.sum()
 }
 
-/// E[G^2] if each frame restarts the timer: by recursion from the last frame.
+/// Returns E[G^2] if each frame restarts the timer (s^2): by recursion from the last frame.
 fn by_gaps(lambda: f64, timer_s: f64, further: usize) -> f64 {
     let alone = math::exp(-lambda * timer_s);
     let followed = 1.0 - alone;

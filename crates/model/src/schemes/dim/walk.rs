@@ -1,8 +1,9 @@
-//! [`time_shares`]: share of time in each profile.
+//! [`time_shares`]: share of time in each profile of Linux's dynamic interrupt moderation (lib/dim).
 //!
-//! The state is that of lib/dim together with the measurement it compares with, which is one of a grid of equally
-//! probable measurements of the profile in which it was made. The time parked on top is an integral over the
-//! measurements that do not differ.
+//! A state is the state of lib/dim together with the previous measurement, with which the next one is compared. That
+//! measurement is one of a grid of equally probable measurements of the profile in which it was made. While the
+//! algorithm is parked on top (it has settled on a profile), the time until a measurement differs significantly is an
+//! integral over all measurements that do not.
 
 use netcliff_core::math;
 use std::collections::BTreeMap;
@@ -12,19 +13,20 @@ use netcliff_core::net_dim::{Compared, EVENTS, PROFILES, SIGNIFICANT_PERCENT, Wa
 use super::cycle::Cycle;
 use crate::queue::quadrature::gauss_legendre;
 
-/// The grid has this number of packet rates, and of event rates for each.
+/// Number of packet rates in the grid, and of event rates for each packet rate.
 const SIDE: usize = 7;
 const GRID: usize = SIDE * SIDE;
-/// Most rounds of the power iteration, and the change at which it ends.
+/// Maximum number of rounds of the power iteration, and the change at which it ends.
 const ROUNDS: usize = 3000;
 const SETTLED: f64 = 1e-7;
-/// Longest mean stay when parked, in measurements: noise is not normal at smaller probabilities.
+/// Longest mean stay when parked, in measurements. A longer stay means smaller probabilities, at which the noise is not
+/// normal.
 const LONGEST_STAY: f64 = 1e9;
 
 /// A measurement: (ln(packets per second), ln(events per second)).
 type Measured = (f64, f64);
 
-/// Distribution of the measurements of a profile: means, standard deviations, and the slope of events on packets.
+/// Normal distribution of a profile's measurements: means, standard deviations, and the slope of events on packets.
 struct Normal {
     mean: Measured,
     deviation: Measured,
@@ -55,8 +57,8 @@ impl Normal {
 
     /// P(a measurement of this profile does not differ significantly from `previous`).
     fn same(&self, previous: Measured) -> f64 {
-        // Ranges of byte and packet rates that do not differ, in standard deviations from the mean, cut where the
-        // density is negligible.
+        // Ranges of byte and packet rates that do not differ significantly, in standard deviations from the mean, cut
+        // where the density is negligible.
         let (bytes, packets) = (band(previous.0, self.frame_bytes), band(previous.0, 1.0));
         let ends = [bytes.0.max(packets.0), bytes.1.min(packets.1)]
             .map(|end| ((end - self.mean.0) / self.deviation.0).clamp(-9.0, 9.0));
@@ -78,19 +80,19 @@ impl Normal {
     }
 }
 
-/// A rate as in dim_calc_stats, `each` per packet: in whole units per millisecond, rounded up.
+/// Computes a rate as dim_calc_stats does, with `each` units per packet: in whole units per millisecond, rounded up.
 fn whole(rate_ln: f64, each: f64) -> f64 {
     (math::exp(rate_ln) * each / 1e3).ceil().max(1.0)
 }
 
-/// Logarithms of the lowest and highest rate that do not differ significantly from this one: whole percentages of whole
-/// numbers are compared.
+/// Returns the logarithms of the lowest and highest rate that do not differ significantly from this one. The kernel
+/// compares whole percentages of whole numbers.
 fn band(rate_ln: f64, each: f64) -> (f64, f64) {
     let before = whole(rate_ln, each);
-    // The largest difference d of whole numbers for which 100 d / before, rounded down, is at most that percentage.
+    // The largest difference d of whole numbers whose percentage, 100 d / before rounded down, is not significant.
     let most = ((SIGNIFICANT_PERCENT + 1) as f64 * before / 100.0).ceil() - 1.0;
     let rate_ln = |whole: f64| math::ln(whole * 1e3 / each);
-    // As whole numbers are rounded up, the range begins just above the whole number below the lowest.
+    // Whole numbers are rounded up: the range begins just above the whole number below the lowest.
     (rate_ln((before - most - 1.0).max(0.0)), rate_ln(before + most))
 }
 
@@ -110,11 +112,11 @@ fn compare(current: Measured, previous: Measured, frame_bytes: f64) -> Compared 
     }
 }
 
-/// Index of each result in the targets of [`Chain::measure`].
+/// Index of each result in the `targets` of [`Chain::measure`].
 const WORSE: u8 = 1;
 const SAME: u8 = 2;
 
-/// Result of comparing each measurement of `current` with each of `previous`.
+/// Compares each measurement of `current` with each of `previous`.
 fn table(current: &Normal, previous: &Normal) -> Vec<u8> {
     let code = |one: Compared| match one {
         Compared::Better => 0,
@@ -146,22 +148,23 @@ fn quantile(share: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// State of lib/dim, and the profile of the measurement it compares with.
+/// State of lib/dim, and the profile of the previous measurement.
 type Place = (Walk, usize);
-/// Probabilities of each place, by the measurement it compares with. Ordered, so that sums have the same bits in every
-/// run.
+/// Probabilities of each place, by the previous measurement. Ordered (a BTreeMap), so that sums have the same bits in
+/// every run.
 type Spread = BTreeMap<Place, Vec<f64>>;
 
 struct Chain<'a> {
     cycles: &'a [Cycle; PROFILES],
     normals: [Normal; PROFILES],
-    /// Results of comparisons, by profile and compared profile: for each previous measurement, those with all new ones.
+    /// Results of comparisons, by profile and previous profile: for each previous measurement, its results with all new
+    /// ones.
     compared: Vec<Vec<u8>>,
-    /// Mean number of measurements that a stay on top lasts, by profile, compared profile and measurement.
+    /// Mean number of measurements that a stay on top lasts, by profile, previous profile and previous measurement.
     stays: BTreeMap<(usize, usize), Vec<f64>>,
 }
 
-/// Long-run share of time in each profile, starting at profile `start`, for frames of this length.
+/// Returns the long-run share of time in each profile, starting at profile `start`, for frames of this length (bytes).
 pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize, frame_bytes: f64) -> [f64; PROFILES] {
     let normals = cycles.each_ref().map(|cycle| Normal::new(cycle, frame_bytes));
     let compared = (0..PROFILES * PROFILES).map(|n| table(&normals[n / PROFILES], &normals[n % PROFILES])).collect();
@@ -176,7 +179,7 @@ pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize, frame_bytes: f64) -
         for (place, weights) in &spread {
             chain.measure(*place, weights, &mut next, &mut time_s);
         }
-        // Half of the weight stays in place, so that the iteration is not periodic.
+        // Half of the weight stays in place in each round, so that the iteration is not periodic.
         spread.iter_mut().for_each(|(_, weights)| weights.iter_mut().for_each(|weight| *weight *= 0.5));
         for (place, weights) in next {
             let sum = spread.entry(place).or_insert_with(|| vec![0.0; GRID]);
@@ -194,7 +197,7 @@ pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize, frame_bytes: f64) -
 }
 
 impl Chain<'_> {
-    /// One measurement or, if parked on top, all until one differs; adds the time they take to `time_s`.
+    /// Makes one measurement or, if parked on top, all until one differs. Adds the time they take to `time_s`.
     fn measure(
         &mut self,
         (walk, compared_with): Place,
@@ -211,7 +214,7 @@ impl Chain<'_> {
         } else {
             time_s[index] += weights.iter().sum::<f64>() * measurement_s;
         }
-        // The next place for each result of the comparison.
+        // For each result of the comparison: the next place, and the weights by measurement.
         let mut targets = [Compared::Better, Compared::Worse, Compared::Same].map(|one| {
             let mut after = walk;
             after.decide(|| one);
@@ -221,7 +224,8 @@ impl Chain<'_> {
         let table = &self.compared[index * PROFILES + compared_with];
         for (weight, compared) in weights.iter().zip(table.chunks(GRID)).filter(|(weight, _)| **weight > 1e-15) {
             let leaving = compared.iter().filter(|one| **one != SAME).count();
-            // A stay on top ends only with a measurement that differs; if the grid has none, any may end it.
+            // A stay on top ends only with a measurement that differs; if no measurement of the grid differs, any of
+            // them ends it.
             let only = on_top && leaving > 0;
             let share = weight / if only { leaving } else { GRID } as f64;
             for (measured, one) in compared.iter().enumerate().filter(|(_, one)| !only || **one != SAME) {
@@ -235,7 +239,8 @@ impl Chain<'_> {
                 continue;
             }
             if after.index() != index {
-                // After a change of the profile, the measurement begins at the second busy period.
+                // After a change of profile, the measurement starts at the second busy period; the first one's time is
+                // added here.
                 time_s[after.index()] += total * self.cycles[after.index()].length_s;
             }
             let sum = next.entry((after, index)).or_insert_with(|| vec![0.0; GRID]);

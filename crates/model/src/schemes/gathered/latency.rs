@@ -1,11 +1,11 @@
-//! Distribution of latency if busy periods begin with a gathering and an ISR, and all times but the timer are
+//! Distribution of latency if busy periods begin with a gathering and an ISR, and all times except the timer are
 //! exponential: the transform of an accepted packet's sojourn time, by the part of the busy period in which it arrives.
 //!
-//! A packet that arrives during the gathering waits for its end, for the ISR, and for the services of all packets
-//! before it and its own. One that arrives during the ISR waits for the rest of the ISR (again exponential) and the
-//! services; one that arrives later waits for the services. Per busy period x_n/x_0 packets find n present; those that
-//! do not arrive during gathering and ISR arrive later. Exact; the gathering's integral over the timer is by
-//! quadrature, the quantiles by [`inversion`].
+//! A packet that arrives during the gathering waits for the end of the gathering, for the ISR, for the services of all
+//! packets before it, and for its own service. A packet that arrives during the ISR waits for the rest of the ISR
+//! (again exponential) and for the services; a later packet waits for the services only. Per busy period x_n/x_0
+//! packets find n present; all that do not arrive during gathering or ISR arrive later. Exact; the gathering's integral
+//! over the timer is by quadrature, the quantiles by [`inversion`].
 //!
 //! [`inversion`]: crate::queue::inversion
 
@@ -24,14 +24,14 @@ use crate::schemes::{Work, exponential};
 /// Probability below which states have no influence on quantiles with an error of 1e-8.
 const RARE: f64 = 1e-13;
 
-/// Largest number of packets per timer for which e^-load is a normal number; beyond, with few frames to count, nothing
-/// depends on it.
+/// Largest number of packets per timer for which e^-load is a normal number. With a larger load and few frames to
+/// count, no result depends on the timer.
 const MOST_LOAD: f64 = 700.0;
 const FEW_FRAMES: u64 = 300;
-/// Most terms of the transform: quantiles then take about a second.
+/// Maximum number of terms of the transform: quantiles then take about a second.
 const MOST_TERMS: usize = 40_000;
 
-/// Packets of a busy period, by the number of packets that they find.
+/// Packets of a busy period, by the number of packets that each finds on arrival.
 pub struct Found {
     /// `[n]`: packets per busy period that arrive during the ISR and find n.
     in_interrupt: Vec<f64>,
@@ -51,7 +51,7 @@ impl Found {
             sum = up * (sum + gathered.get(n - 1).copied().unwrap_or(0.0));
             *found = sum;
         }
-        // During the gathering the (n+1)-th packet finds n: it arrives if more than n gather.
+        // During the gathering the (n+1)-th packet finds n packets: it arrives if more than n gather.
         let mut tail = 0.0;
         let mut in_gathering: Vec<f64> = gathered
             .iter()
@@ -77,7 +77,7 @@ impl Found {
     /// Compresses the distributions for the transform.
     fn pieces(mut self) -> Served {
         self.in_interrupt.iter_mut().for_each(|early| *early *= self.periods);
-        // A part with negligible weight only costs time.
+        // A part with negligible weight only costs time, so that it is left out.
         let weight = |part: &[f64]| part.iter().sum::<f64>();
         let all = weight(&self.later) + weight(&self.in_interrupt);
         let kept = |part: &[f64]| Pieces::new(if weight(part) > RARE * all { part } else { &[] });
@@ -85,14 +85,14 @@ impl Found {
     }
 }
 
-/// Weights of the packets that arrive after the gathering, by the number that they find.
+/// Weights of the packets that arrive after the gathering, by the number of packets that each finds.
 struct Served {
     in_interrupt: Pieces,
     later: Pieces,
 }
 
 impl Served {
-    /// Transform of the latency from the ISR on.
+    /// Transform of the latency from the start of the ISR.
     fn transform(&self, service: Complex64, interrupt: Complex64) -> Complex64 {
         service * (self.later.transform(service) + interrupt * self.in_interrupt.transform(service))
     }
@@ -102,7 +102,7 @@ impl Served {
     }
 }
 
-/// The distribution of latency; None if its transform would take too long.
+/// Computes the distribution of latency; `None` if its transform would take too long.
 pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found, mean_s: f64) -> Option<Distribution> {
     let load = work.arrival_pps * gathering.timer_s.unwrap_or(0.0);
     if load > MOST_LOAD && gathering.frames.is_none_or(|frames| frames > FEW_FRAMES) {
@@ -125,12 +125,12 @@ pub fn latency(work: &Work, gathering: Gathering, interrupt_s: f64, found: Found
 /// Waiting times of the packets of a gathering until its end.
 struct Waits {
     arrival_pps: f64,
-    /// Number of frames that ends it; at most the number of places.
+    /// Number of frames that ends the gathering or fills the ring; `usize::MAX` for a timer without a count.
     frames: usize,
     timer_s: Option<f64>,
     packet_timer_s: Option<f64>,
     drops_restart: bool,
-    /// True: the last of `frames` ends the gathering.
+    /// True if reaching `frames` ends the gathering; false if it only fills the ring.
     counted: bool,
     /// (time since the first packet, weight x P(n further packets by then) for n = 0, 1, ...).
     nodes: Vec<(f64, Vec<f64>)>,
@@ -160,7 +160,7 @@ impl Waits {
             .into_iter()
             .map(|(age_s, weight)| {
                 let load = arrival_pps * age_s;
-                // Beyond these frames the probability is below RARE^2.
+                // More frames than this have a probability below RARE^2.
                 let frames = frames.min((load + 12.0 * load.sqrt() + 60.0) as usize);
                 let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, frames);
                 let width = counts.above.iter().position(|p| *p < RARE * RARE).map_or(frames, |last| last + 1);
@@ -168,7 +168,7 @@ impl Waits {
                 (age_s, counts.equal[..wanted].iter().map(|p| p * arrival_pps * weight).collect())
             })
             .collect();
-        // Without a count, the number of places limits the accepted packets, not the length of the gathering.
+        // Without a count, the ring's places limit the number of accepted packets, but not the length of the gathering.
         Self {
             arrival_pps,
             frames: if counted { frames } else { usize::MAX },
@@ -180,7 +180,7 @@ impl Waits {
         }
     }
 
-    /// Approximate number of terms of a transform.
+    /// Approximate number of terms of one evaluation of the transform.
     fn cost(&self) -> usize {
         let counted = if self.timer_s.is_none() || self.frames != usize::MAX { self.frames } else { 0 };
         let nodes: usize = self.nodes.iter().map(|(_, probabilities)| probabilities.len() + counted).sum();
@@ -195,7 +195,7 @@ impl Waits {
         }
         let further = self.arrival_pps / (self.arrival_pps + z);
         let Some(timer_s) = self.timer_s else {
-            // The i-th of tau packets waits for tau - i more.
+            // The i-th of tau packets waits for tau - i more packets.
             let mut sum = Complex64::new(0.0, 0.0);
             let mut all = Complex64::new(1.0, 0.0);
             for _ in 0..self.frames {
@@ -210,7 +210,7 @@ impl Waits {
         }
         let mut sum = service * self.rest(z, timer_s, self.frames.saturating_sub(1), 1)[0];
         for (age_s, probabilities) in &self.nodes {
-            // With n further packets before it, the new packet is the (n+2)-th.
+            // If n further packets came before it, the new packet is the (n+2)-th.
             let rests = self.rest(z, timer_s - age_s, self.frames.saturating_sub(2), probabilities.len());
             let mut services = service * service;
             for (probability, rest) in probabilities.iter().zip(rests) {
@@ -221,8 +221,9 @@ impl Waits {
         sum
     }
 
-    /// The same sum if each packet restarts the timer: with k gathered, the rest of the wait has the transform r_k =
-    /// e^-(z + lambda) P + b r_(k+1), b = lambda/(lambda + z) (1 - e^-(z + lambda) P), and 1 once the count is reached.
+    /// The same sum for a timer P that each packet restarts. With k packets gathered, the rest of the wait has the
+    /// transform r_k = e^-(z + lambda) P + b r_(k+1), b = lambda/(lambda + z) (1 - e^-(z + lambda) P); r_k = 1 once the
+    /// count is reached.
     fn by_gaps(&self, timer_s: f64, z: Complex64, service: Complex64) -> Complex64 {
         let followed = -math::exp_m1(-self.arrival_pps * timer_s);
         let alone = complex::exp(-(z + self.arrival_pps) * timer_s);
@@ -241,7 +242,7 @@ impl Waits {
             false if self.counted => Complex64::new(1.0, 0.0),
             // A dropped packet restarts the timer: the wait continues as if the ring had space.
             false if self.drops_restart => endless,
-            // The ring's last place: later packets find the ring full and restart nothing.
+            // The packet took the ring's last place: later packets find the ring full and do not restart the timer.
             false => complex::exp(-z * timer_s),
         };
         // Horner scheme from the last packet on: sum = service x (rest + q x sum of the later ones).
@@ -255,7 +256,7 @@ impl Waits {
         sum
     }
 
-    /// E[e^(-z min(left, time of m more packets))] for `count` values of m: `missing`, `missing` - 1, ...
+    /// E[e^(-z min(left, time until m more packets))] for `count` values of m: `missing`, `missing` - 1, ...
     fn rest(&self, z: Complex64, left_s: f64, missing: usize, count: usize) -> Vec<Complex64> {
         let by_timer = complex::exp(-z * left_s);
         if self.frames == usize::MAX {

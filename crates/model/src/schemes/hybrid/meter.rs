@@ -9,10 +9,11 @@ use netcliff_core::math;
 
 /// Packets per sample, as in the simulator.
 pub const WINDOW: f64 = 64.0;
-/// Noise of a sample: from -SPREAD to SPREAD standard deviations, in steps of 1/PER_DEVIATION.
+/// Range of a sample's noise: from -SPREAD to SPREAD standard deviations, in steps of 1/PER_DEVIATION.
 const SPREAD: i32 = 8;
 const PER_DEVIATION: i32 = 2;
-/// Most cells of the grid, and size of a cell relative to the change of x by one standard deviation of a sample.
+/// Maximum number of cells of the grid; below, size of a cell relative to the change of x by one standard deviation of
+/// a sample.
 const MOST_CELLS: usize = 600;
 const CELL: f64 = 0.25;
 
@@ -30,7 +31,7 @@ pub struct Part {
 pub struct Rule {
     /// Rate above which polling starts (pps).
     pub up_pps: f64,
-    /// Rate below which it ends (pps).
+    /// Rate below which polling ends (pps).
     pub down_pps: f64,
     /// Weight of a new sample.
     pub weight: f64,
@@ -51,12 +52,12 @@ struct Grid<'a> {
     low: f64,
     step: f64,
     cells: usize,
-    /// (standard deviations, weight) of a sample's noise.
+    /// (standard deviations, weight) of the possible noise of a sample.
     noise: Vec<(f64, f64)>,
 }
 
 impl Grid<'_> {
-    /// States after a sample, from (part, cell): (part, cell, probability).
+    /// Possible states after the next sample, from (part, cell): (part, cell, probability).
     fn jumps(&self, part: usize, cell: usize) -> Vec<(usize, usize, f64)> {
         let Part { throughput_pps, deviation } = self.parts[part];
         let x = self.low + cell as f64 * self.step;
@@ -66,7 +67,7 @@ impl Grid<'_> {
             let sample = throughput_pps * math::exp(0.5 * deviation * deviation + deviation * z);
             let after = x + self.rule.weight * (sample - x);
             let place = ((after - self.low) / self.step).clamp(0.0, (self.cells - 1) as f64);
-            // The two cells around the value, weighted to keep its mean.
+            // Divide between the two neighbouring cells so that the mean is the value.
             let below = (place as usize).min(self.cells - 2);
             let share = place - below as f64;
             for (cell, probability) in [(below, 1.0 - share), (below + 1, share)] {
@@ -83,10 +84,10 @@ impl Grid<'_> {
     }
 }
 
-/// Long-run shares of time; `parts` are disable-enable and polling. A host begins with disable-enable.
+/// Computes the long-run shares of time; `parts` are disable-enable and polling. A host begins with disable-enable.
 pub fn times(parts: &[Part; 2], rule: Rule) -> Times {
     let ends = |part: &Part| {
-        // x lies within nine standard deviations of its own distribution.
+        // The range of x: nine standard deviations of its own distribution.
         let own = part.deviation * (rule.weight / (2.0 - rule.weight)).sqrt();
         let middle = part.throughput_pps * math::exp(part.deviation * part.deviation);
         (middle * (1.0 - 9.0 * own).max(0.0), middle * (1.0 + 9.0 * own))
@@ -142,7 +143,7 @@ pub fn times(parts: &[Part; 2], rule: Rule) -> Times {
 mod tests {
     use super::*;
 
-    /// With throughputs far from the switching rates the part is certain; between them the noise decides.
+    /// With throughputs far from the switching rates it is certain which part runs; between them the noise decides.
     #[test]
     fn the_rate_decides() {
         let parts =

@@ -1,5 +1,5 @@
-//! Latency with a two-state source, from the transform of the state that an accepted packet finds. Quantiles are by
-//! inversion ([`crate::queue::inversion`]), with an error of about 1e-6.
+//! Latency with a two-state traffic source, by the transform of the state that an accepted packet finds. Quantiles are
+//! computed by inversion ([`crate::queue::inversion`]), with an error of about 1e-6.
 
 use netcliff_core::Scheme;
 use num_complex::Complex64;
@@ -8,7 +8,7 @@ use crate::queue::qbd::Stationary;
 use crate::schemes::modulated::{Modulated, Source};
 use crate::schemes::{Work, exponential, napi};
 
-/// State that an accepted packet finds, and what it then waits for.
+/// State that an accepted packet finds on arrival, with what is needed to compute its wait.
 pub enum Found<'a> {
     /// By packets found: weights of the stage before service and of the service stage.
     Stages { work: &'a Work, levels: Vec<[f64; 2]>, first: FirstStage },
@@ -18,10 +18,10 @@ pub enum Found<'a> {
     Napi { work: &'a Work, found: napi::Found },
 }
 
-/// What precedes the services of a packet that finds the first stage.
+/// What happens before the services of a packet that arrives during the first stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstStage {
-    /// No such stage.
+    /// There is no stage before the services.
     Absent,
     /// The stage serves no packet.
     Interrupts,
@@ -30,7 +30,7 @@ pub enum FirstStage {
 }
 
 impl<'a> Found<'a> {
-    /// None if the distribution is unknown.
+    /// Collects the states; `None` if the distribution is unknown.
     pub fn new(
         modulated: &'a Modulated<'a>,
         source: Source,
@@ -100,8 +100,8 @@ fn scaled(mut levels: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
 fn stages(work: &Work, levels: &[[f64; 2]], first: FirstStage, z: Complex64) -> Complex64 {
     let service = exponential(z, work.service_s);
     let interrupt_s = work.mask_s + work.interrupt_s;
-    // With n packets found in the first stage: this x service^(n + 1). For an idle ring the first stage is the packet's
-    // own; if it serves, n = 0 has one service less than that formula.
+    // A packet that finds n packets in the first stage has the transform below x service^(n + 1). If the ring is idle,
+    // the packet starts its own first stage; if that stage serves, n = 0 has one service less than the formula.
     let (idle, before) = match first {
         FirstStage::Absent => (service, Complex64::new(1.0, 0.0)),
         FirstStage::Interrupts => {
@@ -124,8 +124,8 @@ fn stages(work: &Work, levels: &[[f64; 2]], first: FirstStage, z: Complex64) -> 
 
 type Square = [[Complex64; 2]; 2];
 
-/// rate x (z + rate + leaving - switches)^-1, with extra terms: the transform of an exponential time, by the source's
-/// state at its beginning and end. `extra` is added to the matrix before inversion.
+/// Computes rate x (z + rate + leaving - switches)^-1, the transform of an exponential time, by the source's state at
+/// its beginning and end. `extra` is added to the matrix before inversion.
 fn stage(source: Source, rate: f64, extra: Square, z: Complex64) -> Square {
     let [quiet, busy] = source.leaving;
     let a = z + rate + quiet + extra[0][0];
@@ -136,12 +136,13 @@ fn stage(source: Source, rate: f64, extra: Square, z: Complex64) -> Square {
     [[d * scale, -b * scale], [-c * scale, a * scale]]
 }
 
-/// ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted by all arrivals.
+/// Transform of the latency: an ISR (a new one, or the rest of the running one), then n + 1 services, each interrupted
+/// by all arrivals.
 fn interrupted(modulated: &Modulated<'_>, source: Source, levels: &[[f64; 2]], z: Complex64) -> Complex64 {
     let work = modulated.work;
     let zero = Complex64::new(0.0, 0.0);
     let isr = stage(source, work.stage_rate(work.interrupt_s), [[zero; 2]; 2], z);
-    // A service meets arrivals at the state's rate and continues after their ISR: Lambda (1 - ISR).
+    // Arrivals interrupt a service at the state's rate; the service continues after their ISR: Lambda (1 - ISR).
     let (quiet, busy) = (modulated.rates[0], modulated.rates[1]);
     let met = [[quiet * (1.0 - isr[0][0]), -quiet * isr[0][1]], [-busy * isr[1][0], busy * (1.0 - isr[1][1])]];
     let service = stage(source, work.service_pps(), met, z);

@@ -14,7 +14,8 @@ pub enum Role {
     First,
     /// Overhead of a poll, including a poll that finds no packets.
     Poll,
-    /// Register write after a poll that left the ring empty; a packet that comes during it interrupts at its end.
+    /// Register write after a poll that left the ring empty; a packet that arrives during the write interrupts at its
+    /// end.
     Unmask,
     /// Protocol processing.
     Serving,
@@ -27,7 +28,7 @@ pub struct Chain {
     pub roles: Vec<Role>,
     /// The stage after an accepted arrival.
     pub accepted: fn(usize) -> usize,
-    /// The stage after an arrival at a full ring; None: the stage does not change.
+    /// The stage after an arrival at a full ring; `None` if the stage does not change.
     pub refused: Option<fn(usize) -> usize>,
     /// Jumps with an empty ring.
     pub nothing: Vec<Jump>,
@@ -37,12 +38,12 @@ pub struct Chain {
     pub down: Vec<Jump>,
     /// Services of the last packet.
     pub last: Vec<Jump>,
-    /// Share of protocol in [`Role::First`].
+    /// Share of protocol processing in the time of [`Role::First`].
     pub first_serves: f64,
 }
 
 impl Chain {
-    /// Stages without jumps; arrivals do not change the stage.
+    /// Makes stages without jumps; arrivals do not change the stage.
     pub fn new(roles: Vec<Role>) -> Self {
         let (nothing, local, down, last) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { roles, accepted: |stage| stage, refused: None, nothing, local, down, last, first_serves: 0.0 }
@@ -53,7 +54,7 @@ impl Chain {
         Self { down: serve.clone(), last: serve, ..Self::new(vec![Role::Serving]) }
     }
 
-    /// Stage 1 is the ISR; the service that it interrupted continues after it.
+    /// The chain of the scheme `interrupt`. Stage 1 is the ISR; the interrupted service continues after it.
     pub(in crate::schemes) fn interrupt(work: &Work, drops_interrupt: bool) -> Self {
         let serve = vec![(0, 0, work.service_pps())];
         Self {

@@ -1,5 +1,5 @@
-//! [`Environment`]: states that change independently of the scheme: those of a traffic source, or of a CPU that is
-//! taken away.
+//! [`Environment`]: states that change independently of the scheme, namely the states of a traffic source or of a CPU
+//! with pauses.
 
 use netcliff_core::Arrivals;
 use netcliff_core::host::{PauseTimes, Pauses};
@@ -16,7 +16,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The source of MMPP arrivals; None for others. At a peak of 1 / busy, the quiet state sends nothing.
+    /// Returns the source of MMPP arrivals; `None` for other arrivals. If the peak rate is 1 / (share of busy time),
+    /// the quiet state sends nothing.
     pub fn of(arrivals: &Arrivals) -> Option<Self> {
         let Arrivals::Mmpp { peak, busy, stay_s } = arrivals else { return None };
         let quiet = ((1.0 - peak * busy) / (1.0 - busy)).max(0.0);
@@ -48,7 +49,7 @@ pub struct Environment {
     pub switches: Vec<Jump>,
 }
 
-/// Number of exponential stages of these lengths; None if they do not consist of such stages.
+/// Number of exponential stages of these pause lengths; `None` if they do not consist of exponential stages.
 pub fn stages(times: &PauseTimes) -> Option<u32> {
     match times {
         PauseTimes::Exponential => Some(1),
@@ -63,8 +64,8 @@ impl Environment {
         Self { states: vec![State { relative_rate: 1.0, works: true }], switches: Vec::new() }
     }
 
-    /// Pauses of a CPU: it works in state 0, and the others are the stages of a pause. None if the lengths do not
-    /// consist of exponential stages.
+    /// Environment of a CPU with pauses: it works in state 0, and the other states are the stages of a pause. `None` if
+    /// the lengths do not consist of exponential stages.
     pub fn of_pauses(pauses: &Pauses) -> Option<Self> {
         let count = stages(&pauses.times)? as usize;
         let stage_rate = count as f64 / pauses.mean_s;

@@ -7,9 +7,9 @@ use super::chain::{Chain, Role};
 use crate::queue::arrivals::TimeShape;
 use crate::queue::qbd::Jump;
 
-/// Most phases of a sum, also used for a constant time: each phase costs as much as a stage. A coefficient of variation
-/// of 0.35 instead of 0 changes the cliff by less than a simulation resolves (docs/theory/application.md, "Times that
-/// vary more or less").
+/// Maximum number of phases in a sum, also used for a constant time: each phase costs as much computation as a stage. A
+/// coefficient of variation of 0.35 instead of 0 changes the cliff by less than a simulation resolves
+/// (docs/theory/application.md, "Times that vary more or less").
 const MOST_PHASES: u32 = 8;
 
 /// The exponential phases that a stage's time consists of.
@@ -24,7 +24,7 @@ pub enum Phases {
 }
 
 impl Phases {
-    /// Phases of a distribution; None if it cannot be expressed so.
+    /// Returns the phases of a distribution; `None` if exponential phases cannot express it.
     pub fn of(shape: &TimeShape) -> Option<Self> {
         match shape {
             TimeShape::Exponential | TimeShape::Erlang(1) => Some(Self::One),
@@ -35,7 +35,7 @@ impl Phases {
         }
     }
 
-    /// Note on what the phases approximate; None: they are exact.
+    /// Returns a note on what the phases approximate; `None` if they are exact.
     pub fn note(shape: &TimeShape) -> Option<Note> {
         match (Self::of(shape)?, shape) {
             (Self::One, _) => None,
@@ -45,9 +45,9 @@ impl Phases {
         }
     }
 
-    /// The chain with each stage's time divided into phases. Interrupt latency and register writes stay exponential,
-    /// and so do interrupts of a mixture: an arrival or an excursion begins in their first phase. Only for chains whose
-    /// stages arrivals do not change.
+    /// Divides each stage's time into phases. Interrupt latency and register writes stay exponential, and so do
+    /// interrupts if times are a mixture: an arrival or an excursion begins in their first phase. Only for chains whose
+    /// stages do not change with arrivals.
     pub fn expand(self, chain: &Chain) -> Chain {
         if self == Self::One {
             return chain.clone();
@@ -61,7 +61,7 @@ impl Phases {
         Chain { roles, nothing, local, down: spread(&chain.down), last: spread(&chain.last), ..chain.clone() }
     }
 
-    /// For each phase of the expanded chain, the phases with which its stage begins: (phase, probability).
+    /// For each phase of the expanded chain, returns the phases with which its stage begins: (phase, probability).
     pub fn beginnings(self, roles: &[Role]) -> Vec<Vec<(usize, f64)>> {
         let layout = Layout::new(self, roles);
         (0..roles.len()).flat_map(|stage| vec![layout.entries(stage); layout.counts[stage]]).collect()
@@ -77,7 +77,7 @@ impl Phases {
     }
 }
 
-/// Position of each stage's phases.
+/// First phase and number of phases of each stage.
 struct Layout {
     phases: Phases,
     firsts: Vec<usize>,
@@ -113,7 +113,7 @@ impl Layout {
         }
     }
 
-    /// Jumps between phases for a jump between stages.
+    /// Replaces a jump between two stages by jumps between their phases.
     fn between(&self, (from, to, rate): Jump) -> Vec<Jump> {
         let entries = self.entries(to);
         let each = |(end, faster): (usize, f64)| {
@@ -122,7 +122,7 @@ impl Layout {
         self.ends(from).into_iter().flat_map(each).collect()
     }
 
-    /// Jumps from each phase of a sum to the next, in the stages that these jumps leave.
+    /// Jumps from each phase of a sum to the next, in the stages from which these jumps start.
     fn within(&self, jumps: &[&[Jump]]) -> Vec<Jump> {
         let Phases::Sum(_) = self.phases else { return Vec::new() };
         let mut rates = vec![0.0; self.counts.len()];

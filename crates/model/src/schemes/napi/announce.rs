@@ -1,10 +1,10 @@
-//! Effect of a NIC's moderation on the time from the end of unmasking to the next interrupt: number of packets that it
-//! announces, and mean time with each number of packets.
+//! Effect of a NIC's interrupt moderation on the time from the end of unmasking to the next interrupt: the number of
+//! packets that the interrupt announces, and the mean time with each number of packets.
 //!
-//! Packets are Poisson. The time ends at the earliest of three events: the count is reached; the absolute timer has run
-//! since the first packet; the packet timer has run since the last packet. But it does not end before the gap since the
-//! previous interrupt is over. Packets that came during unmasking count, and start the timers, as if they came at its
-//! end.
+//! Arrivals are Poisson. The time ends at the earliest of three events: the count is reached; the absolute timer has
+//! run since the first packet; the packet timer has run since the last packet. The time never ends before the minimum
+//! gap since the previous interrupt is over. Packets that arrive during unmasking count, and start the timers, as if
+//! they arrived at its end.
 
 mod quiet;
 
@@ -15,14 +15,15 @@ use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::quadrature::gauss_legendre;
 use crate::queue::uniform::furthest;
 
-/// Quadrature panels for the position of the first packet within the rest of a gap, in combination with a timer.
+/// Quadrature panels and points for the arrival of the first packet within the rest of a gap, in combination with a
+/// timer.
 const PANELS: usize = 2;
 const POINTS: usize = 8;
 
-/// Numbers of packets with a smaller total probability are not distinguished.
+/// Numbers of packets at the upper end are merged if their total probability is below this.
 const RARE: f64 = 1e-13;
 
-/// Means over one cycle from the end of unmasking to the interrupt; index n is packets in the ring.
+/// Means over one cycle, from the end of unmasking to the next interrupt; index n is the number of packets in the ring.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gathered {
     /// `[n]`: P(n packets are announced by an interrupt that is handled as soon as it is unmasked).
@@ -41,7 +42,7 @@ fn put(list: &mut Vec<f64>, place: usize, value: f64) {
 }
 
 impl Gathered {
-    /// Adds another cycle with a `weight`.
+    /// Adds another cycle, multiplied by `weight`.
     pub fn add(&mut self, other: &Self, weight: f64) {
         for (to, from) in [
             (&mut self.immediate, &other.immediate),
@@ -54,8 +55,8 @@ impl Gathered {
         }
     }
 
-    /// The same cycle without the largest numbers of packets, if their total probability does not change nine digits of
-    /// a figure; it is added to that of the largest number that remains.
+    /// Leaves out the largest numbers of packets if their total probability does not change nine digits of a figure; it
+    /// is added to that of the largest number that remains.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         for list in [&mut self.immediate, &mut self.delivered] {
@@ -74,18 +75,18 @@ impl Gathered {
         self
     }
 
-    /// Most packets that are announced.
+    /// Largest number of packets that an interrupt announces.
     pub fn most(&self) -> usize {
         self.immediate.len().max(self.delivered.len()).saturating_sub(1)
     }
 }
 
-/// Conditions of a NIC's moderation.
+/// Conditions of a NIC's interrupt moderation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Nic {
     arrival_pps: f64,
     places: usize,
-    /// Number of packets; None: no count.
+    /// Number of packets; `None` if packets are not counted.
     frames: Option<usize>,
     absolute_s: Option<f64>,
     packet_s: Option<f64>,
@@ -94,34 +95,34 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// The NIC's conditions for a ring of `places`.
+    /// Takes the conditions from the NIC's moderation, for a ring of `places`.
     pub fn new(moderation: &Moderation, arrival_pps: f64, places: usize) -> Self {
         let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
         let (absolute_s, packet_s) = (on(moderation.absolute_timer_s), on(moderation.packet_timer_s));
-        // Without a timer, every packet is a reason to interrupt.
+        // Without a timer, every packet causes an interrupt.
         let none = if absolute_s.is_none() && packet_s.is_none() { Some(1) } else { None };
         let frames = moderation.frames.map(|frames| frames as usize).or(none);
-        // Every packet restarts the packet timer: it never ends before a shorter absolute timer.
+        // Every packet restarts the packet timer, so that it never ends before an absolute timer that is shorter.
         let packet_s = packet_s.filter(|packet_s| absolute_s.is_none_or(|absolute_s| *packet_s < absolute_s));
         Self { arrival_pps, places, frames, absolute_s, packet_s, gap_s: on(moderation.min_gap_s).unwrap_or(0.0) }
     }
 
-    /// True: once the gap is over, every packet interrupts.
+    /// Returns true if every packet interrupts once the gap is over.
     pub fn is_plain(&self) -> bool {
         self.frames == Some(1)
     }
 
-    /// The absolute timer, if there is no other condition but a count.
+    /// Returns the absolute timer if the only other condition, if any, is a count.
     pub fn only_absolute_s(&self) -> Option<f64> {
         self.absolute_s.filter(|_| self.packet_s.is_none() && self.gap_s == 0.0)
     }
 
-    /// The packet timer, if there is no other condition but a count.
+    /// Returns the packet timer if the only other condition, if any, is a count.
     pub fn only_packet_s(&self) -> Option<f64> {
         self.packet_s.filter(|_| self.absolute_s.is_none() && self.gap_s == 0.0)
     }
 
-    /// Reason why this moderation is not supported; None if it is.
+    /// Returns the reason why this moderation is not supported; `None` if it is supported.
     pub fn lacking(&self) -> Option<String> {
         (self.gap_s > 0.0 && self.packet_s.is_some() && !self.is_plain()).then(|| {
             "a packet timer together with a minimum gap: each packet that the gap holds back starts the timer again, which the chain of gaps \
@@ -130,9 +131,9 @@ impl Nic {
         })
     }
 
-    /// The cycle after an unmasking of exponential length with mean `mask_s`, which begins with `residual_s` of the gap
-    /// left. `found`: P(number of packets during unmasking), used for an exact answer if the residual is 0 or, in
-    /// combination with a timer, for one that uses the mean of the unmasking.
+    /// Computes the cycle from the start of an unmasking of exponential length with mean `mask_s`, when `residual_s` of
+    /// the gap is left. `found`: P(number of packets that arrive during unmasking). Exact if the residual is 0 or no
+    /// timer is set; with a residual and a timer, uses the mean of the unmasking.
     pub fn after_unmask(&self, found: &[f64], mask_s: f64, residual_s: f64) -> Gathered {
         let mut out = Gathered::default();
         if self.is_plain() && residual_s > 0.0 {
@@ -149,7 +150,7 @@ impl Nic {
         out
     }
 
-    /// No packet came: waits for the first one.
+    /// Continues the cycle if no packet came during unmasking: waits for the first packet.
     fn start_empty(&self, residual_s: f64, share: f64, out: &mut Gathered) {
         put(&mut out.times_s, 0, share / self.arrival_pps);
         let mut over = 1.0;
@@ -170,7 +171,7 @@ impl Nic {
         }
     }
 
-    /// The rest of the cycle from this number of packets, with their timers started and `residual_s` of the gap left.
+    /// Continues the cycle from this number of packets, with their timers started and `residual_s` of the gap left.
     fn from(&self, packets: usize, residual_s: f64, share: f64, out: &mut Gathered) {
         if residual_s <= 0.0 {
             return self.with_gap_over(packets, share, true, out);
@@ -196,7 +197,8 @@ impl Nic {
         }
     }
 
-    /// The rest of the cycle once the gap is over. `unmasking`: now, so that a full count is handled at once.
+    /// Continues the cycle once the gap is over. `unmasking`: interrupts are just being unmasked, so that a full count
+    /// is handled at once.
     fn with_gap_over(&self, packets: usize, share: f64, unmasking: bool, out: &mut Gathered) {
         if self.frames.is_some_and(|frames| packets >= frames) {
             put(if unmasking { &mut out.immediate } else { &mut out.delivered }, packets, share);
@@ -205,20 +207,20 @@ impl Nic {
         match (self.packet_s, self.absolute_s) {
             (Some(packet_s), absolute_s) => self.quiet(packets, packet_s, absolute_s, share, out),
             (None, Some(timer_s)) => self.timer(&[(packets, share)], timer_s, out),
-            // Not reached: without a timer the count is 1.
+            // Never occurs: without a timer the count is 1.
             (None, None) => put(&mut out.delivered, packets, share),
         }
     }
 
-    /// A constant time from this number of packets on; returns the probability of each number of further packets at its
-    /// end.
+    /// Lets a constant time pass from this number of packets on; returns the probability of each number of further
+    /// packets at its end.
     fn wait(&self, packets: usize, time_s: f64, share: f64, out: &mut Gathered) -> Vec<f64> {
         let room = self.places - packets;
         let load = self.arrival_pps * time_s;
         let most = room.min(furthest(load) as usize);
         let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, most);
         for (more, above) in counts.above.iter().enumerate().take(most + 1) {
-            // At the top, also the time after the last packet that fitted.
+            // At the highest number, includes the time after the last packet that fitted into the ring.
             let mean = if more == room { counts.excess[more] } else { *above };
             put(&mut out.times_s, packets + more, share * mean / self.arrival_pps);
         }
@@ -229,7 +231,7 @@ impl Nic {
         ends
     }
 
-    /// The rest of the cycle by absolute timer or count, from each (packets, probability) on.
+    /// Ends the cycle by absolute timer or count, from each (packets, probability).
     fn timer(&self, from: &[(usize, f64)], timer_s: f64, out: &mut Gathered) {
         let Some(frames) = self.frames.filter(|frames| *frames <= self.places) else {
             for (packets, share) in from {
@@ -254,12 +256,12 @@ impl Nic {
         }
     }
 
-    /// The cycle if every packet is a reason to interrupt, and `residual_s` of the gap is left when an unmasking of
+    /// Computes the cycle if every packet causes an interrupt, and `residual_s` of the gap is left when an unmasking of
     /// exponential length U begins.
     ///
-    /// If U < residual, the gap's end announces a Poisson number over the residual. Otherwise the interrupt follows at
-    /// once, with those packets and the arrivals in the rest of U, again exponential. If no packet has come, the first
-    /// one interrupts.
+    /// If U < residual, the interrupt at the gap's end announces the packets that arrived during the residual, a
+    /// Poisson number. Otherwise the interrupt follows at once after U, and also announces the arrivals in the rest of
+    /// U, again exponential. If no packet has arrived, the first one interrupts.
     fn plain_gap(&self, mask_s: f64, residual_s: f64, out: &mut Gathered) {
         let lambda = self.arrival_pps;
         let load = lambda * residual_s;
@@ -280,7 +282,7 @@ impl Nic {
                 put(&mut out.delivered, packets, (1.0 - later) * ended);
             }
         }
-        // The rest of a long unmasking adds packets to those of the residual.
+        // If unmasking outlasts the residual gap, its rest adds packets to those of the residual.
         let mut packets = most;
         while packets < self.places && up * visits > 1e-18 {
             packets += 1;

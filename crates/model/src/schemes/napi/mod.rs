@@ -2,8 +2,8 @@
 //! served}.
 //!
 //! After an arrival at an idle host: delivery of the interrupt (phase 0, the CPU being free), m + s (phase 1), then for
-//! each poll an overhead o (phase 2) and up to `weight` packets (phase 4 + k: k served in this poll). Fewer than
-//! `weight` served means that the ring was found empty: unmask (phase 3, m). A packet that comes during unmasking
+//! each poll an overhead o (phase 2) and up to `weight` packets (phase 4 + k: k served in this poll). If a poll serves
+//! fewer than `weight` packets, the ring is empty: unmask (phase 3, m). A packet that arrives during unmasking
 //! interrupts at its end. After `weight` packets the next poll follows, even if the ring is empty: that poll finds
 //! nothing and unmasks.
 
@@ -24,27 +24,29 @@ use crate::queue::arrivals::TimeShape;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 use netcliff_core::engine::Fidelity;
 
-/// At level 0: idle with interrupts enabled. Above: the interrupt has not been delivered yet (`interrupt_latency`).
+/// Phase 0. At level 0: idle with interrupts enabled. Above level 0: the interrupt has not been delivered yet
+/// (`interrupt_latency`).
 const DELIVERY: usize = 0;
 const ISR: usize = 1;
 const OVERHEAD: usize = 2;
 const UNMASK: usize = 3;
 const SERVING: usize = 4;
 
-/// Larger weights are solved as if they were unlimited: a chain with that many phases would take seconds.
+/// Largest weight whose packets are counted. Larger weights are solved as if unlimited: a chain with that many phases
+/// would take seconds.
 pub const LARGEST_WEIGHT: u64 = 256;
 
-/// Largest range of packets found: quantiles then take about a second.
+/// Largest range of packet numbers that an arrival may find; quantiles then take about a second.
 const MOST_LEVELS: usize = 20_000;
-/// Most states (packets, phase): some seconds and 500 MB.
+/// Maximum number of states (packets, phase), which take some seconds and 500 MB.
 const MOST_STATES: usize = 1 << 25;
 
-/// Number of phases for polls of at most `weight` packets; None: unlimited.
+/// Number of phases for polls of at most `weight` packets; `None`: unlimited polls.
 fn phases(weight: Option<usize>) -> usize {
     SERVING + weight.unwrap_or(1)
 }
 
-/// The weight that the chain counts to; None: it counts as unlimited.
+/// Returns the weight up to which the chain counts packets; `None` if the weight is treated as unlimited.
 fn counted(weight: u64) -> Option<usize> {
     (weight <= LARGEST_WEIGHT).then_some(weight as usize)
 }
@@ -54,7 +56,7 @@ pub fn chain_phases(napi: &Napi) -> u64 {
     phases(counted(napi.weight)) as u64
 }
 
-/// Whether the chain covers this configuration of NAPI; if not, the reason.
+/// Checks that the chain covers this configuration of NAPI; the error is the reason why not.
 pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     let lacking = if fidelity != Fidelity::Exact {
         "the paper has no approximation of Linux's NAPI: use fidelity exact, or the scheme napi-2007"
@@ -70,7 +72,7 @@ pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     Err(lacking.to_owned())
 }
 
-/// As [`supported`], for chains without moderation by the NIC.
+/// Like [`supported`], for chains without moderation by the NIC.
 pub fn supported_without_moderation(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     supported(napi, fidelity)?;
     if !napi.moderation.is_on() {
@@ -92,8 +94,8 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
     }
 }
 
-/// Times made of phases. Polls reach their weight at random, as often as with exponential times, because phases x
-/// weight would be too many.
+/// Solves the chain with times made of phases. Polls reach their weight at random, as often as with exponential times,
+/// because phases x weight would be too many.
 fn in_phases(work: &Work, napi: &Napi, phases: Phases) -> Result<Ring, String> {
     let exponential = Work { shape: TimeShape::Exponential, quantiles: false, ..work.clone() };
     let again = full_polls(&counting(&exponential, napi)?, napi);
@@ -105,13 +107,13 @@ fn in_phases(work: &Work, napi: &Napi, phases: Phases) -> Result<Ring, String> {
     Ok(ring)
 }
 
-/// P(a service is the last of its poll's weight), from the polls of the solved ring.
+/// P(a service is the last of its poll's weight), from the number of polls in the solved ring.
 pub fn full_polls(ring: &Ring, napi: &Napi) -> f64 {
     let polls_again = (ring.polls_per_s.unwrap_or(0.0) - ring.interrupts_per_s).max(0.0);
     (polls_again / ring.throughput_pps).min(1.0 / napi.weight as f64)
 }
 
-/// Exponential times, counting each packet of a poll.
+/// Solves the chain with exponential times, counting each packet of a poll.
 fn counting(work: &Work, napi: &Napi) -> Result<Ring, String> {
     let chain = Chain::new(work, napi);
     let states = (work.places as usize + 1).saturating_mul(chain.phases());
@@ -142,7 +144,8 @@ pub fn qualify(ring: &mut Ring, napi: &Napi) {
     }
 }
 
-/// The stages without arrivals, for arrivals that are not Poisson; numbered like the phases here.
+/// Returns the stages without arrivals, for arrivals that are not Poisson; they have the numbers of the phases in this
+/// module.
 pub fn modulated(work: &Work, napi: &Napi) -> Stages {
     let chain = Chain::new(work, napi);
     let mut roles = vec![Role::Waiting, Role::Interrupt, Role::Poll, Role::Unmask];
@@ -156,8 +159,8 @@ pub fn modulated(work: &Work, napi: &Napi) -> Stages {
     }
 }
 
-/// As [`modulated`], but polls reach their weight after any service with probability `again`: few stages, whatever the
-/// weight.
+/// Like [`modulated`], but polls reach their weight after any service with probability `again`, so that there are few
+/// stages, whatever the weight.
 pub fn at_random(work: &Work, napi: &Napi, again: f64) -> Stages {
     let unlimited = Napi { weight: LARGEST_WEIGHT + 1, ..napi.clone() };
     let mut stages = modulated(work, &unlimited);
@@ -169,14 +172,14 @@ pub fn at_random(work: &Work, napi: &Napi, again: f64) -> Stages {
     stages
 }
 
-/// Distribution that an accepted packet finds, from the weights of the states (packets, phase).
+/// Returns the distribution of states that an accepted packet finds, from the weights of the states (packets, phase).
 pub fn found(work: &Work, napi: &Napi, weights: &Stationary) -> Found {
     Found::new(&Chain::new(work, napi), weights)
 }
 
 struct Chain<'a> {
     work: &'a Work,
-    /// Packets per poll; None: unlimited.
+    /// Packets per poll; `None`: unlimited.
     weight: Option<usize>,
     delivery_rate: f64,
     isr_rate: f64,
@@ -206,7 +209,7 @@ impl<'a> Chain<'a> {
         phases(self.weight)
     }
 
-    /// The phase after a service in `phase` after which packets remain.
+    /// Returns the phase after a service in `phase` that leaves packets in the ring.
     fn after_service(&self, phase: usize) -> usize {
         match self.weight {
             None => SERVING,
@@ -235,7 +238,7 @@ impl<'a> Chain<'a> {
         ]
     }
 
-    /// Jumps with an empty ring: the overhead of a poll that finds nothing ends in unmasking, and unmasking in idle.
+    /// Jumps with an empty ring: a poll that finds no packets ends in unmasking, and unmasking in idle.
     fn finds_nothing(&self) -> Vec<Jump> {
         vec![(OVERHEAD, UNMASK, self.overhead_rate), (UNMASK, DELIVERY, self.unmask_rate)]
     }
@@ -297,15 +300,15 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// State that an accepted packet finds, by the number of overheads it must wait for.
+/// States that an accepted packet finds, by the number of poll overheads for which it must wait.
 #[derive(Default)]
 pub struct Found {
     /// Packets per poll; u64::MAX means unlimited.
     weight: u64,
-    /// Number of packets found for the first entry of `levels`.
+    /// Number of packets that an arrival finds in the first entry of `levels`.
     first: usize,
-    /// For n packets found, weights of: delivery, ISR, overhead, serving with floor(n/Q) overheads ahead, serving with
-    /// one more, unmasking.
+    /// For n packets found, weights of: delivery, ISR, overhead, serving with floor(n/weight) overheads ahead, serving
+    /// with one overhead more, unmasking.
     levels: Vec<[f64; 6]>,
     total: f64,
     isr_rate: f64,
@@ -327,8 +330,8 @@ impl Found {
             levels.push(sums);
         }
         let total: f64 = levels.iter().flatten().sum();
-        // Levels without weight only cost time: a total of 1e-13 at either end does not change the sixth digit of
-        // quantiles.
+        // Leave out levels without weight, which only cost time: a total of 1e-13 at either end does not change the
+        // sixth digit of quantiles.
         let mut rest = 0.0;
         while let Some(last) = levels.last()
             && levels.len() > 1
@@ -377,7 +380,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// Both methods agree in every state that is not rarer than what the band leaves out.
+    /// Both methods agree in every state whose probability is not below that of the jumps left out in the band.
     #[test]
     fn poll_starts_and_block_reduction_agree() {
         for (places, weight) in [(1, 1), (1, 3), (2, 2), (5, 8), (40, 3), (300, 16), (700, 4)] {

@@ -1,10 +1,10 @@
-//! napi with moderation by the NIC.
+//! napi with interrupt moderation by the NIC.
 //!
-//! At the end of unmasking the ring has exactly the packets that came during it, whatever happened before. Then the NIC
-//! gathers packets ([`announce`]), interrupts once, and polls run until the ring is empty. The rest of a gap at that
-//! time is the only memory between cycles ([`residual`]). Exponential times: the chain of poll starts of
-//! [`polls`](super::polls), entered with the announced packets. Other times, or a band that is too wide: an M/G/1/K
-//! with that set-up, whose polls reach their weight at random.
+//! At the end of unmasking, the ring holds exactly the packets that arrived during unmasking, whatever happened before.
+//! Then the NIC gathers packets ([`announce`]) and interrupts once, and polls run until the ring is empty. The only
+//! memory between cycles is how much of the NIC's minimum gap is left ([`residual`]). Exponential times are solved by
+//! the chain of poll starts ([`polls`](super::polls)), entered with the announced packets. Other times, or a band that
+//! is too wide, are solved as an M/G/1/K with that set-up, whose polls reach their weight at random.
 
 use netcliff_core::Napi;
 use netcliff_core::math;
@@ -19,10 +19,10 @@ use crate::bounds;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::mg1k::{Mg1k, Setup};
 
-/// Most states (packets, phase).
+/// Maximum number of states (packets, phase).
 const MOST_STATES: usize = super::MOST_STATES;
 
-/// Whether the moderation is supported; if not, the reason.
+/// Checks that the moderation is supported; the error is the reason why not.
 pub fn supported(napi: &Napi) -> Result<(), String> {
     if napi.moderation.quirk.gap != Gap::Each {
         return Err(
@@ -58,28 +58,29 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
         Some(ring) => full_polls(&ring, napi),
         None => 1.0 / napi.weight as f64,
     };
-    // The packets of an unmasking are known for all distributions; the rest of a gap only for exponential times.
+    // The number of packets of an unmasking is known for all distributions, the rest of a gap only for exponential
+    // times.
     if nic.gap_s > 0.0 {
         return Ok(by_setup(work, &TimeShape::Exponential, &cycle, again));
     }
     Ok(by_setup(work, &work.shape, &nic.after_unmask(&unmasked(work), work.mask_s, 0.0), again))
 }
 
-/// A timer started by the first packet.
+/// A timer that the first packet starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AsTimer {
-    /// Its length (s); 0: no timer.
+    /// Length of the timer (s); 0: no timer.
     pub timer_s: f64,
     /// True: each packet restarts it.
     pub from_last: bool,
-    /// Number of packets that ends it earlier; None: no count.
+    /// Number of packets that ends the timer earlier; `None` if packets are not counted.
     pub frames: Option<usize>,
     /// True: the NIC does exactly this; false: an approximation.
     pub is_exact: bool,
 }
 
-/// The NIC's moderation and the interrupt's latency as one timer with the same mean time until the interrupt, for
-/// chains that know no other conditions. None: unmasking takes time, so that packets may come during it.
+/// Replaces the NIC's moderation and the interrupt's latency by one timer with the same mean time until the interrupt,
+/// for chains that allow no other conditions. `None` if unmasking takes time, so that packets may arrive during it.
 pub fn as_timer(work: &Work, napi: &Napi) -> Option<AsTimer> {
     if work.mask_s > 0.0 {
         return None;
@@ -91,14 +92,15 @@ pub fn as_timer(work: &Work, napi: &Napi) -> Option<AsTimer> {
         return Some(AsTimer { timer_s, from_last: false, frames, is_exact });
     }
     if let Some(packet_s) = nic.only_packet_s() {
-        // Without a count, its mean length is (e^(lambda P) - 1)/lambda, which grows by e^(lambda P) per unit of P.
+        // Without a count, the gathering has the mean length (e^(lambda P) - 1)/lambda, which grows by e^(lambda P) per
+        // unit of P.
         let timer_s = packet_s + work.delivery_s * math::exp(-work.arrival_pps * packet_s);
         return Some(AsTimer { timer_s, from_last: true, frames, is_exact });
     }
     let exponential = Work { shape: TimeShape::Exponential, ..work.clone() };
     let cycle = cycle(&exponential, napi, &nic).ok()?;
     let later_s = work.delivery_s * cycle.delivered.iter().sum::<f64>();
-    // A wait for the first packet, then the timer.
+    // The mean cycle is the wait for the first packet plus the timer.
     let timer_s = (cycle.times_s.iter().sum::<f64>() - 1.0 / work.arrival_pps).max(0.0) + later_s;
     Some(AsTimer { timer_s, from_last: false, frames: None, is_exact: false })
 }
@@ -116,14 +118,14 @@ fn unmasked(work: &Work) -> Vec<f64> {
     found
 }
 
-/// Mean cycle from unmasking to the interrupt.
+/// Computes the mean cycle from unmasking to the interrupt.
 fn cycle(work: &Work, napi: &Napi, nic: &Nic) -> Result<Gathered, String> {
     let found = unmasked(work);
     let at = |residual_s: f64| nic.after_unmask(&found, work.mask_s, residual_s);
     residual::mean_cycle(work, napi.weight, work.mask_s, nic, &at)
 }
 
-/// Solution by the chain of poll starts; None if its band would be too wide.
+/// Solves by the chain of poll starts; `None` if its band would be too wide.
 fn by_polls(work: &Work, napi: &Napi, cycle: &Gathered) -> Result<Option<Ring>, String> {
     let chain = Chain::new(work, napi);
     if (work.places as usize + 1).saturating_mul(chain.phases()) > MOST_STATES {
@@ -140,7 +142,7 @@ fn by_polls(work: &Work, napi: &Napi, cycle: &Gathered) -> Result<Option<Ring>, 
     Ok(Some(ring))
 }
 
-/// Distribution of packets after another stage, and the mean number lost in it.
+/// Returns the distribution of packets after another stage, and the mean number of packets lost in it.
 fn stage(present: &[f64], counts: &ArrivalCounts, places: usize) -> (Vec<f64>, f64) {
     let lost = present.iter().enumerate().map(|(n, share)| share * counts.excess[places - n]).sum();
     let reach = counts.above.iter().position(|tail| *tail < 1e-18).map_or(places, |last| last + 1);
@@ -155,8 +157,8 @@ fn stage(present: &[f64], counts: &ArrivalCounts, places: usize) -> (Vec<f64>, f
     (after, lost)
 }
 
-/// Solution as M/G/1/K with the cycle as its set-up. A service is followed by an overhead with probability `again`:
-/// both together count as a longer service with the same shape. `unmasking`: shape of the unmasking in the cycle.
+/// Solves as M/G/1/K with the cycle as its set-up. An overhead follows a service with probability `again`: both
+/// together count as one longer service with the same shape. `unmasking`: shape of the unmasking in the cycle.
 fn by_setup(work: &Work, unmasking: &TimeShape, cycle: &Gathered, again: f64) -> Ring {
     let (lambda, places) = (work.arrival_pps, work.places as usize);
     let counts = |mean_s: f64| ArrivalCounts::new(&work.shape, lambda * mean_s, places);

@@ -1,4 +1,4 @@
-//! The chain of `super`, observed only when a poll starts to serve: a banded chain of the packets present.
+//! NAPI's chain (module `napi`), observed only when a poll starts to serve: a banded chain of the packets present.
 //!
 //! A poll that starts with n >= weight packets serves `weight` of them and ends with n - weight plus the arrivals. The
 //! rows are therefore equal, except for polls that may empty or fill the ring. Solving this band takes ring x width x
@@ -21,11 +21,12 @@ pub struct Polls<'a> {
     chain: &'a Chain<'a>,
     weight: usize,
     places: usize,
-    /// Largest number of arrivals during a poll that is not left out.
+    /// Largest number of arrivals during a poll that is considered.
     reach: usize,
-    /// Longest jump up that is not left out.
+    /// Longest jump up that is considered.
     up: usize,
-    /// P(an arrival comes before the end) of a service, an overhead, an ISR, an interrupt's delivery, an unmasking.
+    /// P(an arrival comes before the end) of a service; below, of an overhead, an ISR, an interrupt's delivery, an
+    /// unmasking.
     service_up: f64,
     overhead_up: f64,
     isr_up: f64,
@@ -33,17 +34,17 @@ pub struct Polls<'a> {
     unmask_up: f64,
     /// Distribution of packets when the first poll after an idle time starts to serve: index 0 is 1 packet.
     from_idle: Vec<f64>,
-    /// The cycle from unmasking to the interrupt with a NIC's moderation; None: no moderation.
+    /// The cycle from unmasking to the interrupt with a NIC's moderation; `None` without moderation.
     cycle: Option<&'a Gathered>,
 }
 
 impl<'a> Polls<'a> {
-    /// None if the band would be too wide (extreme overload) or the weight is unlimited.
+    /// Makes the chain; `None` if the band would be too wide (extreme overload) or the weight is unlimited.
     pub fn new(chain: &'a Chain<'a>) -> Option<Self> {
         Self::entered(chain, None)
     }
 
-    /// The chain with idle times that end with the packets that a `cycle` of the NIC announces.
+    /// Makes the chain with idle times that end with the packets announced by the NIC in a `cycle`.
     pub fn entered(chain: &'a Chain<'a>, cycle: Option<&'a Gathered>) -> Option<Self> {
         let weight = chain.weight?;
         let places = chain.work.places as usize;
@@ -88,7 +89,8 @@ impl<'a> Polls<'a> {
     }
 
     /// Replaces the packets in `levels` after unmasking by those announced: packets of interrupts that are handled at
-    /// once stay there, those of interrupts that must be delivered go to `delivered`. `cycles`: their total.
+    /// once stay in `levels`, packets of interrupts that must be delivered go to `delivered`. `cycles`: total weight of
+    /// both.
     fn announce(&self, levels: &mut [f64], delivered: &mut [f64], cycles: f64) {
         let Some(cycle) = self.cycle else {
             delivered[1] = std::mem::take(&mut levels[0]);
@@ -100,13 +102,13 @@ impl<'a> Polls<'a> {
         }
     }
 
-    /// Replaces entries of a stage by its exits: geometric arrivals during it, limited by the ring. `levels[i]` is
-    /// level `base + i`.
+    /// Replaces the numbers of packets at a stage's start by those at its end: geometric arrivals during the stage,
+    /// limited by the ring. `levels[i]` is level `base + i`.
     fn stage(&self, levels: &mut [f64], base: usize, up: f64) {
         let mut visits = 0.0;
         for (i, level) in levels.iter_mut().enumerate() {
             visits = *level + up * visits;
-            // Denormal numbers would remain for all further levels, and are slow.
+            // Denormal numbers would spread to all further levels, and are slow.
             if visits < 1e-290 {
                 visits = 0.0;
             }
@@ -114,10 +116,10 @@ impl<'a> Polls<'a> {
         }
     }
 
-    /// Distributions of packets at the start of the next poll, for each of `starts`, as rows of the band.
+    /// Returns distributions of packets at the start of the next poll, for each of `starts`, as rows of the band.
     ///
-    /// Indexed by j = level + served, which a service does not change; the starts are next to each other, so that the
-    /// additions for them are independent.
+    /// Arrays are indexed by j = level + served, which a service does not change. The values for different starts lie
+    /// next to each other, so that their additions are independent.
     fn rows(&self, starts: std::ops::Range<usize>) -> Vec<Vec<f64>> {
         let count = starts.len();
         let first = starts.start;
@@ -135,8 +137,8 @@ impl<'a> Polls<'a> {
                     *entry = leaves * *visit;
                 }
             }
-            // The last packet is served before the weight is reached: the ring is empty. This number may be out of
-            // reach.
+            // The last packet is served before the weight is reached, so that the ring is empty. The index may lie
+            // outside the range.
             if served + 1 < self.weight && (first..=last).contains(&(served + 1)) {
                 let emptied = &mut polls[(served + 1 - first) * count..(served + 2 - first) * count];
                 idle.iter_mut().zip(emptied).for_each(|(sum, entry)| *sum += std::mem::take(entry));
@@ -150,7 +152,7 @@ impl<'a> Polls<'a> {
             .collect()
     }
 
-    /// Adds the overhead after a poll that started with `start` and ended with (level + weight, probability).
+    /// Adds the overhead after a poll that started with `start` packets and ended with (level + weight, probability).
     fn after_poll(&self, start: usize, ended: impl Iterator<Item = (usize, f64)>, mut idle: f64) -> Vec<f64> {
         let base = start.saturating_sub(self.weight);
         let end = (start + self.up).min(self.places);
@@ -181,7 +183,7 @@ impl<'a> Polls<'a> {
         row
     }
 
-    /// The stationary distribution over (packets, phase); None if it does not fit into memory.
+    /// The stationary distribution over (packets, phase); `None` if it does not fit into memory.
     pub fn stationary(&self) -> Option<Stationary> {
         // Range of equal rows: no poll empties or fills the ring. State i is i + 1 packets.
         let low_end = self.weight.min(self.places);
@@ -206,7 +208,7 @@ impl<'a> Polls<'a> {
         Some(self.times(&starts))
     }
 
-    /// Times in each (packets, phase) for these rates of poll starts.
+    /// Computes the times in each (packets, phase) from the rates of poll starts.
     fn times(&self, starts: &[f64]) -> Stationary {
         let phases = SERVING + self.weight;
         let mut times = vec![0.0; (self.places + 1) * phases];
@@ -221,7 +223,7 @@ impl<'a> Polls<'a> {
                 idle += std::mem::take(&mut levels[0]);
             }
         }
-        // Overheads follow full polls (their entries are in `levels`) and interrupts (one per idle period).
+        // Overheads follow full polls (whose numbers of packets are in `levels`) and interrupts (one per idle period).
         let overhead_s = 1.0 / self.chain.overhead_rate;
         let mut after_full = levels.clone();
         self.stage(&mut after_full, 0, self.overhead_up);
@@ -248,7 +250,8 @@ impl<'a> Polls<'a> {
         Stationary::normalised(phases, times)
     }
 
-    /// Replaces entries of a stage by exits, and adds the times spent: exits x mean at every level.
+    /// Replaces the numbers of packets at a stage's start by those at its end, and adds the times spent: exits x mean
+    /// at every level.
     fn spend(&self, levels: &mut [f64], mean_s: f64, up: f64, times: &mut [f64]) {
         self.stage(levels, 0, up);
         let phases = SERVING + self.weight;
@@ -258,8 +261,8 @@ impl<'a> Polls<'a> {
     }
 }
 
-/// Number of arrivals during `weight` services beyond which the probability is below [`LEFT_OUT`]; None if it exceeds
-/// the range of doubles.
+/// Number of arrivals during `weight` services that is exceeded with a probability below [`LEFT_OUT`]; `None` if the
+/// computation exceeds the range of doubles.
 fn arrivals_width(weight: usize, up: f64) -> Option<usize> {
     // Negative binomial: p_0 = (1-up)^weight, p_(j+1) = p_j up (weight + j)/(j + 1).
     let mut probability = math::exp(weight as f64 * math::ln_1p(-up));

@@ -1,28 +1,28 @@
-//! How much of a minimum gap is left when the poll after an interrupt has emptied the ring.
+//! Computes how much of the NIC's minimum gap is left when the poll after an interrupt has emptied the ring.
 //!
-//! The gap begins with the interrupt. From each number of packets at that time, the chain of delivery, ISR, overheads
-//! and services is computed backwards from the unmasking, in events of one rate and for all numbers at once; n events
-//! take an Erlang time. That time is put on a grid, each part divided between its two neighbours, which preserves its
-//! mean and adds a sixth of the squared step to its variance. The remaining gap at the end of cycles is then a Markov
-//! chain.
+//! The gap begins with the interrupt. From each number of packets at the interrupt, the chain of delivery, ISR,
+//! overheads and services is computed backwards from the unmasking, in events of one rate and for all numbers at once.
+//! A time of n events is Erlang. It is put on a grid: each part is divided between its two neighbours, which preserves
+//! the mean and adds a sixth of the squared step to the variance. The remaining gap at the end of cycles is then a
+//! Markov chain.
 
 use super::announce::{Gathered, Nic};
 use super::{Work, counted};
 use crate::queue::matrix::Matrix;
 use crate::queue::uniform::{furthest, poisson};
 
-/// A step of the grid holds about half an arrival; smallest and largest number of steps.
+/// Steps of the grid are about half an interarrival time long; below, smallest and largest number of steps.
 const FEWEST_STEPS: f64 = 32.0;
 const MOST_STEPS: f64 = 400.0;
-/// Stages shorter than this share of a service count as taking no time, with an error below a millionth of the gap.
+/// Stages shorter than this share of a service count as instantaneous, with an error below a millionth of the gap.
 const SHORTEST: f64 = 0.02;
-/// Most operations, some seconds; beyond, polls are taken to reach their weight at random.
+/// Maximum number of operations, some seconds. Beyond it, polls are assumed to reach their weight at random.
 const MOST_OPERATIONS: f64 = 4e9;
 /// Probabilities below this are left out.
 const RARE: f64 = 1e-15;
 
-/// Mean cycle of a NIC with moderation, over the rest of its gap. `at`: the cycle that begins with this much of the gap
-/// left (s).
+/// Returns the mean cycle of a NIC with moderation, averaged over the rest of its gap. `at`: computes the cycle that
+/// begins with this much of the gap left (s).
 pub fn mean_cycle(
     work: &Work,
     weight: u64,
@@ -35,7 +35,7 @@ pub fn mean_cycle(
     }
     let steps = (2.0 * work.arrival_pps * nic.gap_s).clamp(FEWEST_STEPS, MOST_STEPS).round() as usize;
     let step_s = nic.gap_s / steps as f64;
-    // By time since the interrupt; the last: the gap is over.
+    // Cycles by time since the interrupt; in the last one the gap is over.
     let cycles: Vec<Gathered> = (0..=steps).map(|step| at(nic.gap_s - step as f64 * step_s).trimmed()).collect();
     let most = cycles.iter().map(Gathered::most).max().unwrap_or(1);
     let busy = Busy::new(work, weight, mask_s, nic.gap_s, most)?;
@@ -60,15 +60,15 @@ pub fn mean_cycle(
 
 /// The chain from the interrupt to the unmasking.
 struct Busy {
-    /// Most packets at its beginning, and most packets that are followed.
+    /// Maximum number of packets at the beginning; below, maximum number of packets that is computed.
     starts: usize,
     levels: usize,
     top: bool,
-    /// Number of phases of serving; 1: polls reach their weight with probability `again` after each service.
+    /// Number of phases of serving; with 1 phase, polls reach their weight with probability `again` after each service.
     phases: usize,
     again: f64,
-    /// Probability that an event is an arrival, a service, or the end of an overhead, an ISR, a delivery. None: the
-    /// stage takes no time.
+    /// Probability that an event is an arrival; below, that it is a service, or the end of an overhead, an ISR, a
+    /// delivery. `None` if the stage takes no time.
     arrival: f64,
     service: f64,
     overhead: Option<f64>,
@@ -78,7 +78,7 @@ struct Busy {
     gap_s: f64,
 }
 
-/// Values by packets (and packets served), for a chain with a given number of events to come.
+/// Values by packets (and packets served), for a chain with a given number of remaining events.
 struct Values {
     serving: Vec<f64>,
     overhead: Vec<f64>,
@@ -94,7 +94,7 @@ impl Busy {
         let fastest = rates.into_iter().flatten().fold(work.service_pps(), f64::max);
         let rate = lambda + fastest;
         let places = work.places as usize;
-        // With more packets than can be served within the gap, it is over before the ring is empty.
+        // With more packets than can be served within the gap, the gap is over before the ring is empty.
         let levels = places.min(furthest(work.service_pps() * gap_s) as usize);
         let events = furthest(rate * gap_s);
         let mut phases = counted(weight).unwrap_or(1);
@@ -126,8 +126,8 @@ impl Busy {
         })
     }
 
-    /// For each number of packets at an interrupt that must be delivered, and at one that is handled at once:
-    /// P(unmasking begins at each step of the grid), up to the gap.
+    /// For each number of packets at the interrupt, returns P(unmasking begins at each step of the grid), up to the
+    /// gap. First for interrupts that must be delivered, then for those that are handled at once.
     fn ends(&self, steps: usize) -> [Vec<Vec<f64>>; 2] {
         let erlang = Erlang::new(self.rate, self.gap_s, steps);
         let table = || vec![vec![0.0; steps + 1]; self.starts + 1];
@@ -159,12 +159,12 @@ impl Busy {
         Values { serving: vec![0.0; (self.levels + 1) * self.phases], overhead: zero(), isr: zero(), delivery: zero() }
     }
 
-    /// P(the ring is found empty after exactly one more event). `first`: the chain has not begun yet.
+    /// Computes P(the ring becomes empty after exactly one more event). `first`: the chain has not begun yet.
     fn before(&self, now: &Values, first: bool, next: &mut Values) {
         let (phases, levels) = (self.phases, self.levels);
         let ended = if first { 1.0 } else { 0.0 };
-        // Value after a full poll that left this number of packets; an overhead that takes no time leads on to the next
-        // poll, or has found nothing.
+        // Value after a full poll that left this number of packets. An overhead without duration leads directly to the
+        // next poll or, with no packets, to the unmasking.
         let polled = |packets: usize| match (self.overhead, packets) {
             (Some(_), _) => now.overhead[packets],
             (None, 0) => ended,
@@ -196,7 +196,7 @@ impl Busy {
             };
             to[last] += self.service * after;
         }
-        // Value of a stage that ends as `follows` says; a stage that takes no time has the value after it.
+        // Value of a stage whose end has the value `follows`; a stage without duration has that value itself.
         let stage = |own: &[f64], ends: Option<f64>, follows: &dyn Fn(usize) -> f64, packets: usize| {
             let ends = ends?;
             let above = if packets < levels {
@@ -227,7 +227,7 @@ struct Erlang {
     step_s: f64,
     /// `[point of the grid][n]`: P(more than n events by then).
     above: Vec<Vec<f64>>,
-    /// Number of events from which on the time always exceeds the gap.
+    /// Number of events whose total time always exceeds the gap.
     most: usize,
 }
 
@@ -241,13 +241,15 @@ impl Erlang {
         Self { rate, step_s, above, most }
     }
 
-    /// P(the time of `events`, at least 1, ends by this point of the grid), and the part of its mean up to there.
+    /// P(the time of `events`, at least 1, ends before this point of the grid), and that part's contribution to the
+    /// mean.
     fn by(&self, step: usize, events: usize) -> (f64, f64) {
         let tail = |more: usize| self.above[step].get(more).copied().unwrap_or(0.0);
         (tail(events - 1), events as f64 / self.rate * tail(events))
     }
 
-    /// First point of the grid with a part of this time's distribution, and the parts from there on.
+    /// Returns the first point of the grid to which this time's distribution contributes, and the contributions from
+    /// there on.
     fn steps(&self, events: usize) -> (usize, Vec<f64>) {
         let steps = self.above.len() - 1;
         let mut first = None;

@@ -1,5 +1,5 @@
-//! Polling with exponential times, exact at ticks, with phases {overheads to do, packets left in the cycle, re-armed or
-//! not}.
+//! Polling with exponential times, exact at ticks, with phases {poll overheads still to do, packets left in the cycle,
+//! cycle re-armed by a tick or not}.
 
 use crate::answer::{Ring, Shares};
 use crate::queue::qbd::{Blocks, Jump};
@@ -7,17 +7,17 @@ use crate::schemes::Work;
 use crate::schemes::ticks::{Solution, Ticked, Ticks, runs};
 use netcliff_core::math;
 
-/// Probability below which more waiting overheads are left out, similar to rounding errors.
+/// More waiting overheads are left out if their probability is below this, similar to rounding errors.
 const RARE: f64 = 1e-13;
-/// Most phases; with fewer, [`Ticks`] estimates the cost of the chain.
+/// Maximum number of phases. Up to this, [`Ticks`] estimates the cost of the chain.
 const MOST_PHASES: usize = 1500;
 
-/// None: no cycle. Otherwise the packets left in the cycle, and whether a tick has re-armed it.
+/// `None`: no cycle runs. Otherwise the packets left in the cycle, and whether a tick has re-armed it.
 type Cycle = Option<(usize, bool)>;
 
 struct Phases {
     quota: usize,
-    /// Most overheads that may wait at a time.
+    /// Maximum number of overheads that may wait at the same time.
     overheads: usize,
 }
 
@@ -29,7 +29,7 @@ pub struct Polling<'a> {
 }
 
 impl<'a> Polling<'a> {
-    /// The error is a reason for the user.
+    /// Makes the chain; the error is a reason for the user.
     pub fn new(work: &'a Work, period_s: f64, quota: u64) -> Result<Self, String> {
         Ok(Self { work, period_s, phases: Phases::new(work, period_s, quota)? })
     }
@@ -37,7 +37,7 @@ impl<'a> Polling<'a> {
 
 impl Phases {
     fn new(work: &Work, period_s: f64, quota: u64) -> Result<Self, String> {
-        // Not limited by the ring: packets that come during a cycle are served in it.
+        // The ring does not limit the quota: packets that arrive during a cycle are served in it.
         let quota = quota as usize;
         let overheads = pending(work.poll_s / period_s);
         let count = overheads.saturating_add(1).saturating_mul(quota.saturating_mul(2).saturating_add(1));
@@ -79,7 +79,7 @@ impl Phases {
         self.index((overheads + 1).min(self.overheads), cycle.map(|(left, _)| (left, true)))
     }
 
-    /// The phase after an overhead; a tick that came during it finds the cycle just started.
+    /// Returns the phase after an overhead; for a tick that came during the overhead, the cycle has just started.
     fn after_overhead(&self, packets: usize, overheads: usize, cycle: Cycle) -> usize {
         self.index(overheads - 1, cycle.or(self.start(packets, overheads > 1)))
     }
@@ -105,7 +105,7 @@ impl Phases {
             }
             let jump: Option<(bool, Jump)> = match (overheads, cycle) {
                 (0, None) => None,
-                // Never occurs: a cycle ends when the ring is empty.
+                // Never occurs, because a cycle ends when the ring is empty.
                 (0, Some(_)) if packets == 0 => Some((false, (phase, self.index(0, None), work.service_pps()))),
                 (0, Some((left, rearmed))) => {
                     Some((true, (phase, self.after_service(packets - 1, left, rearmed), work.service_pps())))
@@ -122,8 +122,8 @@ impl Phases {
     }
 }
 
-/// Number of waiting overheads beyond which the probability is below [`RARE`]. A tick finds n with sigma^n, sigma =
-/// exp(-(1 - sigma)/share).
+/// Number of waiting overheads that is exceeded with a probability below [`RARE`]. A tick finds n overheads with
+/// probability sigma^n, sigma = exp(-(1 - sigma)/share).
 fn pending(share: f64) -> usize {
     if share == 0.0 {
         return 0;

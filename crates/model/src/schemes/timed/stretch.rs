@@ -1,5 +1,5 @@
-//! [`Stretch`]: effect of a deterministic time on announced packets, which are served, and on those that arrive during
-//! it.
+//! [`Stretch`]: effect of a deterministic time on announced packets, which are served, and on packets that arrive
+//! during this time.
 
 use super::{Row, Tally};
 use crate::queue::arrivals::ArrivalCounts;
@@ -7,25 +7,25 @@ use crate::queue::uniform::poisson;
 
 /// Probability below which numbers of jumps are left out.
 pub const LEFT_OUT: f64 = 1e-16;
-/// Most events of a stretch.
+/// Maximum number of events of a stretch.
 const MOST_EVENTS: f64 = 4e3;
 
 /// A constant time with arrivals, services of announced packets, and possibly a count that ends it earlier.
 pub struct Stretch {
     pub length_s: f64,
     places: usize,
-    /// Number of packets not announced that ends it; None: no count.
+    /// Number of packets not yet announced that ends the stretch; `None` if packets are not counted.
     frames: Option<usize>,
-    /// P(an event is an arrival), and the mean time between events (s).
+    /// P(an event is an arrival); below, the mean time between events (s).
     arrival: f64,
     event_s: f64,
-    /// P(n events), and P(more).
+    /// P(n events), and P(more than n events), during the stretch.
     events: ArrivalCounts,
-    /// The same for services alone, as if announced packets never run out.
+    /// P(n services), and P(more than n services), as if announced packets never run out.
     services: ArrivalCounts,
     arrivals: ArrivalCounts,
     service_s: f64,
-    /// Most services, and most arrivals, that are not left out.
+    /// Maximum number of services, and below of arrivals; more are negligible.
     pub down: usize,
     pub up: usize,
 }
@@ -37,7 +37,7 @@ fn counts(load: f64, most: usize) -> (ArrivalCounts, usize) {
 }
 
 impl Stretch {
-    /// Error if it has too many events.
+    /// Makes the stretch; the error states that it has too many events.
     pub fn new(
         arrival_pps: f64,
         service_pps: f64,
@@ -79,7 +79,7 @@ impl Stretch {
         announced < self.down && announced + waiting + self.up > self.places
     }
 
-    /// Operations of all rows. Unless `exact`, by the level alone, even if the ring may be full.
+    /// Number of operations for all rows. Unless `exact`, rows use the level alone, even if the ring may be full.
     pub fn operations(&self, exact: bool) -> f64 {
         let events = self.events.equal.len() as f64;
         let (down, up, places) = (self.down.min(self.places) as f64, self.up as f64, self.places as f64);
@@ -91,8 +91,9 @@ impl Stretch {
         by_level + free + (down + up).min(places + 1.0) * down * (up + 2.0) * events
     }
 
-    /// Distribution of levels after it, from this number of `announced` and `waiting` packets. `exact`: announced
-    /// packets may run out while arrivals are blocked. `apart`: entries in two halves, the second one without arrivals.
+    /// Returns the distribution of levels after the stretch, from this number of `announced` and `waiting` packets.
+    /// `exact`: announced packets may run out while arrivals are dropped. `apart`: returns entries in two halves, the
+    /// second one for stretches without arrivals.
     pub fn row(&self, announced: usize, waiting: usize, exact: bool, apart: bool) -> Row {
         let blocks = announced + waiting + self.up > self.places;
         if apart || self.frames.is_some() || (exact && self.needs_both(announced, waiting)) {
@@ -101,7 +102,7 @@ impl Stretch {
         if blocks { self.by_level(announced + waiting) } else { self.free(announced, waiting) }
     }
 
-    /// If no arrival is blocked, services and arrivals are independent.
+    /// Row if no arrival is dropped: services and arrivals are then independent.
     fn free(&self, announced: usize, waiting: usize) -> Row {
         let lowest = announced.saturating_sub(self.down);
         let mut left = vec![0.0; announced - lowest + 1];
@@ -119,8 +120,8 @@ impl Stretch {
             come.for_each(|(sum, arrived)| *sum += share * arrived);
         }
         let mut tally = Tally { length_s: self.length_s, ..Tally::default() };
-        // P(more than d services in the time) x mean service: mean time with exactly d packets served, if there are
-        // more.
+        // P(more than d services in the time) x mean service is the mean time with exactly d packets served, if more
+        // packets are announced.
         let mut busy_s = 0.0;
         for served in 0..announced {
             let Some(tail) = self.services.above.get(served) else { break };
@@ -138,12 +139,12 @@ impl Stretch {
         Row { base: lowest + waiting, levels, tally }
     }
 
-    /// Mean time after `announced` services: the sum of E[(time - ...)^+] = excess of the services x mean service.
+    /// Mean time without announced packets (s), after `announced` services: excess of the services x mean service.
     fn idle_s(&self, announced: usize) -> f64 {
         self.services.excess.get(announced).copied().unwrap_or(0.0) * self.service_s
     }
 
-    /// The level alone, if there are always announced packets.
+    /// Row by the level alone, if announced packets cannot run out.
     fn by_level(&self, level: usize) -> Row {
         let lowest = level.saturating_sub(self.down);
         let top = (level + self.up).min(self.places);
@@ -172,7 +173,7 @@ impl Stretch {
         row
     }
 
-    /// The pair (announced, not announced).
+    /// Row by the pair (announced, not announced).
     fn by_both(&self, announced: usize, waiting: usize, apart: bool) -> Row {
         let lowest = announced.saturating_sub(self.down);
         let (rows, width) = (announced - lowest + 1, self.up + 2);
@@ -203,12 +204,12 @@ impl Stretch {
                 if full {
                     next[place] += share * self.arrival;
                 } else if self.frames.is_some_and(|frames| come + 1 >= frames) {
-                    // It ends the stretch: with the event after this one, if there is one.
+                    // The next event, if it is within the time, is an arrival that reaches the count.
                     levels[left + come + 1 - lowest] += share * self.arrival * more;
                 } else {
                     next[if come + 1 < width { place + 1 } else { place }] += share * self.arrival;
                 }
-                // The lowest row stays: it is empty, or its probability is negligible.
+                // The lowest row stays in place: it is empty, or its probability is negligible.
                 next[if place >= width { place - width } else { place }] += share * service;
             }
             std::mem::swap(&mut now, &mut next);

@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-/// From nearly Poisson to a source that is silent most of the time.
+/// Sources from nearly Poisson to silent for most of the time.
 fn sources() -> impl Strategy<Value = Source> {
     (0.02..0.9_f64, 0.0..1.0_f64, -2.0..7.0_f64).prop_map(|(busy, burst, stay)| Source {
         peak: 1.0 + burst * (1.0 / busy - 1.0),
@@ -154,7 +154,8 @@ fn equal_rates_are_poisson() {
     }
 }
 
-/// Slow states: the average of two Poisson hosts weighted by time, and loss weighted by arrivals.
+/// A source with slow states equals two Poisson hosts: figures are averages weighted by time, losses weighted by
+/// arrivals.
 #[test]
 fn slow_sources_are_two_hosts() {
     let case = Case { places: 16, lambda: 0.5, isr: 2.0, overhead: 3.0, unmask: 5.0, weight: 4 };

@@ -1,4 +1,5 @@
-//! Ring, scheme, socket and application as a Markov chain, state by state.
+//! Referee: ring, scheme, socket and application as one Markov chain with all its states, independent of the tested
+//! code.
 
 use super::gap::Gap;
 
@@ -38,8 +39,8 @@ pub enum Rule {
         merged: bool,
     },
     Frames(u64),
-    /// A constant time from the last packet (us), or a number of packets; `drops_restart`: lost packets also restart
-    /// it.
+    /// A constant time from the last packet (us), which a number of packets may end earlier; `drops_restart`: lost
+    /// packets also restart the time.
     PacketTimer {
         timer: f64,
         frames: Option<u64>,
@@ -69,7 +70,7 @@ pub struct Case {
     pub socket: u64,
 }
 
-/// (target, rate, fate) of jumps; `fate`: at the end of a service, whether the socket takes the packet.
+/// (target, rate, fate) of jumps; `fate` at the end of a service: whether the socket takes the packet.
 pub type Jumps = Vec<(State, f64, Option<bool>)>;
 
 /// One way in which a run of the timer ends.
@@ -77,7 +78,7 @@ pub struct Run {
     pub leads_to: State,
     /// Its probability.
     pub share: f64,
-    /// Mean length of the run, otherwise 0.
+    /// Mean length of the run; 0 if it ends otherwise.
     pub time: f64,
     /// Time spent in a state during the run, whatever its end.
     pub spent: Option<(State, f64)>,
@@ -114,7 +115,7 @@ impl Case {
         }
     }
 
-    /// The jumps from a state; a context switch that takes no time is over as soon as the application may run.
+    /// Jumps from a state; a context switch that takes no time ends as soon as the application may run.
     pub fn jumps(&self, state: &State) -> Jumps {
         let at_once = self.switch.is_infinite();
         let settled = |(packets, stage, waking, thread, waiting): State| match (stage, thread) {
@@ -173,7 +174,7 @@ impl Case {
         jumps
     }
 
-    /// Progress of the application when it may run, with its rate.
+    /// What the application does next when it may run, with the rate.
     fn progress(&self, thread: Thread, waiting: u64) -> Option<(Thread, u64, f64)> {
         match thread {
             Thread::Asleep => None,
@@ -183,13 +184,13 @@ impl Case {
         }
     }
 
-    /// True if packets wait for a timer that has just begun. Of the timer's time the chain has only these states: they
-    /// are left at a rate of 1, by the ends of a run of the timer.
+    /// Returns true if packets wait for a timer that has just begun. The chain has no other states while a timer runs:
+    /// these are left at a rate of 1, to the states at the ends of a run of the timer.
     pub fn waits_for_timer(&self, (packets, stage, ..): &State) -> bool {
         matches!(self.rule, Rule::PacketTimer { .. }) && *stage == Stage::Free && *packets > 0
     }
 
-    /// Runs of the timer, from a state in which it begins.
+    /// Ways in which a run of the timer may end, from a state in which it begins.
     pub fn timed(&self, (packets, stage, waking, thread, waiting): &State) -> Vec<Run> {
         let Rule::PacketTimer { timer, drops_restart, .. } = self.rule else { return Vec::new() };
         let mut threads = vec![(*thread, *waiting)];
@@ -217,7 +218,8 @@ impl Case {
         runs
     }
 
-    /// Share of time in each state, from the chain in which each run of a timer takes 1; and the time of one unit.
+    /// Converts the chain, in which each run of a timer takes the time 1, to shares of real time; also returns the mean
+    /// length of one unit.
     pub fn times(&self, chain: &[(State, f64)]) -> (Vec<(State, f64)>, f64) {
         let (timers, others): (Vec<_>, Vec<_>) =
             chain.iter().copied().partition(|(state, _)| self.waits_for_timer(state));

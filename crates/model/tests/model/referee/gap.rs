@@ -1,5 +1,5 @@
-//! A Markov chain that runs until an exponential event or a constant deadline, whichever comes first: by its matrix
-//! exponential.
+//! A Markov chain that runs until an exponential event or a constant deadline, whichever comes first, solved by its
+//! matrix exponential.
 
 type Matrix = Vec<Vec<f64>>;
 
@@ -7,7 +7,7 @@ type Matrix = Vec<Vec<f64>>;
 pub struct Gap {
     /// P(the event comes first, in state `to`).
     pub event: Matrix,
-    /// Mean time until the event, otherwise 0.
+    /// Mean time until the event; ends by the deadline count as 0.
     pub event_time: Matrix,
     /// P(the deadline comes first, in state `to`).
     pub deadline: Matrix,
@@ -15,8 +15,8 @@ pub struct Gap {
     pub spent: Matrix,
 }
 
-/// Halvings of the deadline before the series is used, and its number of terms: rates x the remaining time are of the
-/// order of 1.
+/// Number of halvings of the deadline before the series is used; below, number of terms. Rates x the remaining time are
+/// then of the order of 1.
 const HALVINGS: i32 = 6;
 const TERMS: i32 = 30;
 

@@ -1,5 +1,5 @@
-//! The referee: a Markov chain is listed state by state from its own description, written as a dense generator, and
-//! solved by Gaussian elimination with pivoting. It shares no code with the tested crate.
+//! The referee: lists the states of a Markov chain from an independent description, writes its generator as a dense
+//! matrix, and solves it by Gaussian elimination with pivoting. It shares no code with the tested crate.
 
 pub mod application;
 pub mod gap;

@@ -16,9 +16,9 @@ fn records<W: Watch>(point: &Point, packets: u64, watch: W) -> Records {
     machine.finish().0
 }
 
-/// Handling arrivals late gives the same counts at every mark and the same latencies. Tested with every scheme, rings
-/// that are full, nearly full and hardly used, marks at each packet and far apart, with and without applications,
-/// pauses and several frame sizes.
+/// Handling arrivals late gives the same recorded counts and the same latencies. Tested with every scheme; with rings
+/// that are full, nearly full and hardly used; with few and many recordings; with and without applications, pauses and
+/// several frame sizes.
 #[test]
 fn what_is_looked_at_late_is_what_came() {
     let schemes = [

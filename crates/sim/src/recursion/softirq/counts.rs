@@ -9,14 +9,14 @@ use crate::recursion::disciplines::OneNapi;
 use crate::tally::{Account, Counts, Histogram};
 
 impl Softirqs {
-    /// Counts what is known of the application up to the latest arrival.
+    /// Counts the application's events up to the latest arrival.
     pub(super) fn settle(&mut self, latencies: &mut Histogram) {
         self.befores.forget(self.inside_from(self.now));
         self.taken.deliver(self.taken.at(), &mut self.counts, latencies);
     }
 
-    /// Counts the packets that the application takes by `at`, which is an arrival after all others, or the wake-up of
-    /// ksoftirqd.
+    /// Counts the packets that the application takes by `at`, which is the time of an arrival after all others, or of
+    /// the wake-up of ksoftirqd.
     pub(super) fn deliver(&mut self, at: u64, instance: &mut OneNapi<'_>, latencies: &mut Histogram) {
         let ended = self.ended_by(at, instance);
         if let Some(ended) = ended {
@@ -25,7 +25,7 @@ impl Softirqs {
         self.taken.deliver(self.taken.shown(at, ended), &mut self.counts, latencies);
     }
 
-    /// Time at which softirqs ended before `at`. `None` if they run at `at`.
+    /// Time before `at` at which softirqs ended last. `None` if softirqs run at `at`.
     fn ended_by(&self, at: u64, instance: &mut OneNapi<'_>) -> Option<u64> {
         if self.stops_at < NEVER || at < self.last {
             return None;
@@ -50,7 +50,7 @@ impl Softirqs {
         first
     }
 
-    /// Sums over what preceded services by `at`; the packets from `first` on have not departed.
+    /// Sums of the CPU's work before services up to `at`; the packets from `first` on have not departed.
     fn sums_by(&self, at: u64, first: usize, instance: &mut OneNapi<'_>) -> Sums {
         if at == self.stops_at {
             return self.befores.sums(self.accepted);
@@ -67,7 +67,7 @@ impl Softirqs {
         sums
     }
 
-    /// The counts at `at`, by which all earlier events have been counted, including `offered`.
+    /// The counts at `at`, including `offered`; all earlier events must have been counted.
     pub(super) fn counts_at(&mut self, at: u64, instance: &mut OneNapi<'_>) -> Counts {
         let mut counts = Counts { at, ..self.counts };
         let shown = self.taken.shown(at, self.ended_by(at, instance));
@@ -111,10 +111,10 @@ impl Softirqs {
         let mut counts = self.counts_at(at, instance);
         let at_work = (!self.rounds.on_idle).then(|| self.taken.at_work());
         let in_hand = at_work.and_then(|(_, since)| since);
-        // The machine counts this time itself when the packet is done.
+        // The machine counts the time of the packet being processed when the packet is done.
         counts.application_area -= in_hand.map_or(0, |since| u128::from(at - since));
         if self.rounds.on_idle {
-            // The machine draws the switch when the application gets the CPU.
+            // The machine draws the switch time again when the application gets the CPU.
             instance.give_back_switch();
         }
         for number in self.inside_from(at)..self.accepted {

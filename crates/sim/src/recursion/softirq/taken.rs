@@ -1,9 +1,9 @@
-//! [`Taken`]: times at which the application takes packets, on the clock V that stands still while softirqs run. Real
+//! [`Taken`]: times at which the application takes packets, on a clock V that stands still while softirqs run. Real
 //! time is V plus all softirqs that started before.
 //!
 //! An instant of V is measured in eighths of a tick ([`EIGHTHS`]). Softirqs that start at v have the instant 8 v;
-//! others that follow them at once have 8 v + 2, 4 and 6. An application that they wake, and that takes no time to
-//! switch to, takes its packet between them.
+//! further softirqs that follow at once have 8 v + 2, 4 and 6. If an application is woken and its context switch takes
+//! no time, it takes its packet between two of these.
 
 use crate::fifo::Packet;
 use crate::random::BLOCK;
@@ -28,32 +28,34 @@ struct Handed {
     bytes: u32,
 }
 
-/// The instant `work` after `instant` [eighths]. If `work` is 0, it keeps its place among softirqs.
+/// Returns the instant `work` after `instant` [eighths]. If `work` is 0, the order relative to softirqs is preserved.
 #[inline(always)]
 fn after(instant: u64, work: u64) -> u64 {
     let within = if work > 0 { EIGHTHS - 1 } else { 0 };
     (instant & !within) + EIGHTHS * work
 }
 
-/// The known part of the application's work.
+/// The computed part of the application's work.
 #[derive(Debug)]
 pub(super) struct Taken {
     socket: Box<[Handed]>,
     limit: usize,
-    /// Number of packets that entered the socket, and number of those counted as taken.
+    /// Number of packets that entered the socket; below, number of packets counted as taken.
     entered: usize,
     delivered: usize,
-    /// Number of the first packet since the CPU was last idle, and V at that time [ticks].
+    /// Number of the first packet since the CPU was last idle; below, clock V (which stands still in softirqs) at that
+    /// time [ticks].
     first: usize,
     began: u64,
     /// Difference between real time and V without softirqs [ticks].
     origin: u64,
-    /// V at the last softirqs, in ticks and in eighths.
+    /// V at the latest softirqs, in ticks; below, in eighths.
     shown: u64,
     at: u64,
-    /// Time at which the application has finished all packets that entered [eighths].
+    /// Time at which the application has finished all packets in the socket [eighths].
     done: u64,
-    /// Softirqs since an interrupt, starting with the last one before the uncounted packets [eighths], then [`NONE`].
+    /// Softirqs since an interrupt, from the last one before the uncounted packets [eighths], followed by [`NONE`]
+    /// entries.
     ran: Vec<Handled>,
     /// Start of the application's present busy period [ticks].
     busy_since: u64,
@@ -100,7 +102,7 @@ impl Taken {
         self.ran[last].total = now - self.origin - self.shown;
     }
 
-    /// Records that no softirqs ran for `time` [ticks], and that others start then.
+    /// Records that no softirqs ran for `time` [ticks], and that softirqs start after that.
     #[inline]
     pub(super) fn goes_on(&mut self, time: u64) {
         self.shown += time;
@@ -111,24 +113,24 @@ impl Taken {
         self.ran.push(NONE);
     }
 
-    /// Whether the application sleeps when a packet is processed.
+    /// Whether the application sleeps when the present packet is processed.
     #[inline]
     pub(super) fn asleep(&self) -> bool {
         self.done <= self.at
     }
 
-    /// Whether the socket is full when a packet is processed.
+    /// Whether the socket is full when the present packet is processed.
     #[inline]
     pub(super) fn full(&self) -> bool {
         self.socket[self.place(self.entered.wrapping_sub(self.limit))].taken > self.at
     }
 
-    /// Puts a packet into the socket. The softirqs started at `began` in real time. `switch` is the time to switch to
-    /// the application [ticks], given if it sleeps.
+    /// Puts a packet into the socket. The present softirqs started at `began` in real time. `switch` is the time to
+    /// switch to the application [ticks], `None` if the application is awake.
     #[inline]
     pub(super) fn hand(&mut self, packet: &Packet, began: u64, switch: Option<u64>) {
         let taken = switch.map_or(self.done, |switch| after(self.at + 1, switch));
-        // No softirqs ran since it fell asleep.
+        // Valid because no softirqs have run since the application fell asleep.
         let slept = switch.map_or(AWAKE, |_| began - (self.shown - self.done / EIGHTHS));
         self.done = after(taken, packet.application);
         let place = self.place(self.entered);
@@ -137,13 +139,14 @@ impl Taken {
         self.entered += 1;
     }
 
-    /// V at the last softirqs [eighths].
+    /// V at the latest softirqs [eighths].
     #[inline]
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// V at `now` [eighths]. `ended` is when softirqs ended, `None` if they run.
+    /// Clock V (which stands still in softirqs) at `now` [eighths]. `ended` is the time at which softirqs ended, `None`
+    /// if they run.
     pub(super) fn shown(&self, now: u64, ended: Option<u64>) -> u64 {
         ended.map_or(self.at, |ended| EIGHTHS * (self.shown + (now - ended)) + EIGHTHS - 1)
     }
@@ -175,12 +178,12 @@ impl Taken {
         counts.delivered += (delivered - first) as u64;
         counts.delivered_bytes += bytes;
         (self.delivered, self.busy_since) = (delivered, busy_since);
-        // Keep the last one, which may still run.
+        // Do not remove the last entry: these softirqs may still run.
         self.ran.drain(..unpassed - 1);
     }
 
-    /// Time for which the application has been busy at `at` since it last slept [ticks]. V is `shown` then, and the
-    /// packets taken by then have been counted.
+    /// Time for which the application has been busy at `at`, since it last slept [ticks]. `shown` is clock V at `at`;
+    /// the packets taken by then must have been counted.
     pub(super) fn busy(&self, at: u64, shown: u64) -> u64 {
         let done = self.last_done();
         if done > shown {
@@ -190,7 +193,7 @@ impl Taken {
         self.origin + done / EIGHTHS + self.ran[unpassed - 1].total - self.busy_since
     }
 
-    /// Time at which the application finishes the packet it took last [eighths].
+    /// Time at which the application finishes the packet that it took last [eighths].
     fn last_done(&self) -> u64 {
         if self.delivered == self.first {
             return EIGHTHS * self.began;
@@ -198,13 +201,13 @@ impl Taken {
         self.socket[self.place(self.delivered - 1)].done
     }
 
-    /// Arrival times of the packets in the socket that have not been taken, without the last `ahead`.
+    /// Arrival times of the packets in the socket that have not been taken, except the last `ahead` packets.
     pub(super) fn waiting(&self, ahead: usize) -> impl Iterator<Item = u64> {
         (self.delivered..self.entered - ahead).map(|number| self.socket[self.place(number)].arrived)
     }
 
-    /// The application's remaining work for all packets in the socket except the last `ahead`, at `since` after it
-    /// slept [ticks of V].
+    /// The application's remaining work for all packets in the socket except the last `ahead`, when clock V has
+    /// advanced by `since` since the application slept [ticks of V].
     pub(super) fn rest(&self, ahead: usize, since: u64) -> u64 {
         let entered = self.entered - ahead;
         if entered == self.first {
@@ -213,8 +216,8 @@ impl Taken {
         (self.socket[self.place(entered - 1)].done / EIGHTHS).saturating_sub(self.began + since)
     }
 
-    /// State in the last softirqs, if the application worked before: the rest of its present piece of work, and since
-    /// when it has been processing packets (`None` during the switch to it) [ticks].
+    /// State at the latest softirqs, if the application was at work before: the rest of its present piece of work, and
+    /// the time since which it has been processing packets (`None` during the switch to the application) [ticks].
     pub(super) fn at_work(&self) -> (u64, Option<u64>) {
         let done = self.last_done();
         if done > self.at {
@@ -231,7 +234,7 @@ impl Taken {
     }
 }
 
-/// A packet as the machine of events stores it in the socket.
+/// Converts a packet to the form in which the machine of events stores it in the socket.
 fn left(packet: Handed) -> Packet {
     let application = packet.done / EIGHTHS - packet.taken / EIGHTHS;
     // Frames are at most 65535 bytes.

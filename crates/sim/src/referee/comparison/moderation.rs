@@ -9,7 +9,7 @@ use super::{Rng, compare, many_with};
 use crate::random::{BLOCK, Purpose, Stream};
 use crate::tally::Counts;
 
-/// Any subset of the keys, including timers that never or always end before the count is full.
+/// A random subset of the moderation keys, including timers that always or never end before the count is reached.
 fn moderated(rng: &mut Rng, napi: String) -> String {
     let mut text = napi;
     let scale = 10.0_f64.powf(3.0 * rng.roll());
@@ -58,7 +58,7 @@ fn moderated_busy_polling_agrees_packet_for_packet() {
     );
 }
 
-/// Moderation together with everything that has events of its own.
+/// Moderation together with every other feature that has its own events.
 #[test]
 fn moderation_beside_everything_else_agrees_packet_for_packet() {
     let each: [fn(&mut Rng, &mut Host); 4] = [transmissions, flow_control, pauses, applications];
@@ -78,7 +78,7 @@ fn moderation_beside_everything_else_agrees_packet_for_packet() {
     );
 }
 
-/// Arrivals, constant times, timers and the gap are multiples of 1 us, so they often end together.
+/// Arrivals, constant times, timers and the gap are multiples of 1 us, so that they often end simultaneously.
 #[test]
 fn simultaneous_events_of_moderated_napi_agree() {
     for seed in 0..400 {

@@ -8,7 +8,7 @@ use super::sides::{any, busy, busy_napi, flow_control, linux, transmissions};
 use super::{Rng, dim, hybrid, many_over, many_with};
 use crate::tally::{Account, Counts};
 
-/// Random pauses, from much shorter than a service to long enough to overflow the ring, both rare and frequent.
+/// Adds random pauses, rare or frequent, from much shorter than a service to long enough to overflow the ring.
 pub(super) fn pauses(rng: &mut Rng, host: &mut Host) {
     let length = |rng: &mut Rng| 1e-7 * 10.0_f64.powf(4.0 * rng.roll());
     host.pause_s = Some(length(rng));

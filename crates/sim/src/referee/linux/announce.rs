@@ -1,4 +1,5 @@
-//! The NIC in front of NAPI, evaluated anew at each instant: the packets it has not announced, and its last interrupt.
+//! The NIC in front of NAPI, evaluated anew at each event: the packets that it has not announced, and its last
+//! interrupt.
 
 use std::cmp::Reverse;
 
@@ -8,13 +9,13 @@ use super::Linux;
 use crate::clock::Clock;
 use crate::referee::Event;
 
-/// The limits [ticks], and what arrived while the interrupt was enabled.
+/// The NIC's limits [ticks], and what has arrived while the interrupt was enabled.
 pub(super) struct Front {
     count: Option<u64>,
     since_first: Option<u64>,
     since_last: Option<u64>,
     gap: u64,
-    /// Arrival time of each packet, or the time of the unmasking that found it.
+    /// Arrival time of each packet, or the time of the unmasking if the packet arrived before.
     came: Vec<u64>,
     /// Whether a completion waits; only the gap delays it.
     completion: bool,
@@ -42,12 +43,12 @@ impl Front {
         }
     }
 
-    /// Time at which the interrupt will be asserted if nothing more arrives. `None`: never. `now` applies to a reason
-    /// that has existed all along.
+    /// Time at which the interrupt will be asserted if no more packets arrive. `None` if it will not be asserted. The
+    /// result is not before `now`.
     fn due(&self, now: u64) -> Option<u64> {
         let full = self.count.is_some_and(|count| self.came.len() as u64 >= count);
         let at_once = (self.completion || full).then_some(0);
-        // A timer that has ended stays a reason, whatever arrives until the gap is over.
+        // A timer that has ended remains a reason to interrupt, whatever arrives before the gap is over.
         let first = self.came.first().zip(self.since_first).map(|(first, wait)| first + wait);
         let last = self.since_last.and_then(|wait| {
             let quiet = self.came.windows(2).find(|pair| pair[0] + wait < pair[1]).map(|pair| pair[0]);
@@ -66,7 +67,7 @@ impl Front {
         self.completion = true;
     }
 
-    /// Masks the interrupt: polls take what arrived.
+    /// Masks the interrupt: polls take the packets that have arrived.
     pub(super) fn mask(&mut self) {
         self.came.clear();
         self.completion = false;
@@ -91,7 +92,7 @@ impl Linux<'_> {
         }
     }
 
-    /// Handles a timer of the NIC, or the gap, that may be over.
+    /// Checks whether a timer of the NIC, or the gap, is over, and interrupts if so.
     pub(super) fn announce(&mut self) {
         if self.in_transmit_interrupt() {
             self.announce_waits = true;

@@ -41,7 +41,7 @@ impl Linux<'_> {
         if self.world.completions_before() == Some(true) { self.next_completion() } else { self.next_packet() }
     }
 
-    /// Handles the next completion of this poll; after the last one, the packets or the poll's end.
+    /// Handles the next completion of this poll; after the last one, continues with the packets or ends the poll.
     pub(super) fn next_completion(&mut self) {
         let due = self.world.completion_due();
         let Some(softirq) = &mut self.softirq else { return };
@@ -89,8 +89,8 @@ impl Linux<'_> {
         }
     }
 
-    /// napi_gro_receive stores packets until a batch of them is full, and the rest until the driver has left its loop.
-    /// Returns true if the next step is known.
+    /// napi_gro_receive stores packets until a batch is full, and passes on the last batch when the driver has left its
+    /// loop. Returns true if that determines the next step.
     fn gathers(&mut self) -> bool {
         let limit = if self.busy { 8 } else { self.napi.weight };
         let found = self.world.ring.len() as u64;
@@ -143,7 +143,8 @@ impl Linux<'_> {
         }
     }
 
-    /// Work restarts the deferring; a poll without work uses up one of its rounds.
+    /// Counts a poll for the deferral of hard interrupts: a poll with work restarts the count; a poll without work uses
+    /// up one round of it. Returns true if interrupts stay deferred.
     pub(super) fn defers(&mut self) -> bool {
         if self.work() > 0 {
             self.defers_left = self.napi.defer_hard_irqs;
@@ -222,7 +223,7 @@ impl Linux<'_> {
         true
     }
 
-    /// Ends a busy poll: polls again, or the application continues, with or without interrupts masked for a time.
+    /// Ends a busy poll: polls again, or lets the application continue, with or without interrupts masked for a time.
     pub(super) fn busy_poll_ends(&mut self) {
         let found = !self.nothing_to_read();
         if !found && !self.need_resched() {

@@ -1,4 +1,4 @@
-//! What the base threads do, and what follows the end of a job.
+//! The work of the threads, and what follows the end of a job.
 
 use super::{Kind, Linux, Thread};
 use crate::tally::Account;
@@ -50,7 +50,7 @@ impl Linux<'_> {
         }
     }
 
-    /// Returns to the thread's own context, with nothing on top.
+    /// Returns to the thread's own context, without softirqs or interrupts on top.
     pub(super) fn back_to_thread(&mut self) {
         match self.thread {
             Thread::Idle => self.schedule(),
@@ -63,7 +63,7 @@ impl Linux<'_> {
             }
             Thread::Application => {
                 if self.cpu.jobs.is_empty() {
-                    // The softirq ran at the end of a receive call: the packet comes next.
+                    // The softirq ran at the end of a receive call: the application processes its packet next.
                     return self.take_piece();
                 }
                 if self.need_resched() {
@@ -108,7 +108,7 @@ impl Linux<'_> {
         }
     }
 
-    /// Runs the thread that has waited longest. The previous one goes behind the others if it can still run.
+    /// Runs the thread that has waited longest. If the previous thread can still run, it goes to the end of the queue.
     pub(super) fn schedule(&mut self) {
         self.world.suspend(0);
         if self.thread == Thread::Kernel {

@@ -1,5 +1,5 @@
-//! Polls whose quota or time adapts, by definition: FreeBSD's, a list of ticks each of which has a cycle, and soft timers, a list of times at which a
-//! poll may come.
+//! Polls whose quota or time adapts, written from their definitions: FreeBSD's (a list of ticks, each with one cycle),
+//! and soft timers (a list of times at which a poll may occur).
 
 use netcliff_core::{FreebsdPolling, Scheme, Service};
 
@@ -28,7 +28,7 @@ impl Plain<'_> {
         }
     }
 
-    /// hardclock_device_poll, after its overhead.
+    /// hardclock_device_poll, after the overhead of the tick.
     pub(super) fn ticked(&mut self) {
         let idle = self.left == 0;
         self.adaptive.pending = if self.adaptive.pending > 100 { 1 } else { self.adaptive.pending + 1 };
@@ -37,7 +37,7 @@ impl Plain<'_> {
         }
     }
 
-    /// netisr_poll: cycles that find nothing end at once.
+    /// netisr_poll: cycles that find no packets end at once.
     pub(super) fn cycles(&mut self) {
         while self.adaptive.pending > 0 {
             self.world.counts.polls += 1;
@@ -99,7 +99,7 @@ impl SoftPolls {
         })
     }
 
-    /// After a poll that began at `began`: the next one's time.
+    /// Plans the poll after one that began at `began`, and returns its time.
     pub(super) fn plan(&mut self, began: u64) -> u64 {
         self.due = began + self.period;
         self.soft = self.due + self.trigger.next();
@@ -107,7 +107,8 @@ impl SoftPolls {
         self.soft.min(self.hard)
     }
 
-    /// At the end of protocol work: a poll that is due comes now.
+    /// At the end of protocol work, which is a trigger state, a poll that is due occurs now. Returns the time of the
+    /// next poll.
     pub(super) fn after_work(&mut self, now: u64) -> u64 {
         if now >= self.due {
             (self.soft, self.hard) = (now, u64::MAX);
@@ -115,7 +116,7 @@ impl SoftPolls {
         self.soft.min(self.hard)
     }
 
-    /// Overhead of the poll that comes, as a share of the hardware timer's.
+    /// Overhead of the next poll, relative to a poll that the hardware timer starts.
     pub(super) fn share(&self) -> f64 {
         if self.soft <= self.hard { self.cost } else { 1.0 }
     }

@@ -1,4 +1,4 @@
-//! Serves packets, within cycles and outside, and chooses what runs otherwise.
+//! Serves packets, within cycles and outside of them, and chooses other work if no packet may be served.
 
 use netcliff_core::Scheme;
 
@@ -119,7 +119,7 @@ impl Plain<'_> {
         }
     }
 
-    /// Starts what may run on top of the running job.
+    /// Starts the work that may preempt the running job.
     pub(super) fn fill(&mut self) {
         let free = matches!(self.running(), None | Some(Kind::Application));
         let due = self.world.completion_due();
@@ -133,7 +133,7 @@ impl Plain<'_> {
         }
     }
 
-    /// Continues the application whose turn it is.
+    /// Continues the application that is next.
     pub(super) fn run_applications(&mut self) {
         if !self.world.queue.is_empty() && self.world.slice_used(self.world.since) {
             let left = self.cpu.jobs.pop().map_or(0, |job| job.left);

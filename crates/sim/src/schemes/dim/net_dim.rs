@@ -1,5 +1,5 @@
-//! The measurements of lib/dim (dim.c and net_dim.c), in its integer arithmetic and with its names.
-//! [`netcliff_core::net_dim`] makes its decisions.
+//! The measurements of Linux's lib/dim (dim.c and net_dim.c), with its integer arithmetic and names. The decisions are
+//! made by [`netcliff_core::net_dim`].
 
 use netcliff_core::net_dim::{Compared, EVENTS, SIGNIFICANT_PERCENT, Walk};
 
@@ -20,7 +20,7 @@ struct Stats {
     events: u64,
 }
 
-/// struct dim.
+/// Kernel's struct dim: the state of the algorithm, and the sample at the start of the present measurement.
 #[derive(Debug, Clone)]
 pub(crate) struct NetDim {
     walk: Walk,
@@ -29,12 +29,12 @@ pub(crate) struct NetDim {
 }
 
 impl NetDim {
-    /// Starts parked at `index`, like a zeroed struct dim.
+    /// Starts in the parked state at profile `index`, like a zeroed struct dim.
     pub(crate) fn new(index: usize) -> Self {
         Self { walk: Walk::parked(index), previous: Stats::default(), start: None }
     }
 
-    /// net_dim. Returns the new index if this sample ends a measurement and changes it.
+    /// Kernel's net_dim. Returns the new profile index if this sample ends a measurement and the index changes.
     pub(crate) fn sample(&mut self, end: Sample) -> Option<usize> {
         let Some(start) = self.start else {
             self.start = Some(end);
@@ -57,7 +57,7 @@ impl NetDim {
     }
 }
 
-/// dim_calc_stats.
+/// Kernel's dim_calc_stats: rates between two samples.
 fn stats(start: &Sample, end: &Sample) -> Stats {
     let per_ms = |count: u64| (count * 1000).div_ceil(end.micros - start.micros);
     Stats {
@@ -67,12 +67,12 @@ fn stats(start: &Sample, end: &Sample) -> Stats {
     }
 }
 
-/// IS_SIGNIFICANT_DIFF.
+/// Kernel's IS_SIGNIFICANT_DIFF.
 fn significant(value: u64, reference: u64) -> bool {
     reference != 0 && 100 * value.abs_diff(reference) / reference > SIGNIFICANT_PERCENT
 }
 
-/// net_dim_stats_compare: more bytes, then more packets, then fewer events.
+/// Kernel's net_dim_stats_compare: compares bytes first, then packets, then events (fewer are better).
 fn compare(current: &Stats, previous: &Stats) -> Compared {
     let more = |now: u64, before: u64| if now > before { Compared::Better } else { Compared::Worse };
     if previous.bytes == 0 {

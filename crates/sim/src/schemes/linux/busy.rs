@@ -7,13 +7,14 @@ use crate::machine::{Machine, Watch};
 
 /// BUSY_POLL_BUDGET: largest number of packets per busy poll.
 const BUDGET: u64 = 8;
-/// Number of idle busy polls before an arrival that are simulated. After that number, the start of the first no longer
-/// matters, unless their times are all multiples of one value. Constant times are computed exactly.
+/// Number of idle busy polls before an arrival that are simulated; earlier ones are skipped. After this number, the
+/// time at which polling began no longer matters, unless all times are multiples of one value. If times are constant,
+/// polls are computed exactly.
 const KEPT: u64 = 100;
-/// Skipping fewer polls than this is not worth it, and would change the random numbers of every run.
+/// Skipping fewer polls than this would save little, and would change the random numbers of every run.
 const WORTHWHILE: u64 = 1000;
 
-/// Skips consecutive polls that find nothing, except the last ones before the next event.
+/// Skips consecutive polls that find no packets, except the last ones before the next event.
 fn leave_out_idle<W: Watch>(machine: &mut Machine<W>) {
     let each = machine.times.poll.mean_ticks();
     let nothing_due = machine.ring_is_empty() && !machine.completion_due();
@@ -28,13 +29,13 @@ fn leave_out_idle<W: Watch>(machine: &mut Machine<W>) {
 }
 
 impl Linux {
-    /// Whether the application, which would otherwise sleep, polls: if no softirq or thread owns the instance. A timer
-    /// of deferred interrupts does not own it.
+    /// Whether the application polls instead of sleeping: if neither a softirq nor the NAPI thread owns the instance. A
+    /// timer of deferred interrupts does not own it.
     pub(super) fn may_busy_poll<W: Watch>(&self, machine: &Machine<W>) -> bool {
         self.busy_poll && (!self.scheduled || self.deferring) && machine.application_idles()
     }
 
-    /// napi_busy_loop: polls until a poll brings the application a packet, or another thread must run.
+    /// napi_busy_loop: polls until a poll delivers a packet to the application, or another thread must run.
     pub(super) fn napi_busy_loop<W: Watch>(&mut self, machine: &mut Machine<W>) {
         self.scheduled = true;
         self.nic.mask();

@@ -14,7 +14,7 @@ fn accepted<W: Watch>(machine: &mut Machine<W>) -> u64 {
 }
 
 impl Linux {
-    /// Whether polls leave the interrupt unmasked.
+    /// Whether polls run without masking the interrupt.
     #[inline]
     fn echoes(&self) -> bool {
         self.nic.rule() == Gap::Echo
@@ -26,7 +26,7 @@ impl Linux {
         self.echoes() || self.open
     }
 
-    /// Whether interrupts preempt softirqs: those of packets, or the end of each gap.
+    /// Whether interrupts, those of packets or those at the end of a gap, may preempt softirqs.
     #[inline]
     fn is_preempted(&self) -> bool {
         match self.nic.rule() {
@@ -36,7 +36,7 @@ impl Linux {
         }
     }
 
-    /// Handles a packet that the NIC has to announce. Returns true if it interrupts now.
+    /// Handles a packet that the NIC must announce. Returns true if it interrupts now.
     #[inline]
     pub(super) fn packet<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         match self.nic.rule() {
@@ -48,7 +48,7 @@ impl Linux {
         self.nic.packet(machine.now)
     }
 
-    /// The handler reads, and so clears, the latched cause of the NIC.
+    /// Handles the handler's read of the NIC's latched cause, which clears it.
     #[inline]
     pub(super) fn read_cause<W: Watch>(&mut self, machine: &mut Machine<W>) {
         if self.nic.rule() == Gap::Latched {
@@ -56,8 +56,8 @@ impl Linux {
         }
     }
 
-    /// Number of packets accepted when the driver starts to unmask, if packets that arrive during the unmasking
-    /// interrupt; otherwise 0.
+    /// Number of packets accepted when the driver starts to unmask; only used, and otherwise 0, if packets that arrive
+    /// during unmasking interrupt.
     pub(super) fn before_unmask<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
         if self.echoes() { accepted(machine) } else { 0 }
     }
@@ -66,8 +66,8 @@ impl Linux {
     /// packets, at least one. `before` is the result of [`Linux::before_unmask`].
     pub(super) fn causes_at_unmask<W: Watch>(&mut self, machine: &mut Machine<W>, before: u64) -> usize {
         let causes = match self.nic.rule() {
-            // Packets of an unmasked interrupt have interrupted, except those that arrived while the register was
-            // written.
+            // Every packet has already interrupted, because the interrupt was not masked, except those that arrived
+            // while the register was written.
             Gap::Echo => (accepted(machine) - before) as usize,
             Gap::Direct => {
                 let accepted = accepted(machine);
@@ -86,7 +86,7 @@ impl Linux {
         causes
     }
 
-    /// Spends a softirq's work. An interrupt that is not masked preempts it.
+    /// Spends a softirq's work. Interrupts that are not masked preempt it.
     #[inline(always)]
     pub(super) fn spend<W: Watch>(&mut self, machine: &mut Machine<W>, account: Account, work: u64) {
         if !self.is_preempted() {
@@ -104,8 +104,8 @@ impl Linux {
         }
     }
 
-    /// Runs an interrupt's handler with the mean `mean` [ticks]. Returns true if another interrupt came during it,
-    /// which the local APIC delays until its end.
+    /// Runs an interrupt's handler with the mean `mean` [ticks]. Returns true if another interrupt occurred during it,
+    /// which the local APIC delays until the handler's end.
     pub(super) fn handle<W: Watch>(&mut self, machine: &mut Machine<W>, mean: f64) -> bool {
         let handling = machine.times.interrupt.next_of_mean(mean);
         if !self.is_preempted() {
@@ -122,9 +122,9 @@ impl Linux {
         ended || (self.interrupts_polls() && accepted(machine) > before && self.packet(machine))
     }
 
-    /// Handles an interrupt that is not masked, or the end of a gap, when NAPI is scheduled (napi_schedule_prep):
-    /// another poll follows the pending one. If the last interrupt is still on its way, both are one. Returns true if
-    /// it was handled.
+    /// Handles an interrupt that is not masked, or the end of a gap, while NAPI is scheduled (napi_schedule_prep):
+    /// another poll follows the pending one. An interrupt that is still being delivered is merged with it. Returns true
+    /// if it was handled.
     pub(super) fn again<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         self.nic.assert(machine.now);
         if self.interrupt_due != NEVER {

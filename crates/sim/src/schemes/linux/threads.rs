@@ -1,4 +1,4 @@
-//! The threads that share the CPU: the application, ksoftirqd or the NAPI thread, and idle.
+//! The threads that share the CPU: the application, ksoftirqd or the NAPI thread, and the idle thread.
 
 use super::{Linux, Thread};
 use crate::clock::NEVER;
@@ -6,7 +6,7 @@ use crate::machine::{Machine, Watch};
 use crate::tally::Account;
 
 impl Linux {
-    /// Picks the thread that has waited longest. The previous one goes behind it if it can still run.
+    /// Picks the thread that has waited longest. If the previous thread can still run, it goes behind it.
     pub(super) fn schedule<W: Watch>(&mut self, machine: &mut Machine<W>) {
         machine.application_yields();
         if self.current == Thread::Kernel {
@@ -25,7 +25,7 @@ impl Linux {
         self.since = machine.now;
     }
 
-    /// Waits, with nothing to run, for an arrival or an interrupt on its way. The interrupt's exit runs the softirq.
+    /// Waits, with no thread to run, for an arrival or a delivered interrupt. The softirq runs at the interrupt's exit.
     pub(super) fn idle<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let event = self.next_event(machine);
         machine.idle(event);
@@ -59,7 +59,8 @@ impl Linux {
             machine.spend(Account::Poll, switch);
         }
         while !machine.done {
-            // A poll that completes may be interrupted at once, which wakes the thread again.
+            // Must be reset before the poll: a poll that completes may be interrupted at once, which wakes the thread
+            // again.
             self.kernel_awake = false;
             let used_up = self.poll(machine) == self.weight;
             if !used_up && !self.kernel_awake {
@@ -112,7 +113,8 @@ impl Linux {
                 return false;
             };
             *left = rest;
-            // An arrival that only joins the queue interrupts nothing. A tick in a pause waits for the pause's end.
+            // An arrival that only joins the queue does not interrupt. A tick in a pause waits for the end of the
+            // pause.
             self.began_poll = false;
             let interrupted = at == event && self.event(machine);
             let ticked = at == tick && !machine.is_paused();

@@ -1,5 +1,5 @@
-//! What happens to packets: how many of those served the socket takes or drops; and, of those in a full ring that
-//! refuses an arrival, how many the socket will take.
+//! Computes what happens to packets: how many of the served packets the socket takes or drops, and, when a full ring
+//! refuses an arrival, how many of the packets in the ring the socket will take.
 
 use super::period::{Brings, Rows};
 use super::{Clocked, RESOLVED};
@@ -13,12 +13,12 @@ pub struct Fates {
     pub taken: f64,
     /// Packets that the socket drops.
     pub dropped: f64,
-    /// Packets that those taken leave behind in the ring.
+    /// Packets in the ring when a packet leaves it for the socket, summed over the packets that the socket takes.
     pub behind: f64,
 }
 
 impl Clocked {
-    /// Fates of the packets whose service ends during the times `spent`.
+    /// Computes the fates of packets whose service ends during the times `spent`.
     pub fn fates(&self, spent: &[f64], drops: bool) -> Fates {
         let (width, most) = (self.rows.width(), self.rows.most);
         let mut fates = Fates::default();
@@ -35,15 +35,15 @@ impl Clocked {
         fates
     }
 
-    /// True if the packets refused by a full ring matter.
+    /// Returns true if a full ring refuses so many packets that they influence the result.
     pub fn is_often_full(&self) -> bool {
         let full: f64 = self.full.iter().map(|row| self.after_tick[*row]).sum();
         full * self.packets.last().copied().unwrap_or(0) as f64 > RESOLVED
     }
 
-    /// Rate of packets refused by a full ring, times the number of packets in it that the socket will take: these are
-    /// followed without arrivals until they are served. None if the budget does not suffice, or if the ring never has
-    /// as few packets as they leave.
+    /// Rate of packets refused by a full ring, times the number of packets in the ring that the socket will take later.
+    /// These packets are followed, without new arrivals, until they are served. `None` if the budget does not suffice,
+    /// or if the ring never has as few packets as remain in the end.
     pub fn refused(&self, mixture: &Mixture, start: &[f64], spent: &[f64], budget: &Budget) -> Option<f64> {
         if !self.is_often_full() {
             return Some(0.0);
@@ -71,7 +71,7 @@ impl Clocked {
         }
     }
 
-    /// Rate of jumps to pairs that are left out.
+    /// Rate of jumps to (packets, phase) pairs that are left out.
     fn astray(&self, rows: &Rows, spent: &[f64]) -> f64 {
         let width = self.rows.width();
         let jumps = rows.moves.iter().filter(|one| one.is_astray);

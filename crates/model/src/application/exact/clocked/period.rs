@@ -1,8 +1,9 @@
 //! One period of a ring with its socket and application, from just after a tick to just before the next, by
 //! uniformization; all terms are positive.
 //!
-//! A row is a pair (packets in the ring, phase of the scheme). It has a weight for each state of the application:
-//! without the CPU (asleep, or in a context switch), by packets waiting; then working, by packets waiting.
+//! A row is a pair (packets in the ring, phase of the scheme). It has one weight for each state of the application:
+//! first the states without the CPU (asleep, or in a context switch), then those in which it works, both by packets
+//! waiting in the socket.
 
 use crate::application::exact::budget::Budget;
 use crate::queue::matrix::add_scaled;
@@ -10,7 +11,7 @@ use crate::queue::uniform::{Mixture, furthest};
 
 /// Probability below which numbers of jumps in a period are left out.
 const LEFT_OUT: f64 = 1e-15;
-/// Approximate operations per entry of a row, as several are processed at once.
+/// Operations per entry of a row, below 1 because several entries are processed at once (approximate).
 const ENTRY: f64 = 0.3;
 
 /// Effect of a jump on the socket.
@@ -18,7 +19,7 @@ const ENTRY: f64 = 0.3;
 pub enum Brings {
     /// Nothing happens.
     Nothing,
-    /// A packet comes, which a full socket drops.
+    /// A packet arrives at the socket, which drops it if full.
     Packet,
 }
 
@@ -31,20 +32,21 @@ pub struct Move {
     pub to: usize,
     /// Rate of the jump (1/s).
     pub rate: f64,
-    /// Its effect on the socket.
+    /// Effect of the jump on the socket.
     pub brings: Brings,
-    /// True: the jump led to a row that is left out. It goes to a probable row instead, so that every row can be left.
+    /// True: the jump led to a row that is left out as too rare, and was redirected to a probable row, so that every
+    /// row has an exit.
     pub is_astray: bool,
-    /// True: the application gets the CPU by it. A context switch that takes no time is then over.
+    /// True: this jump gives the CPU to the application. A context switch that takes no time then ends at once.
     pub frees: bool,
 }
 
-/// Rates of the application in rows that leave it the CPU.
+/// Rates of the application in rows in which it has the CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Packets that it reads (pps).
     pub read_pps: f64,
-    /// Context switches that end (1/s); None: they take no time.
+    /// Context switches that end (1/s); `None` if they take no time.
     pub switch_per_s: Option<f64>,
 }
 
@@ -54,9 +56,10 @@ pub struct Rows {
     pub free: Vec<bool>,
     /// Jumps between rows.
     pub moves: Vec<Move>,
-    /// Most packets that are followed in the socket, with the application working.
+    /// Maximum number of packets in the socket that is computed while the application works.
     pub most: usize,
-    /// Most packets that are followed in the socket during a context switch, where there are few; at most `most`.
+    /// Maximum number of packets in the socket that is computed during a context switch, when few packets wait; at most
+    /// `most`.
     pub most_switching: usize,
     /// Rates of the application.
     pub pace: Pace,
@@ -76,7 +79,7 @@ impl Rows {
         self.most_switching + self.most + 2
     }
 
-    /// Splits a row's weights into those without the CPU and those with the application working.
+    /// Splits a row's weights into those of states without the CPU, and those of states in which the application works.
     pub fn parts<'a>(&self, row: &'a [f64]) -> (&'a [f64], &'a [f64]) {
         row.split_at(self.most_switching + 1)
     }
@@ -90,7 +93,7 @@ impl Rows {
         with_own.fold(0.0, f64::max)
     }
 
-    /// Operations of one jump of all states.
+    /// Number of operations to apply one jump to all states.
     pub fn operations(&self) -> f64 {
         ENTRY * (self.width() * (2 * self.free.len() + self.moves.len())) as f64
     }
@@ -115,7 +118,7 @@ impl Rows {
         }
     }
 
-    /// Adds the states of the application after a jump.
+    /// Adds the states of the application after a jump to `to`.
     pub fn land(&self, brings: Brings, frees: bool, probability: f64, from: &[f64], to: &mut [f64]) {
         let (most, last) = (self.most, self.most_switching);
         let (switching, working) = self.parts(from);
@@ -125,7 +128,7 @@ impl Rows {
         let at_once = frees && self.pace.switch_per_s.is_none();
         match (at_once, packet) {
             (false, _) => add_scaled(&mut to_switching[packet..], &switching[..=last - packet], probability),
-            // A working application takes the packet that came, or the first that waits.
+            // A working application takes the packet that arrived, or the first that waits.
             (true, 1) => add_scaled(to_working, &switching[..last], probability),
             (true, _) => {
                 to_switching[0] += probability * switching[0];
@@ -139,7 +142,7 @@ impl Rows {
         }
     }
 
-    /// One jump of a row in which the application runs; `stay`: probability of no jump of another kind.
+    /// Applies one jump to a row in which the application runs; `stay`: probability of no jump of another kind.
     fn run(&self, rate: f64, stay: f64, from: &[f64], to: &mut [f64]) {
         let (most, last) = (self.most, self.most_switching);
         let (read, switch) = (self.pace.read_pps / rate, self.pace.switch_per_s.unwrap_or(0.0) / rate);
@@ -152,8 +155,8 @@ impl Rows {
         add_scaled(to_working, working, (stay - read).max(0.0));
     }
 
-    /// The distribution a period after `start`, and, if `timed`, the time spent in each state. None if the budget does
-    /// not suffice.
+    /// Computes the distribution one period after `start` and, if `timed`, the time spent in each state. `None` if the
+    /// budget does not suffice.
     pub fn pass(&self, mixture: &Mixture, start: &[f64], timed: bool, budget: &Budget) -> Option<Later> {
         let mut now = start.to_vec();
         let mut next = vec![0.0; start.len()];
@@ -168,8 +171,8 @@ impl Rows {
         Some(later)
     }
 
-    /// As [`Self::pass`], for copies made during the period: each row of `copies` makes copies of its weight at this
-    /// rate per second. A copy then follows the jumps of `alone`. None if the budget does not suffice.
+    /// Like [`Self::pass`], for copies of probability made during the period: each row of `copies` makes copies of its
+    /// weight at a rate per second. A copy then follows the jumps of `alone`. `None` if the budget does not suffice.
     pub fn pass_of_copies(
         &self,
         alone: &Self,
@@ -201,7 +204,7 @@ impl Rows {
     }
 }
 
-/// Probabilities of the numbers of jumps in a period at `rate`; None if the budget does not suffice for them.
+/// Probabilities of the numbers of jumps in a period at `rate`; `None` if the budget does not suffice for them.
 pub fn mixture(rate: f64, period_s: f64, operations: f64, budget: &Budget) -> Option<Mixture> {
     budget.lasts(furthest(rate * period_s) * operations)?;
     Some(Mixture::over(rate, period_s).without(LEFT_OUT))
@@ -212,7 +215,7 @@ impl Later {
         Self { ended: vec![0.0; states], spent: vec![0.0; if timed { states } else { 0 }] }
     }
 
-    /// Adds a term of the mixture, and times if they are wanted.
+    /// Adds a term of the mixture to the distribution, and its times if they are wanted.
     fn add(&mut self, now: &[f64], end: f64, spent_s: f64) {
         add_scaled(&mut self.ended, now, end);
         add_scaled(&mut self.spent, now, spent_s);

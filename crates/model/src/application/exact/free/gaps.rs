@@ -1,4 +1,5 @@
-//! A wait for a constant time from the last packet, computed gap by gap, as every packet restarts the timer.
+//! A wait for a constant time from the last packet, computed one gap between packets at a time, because every packet
+//! restarts the timer.
 
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
@@ -6,7 +7,7 @@ use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::uniform::furthest;
 use netcliff_core::math;
 
-/// A wait for a packet timer, or earlier for a number of packets.
+/// A wait that ends by a packet timer, or earlier by a number of packets.
 pub struct Gaps {
     pub arrival_pps: f64,
     pub timer_s: f64,
@@ -16,20 +17,21 @@ pub struct Gaps {
     pub drops_restart: bool,
 }
 
-/// One gap, by the progress k in it: from a packet to the next, or to the end of the timer.
+/// One gap: from a packet to the next one or to the end of the timer. k is the number of pieces of work that the
+/// application finishes during the gap.
 #[derive(Default)]
 struct Gap {
-    /// `[k]`: P(the next packet comes first, with progress k).
+    /// `[k]`: P(the next packet arrives before the timer ends, after k pieces of work).
     followed: Vec<f64>,
-    /// `[k]`: mean time until it comes, otherwise 0 (s).
+    /// `[k]`: mean time until the next packet (s); gaps that end otherwise count as 0.
     followed_s: Vec<f64>,
-    /// `[k]`: P(the timer ends first, with progress k).
+    /// `[k]`: P(the timer ends before the next packet, after k pieces of work).
     ended: Vec<f64>,
     /// `[k]`: mean time with progress k (s).
     spent_s: Vec<f64>,
 }
 
-/// Gaps that begin without progress, and gaps that begin with some.
+/// Gaps that begin before the application has finished any work, and gaps that begin after.
 struct Kinds {
     first: Gap,
     others: Gap,
@@ -39,23 +41,23 @@ struct Kinds {
 struct Fresh {
     /// Probability.
     share: Vec<f64>,
-    /// Mean time from the first packet to the last one in the ring, otherwise 0 (s).
+    /// Mean time from the first to the last packet in the ring (s); other states count as 0.
     gathering_s: Vec<f64>,
-    /// Mean time since that packet, during which the ring is full (s).
+    /// Mean time since the last packet in the ring, during which the ring is full (s).
     full_s: Vec<f64>,
 }
 
-/// Approximate operations per entry of a convolution, as several are processed at once.
+/// Operations per entry of a convolution, below 1 because several entries are processed at once (approximate).
 const ENTRY: f64 = 0.3;
 /// Number of convolutions per packet.
 const CONVOLUTIONS: f64 = 7.0;
 
 impl Gaps {
-    /// Solves the wait; all terms are positive. None if the budget does not suffice.
+    /// Solves the wait; all terms are positive. `None` if the budget does not suffice.
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         let counted = self.packets.filter(|packets| *packets <= self.places);
         let restarting = self.kinds(self.arrival_pps, pace, most, budget)?;
-        // A timer that dropped packets do not restart.
+        // The timer as it is if dropped packets do not restart it.
         let undisturbed = if counted.is_none() && !self.drops_restart {
             self.kinds(0.0, pace, most, budget)?
         } else {
@@ -90,11 +92,11 @@ impl Gaps {
         Some(waited)
     }
 
-    /// Most packets after which the timer may end; more have a negligible probability.
+    /// Maximum number of packets with which the timer may end; more have a negligible probability.
     fn levels(&self, counted: Option<usize>) -> usize {
-        // Logarithm of the probability that a packet is followed by another before the timer ends.
+        // Logarithm of the probability that another packet arrives before the timer ends.
         let followed = math::ln_1p(-math::exp(-self.arrival_pps * self.timer_s));
-        // A float above the largest usize becomes the largest usize.
+        // The cast saturates: a float above the largest usize becomes the largest usize.
         let likely = (math::ln(LEFT_OUT) / followed).ceil() as usize;
         counted.map_or(self.places, |packets| packets - 1).min(likely.max(1))
     }
@@ -106,7 +108,7 @@ impl Gaps {
         End { packets, progress, gathering_s: ended(&fresh.gathering_s), after_s }
     }
 
-    /// Gaps between packets that come at this rate; None if the budget does not suffice.
+    /// Computes the gaps between packets that arrive at this rate; `None` if the budget does not suffice.
     fn kinds(&self, arrival_pps: f64, pace: Pace, most: usize, budget: &Budget) -> Option<Kinds> {
         let steady = Pace { first: pace.others, ..pace };
         let gap = |pace| Gap::new(arrival_pps, self.timer_s, pace, most, budget);
@@ -115,7 +117,7 @@ impl Gaps {
 }
 
 impl Gap {
-    /// Computes a gap by uniformization. None if the budget does not suffice.
+    /// Computes a gap by uniformization. `None` if the budget does not suffice.
     fn new(arrival_pps: f64, timer_s: f64, pace: Pace, most: usize, budget: &Budget) -> Option<Self> {
         // Without arrivals and progress, one jump per timer suffices.
         let rate = (arrival_pps + pace.first.max(pace.others)).max(1.0 / timer_s);
@@ -151,7 +153,8 @@ impl Gap {
         Some(gap)
     }
 
-    /// Leaves out progress that is rare among gaps of the same end, since one of the ends may itself be rare.
+    /// Leaves out numbers of finished pieces of work that are rare among gaps with the same end, because an end may
+    /// itself be rare.
     fn trim(&mut self) {
         let last = |part: &[f64]| {
             let rare = LEFT_OUT * part.iter().sum::<f64>();
@@ -173,7 +176,8 @@ impl Kinds {
         if progress == 0 { &self.first } else { &self.others }
     }
 
-    /// Progress after a gap from the progress before it; progress beyond the last entry stays there.
+    /// Adds the pieces of work finished during a gap to those finished before; numbers beyond the last entry count
+    /// there.
     fn carry<'a>(&'a self, before: &[f64], part: impl Fn(&'a Gap) -> &'a Vec<f64>) -> Vec<f64> {
         let mut after = vec![0.0; before.len()];
         for (progress, weight) in before.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
@@ -182,12 +186,13 @@ impl Kinds {
         after
     }
 
-    /// Expected number of gaps by initial progress, if each gap that ends with a packet begins another.
+    /// Expected number of gaps by pieces of work finished at the start, if another gap follows each gap that ends with
+    /// a packet.
     fn renewed(&self, mut begun: Vec<f64>) -> Vec<f64> {
         for progress in 0..begun.len() {
             let gap = self.at(progress);
             let stays = if progress + 1 == begun.len() { gap.followed.len() } else { 1 };
-            // 1 minus the probability of another gap with the same progress, without subtraction.
+            // Equals 1 - P(another gap with the same progress), as a sum of positive terms.
             let leaves: f64 = gap.followed[stays..].iter().chain(&gap.ended).sum();
             begun[progress] /= leaves;
             let weight = begun[progress];
@@ -198,7 +203,7 @@ impl Kinds {
         begun
     }
 
-    /// Adds up all gaps with a full ring, whose packets are lost but restart the timer.
+    /// Sums over all gaps with a full ring, whose packets are lost but restart the timer.
     fn restarted(&self, fresh: Fresh) -> Fresh {
         let share = self.renewed(fresh.share);
         let full_s = self.renewed(self.carry(&share, |gap| &gap.followed_s));
@@ -217,7 +222,7 @@ impl Fresh {
     }
 }
 
-/// Adds `weight` times `more`; values beyond the last entry are added to it.
+/// Adds `weight` times `more` to `sums`; values beyond the last entry are added to the last entry.
 fn add(sums: &mut [f64], more: &[f64], weight: f64) {
     let fits = more.len().min(sums.len());
     sums.iter_mut().zip(&more[..fits]).for_each(|(sum, more)| *sum += weight * more);

@@ -10,12 +10,12 @@ pub struct Stages {
     pub arrival_pps: f64,
     /// Rate at which the wait ends without packets (1/s).
     pub ends_per_s: f64,
-    /// The wait ends with this number of packets.
+    /// Number of packets with which the wait ends.
     pub packets: usize,
     pub places: usize,
 }
 
-/// Probability of more progress than is counted.
+/// Numbers of finished pieces of work with a smaller probability are not computed.
 const NEVER: f64 = 1e-15;
 /// Number of vectors over progress that are passed from stage to stage.
 const VECTORS: usize = 3;
@@ -28,7 +28,7 @@ impl Stages {
         let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
         let mut entry = vec![0.0; most + 1];
         entry[0] = 1.0;
-        // Time since the first packet, when the stage is entered with progress j.
+        // Time since the first packet, for each number j of pieces of work finished at the entry to the stage.
         let mut gathering = vec![0.0; most + 1];
         for packets in 1..=self.places {
             budget.take((ENTRY * VECTORS * most) as f64)?;
@@ -51,7 +51,7 @@ impl Stages {
             wide::add(&mut gathering, &own, 1.0);
             entry.iter_mut().chain(&mut gathering).for_each(|time| *time *= arrivals);
             if packets + 1 == self.packets {
-                // The last packet does not wait.
+                // The last packet interrupts at once and does not wait.
                 let after_s = vec![0.0; most + 1];
                 waited.ends.push(End { packets: packets + 1, progress: entry, gathering_s: gathering, after_s });
                 return Some(waited);
@@ -75,13 +75,13 @@ impl Stages {
         }
         // Logarithm of the probability that another piece of work is finished before the wait ends.
         let more = -math::ln_1p(self.ends_per_s / pace.others);
-        // A float above the largest usize becomes the largest usize.
+        // The cast saturates: a float above the largest usize becomes the largest usize.
         ((math::ln(budget.least(NEVER)) / more).ceil() as usize).saturating_add(2)
     }
 }
 
-/// Replaces the rates of entering a stage, by progress, by the expected times in it, if it is left at rate `out`.
-/// Progress goes from 1 to the last entry, where it stays.
+/// Replaces the rates of entering a stage, by finished pieces of work, by the expected times in the stage, which ends
+/// at rate `out`. The first entry is 1 piece; the last one includes all larger numbers.
 fn spend(entered: &mut [f64], pace: Pace, out: f64) {
     let most = entered.len() - 1;
     let (first, others) = (pace.of(0, most), pace.of(1, most));

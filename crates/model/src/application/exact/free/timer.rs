@@ -1,7 +1,7 @@
 //! A wait for a constant time from the first packet, or earlier for a number of packets.
 //!
-//! Packets and progress are independent until the wait ends, so that each has its own Poisson clock: progress is known
-//! after every jump of its clock, and the packets determine the weight of a jump.
+//! Packets and progress are independent until the wait ends, so that each has its own Poisson clock. The progress is
+//! known after each jump of its clock; the packets determine the weight of this jump.
 
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
@@ -9,7 +9,7 @@ use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::uniform::furthest;
 use crate::queue::wide;
 
-/// A constant time, or earlier a number of packets.
+/// A wait for a constant time, which a number of packets may end earlier.
 pub struct Timer {
     pub arrival_pps: f64,
     pub timer_s: f64,
@@ -23,30 +23,33 @@ struct Counts {
     ended: Vec<f64>,
     /// Mean time of the wait after this number of jumps (s).
     spent_s: Vec<f64>,
-    /// P(the number of packets is reached after this number of jumps); empty without such a number.
+    /// P(the number of packets is reached after this number of finished pieces of work); empty if packets are not
+    /// counted.
     reached: Vec<f64>,
-    /// Mean time until it is reached, otherwise 0 (s).
+    /// Mean time until the number is reached (s); waits that end otherwise count as 0.
     reached_s: Vec<f64>,
 }
 
 /// Weights below this count as 0: denormal numbers are slow.
 const NOTHING: f64 = 1e-280;
-/// Number of vectors over progress that a jump adds to, its own included.
+/// Number of vectors (by finished pieces of work) that each jump updates, including its own.
 const VECTORS: usize = 5;
 
 impl Timer {
-    /// Solves the wait by uniformization of the progress; all terms are positive. None if the budget does not suffice.
+    /// Solves the wait by uniformization of the application's work; all terms are positive. `None` if the budget does
+    /// not suffice.
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         let load = self.arrival_pps * self.timer_s;
         let packets = ArrivalCounts::new(&TimeShape::Deterministic, load, self.places + 1);
         let likely = packets.above.iter().position(|tail| *tail < LEFT_OUT).unwrap_or(self.places) + 2;
         let counted = self.packets.filter(|packets| *packets <= self.places.min(likely));
-        // Packets 1 .. levels are distinguished; the last level stands for all more, unless these end the wait.
+        // Packets 1 .. `levels` are distinguished; the last level includes all larger numbers, unless these end the
+        // wait.
         let levels = counted.map_or(self.places.min(likely), |packets| packets - 1);
         // Without progress, one jump per timer suffices.
         let rate = pace.first.max(pace.others).max(1.0 / self.timer_s);
         let jumps = furthest(rate * self.timer_s);
-        // Checked before it is converted to an integer.
+        // Check before the conversion to an integer.
         budget.lasts(jumps)?;
         let jumps = jumps as usize;
         let width = (most + 1).min(jumps + 1);
@@ -95,13 +98,13 @@ impl Timer {
         Some(waited)
     }
 
-    /// Weights for jumps at `rate`; `gathered`: number of further packets that end the wait.
+    /// Computes the weights for jumps at `rate`; `gathered`: number of further packets that end the wait.
     fn counts(&self, rate: f64, jumps: usize, gathered: Option<usize>) -> Counts {
         let alone = ArrivalCounts::new(&TimeShape::Deterministic, rate * self.timer_s, jumps);
         let spent_s = alone.above.iter().map(|after| after / rate).collect();
         let mut counts = Counts { ended: alone.equal, spent_s, reached: Vec::new(), reached_s: Vec::new() };
         let Some(gathered) = gathered else { return counts };
-        // Which of the first jumps are packets and which are progress does not depend on their times.
+        // Whether a jump is a packet or a finished piece of work does not depend on the times of the jumps.
         let both = rate + self.arrival_pps;
         let (packet, jump) = (self.arrival_pps / both, rate / both);
         let clock = ArrivalCounts::new(&TimeShape::Deterministic, both * self.timer_s, gathered + jumps + 1);
@@ -123,7 +126,7 @@ impl Timer {
         counts
     }
 
-    /// The end by the timer: packets came evenly, whatever the progress.
+    /// Makes the end by the timer: the packets arrived evenly, however much work the application finished.
     fn timed_out(&self, packets: usize, progress: Vec<f64>) -> End {
         let after_s = self.timer_s * self.last_share(packets);
         let times = |time_s: f64| progress.iter().map(|share| share * time_s).collect();
@@ -131,13 +134,14 @@ impl Timer {
         End { packets, progress, gathering_s, after_s }
     }
 
-    /// Mean waiting time of the last packet, as a share of the timer, if the ring ends with `packets`: of n arrivals
-    /// 1/n; with a full ring that of packet `places` among all arrivals, lost ones included.
+    /// Mean waiting time of the last packet in the ring, as a share of the timer, if the wait ends with `packets` in
+    /// the ring. With n arrivals it is 1/n; with a full ring it is that of packet number `places` among all arrivals,
+    /// including lost ones.
     fn last_share(&self, packets: usize) -> f64 {
         if packets < self.places {
             return 1.0 / packets as f64;
         }
-        // At least places - 1 further arrivals; those beyond are lost.
+        // At least places - 1 further arrivals; the arrivals beyond these are lost.
         let (mut weight, mut sum) = (0.0, 0.0);
         let first = self.places - 1;
         let load = self.arrival_pps * self.timer_s;
@@ -161,8 +165,9 @@ impl Timer {
 mod tests {
     use super::*;
 
-    /// Packets and progress as one chain, jump by jump at one rate. Returns times by progress, integral of the packets,
-    /// time with a full ring, and for each number of packets the ends by progress.
+    /// Reference for the tests: packets and finished work as one chain, jump by jump at one rate. Returns times by
+    /// finished work, the integral of the packets, the time with a full ring, and for each number of packets the ends
+    /// by finished work.
     fn joint(timer: &Timer, pace: Pace, most: usize) -> (Vec<f64>, f64, f64, Vec<Vec<f64>>) {
         let rate = timer.arrival_pps + pace.first.max(pace.others);
         let jumps = furthest(rate * timer.timer_s) as usize;
@@ -235,7 +240,7 @@ mod tests {
         }
     }
 
-    /// If the timer almost never ends the wait, it lasts as long as the packets take to come.
+    /// If the timer almost never ends the wait, the wait lasts until the number of packets has arrived.
     #[test]
     fn a_count_takes_the_time_of_its_packets() {
         let timer = Timer { arrival_pps: 1e6, timer_s: 1e-4, packets: Some(9), places: 40 };

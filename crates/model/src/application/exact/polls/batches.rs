@@ -1,5 +1,5 @@
-//! Number of packets that an excursion delivers to the socket. Computed forwards from its beginning if few beginnings
-//! are needed; otherwise from its end backwards for all beginnings at once, with a column for each remainder of the
+//! Number of packets that an excursion delivers to the socket. Computed forwards from the beginning if few beginnings
+//! are needed; otherwise backwards from the end, for all beginnings at once, with a column for each remainder of the
 //! number of services modulo a full poll.
 
 use super::{Field, Polls, Spread, Stage, Sums, TOGETHER};
@@ -7,22 +7,22 @@ use crate::application::exact::budget::Budget;
 use crate::application::exact::laws::{LEFT_OUT, Served};
 use crate::queue::wide;
 
-/// Approximate operations per entry.
+/// Operations per entry (approximate).
 const ENTRY: f64 = 0.3;
-/// Probability of a packet during unmasking below which it counts as 0.
+/// A packet during unmasking counts as impossible if its probability is below this.
 const NEVER: f64 = 1e-17;
 
-/// Distributions for each number of packets at the beginning: of excursions that find the application awake, and of
-/// those that wake it.
+/// Distributions for each number of packets at the beginning: first for busy periods that start with the application
+/// awake, then for those that wake it.
 type Laws = (Vec<Served>, Vec<Served>);
 
 impl Polls {
-    /// Number of packets in the ring that is exceeded with negligible probability, in excursions that begin with
+    /// Number of packets in the ring that busy periods exceed only with negligible probability, if they begin with
     /// `packets` and have the slowest services. `fits`: returns `None` if a table of this many (services, packets in
     /// the ring) does not fit into the budget.
     pub fn highest(&self, packets: usize, fits: &dyn Fn(usize, usize) -> Option<()>, budget: &Budget) -> Option<usize> {
-        /// Number of rows below the highest one reached within which even the slowest excursions are assumed only to
-        /// descend.
+        /// Once the packets in the ring have fallen this many rows below the highest row reached, the search for the
+        /// highest row ends, because even the slowest busy periods then only descend.
         const COMING_DOWN: usize = 16;
         let slowest = self.delivers.len() - 1;
         let mut sums = Sums::default();
@@ -47,9 +47,9 @@ impl Polls {
         Some(highest)
     }
 
-    /// Distributions of the number of services for excursions that begin with each of `packets`, while `waiting`
-    /// packets in the socket determine the time of all services; and, if `asleep`, for excursions that wake the
-    /// application. More than `top` packets count as impossible. `None` if the budget does not suffice.
+    /// Returns distributions of the number of services, for busy periods that begin with each number in `packets`, if
+    /// `waiting` packets in the socket determine the time of all services. If `asleep`, also for busy periods that wake
+    /// the application. More than `top` packets count as impossible. `None` if the budget does not suffice.
     pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool, top: usize, budget: &Budget) -> Option<Laws> {
         let service = self.delivers[waiting];
         let (mut awake, mut woken) = if packets.len() * (1 + usize::from(asleep)) < TOGETHER {
@@ -65,7 +65,7 @@ impl Polls {
                 law.equal.push((1.0 - fewer).max(0.0));
             }
         }
-        // All get the length of the longest with a noticeable probability.
+        // All distributions get the length of the longest one with a noticeable probability.
         let some =
             |law: &Served| law.equal.iter().rposition(|share| *share > 0.1 * self.least).map_or(1, |last| last + 1);
         let length = awake.iter().chain(&woken).map(some).max().unwrap_or(1);
@@ -81,8 +81,7 @@ impl Polls {
             field.spend(&Stage::alike(TOGETHER, spread), serves, &mut Sums::default());
             Some(())
         };
-        // Columns: the beginnings, those that wake the application, and the excursions that begin anew during
-        // unmasking.
+        // Columns: the beginnings, those that wake the application, and busy periods that begin again during unmasking.
         let (awake, anew) = (packets.len(), packets.len() * (1 + usize::from(asleep)));
         let mut field = Field::new(TOGETHER, self);
         field.add(0, anew, 1.0);
@@ -121,7 +120,7 @@ impl Polls {
         Some((awake, woken))
     }
 
-    /// The first service, with a wake-up in the columns `woken`.
+    /// Computes the first service, with a wake-up in the columns `woken`.
     fn wake(&self, field: &mut Field, woken: std::ops::Range<usize>, service: Spread, wakes: Spread) {
         let nothing = Spread { up: 0.0, leave: 1.0, mean_s: 0.0 };
         let mut stage = Stage::alike(TOGETHER, nothing);
@@ -133,8 +132,9 @@ impl Polls {
     }
 }
 
-/// Distribution of services to the last end, from that to the first end. `anew`: the distribution for excursions that
-/// begin anew during unmasking; `leave`: P(none begins).
+/// Distribution of the number of services up to the last end of a busy period, computed from that up to its first end
+/// (a packet during unmasking begins it again). `anew`: distribution for periods that begin again; `leave`: P(it does
+/// not begin again).
 fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec<f64>> {
     let backwards = |law: &[f64]| -> Vec<f64> { law[..law.len().min(most + 1)].iter().rev().copied().collect() };
     let against = |values: &[f64], services: usize, law: &[f64]| -> f64 {
@@ -142,7 +142,7 @@ fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec
         let reach = services.min(law.len() - 1);
         wide::run(Dot(&law[law.len() - 1 - reach..law.len() - 1], &values[services - reach..services]))
     };
-    // Further services after a poll that left the ring empty, until their probability is negligible.
+    // Services after the first poll that emptied the ring, until more have a negligible probability.
     let again = backwards(anew);
     let mut after = vec![leave];
     while after.len() <= most
@@ -170,21 +170,21 @@ impl wide::Work for Dot<'_> {
     }
 }
 
-/// Computes backwards from the end of an excursion, a block of services at a time; states are those just after the
-/// first service of each poll.
+/// Computes distributions backwards from the end of a busy period, one block of services at a time. States are those
+/// just after the first service of each poll.
 struct Backwards<'a> {
     polls: &'a Polls,
     service: Spread,
-    /// Most packets in the ring.
+    /// Maximum number of packets in the ring.
     top: usize,
 }
 
-/// Expected values by packets in the ring (rows, 0 to top) and by services still to come (columns).
+/// Expected values by packets in the ring (rows, 0 to top) and by number of remaining services (columns).
 #[derive(Clone)]
 struct Block {
     /// Number of rows.
     height: usize,
-    /// The rows of the first [`TOGETHER`] columns, then those of the next.
+    /// The rows of the first [`TOGETHER`] columns, then the rows of the next [`TOGETHER`] columns, and so on.
     at: Vec<[f64; TOGETHER]>,
 }
 
@@ -202,8 +202,8 @@ impl Block {
         &mut self.at[column / TOGETHER * self.height + packets][column % TOGETHER]
     }
 
-    /// Replaces values after a stage by those before it. If it `serves`, a packet leaves at its end, and without
-    /// packets the value is 0.
+    /// Replaces the values after a stage by those before it. If the stage `serves`, a packet leaves at its end, and an
+    /// empty ring has the value 0.
     fn before(&mut self, spread: Spread, places: usize, serves: bool) {
         wide::run(Before { block: self, spread, places, serves });
     }
@@ -245,8 +245,8 @@ impl<'a> Backwards<'a> {
         Self { polls, service, top }
     }
 
-    /// Replaces values just after the first service of a poll by those just after that of the poll before. `ends`: adds
-    /// the probability, for each number of services, that the poll leaves the ring empty.
+    /// Replaces the values just after the first service of a poll by those one poll earlier. `ends`: adds the
+    /// probability, for each number of services, that the poll leaves the ring empty.
     fn turn(&self, block: &mut Block, ends: bool) {
         let Polls { places, weight, overhead, .. } = *self.polls;
         block.before(self.service, places, true);
@@ -272,11 +272,11 @@ impl<'a> Backwards<'a> {
         take()?;
         let mut block = Block::new(self.top, weight);
         self.turn(&mut block, true);
-        // [packets]: P(the poll leaves the ring empty after j more services), the last j first.
+        // [packets]: P(the poll leaves the ring empty after j more services), the largest j first.
         let reach = weight.min(self.top + 1);
         let ending: Vec<Vec<f64>> =
             (0..reach).map(|packets| (1..weight).rev().map(|column| block.at(packets, column)).collect()).collect();
-        // Distribution of packets just after the first service of an excursion that began anew during unmasking.
+        // Distribution of packets just after the first service of a busy period that began again during unmasking.
         let anew = self.anew();
         let mut awake = vec![Served { equal: vec![0.0] }; packets.len()];
         let mut woken = if asleep { awake.clone() } else { Vec::new() };
@@ -325,8 +325,8 @@ impl<'a> Backwards<'a> {
         }
     }
 
-    /// By packets just after the first service: P(packets come during unmasking, and this number is then there). Empty
-    /// if that is negligible.
+    /// `[n]`: P(packets arrive during unmasking, and n packets are left just after the next first service). Empty if
+    /// the probability is negligible.
     fn anew(&self) -> Vec<f64> {
         let Polls { isr, overhead, unmask, .. } = *self.polls;
         if unmask.up < NEVER {

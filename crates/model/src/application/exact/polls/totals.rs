@@ -1,39 +1,40 @@
-//! Sums over excursions, block by block: a block has as many values of free space in the socket as a full poll has
+//! Sums over excursions, block by block. A block covers as many values of free space in the socket as a full poll has
 //! packets, so that a poll that begins in one block ends in the next.
 
 use super::{Field, ISR, OVERHEAD, Polls, SERVING, Spread, Stage, Sums, TOGETHER, UNMASK};
 use crate::application::exact::budget::Budget;
 use crate::application::exact::sweep::{Begun, Totals};
 
-/// Share of all excursions below which those with one number of packets and one free space are left out, also those
-/// that begin anew during unmasking.
+/// Busy periods with one particular number of packets and free space in the socket are left out if they are a smaller
+/// share of all, also those that begin again during unmasking.
 const RARE: f64 = 1e-17;
-/// Approximate operations per entry.
+/// Operations per entry (approximate).
 const ENTRY: f64 = 0.3;
-/// Number of polls with a full socket that are followed one by one.
+/// Number of polls with a full socket that are computed one by one.
 const FOLLOWED: usize = 12;
 
-/// One pass over the excursions that begin per second.
+/// One pass over all excursions that begin in a second.
 pub struct Pass<'a> {
     polls: &'a Polls,
-    /// Packets that the socket holds.
+    /// Maximum number of packets in the socket.
     most: usize,
     budget: &'a Budget,
     /// Total rate of excursions, to which weights are relative.
     all: f64,
-    /// Polls that leave the ring empty, by free space in the socket.
+    /// Rate of polls that leave the ring empty, by free space in the socket.
     idle: Vec<f64>,
-    /// Free space above which excursions never fill the socket. What they deliver does not depend on the space, so that
-    /// all of them are followed together.
+    /// Free space in the socket above which busy periods never fill it. Their deliveries do not depend on the space, so
+    /// that all of them are computed together.
     filling: usize,
     sums: Sums,
-    /// Fields without weight for reuse, as allocating them takes as long as the computation.
+    /// Empty fields for reuse, because allocating one takes as long as computing with it.
     spare: Vec<Field>,
     totals: Totals,
 }
 
 impl<'a> Pass<'a> {
-    /// Sums over these excursions, which have at most `longest` services. `None` if the budget does not suffice.
+    /// Sums over the busy periods of `begun`, which have at most `longest` services; `None` if the budget does not
+    /// suffice.
     pub fn totals(
         polls: &'a Polls,
         (most, longest): (usize, usize),
@@ -123,8 +124,8 @@ impl<'a> Pass<'a> {
         self.drop(full, begins)
     }
 
-    /// Excursions that find more free space than they can fill. The first column has their number, the second their
-    /// number times the packets waiting in the socket.
+    /// Sums over busy periods that start with more free space in the socket than they can fill. The first column has
+    /// their number, the second their number times the packets in the socket.
     fn together(&mut self, begun: &Begun, (woken, woken_room): (&Field, usize)) -> Option<()> {
         let (weight, most) = (self.polls.weight, self.most);
         let rooms = self.filling + 1..most + 1;
@@ -186,13 +187,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// One stage of these, after `served` packets of a poll.
+    /// Computes one stage of the busy periods that never fill the socket, after `served` packets of a poll.
     fn stage_together(&mut self, field: &mut Field, stage: usize, spread: Spread, served: usize) -> Option<()> {
         if field.is_empty() {
             return Some(());
         }
         let mut columns = Stage::new(2);
-        // The second column has no free space: its sums are those of waiting packets.
+        // The second column has no free space: its sums are those of the waiting packets.
         [0, 1].into_iter().for_each(|column| columns.set(column, spread, self.most));
         columns.mean_s[1] = 0.0;
         let serves = stage >= SERVING;
@@ -203,8 +204,8 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// Excursions that find the application asleep, if waking takes time: packets at the beginning of the next poll,
-    /// and the free space at that time.
+    /// Computes busy periods that wake a sleeping application, if that takes time. Returns the packets at the beginning
+    /// of the next poll, and the socket's free space at that time.
     fn wake(&mut self, begun: &Begun) -> Option<(Field, usize)> {
         let weight = self.polls.weight;
         let mut field = self.field(1);
@@ -227,8 +228,8 @@ impl<'a> Pass<'a> {
         Some((field, left.saturating_sub(weight - 1)))
     }
 
-    /// Unmasking after polls that left the ring empty, by column and free space. Packets that come during it begin the
-    /// excursion anew.
+    /// Computes unmasking after polls that left the ring empty, by column and free space in the socket. Packets that
+    /// arrive during unmasking begin the busy period again.
     fn unmask(&mut self, rooms: &[usize], entered: &mut Field) -> Option<()> {
         let mut field = self.field(rooms.len());
         for (column, room) in rooms.iter().enumerate() {
@@ -249,7 +250,7 @@ impl<'a> Pass<'a> {
         self.stage(entered, ISR, rooms, self.polls.isr, false)
     }
 
-    /// One stage that is equal for all columns.
+    /// Computes one stage that is equal for all columns.
     fn stage(&mut self, field: &mut Field, stage: usize, rooms: &[usize], spread: Spread, serves: bool) -> Option<()> {
         if field.is_empty() {
             return Some(());
@@ -280,8 +281,8 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// The services of polls from number `from` on, and the overhead before the first; `rooms`: free space of each
-    /// column.
+    /// Computes the services of polls from number `from` on, and the overhead before the first service; `rooms`: free
+    /// space of each column.
     fn poll(&mut self, field: &mut Field, rooms: &[usize], from: usize) -> Option<()> {
         let weight = self.polls.weight;
         if from == 0 {
@@ -314,7 +315,7 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// Polls with a full socket, and excursions that begin with it.
+    /// Computes polls with a full socket, and excursions that begin with a full socket.
     fn drop(&mut self, mut polled: Field, mut begins: Field) -> Option<()> {
         for _ in 0..FOLLOWED {
             self.begin_anew(&mut begins, None)?;
@@ -328,7 +329,7 @@ impl<'a> Pass<'a> {
         self.begin_anew(&mut begins, None)?;
         polled.add_all(&begins);
         begins.clear();
-        // Each excursion empties the ring at its end, and once more for each one that begins anew during unmasking.
+        // Each busy period empties the ring at its end, and once more each time it begins again during unmasking.
         let to_come = polled.total() / self.polls.unmask.leave;
         self.begin_anew(&mut begins, Some(to_come))?;
         polled.add_all(&begins);
@@ -336,8 +337,8 @@ impl<'a> Pass<'a> {
         self.poll(&mut all, &[0], 0)
     }
 
-    /// Unmasking after polls that left the ring empty with a full socket, or after `count` of them, and the interrupts
-    /// that follow.
+    /// Computes unmasking after polls that left the ring empty with a full socket, or after `count` such polls, and the
+    /// interrupts that follow.
     fn begin_anew(&mut self, begins: &mut Field, count: Option<f64>) -> Option<()> {
         let idle = std::mem::take(&mut self.idle[0]);
         let mut field = self.field(1);

@@ -1,4 +1,4 @@
-//! The timer that each packet restarts, alone or in combination with an absolute timer.
+//! The packet timer, which each packet restarts, alone or in combination with an absolute timer.
 
 use super::{Gathered, Nic, put};
 use crate::queue::quadrature::gauss_legendre;
@@ -11,8 +11,8 @@ const RARE: f64 = 1e-16;
 const POINTS: usize = 8;
 
 impl Nic {
-    /// Adds to `out` what is gathered until an interrupt by a timer that every packet restarts, with `packets` present at
-    /// its start; `limit_s`: an absolute timer that ends it at the latest.
+    /// Adds to `out` the packets gathered until the packet timer interrupts, with `packets` present at its start.
+    /// `limit_s`: an absolute timer that ends the gathering at the latest.
     pub(super) fn quiet(&self, packets: usize, timer_s: f64, limit_s: Option<f64>, share: f64, out: &mut Gathered) {
         match limit_s {
             None => self.endless(packets, timer_s, share, out),
@@ -20,7 +20,7 @@ impl Nic {
         }
     }
 
-    /// Each packet is followed by another one before the timer ends, with the same probability each time. A dropped
+    /// Without a limit: before the timer ends, another packet follows with the same probability each time. A dropped
     /// packet does not restart the timer.
     fn endless(&self, packets: usize, timer_s: f64, share: f64, out: &mut Gathered) {
         let load = self.arrival_pps * timer_s;
@@ -42,19 +42,19 @@ impl Nic {
         }
     }
 
-    /// The j-th further packet comes at t, with no gap longer than the timer's length P before it, with density lambda
-    /// e^(-lambda t) (lambda P)^(j-1) f_j(t/P), where f_j is the density of a sum of j uniform variables (Irwin-Hall):
-    /// f_j(x) = (x f_(j-1)(x) + (j-x) f_(j-1)(x-1))/(j-1), all terms positive.
+    /// With a limit: the j-th further packet arrives at t, with no gap longer than the timer's length P before it, with
+    /// density lambda e^(-lambda t) (lambda P)^(j-1) f_j(t/P), where f_j is the density of a sum of j uniform variables
+    /// (Irwin-Hall): f_j(x) = (x f_(j-1)(x) + (j-x) f_(j-1)(x-1))/(j-1), all terms positive.
     fn limited(&self, packets: usize, timer_s: f64, limit_s: f64, share: f64, out: &mut Gathered) {
         let lambda = self.arrival_pps;
         let load = lambda * timer_s;
         let intervals = (limit_s / timer_s).ceil().max(1.0) as usize;
-        // The limit cuts the last interval: densities also have a knot there, at the same position in every interval.
+        // The limit cuts the last interval; densities also have a knot at this position in every interval.
         let cut = limit_s / timer_s - (intervals - 1) as f64;
         let mut nodes = gauss_legendre(cut, 1, POINTS);
         let rest = gauss_legendre(1.0 - cut, 1, POINTS);
         nodes.extend(rest.into_iter().map(|(x, weight)| (cut + x, weight)));
-        // No further packet: the timer ends from the start.
+        // If no further packet arrives, the timer ends as it started.
         self.end(packets, limit_s.min(timer_s), share, out);
         if self.is_last(packets) {
             return;
@@ -98,7 +98,7 @@ impl Nic {
         self.frames == Some(packets) || packets >= self.places
     }
 
-    /// With this number present, `left_s` of a timer remain unless another packet comes.
+    /// Continues with `packets` present and `left_s` of a timer, which ends unless another packet arrives.
     fn end(&self, packets: usize, left_s: f64, share: f64, out: &mut Gathered) {
         if self.frames == Some(packets) {
             return put(&mut out.delivered, packets, share);

@@ -14,8 +14,8 @@ impl Dice {
     }
 }
 
-/// One random cycle according to this module's description: (packets announced, whether at once, time at each number of
-/// packets).
+/// Plays one random cycle by the rules in this module's description. Returns the packets announced, and whether they
+/// are handled at once; adds the time at each number of packets.
 fn played(nic: &Nic, dice: &mut Dice, mask_s: f64, residual_s: f64, times_s: &mut [f64]) -> (usize, bool) {
     let mut next = dice.exponential(1.0 / nic.arrival_pps);
     let mask = if mask_s > 0.0 { dice.exponential(mask_s) } else { 0.0 };
@@ -94,7 +94,7 @@ fn laws_are_those_of_cycles_that_are_played() {
     for (number, (frames, times_us, residual_us)) in cases.into_iter().enumerate() {
         for (arrival_pps, places) in [(0.3e6, 64), (0.3e6, 7), (0.9e6, 12)] {
             let nic = Nic::new(&moderation(frames, times_us), arrival_pps, places);
-            // In combination with a timer only the mean of the unmasking is used, so that none is tested there.
+            // With a residual and a timer only the mean of the unmasking is used, so that its length is 0 in this case.
             let mask_s = if residual_us > 0.0 && !nic.is_plain() { 0.0 } else { 1.5e-6 };
             let law = nic.after_unmask(&found(arrival_pps * mask_s, places), mask_s, residual_us * 1e-6);
             let count = 60_000;

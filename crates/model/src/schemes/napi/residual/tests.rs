@@ -18,7 +18,7 @@ fn work(arrival_pps: f64, poll_s: f64, delivery_s: f64, places: u64) -> Work {
     }
 }
 
-/// From one packet and practically without arrivals: the time to the unmasking is delivery, ISR, overhead and one
+/// From one packet and with practically no arrivals: the time until unmasking is delivery, ISR, overhead and one
 /// service.
 #[test]
 fn one_packet_takes_its_stages() {
@@ -41,7 +41,7 @@ fn one_packet_takes_its_stages() {
     }
 }
 
-/// On the grid, times of events keep their total probability and their mean.
+/// On the grid, the times of events have the correct total probability and mean.
 #[test]
 fn the_grid_keeps_means() {
     let erlang = Erlang::new(3e6, 100e-6, 50);
@@ -54,7 +54,7 @@ fn the_grid_keeps_means() {
     }
 }
 
-/// A very short gap has no effect; a very long one determines the rate of interrupts.
+/// A very short gap has no effect; a very long gap determines the rate of interrupts.
 #[test]
 fn gaps_from_nothing_to_the_pace() {
     let of = |gap_s: f64, arrival_pps: f64| {

@@ -22,9 +22,9 @@ fn near(outcome: &Outcome, interrupts_per_s: f64, packets_per_poll: f64) {
     assert!((packets / packets_per_poll - 1.0).abs() < 0.02, "{packets} for {packets_per_poll} packets a poll");
 }
 
-/// A packet each 20 us, a gap of 90 us. `Each`: one interrupt per gap. `Direct`: the interrupt that waited for the
-/// gap's end announces what arrived, and the unmasking after it interrupts for packets that its polls have taken, which
-/// starts the next gap: two interrupts per gap.
+/// A packet every 20 us, a gap of 90 us. `Each`: one interrupt per gap. `Direct`: two interrupts per gap. The interrupt
+/// that waited for the gap's end announces the packets that have arrived; then the unmasking interrupts for packets
+/// that the polls have already taken, which starts the next gap.
 #[test]
 fn an_interrupt_that_waited_starts_no_gap() {
     near(&outcome("napi:min_gap=90us", 50e3), 1.0 / 90e-6, 4.5);
@@ -33,19 +33,20 @@ fn an_interrupt_that_waited_starts_no_gap() {
     assert!((1.9..2.1).contains(&(interrupts * 90e-6)), "{interrupts}: two in a gap");
 }
 
-/// With rare packets, the end of each gap interrupts once more and finds nothing. With frequent packets, it announces
-/// those of the gap.
+/// With rare packets, the end of each gap raises one more interrupt, which finds no packets. With frequent packets,
+/// this interrupt announces the packets that arrived during the gap.
 #[test]
 fn the_end_of_a_gap_interrupts_in_any_case() {
     near(&outcome("napi:min_gap=51.2us,gap=echo", 1e3), 2e3, 0.5);
     near(&outcome("napi:min_gap=128us,gap=direct", 1e3), 2e3, 0.5);
     near(&outcome("napi:min_gap=128us", 1e3), 1e3, 1.0);
-    // One interrupt at 0 and four by 51.2 us; the next at 60 us.
+    // Two interrupts per 60 us: that of the packet at 0, and that at the end of its gap at 51.2 us; the packet at 60 us
+    // is the next.
     near(&outcome("napi:min_gap=51.2us,gap=echo", 100e3), 2.0 / 60e-6, 3.0);
 }
 
-/// Rare packets: one interrupt each. Of four at once, the first interrupts. The NIC remembers the others and interrupts
-/// when the driver unmasks, after the poll that took them; the next poll finds nothing.
+/// Rare packets: one interrupt each. Four packets at once: the first one interrupts. The NIC remembers the others and
+/// interrupts when the driver unmasks, after the poll that took them; the next poll finds no packets.
 #[test]
 fn what_is_remembered_interrupts_for_packets_that_polls_have_taken() {
     near(&outcome("napi:gap=latched", 1e3), 1e3, 1.0);
@@ -62,9 +63,9 @@ fn what_is_remembered_interrupts_for_packets_that_polls_have_taken() {
     }
 }
 
-/// After an interrupt for remembered packets, the next packet interrupts even if NAPI polls, which then polls once
-/// more. With a packet each 30 us and 46 us from an interrupt to the end of its poll: one interrupt for two packets
-/// without remembering, and two in 93 us with it.
+/// After an interrupt for remembered packets, the next packet interrupts even if NAPI polls, and NAPI then polls once
+/// more. With a packet every 30 us, and 46 us from an interrupt to the end of its poll: one interrupt per two packets
+/// without remembering, two in 93 us with it.
 #[test]
 fn the_interrupt_stays_unmasked_after_one_for_what_was_remembered() {
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
@@ -79,8 +80,8 @@ fn the_interrupt_stays_unmasked_after_one_for_what_was_remembered() {
     assert!(reopened > 1.2 * each, "{reopened} {each}");
 }
 
-/// One interrupt at 0, and one at the end of its gap at 71.2 us with what arrived by then. The next is not before 91.2
-/// us, with what arrived since. Rare packets behave as without the delay.
+/// One interrupt at 0, and one at the end of its gap at 71.2 us for the packets that have arrived by then. The next
+/// interrupt is not before 91.2 us. Rare packets behave as without the delay.
 #[test]
 fn a_late_gap_ends_later_and_the_next_interrupt_rests_as_long() {
     near(&outcome("napi:min_gap=51.2us,gap=echo,gap_late=20us", 1e3), 2e3, 0.5);
@@ -88,8 +89,8 @@ fn a_late_gap_ends_later_and_the_next_interrupt_rests_as_long() {
     near(&outcome("napi:min_gap=51.2us,gap=echo,gap_late=0s", 100e3), 2.0 / 60e-6, 3.0);
 }
 
-/// Unmasking takes as long as the ring holds packets for. Packets that arrive during it fill the ring, so that no later
-/// packet is accepted whose interrupt could announce them.
+/// Unmasking takes so long that the packets which arrive meanwhile fill the ring. No later packet is accepted whose
+/// interrupt could announce them, so that these packets must interrupt themselves.
 #[test]
 fn packets_that_come_while_the_driver_unmasks_interrupt() {
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
@@ -97,14 +98,14 @@ fn packets_that_come_while_the_driver_unmasks_interrupt() {
     (host.mask_s, host.poll_s, host.application_s, host.ring) = (1e-3, 1e-8, None, 8);
     let point = constant(host, "napi:min_gap=51.2us,gap=echo", 20e3);
     let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
-    // One millisecond to unmask, one for the interrupt and one for that of the gap's end, in which the ring accepts
-    // eight of sixty packets.
+    // One millisecond to unmask, one for the interrupt and one for the interrupt at the gap's end; in this time the
+    // ring accepts eight of sixty packets.
     let delivered_pps = outcome.throughput_pps.expect("it is told").value;
     assert!((delivered_pps / (8.0 / 3e-3) - 1.0).abs() < 0.05, "{delivered_pps}");
 }
 
-/// A packet each 2 us exceeds the host's capacity, so that NAPI polls all the time. One interrupt per gap finds it
-/// polling, and each costs what such an interrupt costs.
+/// A packet every 2 us exceeds the host's capacity, so that NAPI polls all the time. One interrupt per gap finds NAPI
+/// polling, and its cost is that of an interrupt during polling.
 #[test]
 fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
     let mut host = Host::pentium4_2530mhz();
@@ -124,9 +125,9 @@ fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
     assert!(shares(&host).1 > 0.6, "as any other: {:?}", shares(&host));
 }
 
-/// A packet each millisecond, whose interrupt costs 20 us, 15 of them charged to the application that it interrupts. An
-/// application that works 0.5 ms per packet sleeps when the next one arrives and pays nothing; one that works 1.2 ms is
-/// interrupted by each.
+/// A packet every millisecond, whose interrupt costs 20 us, 15 us of them charged to the application that it
+/// interrupts. An application that works 0.5 ms per packet sleeps when the next packet arrives and pays nothing; an
+/// application that works 1.2 ms is interrupted by each packet.
 #[test]
 fn what_an_interrupt_takes_when_the_application_goes_on_is_paid_by_one_that_was_hit() {
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
