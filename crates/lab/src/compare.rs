@@ -79,51 +79,52 @@ pub enum NotComparable {
     },
 }
 
-/// One of the two runs.
+/// One of the two compared runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Side {
-    /// How the user named it.
+    /// Name of the run in messages, such as `run 17 (new-kernel)`, or name of its file.
     pub name: String,
-    /// How it was produced.
+    /// How the run was made: version, command and time.
     pub provenance: Provenance,
-    /// True if it was stopped or cut short.
+    /// True if the run was stopped or cut short.
     pub partial: bool,
 }
 
-/// Result of a comparison.
+/// Result of the comparison of run B with run A.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
-    /// What kind of runs.
+    /// Kind of both runs, such as `stream`.
     pub kind: &'static str,
-    /// The first: what is compared against.
+    /// Run A, the reference.
     pub a: Side,
-    /// The second: what is judged.
+    /// Run B, which is judged against run A.
     pub b: Side,
-    /// Confidence of the intervals; one less it is the level of the tests.
+    /// Confidence of the intervals. The significance level of the tests is 1 minus this confidence.
     pub confidence: f64,
-    /// Figures of points that both have.
+    /// One row for each figure of a point that both runs have.
     pub rows: Vec<Row>,
-    /// Points that only the first has.
+    /// Names of the points that only run A has.
     pub only_a: Vec<String>,
-    /// Points that only the second has.
+    /// Names of the points that only run B has.
     pub only_b: Vec<String>,
-    /// Settings that differ: what else may explain a difference.
+    /// Settings, facts of the hosts and calibrated costs that differ between the runs. They may explain a difference.
     pub changed: Vec<Change>,
-    /// The share of `--fail-if-slower`.
+    /// The share given with `--fail-if-slower`; absent if the option was not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_if_slower: Option<f64>,
-    /// Result of that gate.
+    /// Result of the test for `--fail-if-slower`; absent if the option was not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
-    /// Smallest slow-down, as a share, that the least certain figure of speed would have shown with probability 0.8; absent if none
-    /// could be tested, or one is too uncertain for any.
+    /// Smallest slow-down, as a share, that the tests would have shown with probability 0.8 for the figure of class
+    /// `speed` with the largest error; absent if no such figure could be tested, or if one is too uncertain to show any
+    /// slow-down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
-    /// True: some figure is shown to be slower by more than that.
+    /// True if a figure of class `speed` is shown to be slower by more than `fail_if_slower`.
     pub failed: bool,
-    /// Notes, a sentence each.
+    /// Remarks on the comparison, a sentence each.
     pub notes: Vec<String>,
 }
 

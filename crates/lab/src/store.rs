@@ -101,20 +101,21 @@ pub fn has_records(kind: &str) -> bool {
 pub struct RunSummary {
     /// Number of the run.
     pub id: i64,
-    /// `find`, `service`, `learn`, `profile`, `predict`, `simulate`, `run`, `forwarding`, `transfer`, `stream`, `rr` or `rfc2544`.
+    /// Kind of the run: `find`, `service`, `learn`, `profile`, `predict`, `simulate`, `run`, `forwarding`, `transfer`,
+    /// `stream`, `rr` or `rfc2544`.
     pub kind: String,
-    /// `running` (or killed while it ran), `partial`, `interrupted`, `failed` or `done`.
+    /// State of the run: `running` (also if it was killed), `partial`, `interrupted`, `failed` or `done`.
     pub state: String,
-    /// Its name: the one it was given, else its experiment's.
+    /// Name given with `--name`, otherwise the name of the experiment; absent if the run has neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Start, seconds since the epoch (UTC).
+    /// Start of the run, in seconds since the epoch (UTC).
     pub started_unix_s: f64,
-    /// Command line.
+    /// Command line of the run.
     pub command: String,
-    /// Number of records.
+    /// Number of records in the store; 0 if the run has a single result instead.
     pub records: i64,
-    /// Fingerprint, where the host mattered.
+    /// Identifier of the host's fingerprint; `null` if the run stored none, as for computed results.
     pub fingerprint_id: Option<String>,
 }
 

@@ -29,53 +29,54 @@ const SEED: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrendRun {
-    /// Its number in the store.
+    /// Number of the run in the store.
     pub run: i64,
-    /// Start, seconds since the epoch (UTC).
+    /// Start of the run, in seconds since the epoch (UTC).
     pub started_unix_s: f64,
-    /// Version of netcliff that made it.
+    /// Version of netcliff that made the run.
     pub version: String,
 }
 
-/// A value of a series.
+/// Value of a figure in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrendValue {
     /// Number of the run.
     pub run: i64,
-    /// The figure (unit in its name).
+    /// The value, in the unit that the figure's name states.
     pub value: f64,
 }
 
-/// Runs between two changes.
+/// Consecutive runs without a change of level between them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Level {
-    /// Number of its first run.
+    /// Number of the first run of the level.
     pub from_run: i64,
-    /// Number of its last run.
+    /// Number of the last run of the level.
     pub to_run: i64,
-    /// How many runs.
+    /// Number of runs that have the figure at this level.
     pub runs: usize,
-    /// Their median (unit of the figure).
+    /// Median of the figure over these runs, in the figure's unit.
     pub median: f64,
 }
 
-/// A change of level.
+/// A change of a figure from one [`Level`] to the next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LevelChange {
-    /// Number of the first run with the new level.
+    /// Number of the first run at the new level.
     pub run: i64,
-    /// Number of the last run with the old one.
+    /// Number of the last run at the old level.
     pub after_run: i64,
-    /// New median over old, less 1.
+    /// Median of the new level divided by the median of the old level, minus 1.
     pub change: f64,
-    /// True: the new level is better.
+    /// True if the new level is better.
     pub better: bool,
-    /// Probability of a change as clear in runs without any, by permutation.
+    /// p-value of the permutation test: probability of a change at least as clear among runs without any change.
     pub p: f64,
-    /// Facts that differ between these two runs' hosts, `kernel.release: 6.1 -> 6.12`; the first 12.
+    /// Facts that differ between the hosts of `after_run` and `run`, such as `kernel.release: 6.1 -> 6.12`, at most 12;
+    /// absent if no fact differs, or if a run has no fingerprint.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
 }
@@ -84,45 +85,46 @@ pub struct LevelChange {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
-    /// The point.
+    /// Name of the point, that is, of the measured configuration.
     pub point: String,
-    /// Which figure.
+    /// The figure.
     #[serde(flatten)]
     pub quantity: Quantity,
-    /// The runs that have it, in their order.
+    /// Values of the runs that have the figure, oldest first.
     pub values: Vec<TrendValue>,
-    /// Levels, in their order.
+    /// Levels, oldest first.
     pub levels: Vec<Level>,
-    /// Changes between them.
+    /// Changes between the levels, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<LevelChange>,
-    /// True: the newest change made a figure of speed worse by more than the share of `--fail-if-slower`.
+    /// True if the newest change made a figure of class `speed` worse by more than the share of `--fail-if-slower`;
+    /// absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
 
-/// The runs of one name.
+/// Trend of the runs that have the same name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trend {
-    /// The name.
+    /// Name of the runs.
     pub name: String,
-    /// Their kind.
+    /// Kind of the runs, such as `stream`.
     pub kind: String,
     /// The runs, oldest first.
     pub runs: Vec<TrendRun>,
-    /// Level of each test: 0.05 over the number of series (Bonferroni).
+    /// Significance level of each test: 0.05 divided by the number of series with at least 8 values (Bonferroni).
     pub level: f64,
-    /// Permutations of each test.
+    /// Number of permutations in each test.
     pub permutations: u32,
-    /// What was looked at: each measured figure of each point.
+    /// One series for each measured figure of each point.
     pub series: Vec<Series>,
-    /// The share of `--fail-if-slower`.
+    /// The share given with `--fail-if-slower`; absent if the option was not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_if_slower: Option<f64>,
-    /// True: some series failed.
+    /// True if any series failed.
     pub failed: bool,
-    /// What limits this, a sentence each.
+    /// What limits the trend, a sentence each: runs that were left out, figures with too few runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

@@ -220,7 +220,7 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamps {
-    /// The clock of the sending program, from the send call to the sink's ring.
+    /// The sender's clock: from just before the frame is written to its software timestamp at the sink.
     #[default]
     Application,
     /// The kernel's clock, as frames pass the drivers of both ports.

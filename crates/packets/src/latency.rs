@@ -11,13 +11,13 @@ pub struct Latency {
     histogram: Histogram<u64>,
 }
 
-/// Statistics of a histogram, in seconds, each within 0.1 % of the sample it represents.
+/// Statistics of a histogram of latencies. Each value is within 0.1 % of the sample that it represents.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencySummary {
     /// Number of samples.
     pub count: u64,
-    /// Smallest \[s\].
+    /// Smallest sample \[s\].
     pub min_s: f64,
     /// Mean \[s\].
     pub mean_s: f64,
@@ -29,7 +29,7 @@ pub struct LatencySummary {
     pub p99_s: f64,
     /// 99.9th percentile \[s\].
     pub p999_s: f64,
-    /// Largest \[s\].
+    /// Largest sample \[s\].
     pub max_s: f64,
 }
 

@@ -38,7 +38,7 @@ pub trait Sender: Send {
     }
 }
 
-/// What happened to the frames of one kick, or of several added up.
+/// What happened to the frames of one kick (one handover to the kernel), or of several added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendOutcome {
     /// Frames taken by the next hop.
@@ -127,8 +127,8 @@ pub enum SendBy {
     Packet,
     /// An AF_XDP socket. Fails if it is not available.
     Xdp,
-    /// Programs in the kernel make the frames and count them at the other end; AF_XDP or AF_PACKET where that is not possible.
-    /// Only a tester that opens both ends has them; a single sender is then [`Self::Auto`].
+    /// Live XDP frames: programs in the kernel make the frames and count them at the receiving port. Falls back to
+    /// AF_XDP or AF_PACKET if that is not possible. A sender without the receiving port treats this as [`Self::Auto`].
     Live,
 }
 
@@ -157,7 +157,7 @@ pub enum Sending {
     XdpCopy,
     /// AF_XDP; the driver reads each frame in place.
     XdpZeroCopy,
-    /// Live frames of an XDP program.
+    /// Live XDP frames, which a program in the kernel makes.
     Live,
 }
 
@@ -182,12 +182,13 @@ pub enum ReceiveBy {
     Auto,
     /// An AF_PACKET receive ring.
     Packet,
-    /// AF_XDP sockets, or an error. The program runs in the driver of a physical device that supports it, otherwise in
-    /// the kernel's receive path.
+    /// AF_XDP sockets; fails if they are not available. The XDP program runs in the driver of a physical device that
+    /// supports it, otherwise in the kernel's receive path.
     Xdp,
-    /// AF_XDP sockets with the program in the driver, also that of a virtual link, or an error.
+    /// AF_XDP sockets with the XDP program in the driver, also in that of a virtual link; fails if this is not
+    /// available.
     XdpNative,
-    /// AF_XDP sockets with the program in the kernel's receive path, or an error.
+    /// AF_XDP sockets with the XDP program in the kernel's receive path; fails if this is not available.
     XdpGeneric,
 }
 

@@ -71,19 +71,20 @@ impl Costs {
     }
 }
 
-/// A throughput from costs.
+/// Throughput of a router, predicted from the CPU time of a frame and of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Predicted {
-    /// Load at which the costs were taken (pps).
+    /// Load at which these times were measured (pps).
     pub load_pps: f64,
-    /// A frame's time on the router's CPU (s).
+    /// Time of a frame on the router's CPU (s).
     pub frame_s: f64,
-    /// A poll's, whatever it takes in (s).
+    /// Time of a poll on the router's CPU without its frames (s).
     pub poll_s: f64,
-    /// What the CPU does when every poll is full (pps).
+    /// Highest rate of the router's CPU (pps), reached if every poll takes `weight` frames: 1 / (`frame_s` + `poll_s` /
+    /// weight).
     pub server_pps: f64,
-    /// Highest load that loses no more than one frame in 10 000, simulated (pps).
+    /// Highest simulated load at which at most one frame in 10 000 is lost (pps); absent if the simulator found none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_pps: Option<f64>,
 }

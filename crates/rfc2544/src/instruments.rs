@@ -5,20 +5,20 @@ use crate::tester::stamps::{End, PortStamps, Stamps};
 use netcliff_packets::port::{Receiving, Sending};
 use serde::{Deserialize, Serialize};
 
-/// How the frames of a run were sent, received and stamped.
+/// How the frames of a run were sent, received and timestamped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Instruments {
-    /// Ways of sending, in the order of first use: long frames may take another way than short ones.
+    /// Methods of sending, in the order of first use. Long frames may need another method than short ones.
     pub sent_by: Vec<Sending>,
-    /// Ways of receiving, likewise.
+    /// Methods of receiving, in the order of first use. Long frames may need another method than short ones.
     pub taken_in_by: Vec<Receiving>,
-    /// Which clock stamped frames, and where.
+    /// Which clocks timestamped the frames, and where, in words.
     pub stamped: String,
-    /// Clock of the latency of tagged frames.
+    /// Clock that measures the latency of the tagged frames.
     #[serde(default)]
     pub tagged_by: Stamps,
-    /// Time stamps that each port offers, the sink's first.
+    /// Timestamps that each port offers: first the sink's port, then the generator's.
     pub ports: Vec<PortStamps>,
 }
 

@@ -12,16 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use netcliff_mlrsearch::trial::{Answer, Trial};
 
-/// Frame loss at falling loads.
+/// Frame loss at decreasing loads (RFC 2544, section 26.3).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LossCurve {
-    /// Trials by falling load.
+    /// Valid trials, in order of decreasing load.
     pub trials: Vec<Trial>,
-    /// Loads the sender did not reach (pps).
+    /// Loads of the void trials, in which the sender or the sink did not keep up (pps).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub void_pps: Vec<f64>,
-    /// Two trials in a row lost nothing; else the curve ended at the lowest load.
+    /// True if two trials in a row lost no frame; otherwise the curve goes down to the lowest load, unless an error
+    /// ended it.
     pub clean: bool,
 }
 
@@ -96,31 +97,34 @@ pub fn loss_curve<E>(
     (curve, None)
 }
 
-/// RFC 9004's result for one frame size.
+/// Result of RFC 9004's back-to-back test for one frame size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BackToBack {
     /// Longest burst without loss of each repeat (frames).
     pub bursts: Vec<u64>,
-    /// Their mean (frames).
+    /// Mean of `bursts` (frames).
     pub mean: f64,
-    /// Least and greatest (frames).
+    /// Median, minimum and maximum of `bursts` (frames).
     pub spread: Spread,
-    /// Standard deviation (frames); None below two repeats.
+    /// Standard deviation of `bursts` (frames); absent with fewer than two repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deviation: Option<f64>,
-    /// Rate of the bursts (pps).
+    /// Rate at which the bursts were sent (pps).
     pub burst_pps: f64,
-    /// Throughput used for the correction (pps).
+    /// Throughput with which the buffer time is corrected (pps).
     pub throughput_pps: f64,
-    /// Mean burst over its rate (s): the buffer if nothing was forwarded meanwhile.
+    /// Buffer time if the device forwarded nothing during a burst (s): `mean` / `burst_pps`.
     pub implied_buffer_s: f64,
-    /// What remains of it when the device forwards at its throughput meanwhile (s).
+    /// Buffer time if the device forwards at `throughput_pps` during a burst (s): `implied_buffer_s` times (1 -
+    /// `throughput_pps` / `burst_pps`), RFC 9004, section 6.4.
     pub corrected_buffer_s: f64,
-    /// The throughput used is a lower limit of the device's: the corrected time is an upper one of the buffer.
+    /// True if `throughput_pps` is only a lower limit of the device's throughput, so that `corrected_buffer_s` is an
+    /// upper limit; absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub corrected_at_most: bool,
-    /// Repeats in which even the longest burst allowed was forwarded whole: the result is a lower limit.
+    /// Number of repeats in which even the longest permitted burst was forwarded without loss. Above 0, the result is a
+    /// lower limit.
     pub capped: u32,
 }
 
@@ -211,23 +215,23 @@ fn longest_burst<E>(bursts: Bursts, ask: &mut impl FnMut(u64) -> Result<bool, E>
     }
 }
 
-/// Latency of one repeat.
+/// Latency in one repeat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRepeat {
-    /// The tagged frame's, as RFC 2544 has it (s).
+    /// Latency of the tagged frame, as in RFC 2544 (s); with traffic both ways, the mean of the two directions.
     pub tagged_s: f64,
-    /// Median over all frames (s): RFC 8219's typical latency.
+    /// Median latency of all frames (s): RFC 8219's typical latency.
     pub p50_s: f64,
-    /// 99.9th percentile over all frames (s): RFC 8219's worst-case latency.
+    /// 99.9th percentile of the latency of all frames (s): RFC 8219's worst-case latency.
     pub p999_s: f64,
-    /// How far `tagged_s` may be off by bringing the clocks of both ends together (s).
+    /// Uncertainty of `tagged_s` from relating the clocks of both ends (s); absent if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty_s: Option<f64>,
-    /// The same tagged frame's from before it was written (s), where `tagged_s` is by stamps.
+    /// Latency of the tagged frame from just before it was written (s); absent if `tagged_s` is already by this clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_s: Option<f64>,
-    /// The same by the kernel's stamps (s), where `tagged_s` is by those of hardware.
+    /// Latency of the tagged frame by the kernel's timestamps (s); absent unless `tagged_s` is by hardware timestamps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_s: Option<f64>,
 }
@@ -244,35 +248,39 @@ impl LatencyRepeat {
     }
 }
 
-/// Latency at a load over repeats.
+/// Latency at one load, over all repeats that count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
-    /// Load (pps): RFC 2544 asks for the throughput.
+    /// Load (pps): the throughput, as RFC 2544 requires.
     pub load_pps: f64,
-    /// Length of a repeat (s).
+    /// Length of each repeat (s).
     pub trial_s: f64,
-    /// The repeats.
+    /// The repeats that count.
     pub repeats: Vec<LatencyRepeat>,
-    /// Mean of the tagged frames (s), RFC 2544's figure.
+    /// Mean latency of the tagged frames (s): the result of RFC 2544.
     pub mean_s: f64,
-    /// Typical latency: median over the repeats, with least and greatest (s).
+    /// Typical latency of RFC 8219 (s): median, minimum and maximum of `p50_s` over the repeats.
     pub typical_s: Spread,
-    /// Worst-case latency, likewise (s).
+    /// Worst-case latency of RFC 8219 (s): median, minimum and maximum of `p999_s` over the repeats.
     pub worst_s: Spread,
-    /// Whose clock the tagged frames' is by. Typical and worst case are by the application's.
+    /// Clock that measured the latency of the tagged frames. Typical and worst-case latency are always by the
+    /// application's clock.
     #[serde(default)]
     pub clock: Stamps,
-    /// The largest of the repeats (s).
+    /// Largest `uncertainty_s` of the repeats (s); absent if a repeat has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty_s: Option<f64>,
-    /// Mean of the same tagged frames from before they were written (s): what is above `mean_s` is the tester's share.
+    /// Mean latency of the tagged frames from just before they were written (s), with the time that the tester itself
+    /// takes to send; absent if `mean_s` is already by this clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_mean_s: Option<f64>,
-    /// Mean of the same tagged frames by the kernel's stamps (s).
+    /// Mean latency of the tagged frames by the kernel's timestamps (s); absent unless `mean_s` is by hardware
+    /// timestamps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_mean_s: Option<f64>,
-    /// Stamps that did not come back, or that could not be used; those repeats are not counted.
+    /// Counts of tagged frames whose requested timestamps are missing or cannot be used; their repeats do not count.
+    /// Absent for the application's clock, which needs no timestamps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Absent>,
 }

@@ -11,37 +11,39 @@ use super::procedures::{BackToBack, Latency, LossCurve};
 use super::settings::{FrameSize, Settings};
 use netcliff_mlrsearch::{Found, Goal, Searched};
 
-/// The report, as `--json` prints it and the store keeps it.
+/// Report of `netcliff rfc2544`, in the form of `--json` and of the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rfc2544Report {
-    /// `rfc2544`.
+    /// Always `rfc2544`.
     pub kind: String,
-    /// The device under test, in a line.
+    /// Description of the device under test, in one line.
     pub device: String,
-    /// How frames are sent and received, in a line.
+    /// How frames are sent and received, in one line.
     pub tester: String,
-    /// How frames were sent, received and stamped.
+    /// Methods of sending and receiving, and clocks of the timestamps; absent in reports of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruments: Option<Instruments>,
-    /// Rate of the slower of the lines that frames went over (bit/s); absent where a device has none, as in namespaces.
+    /// Rate of the slower of the two ports' lines (bit/s); absent if a port has no line rate, as in namespaces, or does
+    /// not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_bps: Option<f64>,
     /// The configuration.
     pub asked: Settings,
-    /// One a frame size, in order.
+    /// Results, one for each tested frame size, in the order of the configuration.
     pub sizes: Vec<SizeReport>,
     /// How the set-up limits the result, a sentence each.
     pub limits: Vec<String>,
-    /// Where the run departs from RFC 2544, and what else a reader must know, a sentence each.
+    /// Deviations from RFC 2544 and other remarks, a sentence each.
     pub notes: Vec<String>,
-    /// Why it ended early, if it did.
+    /// Why the run ended early; absent if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// Everything that explains a difference to another run; reports of older versions have it in the store only.
+    /// Facts of this host that explain a difference to another run; absent in reports of earlier versions, for which
+    /// only the store has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
-    /// How it was produced.
+    /// How the report was produced: version, command and time.
     pub provenance: Provenance,
 }
 
@@ -49,56 +51,61 @@ pub struct Rfc2544Report {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeReport {
-    /// The frames.
+    /// The frames that were sent.
     pub frame: FrameSize,
-    /// Mean size (bytes, FCS included).
+    /// Mean frame size (bytes, FCS included).
     pub mean_bytes: f64,
-    /// Rate of the sender flat out (pps, each way), in its last measurement.
+    /// Highest rate of the sender (pps, each way), as last measured for this frame size.
     pub sender_pps: f64,
-    /// Highest load tried (pps, each way), likewise.
+    /// Highest load to try (pps, each way): the configured one, or slightly less than `sender_pps`.
     pub max_pps: f64,
-    /// Throughput: the search, of several the one whose lower bound is in the middle.
+    /// The search for the throughput; of several searches, the one with the median lower bound. Absent if no search was
+    /// completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Searched>,
-    /// Mean of the lower bounds of several searches, with its interval (pps, each way).
+    /// Mean of the lower bounds of several searches, with its interval (pps, each way); absent if only one search was
+    /// requested, or if no search has a lower bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_pps: Option<Figure>,
-    /// Every search in its round; empty if one was requested.
+    /// All searches, in the order of their rounds; empty if only one was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<SearchTurn>,
-    /// The search during which the run ended, with its trials and bounds so far, which are no throughput.
+    /// The search during which the run ended, with its trials and bounds so far. These bounds are not a throughput.
+    /// Absent if all searches were completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<SearchTurn>,
-    /// Results for each goal, if several were requested; the rest of the report uses the first.
+    /// Results for each goal; empty if only one was requested. The rest of the report refers to the first goal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalReport>,
-    /// What limited the throughput, in any of the searches.
+    /// What limited the throughput; of several searches, the device only if nothing else limited any of them. Absent if
+    /// no search found a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// The throughput that follows from what frames cost the device's CPU.
+    /// Throughput predicted from the CPU times of the device under test; absent if these times could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Predicted>,
-    /// Share of the line's frame rate that the throughput is; empty where the device has no line, as a veth.
+    /// Throughput as a share of the line's frame rate; empty if the line rate or the throughput is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_shares: Vec<LineShare>,
-    /// Latency at the throughput.
+    /// Latency at the throughput; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// Distribution of the latency over all frames of all repeats.
+    /// Distribution of the latency over all frames of all valid repeats; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_frames: Option<LatencyRecord>,
-    /// Frame loss.
+    /// Frame loss at decreasing loads; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossCurve>,
-    /// Bursts.
+    /// Longest bursts without loss; absent if they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back_to_back: Option<BackToBack>,
-    /// Where every frame of a trial above the throughput went; absent: not measured.
+    /// What happened to each frame of a separate trial, at twice the throughput or 95 % of `max_pps`, whichever is
+    /// lower; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<TrialLedger>,
-    /// Counts of the sink besides loss, over all trials.
+    /// Counts over all trials of this frame size.
     pub seen: Seen,
-    /// How well the schedule was kept, over the valid trials.
+    /// How precisely the sender kept its schedule, over the valid trials; absent if no valid trial measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
     /// What could not be measured and why, a sentence each.
@@ -174,18 +181,19 @@ impl SizeReport {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GoalReport {
-    /// The goal.
+    /// The goal: trial lengths, permitted loss and width of the bounds.
     pub goal: Goal,
-    /// Throughput (pps, each way): the lower bound, of several searches the mean of theirs with its interval.
+    /// Throughput (pps, each way): the lower bound of the search; of several searches, the mean of the lower bounds
+    /// with its interval. Absent if no search has a lower bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_pps: Option<Figure>,
-    /// The lowest load that failed (pps), of one search.
+    /// Lowest load that failed (pps, each way); absent if no load failed, or with several searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_pps: Option<f64>,
-    /// RFC 9971's conditional throughput (pps), of one search.
+    /// Conditional throughput of RFC 9971 (pps, each way); absent if the search found none, or with several searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditional_pps: Option<f64>,
-    /// What limited it, in any of the searches.
+    /// What limited the throughput, in any of the searches; absent if no search found a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }
@@ -197,20 +205,20 @@ impl GoalReport {
     }
 }
 
-/// One of several searches of a frame size.
+/// One search for the throughput of a frame size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SearchTurn {
-    /// The round, from 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// Rate of the sender flat out just before (pps, each way).
+    /// Highest rate of the sender (pps, each way), measured just before the search.
     pub sender_pps: f64,
-    /// Highest load tried (pps, each way).
+    /// Highest load that the search may try (pps, each way).
     pub max_pps: f64,
-    /// What limited the throughput.
+    /// What limited the throughput; absent if the search found no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// The results, with every trial.
+    /// Results of the search, with its valid trials.
     #[serde(flatten)]
     pub searched: Searched,
 }
@@ -220,11 +228,11 @@ pub struct SearchTurn {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The device: a higher load was offered and not forwarded.
+    /// The device: it did not forward a higher load that was offered.
     Device,
-    /// The tester: it cannot offer more, so the device does at least that.
+    /// The tester: it cannot offer a higher load, so the device's throughput is at least the measured one.
     Tester,
-    /// No higher load was requested.
+    /// The configuration: no higher load was requested.
     Asked,
 }
 
@@ -238,51 +246,52 @@ impl std::fmt::Display for Limit {
     }
 }
 
-/// A share of a line.
+/// A throughput as a share of a line's frame rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LineShare {
-    /// The line (bit/s).
+    /// Rate of the line (bit/s).
     pub line_bps: f64,
-    /// Frames a second it carries (pps).
+    /// Frame rate of the line, with preamble and gap (pps).
     pub line_pps: f64,
-    /// Throughput over that; above 1 the line would limit.
+    /// Throughput divided by `line_pps`.
     pub share: f64,
 }
 
-/// Counts over all trials of a size.
+/// Counts over one trial, or over all trials of a frame size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Seen {
-    /// Trials, void ones too.
+    /// Number of trials, void ones included.
     pub trials: u64,
-    /// Trials in which the sender or the sink was too slow.
+    /// Number of void trials, in which the sender or the sink was too slow. They do not count for the results.
     pub void_trials: u64,
-    /// Frames sent.
+    /// Number of frames sent.
     pub sent: u64,
-    /// Frames that came more than once.
+    /// Number of frames that had arrived before.
     pub duplicates: u64,
-    /// Frames that came behind a later one of their stream.
+    /// Number of frames that arrived after a later frame of their stream (RFC 4737).
     pub reordered: u64,
-    /// Frames that were not as they were sent; they count as lost.
+    /// Number of frames that were modified on the path. They also count as lost.
     pub corrupt: u64,
 }
 
-/// Accuracy of a constant load's schedule.
+/// How precisely the sender kept its schedule, in one trial or over all valid trials.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pacing {
-    /// 99th percentile of a frame's lateness, the worst of the trials (s).
+    /// 99th percentile of the frames' lateness (s), the largest of the trials.
     pub lateness_p99_s: f64,
-    /// Median over frames of the distance between a gap and the intended one, the median of the trials (s).
+    /// Median difference between the actual and the scheduled gap to the previous frame (s), the median of the trials.
     pub gap_error_p50_s: f64,
-    /// 99th percentile of that, the worst of the trials (s).
+    /// 99th percentile of the same difference (s), the largest of the trials.
     pub gap_error_p99_s: f64,
-    /// Frames that left together by design, the most of the trials; absent: each frame left at its own time.
+    /// Number of frames that leave together by design, the largest of the trials; absent if each frame leaves at its
+    /// own time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_frames: Option<u32>,
-    /// Time between the first and the last frame of such a batch by the schedule, the longest of the trials (s): so late its first
-    /// frame is.
+    /// Time from the first to the last frame of such a batch by the schedule (s), the longest of the trials. The first
+    /// frame of a batch leaves late by this time. Absent if each frame leaves at its own time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_s: Option<f64>,
 }

@@ -20,17 +20,17 @@ pub const STANDARD_BYTES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 /// Size of a jumbo frame (bytes, FCS included), for an MTU of 9000.
 pub const JUMBO_BYTES: u32 = 9018;
 
-/// Which of RFC 2544's tests.
+/// The requested tests of RFC 2544.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tests {
-    /// Throughput (26.1). The others need it, except loss.
+    /// Throughput (RFC 2544, section 26.1). It is also searched if only latency or back-to-back is requested.
     pub throughput: bool,
-    /// Latency (26.2).
+    /// Latency (RFC 2544, section 26.2).
     pub latency: bool,
-    /// Frame loss rate (26.3).
+    /// Frame loss rate (RFC 2544, section 26.3).
     pub loss: bool,
-    /// Back-to-back frames (26.4, RFC 9004).
+    /// Back-to-back frames (RFC 2544, section 26.4, and RFC 9004).
     pub back_to_back: bool,
 }
 
@@ -41,16 +41,17 @@ impl Tests {
     }
 }
 
-/// How throughput is searched.
+/// Method of searching the throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchBy {
-    /// RFC 2544's bisection: every trial is a full one.
+    /// RFC 2544's bisection: every trial has the full duration.
     Binary,
-    /// MLRsearch with RFC 2544's goal: full trials only for the answer.
+    /// MLRsearch (RFC 9971) with RFC 2544's goal: only the trials that decide the result have the full duration.
     Mlr,
-    /// MLRsearch with a goal of many short trials of which half may lose, for a host that other work disturbs.
+    /// MLRsearch with a goal of 21 short trials per load, of which half may lose frames: for a host that other work
+    /// disturbs.
     MlrTypical,
 }
 
@@ -66,30 +67,31 @@ impl netcliff_core::Choice for SearchBy {
     ];
 }
 
-/// Everything that makes a run.
+/// All settings of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settings {
-    /// Which tests.
+    /// The tests to run.
     pub tests: Tests,
-    /// Frame sizes, in order; of a capture one entry.
+    /// Frame sizes, in the order of testing; a single entry for a capture.
     pub frames: Vec<FrameSize>,
-    /// Traffic of a capture, sent instead of frames of these sizes at a constant rate.
+    /// Capture whose frames are sent, with its gaps scaled to each load, instead of frames at a constant rate; absent:
+    /// no capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pcap: Option<Pcap>,
-    /// IPv6 instead of IPv4.
+    /// True: IPv6; false: IPv4.
     pub ipv6: bool,
-    /// Both ways at once; loads are per direction.
+    /// True if both directions are loaded at once. Loads are per direction.
     pub both_ways: bool,
-    /// Flows each way, over addresses and ports.
+    /// Number of flows in each direction, which differ in addresses and ports.
     pub flows: u32,
-    /// Destination addresses that the flows go to.
+    /// Number of destination addresses of the flows.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub destinations: u32,
-    /// Destination ports that the flows go to.
+    /// Number of destination ports of the flows.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub destination_ports: u32,
-    /// 802.1Q tag.
+    /// VLAN of the 802.1Q tag; absent: no tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
     /// How frames are sent.
@@ -98,36 +100,37 @@ pub struct Settings {
     /// How frames are received.
     #[serde(default)]
     pub receive_by: ReceiveBy,
-    /// Clock of the latency of tagged frames.
+    /// Clock that measures the latency of the tagged frames.
     #[serde(default, skip_serializing_if = "is_application")]
     pub stamps: Stamps,
-    /// How throughput is searched.
+    /// Method of searching the throughput.
     pub search: SearchBy,
-    /// The goals, if they are not the one that `search`, `trial_s`, `loss_ratio` and `width` make; the other tests use
-    /// the first.
+    /// Goals of the search; empty: the one goal that `search`, `trial_s`, `loss_ratio` and `width` define. The other
+    /// tests use the throughput of the first goal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<Goal>,
-    /// Searches of each frame size: round by round over the sizes, so that what drifts hits all alike.
+    /// Number of searches for each frame size. Several searches are made round by round over the sizes, so that drift
+    /// affects all sizes alike.
     #[serde(default = "one")]
     pub searches: u32,
-    /// Trial duration (s); RFC 2544, section 24: 60; in searches by [`SearchBy::MlrTypical`] a second at most.
+    /// Trial duration (s); RFC 2544, section 24, requires 60. Searches by [`SearchBy::MlrTypical`] use at most 1.
     pub trial_s: f64,
-    /// Frame loss ratio that a trial may have.
+    /// Highest frame loss ratio with which a trial passes.
     pub loss_ratio: f64,
-    /// Relative distance of the bounds at which a search ends.
+    /// A search ends when its bounds are at most this far apart, relative to the upper bound.
     pub width: f64,
-    /// Settling time: the longest wait for residual frames after a trial (s); RFC 2544, section 23: 2.
+    /// Longest wait for frames that are still on the path after a trial (s); RFC 2544, section 23, requires 2.
     pub settle_s: f64,
-    /// Time for the device to restabilize before the next trial (s); RFC 2544, section 23: 5.
+    /// Pause in which the device recovers before the next trial (s); RFC 2544, section 23, requires 5.
     pub rest_s: f64,
-    /// Highest load tried (pps); None: what the sender reaches.
+    /// Highest load to try (pps); absent: 97 % of the sender's highest rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pps: Option<f64>,
-    /// Step of the loss curve over its highest load.
+    /// Step of the loss curve, as a share of its highest load.
     pub loss_step: f64,
-    /// Repeats of the latency test.
+    /// Number of repeats of the latency test.
     pub latency_repeats: u32,
-    /// Repeats of the back-to-back test.
+    /// Number of repeats of the back-to-back test.
     pub burst_repeats: u32,
 }
 

@@ -57,7 +57,7 @@ impl MeterRequest {
     }
 }
 
-/// The service as its host knows it.
+/// The service, as the agent on the service's host reports it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FarService {

@@ -5,19 +5,20 @@ use serde::Serialize;
 use super::quantity::THROUGHPUT;
 use super::{Calibrated, Measured, Row, Verdict};
 
-/// A setting that differs.
+/// A setting, a fact of a host or a calibrated cost that differs between the runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
-    /// Its name.
+    /// Name of the setting, fact or cost. Facts of the far end's host start with `far host: `, costs with
+    /// `calibration.`.
     pub name: String,
-    /// In the first run; absent where it has none.
+    /// Value in run A; absent if run A has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<String>,
-    /// In the second.
+    /// Value in run B; absent if run B has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<String>,
-    /// b/a - 1, of a number.
+    /// b/a - 1 of a calibrated cost; absent for settings and facts, and if a run lacks the cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<f64>,
 }

@@ -14,50 +14,53 @@ use netcliff_stats::contrast::{Estimate, detectable_share, holm, p_at_least, p_a
 /// Power: probability with which a change of the smallest detectable size is shown.
 const POWER: f64 = 0.8;
 
-/// Result of B against the bar as a whole.
+/// Outcome of the test for `--fail-if-slower`: whether run B is slower than run A by more than the given share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Every figure of speed is shown to be slower by less than the bar.
+    /// Every figure of class `speed` is shown to be slower by less than the share, or not slower.
     Passed,
-    /// Some figure of speed is shown to be slower by more.
+    /// At least one figure of class `speed` is shown to be slower by more than the share.
     Failed,
-    /// Neither is shown.
+    /// Neither of these is shown, for example because there are too few repeats.
     Inconclusive,
 }
 
-/// The answer to `--fail-if-slower`.
+/// Result of the test for `--fail-if-slower`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gate {
-    /// Which of the three.
+    /// Outcome over all figures of class `speed`.
     pub outcome: Outcome,
-    /// Figures of speed that were measured on both sides.
+    /// Number of figures of class `speed` that were measured in both runs.
     pub figures: usize,
-    /// Those that could be tested.
+    /// Number of these figures that could be tested.
     pub tested: usize,
-    /// Smallest slow-down, as a share, that the least certain of them would have shown with probability 0.8; absent if none was tested or
-    /// one is too uncertain for any.
+    /// Smallest slow-down, as a share, that the tests would have shown with probability 0.8 for the figure of class
+    /// `speed` with the largest error; absent if no such figure could be tested, or if one is too uncertain to show any
+    /// slow-down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
 }
 
-/// Result of a figure against the bar.
+/// Result of one figure against the share of `--fail-if-slower`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Standing {
-    /// True: the value is slower by more than the bar.
+    /// True if B is slower than A by more than the share, by the values alone.
     pub beyond: bool,
-    /// One-sided p of "B is slower by no more than the bar", corrected over all figures of speed; absent without a test.
+    /// One-sided p-value of the hypothesis "B is slower by at most the share", corrected by Holm over all figures of
+    /// class `speed`; absent if the figure was not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_corrected: Option<f64>,
-    /// True: shown to be slower by more than the bar.
+    /// True if the figure is shown to be slower by more than the share.
     pub shown: bool,
-    /// One-sided p of "B is slower by at least the bar"; absent without a test.
+    /// One-sided p-value of the hypothesis "B is slower by at least the share", without correction; absent if the
+    /// figure was not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_within: Option<f64>,
-    /// True: shown to be slower by less than the bar, if at all.
+    /// True if the figure is shown to be slower by less than the share, or not slower.
     pub within: bool,
 }
 

@@ -4,14 +4,14 @@ use netcliff_core::Dimension;
 use netcliff_core::experiment::TransferMeasure;
 use serde::Serialize;
 
-/// Which way is better.
+/// Whether higher or lower values of a figure are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// The more the better.
+    /// Higher values are better.
     More,
-    /// The less the better.
+    /// Lower values are better.
     Less,
 }
 
@@ -20,25 +20,25 @@ pub enum Better {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// How fast: rates and latencies. These count for `--fail-if-slower`.
+    /// Performance: rates, latencies and burst lengths. Only figures of this class count for `--fail-if-slower`.
     Speed,
-    /// What it takes: CPU time.
+    /// Cost: CPU use, and CPU time per unit of work.
     Cost,
 }
 
-/// A figure by its name in JSON, with what it counts.
+/// A figure: its name in JSON, its dimension, its class, and whether higher or lower values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantity {
-    /// The name, with its unit.
+    /// Name of the figure, which states the unit of its values.
     #[serde(rename = "figure")]
     pub name: &'static str,
-    /// What it counts.
+    /// Dimension of the values, such as seconds or packets per second.
     #[serde(skip)]
     pub dimension: Dimension,
-    /// Which way is better.
+    /// Whether higher or lower values are better.
     pub better: Better,
-    /// Its class.
+    /// Class of the figure.
     pub class: Class,
 }
 

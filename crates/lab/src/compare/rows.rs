@@ -8,7 +8,7 @@ use super::{Better, Class, Measured, MeasuredPoint, Quantity, Reading};
 use netcliff_stats::CONFIDENCE;
 use netcliff_stats::contrast::{holm, p_same, relative_change};
 
-/// Verdict on a figure.
+/// Verdict on one figure of run B against run A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -17,52 +17,53 @@ pub enum Verdict {
     Better,
     /// B is worse, beyond what chance explains.
     Worse,
-    /// No difference was shown; that is not proof that there is none.
+    /// No significant difference; this does not prove that there is none.
     NotShown,
-    /// There are too few repeats to say anything, or the lower of the two is but a lower limit.
+    /// Not tested: there are too few repeats, or the lower of the two values is only a lower limit.
     NotTested,
-    /// Computed by model or simulator: shown but not tested, since it is no measurement.
+    /// Not tested: the model or the simulator computed the figure, so it is not a measurement.
     Computed,
 }
 
-/// A figure of a point that both runs have.
+/// One figure of a point that both runs have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
-    /// The point.
+    /// Name of the point.
     pub point: String,
-    /// Which figure.
+    /// The figure.
     #[serde(flatten)]
     pub quantity: Quantity,
-    /// In the first run, mean with interval.
+    /// Value in run A: the mean with its interval, or the only value.
     pub a: Figure,
-    /// In the second.
+    /// Value in run B: the mean with its interval, or the only value.
     pub b: Figure,
-    /// True: `a` is a lower limit, something other than what was measured limited it.
+    /// True if `a` is a lower limit, because something other than the measured object limited it; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub a_lower_limit: bool,
-    /// The same of `b`.
+    /// True if `b` is a lower limit, because something other than the measured object limited it; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub b_lower_limit: bool,
-    /// True: of the model or the simulator.
+    /// True if the model or the simulator computed the figure; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub computed: bool,
-    /// Repeats behind `a`.
+    /// Number of repeats behind `a`; `null` if it is not known, or if `a` was computed.
     pub a_repeats: Option<u32>,
-    /// Repeats behind `b`.
+    /// Number of repeats behind `b`; `null` if it is not known, or if `b` was computed.
     pub b_repeats: Option<u32>,
-    /// b/a - 1 with its interval, which is of this figure alone; absent where a is too uncertain.
+    /// b/a - 1, with its interval for this figure alone; absent if `a` is 0 or too uncertain for a ratio.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Figure>,
-    /// Two-sided p of "the means are the same".
+    /// Two-sided p-value of the hypothesis that both means are equal; absent if the figure was not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
-    /// The same after Holm's correction over the figures of this class.
+    /// `p` after Holm's correction over all tested figures of the same class; absent if the figure was not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_corrected: Option<f64>,
-    /// Verdict.
+    /// Verdict on B against A.
     pub verdict: Verdict,
-    /// Result against the bar, if there is one and the figure counts for it.
+    /// Result against the share of `--fail-if-slower`; absent if the option was not given, or if the figure does not
+    /// count for it (costs, and computed figures).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bar: Option<Standing>,
 }

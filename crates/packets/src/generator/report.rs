@@ -49,7 +49,7 @@ pub struct SenderReport {
     pub stalls: Vec<Gap>,
     /// Largest burst \[frames\].
     pub largest_burst: u64,
-    /// Number of kicks by burst size: `burst_kicks[n]` kicks handed over n frames.
+    /// Number of kicks (handovers to the kernel) by burst size: `burst_kicks[n]` kicks handed over n frames.
     pub burst_kicks: Vec<u64>,
     /// Number of times the ring had no free slot: a *sender* limit.
     pub ring_full: u64,
@@ -65,9 +65,9 @@ pub struct SenderReport {
     pub lateness_bound_s: f64,
     /// Whether the stop flag ended the run early.
     pub stopped: bool,
-    /// Time of the first kick [ns of `CLOCK_MONOTONIC`].
+    /// Time just before the first frames were handed to the kernel [ns of `CLOCK_MONOTONIC`].
     pub first_kick_ns: Option<u64>,
-    /// Time after the last kick [ns of `CLOCK_MONOTONIC`].
+    /// Time just after the last frames were handed to the kernel [ns of `CLOCK_MONOTONIC`].
     pub last_kick_ns: Option<u64>,
     /// CPU time of the sending thread. It spins: about one CPU, whatever the rate.
     pub cpu: CpuUse,

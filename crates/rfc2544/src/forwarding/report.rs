@@ -9,15 +9,15 @@ use crate::report::{Limit, LineShare, SizeReport};
 use crate::settings::FrameSize;
 use netcliff_stats as stats;
 
-/// A setting that a plan made.
+/// A setting that a tuning plan changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
-    /// Which one.
+    /// Name of the setting.
     pub name: String,
-    /// Its value before.
+    /// Value before the change.
     pub before: String,
-    /// The resulting value.
+    /// Value in effect after the change.
     pub after: String,
 }
 
@@ -26,11 +26,12 @@ pub struct Change {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// The router: a higher load was offered and not forwarded.
+    /// The router: it did not forward a higher load that was offered.
     Router,
-    /// The CPU that sends, forwards and takes in: the figure is what it does of all three together.
+    /// The CPU that router and tester share. The throughput is the rate at which this CPU sends, forwards and receives
+    /// each frame.
     SharedCpu,
-    /// The tester: it cannot offer more, so the router does at least that.
+    /// The tester: it could not offer a higher load, so the router's throughput is at least the measured one.
     Tester,
 }
 
@@ -53,16 +54,16 @@ impl Bound {
     }
 }
 
-/// Limit of a gain if the tester limited one of its throughputs.
+/// Whether a gain is a lower or an upper limit, because the tester limited one of its two throughputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GainLimit {
-    /// The set-up's throughput is a lower limit: so is the gain.
+    /// A lower limit: the tester limited the throughput of this set-up.
     AtLeast,
-    /// The first set-up's is: the gain is an upper limit.
+    /// An upper limit: the tester limited the throughput of the first set-up.
     AtMost,
-    /// Both are: the gain is unknown.
+    /// Neither: the tester limited both throughputs, so the gain is unknown.
     Open,
 }
 
@@ -77,29 +78,30 @@ impl GainLimit {
     }
 }
 
-/// Result of a search.
+/// Result of one search, for one set-up and one frame size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForwardingSample {
-    /// The round, from 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// The highest load that was forwarded (pps).
+    /// Highest load that was forwarded (pps); absent if the search found none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_pps: Option<f64>,
-    /// The lowest above it that was not (pps).
+    /// Lowest load above the throughput that was not forwarded (pps); absent if the search found none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_pps: Option<f64>,
-    /// What limited it.
+    /// What limited the throughput; absent if the search found no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// What the sender reached flat out (pps).
+    /// Highest rate of the sender (pps).
     pub sender_pps: f64,
-    /// The throughput that follows from what frames cost the router's CPU at half of it.
+    /// Throughput predicted from the CPU times of the router at half the measured throughput; absent if these times
+    /// could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Predicted>,
-    /// Trials of the search, void ones too.
+    /// Number of trials of the search, void ones included.
     pub trials: u64,
-    /// Their intended length (s).
+    /// Total length of the trials of the search (s).
     pub trial_time_s: f64,
     /// What could not be measured and why, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -124,81 +126,86 @@ impl ForwardingSample {
     }
 }
 
-/// A set-up.
+/// A set-up of the router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetUpReport {
-    /// What it is called.
+    /// Name of the set-up.
     pub name: String,
-    /// How it forwards.
+    /// How the set-up forwards frames.
     pub forwarding: String,
-    /// The objective of its plan; absent: the kernel's own set-up.
+    /// Objective of the tuning plan; absent: no plan, the kernel's own settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<String>,
-    /// How it was set up; absent where it could not be built.
+    /// Description of the set-up; absent if it could not be built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
 }
 
-/// A frame size in a set-up.
+/// Results for one frame size in one set-up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForwardingRow {
-    /// The frames.
+    /// The frames that were sent.
     pub frame: FrameSize,
-    /// The set-up.
+    /// Name of the set-up.
     pub set_up: String,
-    /// Each round's.
+    /// Results of the searches, one for each round.
     pub samples: Vec<ForwardingSample>,
-    /// Mean throughput over the rounds (pps).
+    /// Mean throughput over the rounds (pps); absent if no search found one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_pps: Option<Figure>,
-    /// What limits it: the tester if it did in any round.
+    /// What limited the throughput: the tester if it did so in any round, else the shared CPU if it did so in any
+    /// round; absent if no search found a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// Mean of the simulated throughput of one server, the router's CPU (pps).
+    /// Mean over the rounds of the simulated throughput (pps), with the router's CPU as the only server; absent if none
+    /// was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_pps: Option<Figure>,
-    /// Where router and tester share a CPU, what is predicted from the times that a frame takes of each where they do not:
-    /// mean over the rounds of a set-up that forwards the same way (pps).
+    /// Predicted throughput of a CPU that router and tester share (pps): mean over the rounds of 1 / (1 / sender's rate
+    /// + 1 / router's rate), both measured in a set-up that forwards the same way with a separate CPU for the router.
+    /// Absent if the CPU is not shared, or if there is no such set-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled_pps: Option<Figure>,
-    /// Shares of lines that the throughput is, in runs of earlier versions; empty since: a veth has no line.
+    /// Throughput as a share of the line rate, in reports of earlier versions; now always empty, because a veth has no
+    /// line rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_shares: Vec<LineShare>,
-    /// Ratio to the first set-up of the same round, less 1, by the logarithms.
+    /// Ratio of the throughput to that of the first set-up, minus 1: geometric mean over the rounds. Absent for the
+    /// first set-up, and if no round has both throughputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<Figure>,
-    /// What kind of limit that is; None where it is none.
+    /// Whether `gain` is a lower or an upper limit; absent if it is neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_limit: Option<GainLimit>,
 }
 
-/// Report of an experiment of forwarding.
+/// Report of an experiment of forwarding: throughput by frame size and set-up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForwardingReport {
-    /// `forwarding`.
+    /// Always `forwarding`.
     pub kind: String,
     /// What the experiment shows.
     pub title: String,
-    /// Rounds requested.
+    /// Number of rounds requested.
     pub rounds: u32,
-    /// The configuration, by name.
+    /// The configuration, as pairs of name and value.
     pub asked: Vec<(String, String)>,
-    /// The set-ups; gains are against the first.
+    /// The set-ups. Gains are relative to the first one.
     pub set_ups: Vec<SetUpReport>,
-    /// A row a frame size and set-up.
+    /// One row for each frame size and set-up.
     pub rows: Vec<ForwardingRow>,
-    /// What was requested and is missing, with the reason.
+    /// Requested results that are missing, with the reason, a sentence each.
     pub not_had: Vec<String>,
-    /// Warnings: what limits the figures.
+    /// Warnings: conditions that limit the results, a sentence each.
     pub warnings: Vec<String>,
-    /// What explains a difference to another run.
+    /// Facts of this host that explain a difference to another run.
     pub fingerprint: Fingerprint,
-    /// How it was produced.
+    /// How the report was produced: version, command and time.
     pub provenance: Provenance,
-    /// True if it was stopped, or rounds are missing.
+    /// True if the run was stopped, or if rounds are missing.
     pub partial: bool,
 }
 

@@ -23,19 +23,19 @@ pub trait Router: Device {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct About {
-    /// The device, in a line.
+    /// Description of the device under test, in one line.
     pub device: String,
-    /// How frames are sent and taken in, in a line.
+    /// How frames are sent and received, in one line.
     pub tester: String,
-    /// Settings that the plan made; empty where it had none to make, or there was no plan.
+    /// Settings that the tuning plan changed; empty if the plan changed none, or if there was no plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<Change>,
-    /// What the plan does not do, and why.
+    /// What the tuning plan does not do, with the reason, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// CPUs of the router's work.
+    /// CPUs that do the router's work.
     pub router_cpus: Vec<u32>,
-    /// Router and tester work on the same CPU.
+    /// True if router and tester work on the same CPU.
     pub shared: bool,
     /// How the set-up limits the result, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

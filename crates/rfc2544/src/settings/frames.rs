@@ -14,17 +14,18 @@ use super::JUMBO_BYTES;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "String", try_from = "String")]
 pub enum FrameSize {
-    /// All of one size (bytes, FCS included).
+    /// Frames of a single size (bytes, FCS included).
     Fixed(u32),
-    /// Simple IMIX: 64, 594 and 1518 bytes, 7:4:1.
+    /// Simple IMIX: frames of 64, 594 and 1518 bytes (FCS included) in the ratio 7:4:1.
     Imix,
-    /// The same with so many bytes instead of 64 (FCS included), which IPv6 or a VLAN tag leave no room for.
+    /// Simple IMIX with this size (bytes, FCS included) instead of 64, which is too short for the headers with IPv6 or
+    /// a VLAN tag.
     ImixFrom(u32),
-    /// Those of a capture (`--pcap`).
+    /// The frames of a capture (`--pcap`).
     Capture {
-        /// Mean frame, rounded (bytes, FCS included).
+        /// Mean frame size, rounded (bytes, FCS included).
         mean_bytes: u32,
-        /// The longest (bytes, FCS included).
+        /// Largest frame size (bytes, FCS included).
         longest_bytes: u32,
     },
 }

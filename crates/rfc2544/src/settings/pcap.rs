@@ -12,20 +12,20 @@ use super::FrameSize;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pcap {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// SHA-256 of the file, in hexadecimal digits.
+    /// SHA-256 of the file, in hexadecimal digits; absent if the capture was not read from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Its packets.
+    /// Number of packets in the capture.
     pub packets: u64,
-    /// Packets a second as recorded.
+    /// Packet rate of the recording (pps).
     pub recorded_pps: f64,
-    /// Source ports by which its flows are told apart.
+    /// Number of source ports with which the flows of the capture are sent.
     pub source_ports: u32,
-    /// How it is sent, in a sentence.
+    /// How the capture is sent, in one sentence.
     pub sent: String,
-    /// What is sent; a report that was stored has none.
+    /// The frames to send. `None` in a stored report, which does not contain them.
     #[serde(skip)]
     pub replay: Option<Arc<Replay>>,
 }

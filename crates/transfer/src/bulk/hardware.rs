@@ -5,7 +5,7 @@ use std::io;
 use netcliff_host::perf::{Counter, Event, Of};
 use serde::{Deserialize, Serialize};
 
-/// Hardware counts of a thread over its windows.
+/// Hardware counts of a thread, over its measured windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hardware {

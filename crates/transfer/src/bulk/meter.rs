@@ -29,7 +29,7 @@ pub struct Window {
     /// Number of flows that share this end's thread. `None` if the flow has its own thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_flows: Option<u32>,
-    /// The window that all flows pass together, if time bounds it. `None` from an older agent.
+    /// The common window of all flows of this host. `None` if the window is bounded by bytes, or from an older agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common: Option<Common>,
 }

@@ -9,7 +9,7 @@ use crate::bulk::hardware::Hardware;
 use netcliff_packets::latency::{Latency, LatencyRecord};
 use netcliff_remote::far_meter::FarCpu;
 
-/// Totals of the far end since its start. The near end computes differences over its window.
+/// Totals of the far end since its start. The near end computes differences over its own window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServerCount {
@@ -19,13 +19,14 @@ pub struct ServerCount {
     pub responses: u64,
     /// CPU time of the far end's threads (s), without interrupts and softirqs served on other CPUs.
     pub threads_s: f64,
-    /// Busy time of all CPUs of the far host (s), by procfs. `None` if it does not report it.
+    /// Busy time of all CPUs of the far host (s), by procfs. `None` if the far host does not report this time.
     pub host_busy_s: Option<f64>,
-    /// CPU use of the far host since the last count, by CPU, by procfs. `None` if it does not report it (older agents).
+    /// CPU use of the far host since the last count, one entry per CPU, by procfs. `None` if the far host does not
+    /// report this use (older agents).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticks: Option<Vec<SystemShares>>,
-    /// CPU use of the far host since the last count, by the exact meter, if requested. A count is made when the near
-    /// end's window opens, so this covers that window.
+    /// CPU use of the far host since the last count, by eBPF; absent if it was not requested. A count is made when the
+    /// near end's window opens, so this covers that window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<FarCpu>,
     /// Cycles and instructions of the far end's threads. Absent if the CPU has no counters.
@@ -55,13 +56,13 @@ pub struct ThreadCost {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostCost {
-    /// Name of the method of measurement.
+    /// Method of measurement, such as `procfs`.
     pub method: String,
     /// Sum of the busy shares of all CPUs.
     pub busy_cpus: f64,
     /// Service demand: busy time of all CPUs per transaction (us), with the work of other programs.
     pub us_per_transaction: f64,
-    /// CPU use by CPU, if the method reports it.
+    /// CPU use, one entry per CPU; empty if the cost is by the kernel's ticks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub split: Vec<CpuSplit>,
 }
@@ -70,18 +71,20 @@ pub struct HostCost {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Cost of the near end's threads (getrusage).
+    /// Cost of the near end's threads (getrusage). `None` without transactions.
     pub client_threads: Option<ThreadCost>,
-    /// Cost of the far end's threads (their CPU clocks).
+    /// Cost of the far end's threads (their CPU clocks). `None` without transactions, or without counts of the far end.
     pub server_threads: Option<ThreadCost>,
-    /// Cost of the near end's host.
+    /// Cost of the near end's host. `None` without transactions, or if the host's CPU use was not measured.
     pub client_host: Option<HostCost>,
-    /// Cost of the near end's host by the kernel's ticks, if `client_host` was measured by another method.
+    /// Cost of the near end's host by the kernel's ticks; absent if `client_host` already is by ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_ticks: Option<HostCost>,
-    /// Cost of the far end's host by the kernel's ticks, if it is another host.
+    /// Cost of the far end's host by the kernel's ticks. `None` if both ends run on the same host, or if the far host
+    /// does not report its CPU use.
     pub server_host: Option<HostCost>,
-    /// Cost of the far end's host by eBPF.
+    /// Cost of the far end's host by eBPF; absent if both ends run on the same host, or if eBPF was not requested or
+    /// not available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_exact: Option<HostCost>,
 }
@@ -117,16 +120,17 @@ pub enum OneWay {
 pub struct AgentShare {
     /// Name of the agent, as the user gave it.
     pub agent: String,
-    /// Number of transactions that count.
+    /// Number of the agent's transactions that count (see [`Report::transactions`]).
     pub transactions: u64,
     /// Transactions per second (1/s).
     pub rate_per_s: f64,
     /// Number of requests without an answer.
     pub timeouts: u64,
-    /// Latency. Absent without transactions.
+    /// Latency of the agent's transactions; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyRecord>,
-    /// Time from the first request of all agents to the first request of this agent (s).
+    /// Time from the first request of all agents to the first request of this agent (s); absent if this time is not
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_after_s: Option<f64>,
 }
@@ -137,9 +141,10 @@ pub struct AgentShare {
 pub struct Together {
     /// The agents, in the order in which the user named them.
     pub agents: Vec<AgentShare>,
-    /// Jain's fairness index of the agents' rates.
+    /// Jain's fairness index of the agents' rates. `None` if all rates are 0.
     pub jain: Option<f64>,
-    /// Time from the first agent's first request to the last agent's first request (s). The longest of the repeats.
+    /// Time from the first agent's first request to the last agent's first request (s), the longest of the repeats.
+    /// `None` if this time is not known for an agent.
     pub start_skew_s: Option<f64>,
 }
 

@@ -85,7 +85,7 @@ pub struct Settings {
     pub time_s: f64,
     /// Time after which a request without an answer is lost (s).
     pub timeout_s: f64,
-    /// How both ends wait.
+    /// How both ends wait for data.
     pub receive: Receive,
     /// CPU of the near end's threads. `None`: any.
     pub client_cpu: Option<usize>,
