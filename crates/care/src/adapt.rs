@@ -56,17 +56,17 @@ fn packet_s(host: &Host, frame_bytes: f64) -> f64 {
     host.service_s(frame_bytes) + host.application_s.unwrap_or(0.0)
 }
 
-/// What a window of time brought.
+/// Load of a device after a time window, as moving averages over the windows.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// Packets that came, lost ones included, as a moving average (pps).
+    /// Moving average of the arriving packets, lost ones included (pps).
     pub pps: f64,
-    /// Mean frame size with FCS, as a moving average (bytes).
+    /// Moving average of the frame size (bytes, FCS included).
     pub frame_bytes: f64,
-    /// Upper threshold at that size (pps).
+    /// Load above which the device switches to polling, at this frame size (pps).
     pub up_pps: f64,
-    /// Lower threshold at that size (pps).
+    /// Load below which the device switches back to interrupts, at this frame size (pps).
     pub down_pps: f64,
 }
 

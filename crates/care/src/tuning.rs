@@ -16,46 +16,47 @@ use netcliff_stats as stats;
 /// Joint confidence of the intervals of all differences in a trial.
 const CONFIDENCE: f64 = stats::CONFIDENCE;
 
-/// A figure that is measured, and which way is better.
+/// A figure that is measured, and whether higher or lower values are better.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Yardstick {
-    /// Its place in the JSON of a command, or its name; empty: the last number that a command prints.
+    /// Path of the figure in the JSON of a command, or name of the figure; empty: the last number that the command
+    /// prints.
     pub figure: String,
-    /// More of it is better.
+    /// True if higher values are better.
     pub higher_is_better: bool,
 }
 
-/// A figure measured with and without a plan.
+/// One figure, measured in rounds with and without a tuning plan.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trial {
-    /// Which figure.
+    /// The figure.
     #[serde(flatten)]
     pub of: Yardstick,
-    /// Measured without the plan, by round.
+    /// Values without the plan, by round.
     pub without: Vec<f64>,
-    /// Measured with it, by round.
+    /// Values with the plan, by round.
     pub with: Vec<f64>,
-    /// With minus without: mean of the rounds with its paired Student interval; of several figures together they hold with
-    /// 95 % (Bonferroni).
+    /// Mean over the rounds of the value with the plan minus the value without it, with the paired Student interval.
+    /// The intervals of several figures hold together with 95 % confidence (Bonferroni).
     pub difference: Figure,
     /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
-/// Verdict on one figure, or on several together.
+/// Verdict on a tuning plan, by one figure or by several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The interval lies wholly on the good side.
+    /// The interval lies wholly on the better side of 0.
     Better,
-    /// Wholly on the bad side.
+    /// The interval lies wholly on the worse side of 0.
     Worse,
-    /// It holds 0.
+    /// The interval contains 0.
     NotDecided,
-    /// Some figures are better, others worse.
+    /// Some figures are better and others are worse.
     Mixed,
 }
 

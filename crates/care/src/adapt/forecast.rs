@@ -17,49 +17,51 @@ const SIMULATED: (u64, u64) = (1, 40_000);
 const LEFT: f64 = 0.02;
 const MORE: f64 = 0.005;
 
-/// What a part is expected to do at a load.
+/// Prediction for one mode at one load.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Side {
     /// Mean time from arrival to the end of protocol processing (s).
     pub mean_latency_s: f64,
-    /// Share of the CPU that is left.
+    /// Share of the CPU that remains free.
     pub cpu_left: f64,
     /// Share of the packets that are lost.
     pub loss: f64,
 }
 
-/// Both parts at a load.
+/// Predictions for both modes at one load.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Both {
     /// The load (pps).
     pub load_pps: f64,
-    /// Packets interrupt.
+    /// Prediction for interrupt mode.
     pub interrupt: Side,
-    /// They are polled.
+    /// Prediction for polling mode.
     pub poll: Side,
 }
 
-/// What the engines expect, at loads up to a quarter above the upper threshold.
+/// Predictions for both modes, at loads up to 1.25 times the threshold for polling.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Forecast {
-    /// Where the costs are from.
+    /// Source of the CPU costs.
     pub costs: String,
-    /// Frames of the computation (bytes with FCS).
+    /// Frame size used for the predictions (bytes, FCS included).
     pub frame_bytes: f64,
-    /// The engine, `model` or `sim`.
+    /// Engine that computed the predictions: `model` or `sim`.
     pub engine: String,
-    /// How the device works while packets interrupt.
+    /// Scheme of the device in interrupt mode.
     pub interrupt: String,
-    /// How it works while they are polled.
+    /// Scheme of the device in polling mode.
     pub poll: String,
-    /// By load, rising.
+    /// Predictions, in the order of increasing load.
     pub loads: Vec<Both>,
-    /// From this load on polling leaves more of the CPU (pps); `None`: at no load that was computed.
+    /// Load from which on polling leaves more of the CPU free, interpolated (pps); `null` if it does so at no computed
+    /// load.
     pub poll_leaves_more_from_pps: Option<f64>,
-    /// The cliff that `find` measured on this host (pps).
+    /// The cliff that `find` measured on this host: highest load without more loss than permitted (pps); absent if
+    /// `find` has not measured it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_cliff_pps: Option<f64>,
 }

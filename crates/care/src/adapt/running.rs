@@ -27,82 +27,84 @@ pub struct Options {
     pub length: Option<Duration>,
 }
 
-/// What happens, in order.
+/// An event while devices are switched between interrupts and polling, in the order of time.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// A device is followed from now on; packets interrupt.
+    /// Start: from now on the device is followed, in interrupt mode.
     Start {
-        /// The device.
+        /// Name of the device.
         interface: String,
-        /// Nothing is set.
+        /// True if no settings are changed.
         dry_run: bool,
-        /// Polling begins above (pps), at the frame size of `forecast`, else of 64 bytes.
+        /// Load above which the device switches to polling (pps), at the frame size of `forecast`, or at 64 bytes
+        /// without a forecast.
         up_pps: f64,
-        /// Interrupts come back below (pps).
+        /// Load below which the device switches back to interrupts (pps).
         down_pps: f64,
-        /// What is switched.
+        /// Settings that differ between the two modes.
         settings: Vec<Lever>,
-        /// What the engines expect of both parts; null: they cannot compute it, `not_predicted` says why.
+        /// Predictions of the model or the simulator for both modes; `null` if neither can compute them, with the
+        /// reason in `not_predicted`.
         forecast: Option<Forecast>,
-        /// Why there is no forecast.
+        /// Why there is no forecast; absent if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         not_predicted: Option<String>,
         /// Other programs and drivers that act on the same device.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     },
-    /// A device changes to the other part; in a dry run it would.
+    /// The device changes its mode; in a dry run it would.
     Switch {
-        /// The device.
+        /// Name of the device.
         interface: String,
         /// Time since the start (s).
         at_s: f64,
-        /// What runs from now on.
+        /// Mode of the device from now on.
         part: Part,
-        /// The load by which it was decided.
+        /// Measured load on which the switch is based, with the thresholds.
         #[serde(flatten)]
         measured: Measured,
-        /// Settings made; empty in a dry run.
+        /// Settings that were changed; empty in a dry run.
         applied: Vec<Applied>,
     },
-    /// A device is not followed any longer: it is gone, or its settings could not be made.
+    /// The device is no longer followed, because its counters cannot be read or its settings cannot be changed.
     Lost {
-        /// The device.
+        /// Name of the device.
         interface: String,
         /// Time since the start (s).
         at_s: f64,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The end of a device; its settings are as they were found.
+    /// The end: the settings of the device are restored, except those in `not_set_back`.
     End {
-        /// The device.
+        /// Name of the device.
         interface: String,
-        /// Time that it was followed for (s).
+        /// Time since the start (s).
         seconds: f64,
-        /// Switches.
+        /// Number of switches.
         switches: u64,
-        /// While packets interrupted.
+        /// Time and load in interrupt mode.
         interrupt: Spent,
-        /// While they were polled.
+        /// Time and load in polling mode.
         poll: Spent,
-        /// netcliff's own CPU time, as a share of one CPU, of all devices together.
+        /// CPU time of netcliff itself for all devices together, as a share of one CPU.
         own_cpu_share: f64,
-        /// What could not be set back, in sentences.
+        /// Why settings could not be restored, a sentence each; absent if all were.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         not_set_back: Vec<String>,
     },
 }
 
-/// What was measured while a part ran.
+/// Time and load in one mode.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spent {
-    /// For how long (s).
+    /// Time in the mode (s).
     pub seconds: f64,
-    /// Mean load (pps); null: it did not run.
+    /// Mean load in the mode, lost packets included (pps); `null` if the mode was not used.
     pub mean_pps: Option<f64>,
 }
 

@@ -62,7 +62,7 @@ pub struct HostCost {
     pub busy_cpus: f64,
     /// Service demand: busy time of all CPUs per transaction (us), with the work of other programs.
     pub us_per_transaction: f64,
-    /// CPU use, one entry per CPU; empty if the cost is by the kernel's ticks.
+    /// CPU use, one entry per CPU; empty if the method does not report it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub split: Vec<CpuSplit>,
 }
