@@ -82,7 +82,7 @@ pub enum Event {
     End {
         /// Name of the device.
         interface: String,
-        /// Time since the start (s).
+        /// Time for which the device was followed (s): until the end of the run, or until the device was lost.
         seconds: f64,
         /// Number of switches.
         switches: u64,
@@ -117,7 +117,8 @@ pub struct Device {
     /// The session that changes the device; `None` in a dry run.
     session: Option<(Session, Adapting)>,
     switches: u64,
-    lost: bool,
+    /// When the device was lost (s after the start of the run); `None`: it was not.
+    lost_s: Option<f64>,
 }
 
 impl Device {
@@ -137,7 +138,7 @@ impl Device {
             follower: Follower::new(thresholds, hold.as_secs_f64()),
             session: right.map(|(lock, right)| (Session::new(lock), right)),
             switches: 0,
-            lost: false,
+            lost_s: None,
         }
     }
 
@@ -170,7 +171,7 @@ impl Device {
         });
         Event::End {
             interface: self.interface.clone(),
-            seconds,
+            seconds: self.lost_s.unwrap_or(seconds),
             switches: self.switches,
             interrupt,
             poll,
@@ -195,19 +196,19 @@ pub fn run<E>(
     let stopped = || stop.load(Ordering::Relaxed);
     for device in devices.iter_mut() {
         if let Err(why) = device.switch(Part::Interrupt) {
-            device.lost = true;
+            device.lost_s = Some(0.0);
             tell(Event::Lost { interface: device.interface.clone(), at_s: 0.0, why })?;
         }
     }
     let mut next = start;
-    while !stopped() && devices.iter().any(|device| !device.lost) {
-        for device in devices.iter_mut().filter(|device| !device.lost) {
+    while !stopped() && devices.iter().any(|device| device.lost_s.is_none()) {
+        for device in devices.iter_mut().filter(|device| device.lost_s.is_none()) {
             let at_s = start.elapsed().as_secs_f64();
             match device.reading(at_s) {
                 Ok(None) => {}
                 Ok(Some(event)) => tell(event)?,
                 Err(why) => {
-                    device.lost = true;
+                    device.lost_s = Some(at_s);
                     tell(Event::Lost { interface: device.interface.clone(), at_s, why })?;
                 }
             }
@@ -224,7 +225,7 @@ pub fn run<E>(
     }
     let seconds = start.elapsed().as_secs_f64();
     let own_cpu_share = (own_cpu_s() - cpu_s) / seconds.max(1e-9);
-    let mut well = devices.iter().all(|device| !device.lost);
+    let mut well = devices.iter().all(|device| device.lost_s.is_none());
     let ends: Vec<Event> = devices.iter_mut().map(|device| device.end(seconds, own_cpu_share)).collect();
     for end in ends {
         well &= !matches!(&end, Event::End { not_set_back, .. } if !not_set_back.is_empty());
