@@ -31,10 +31,7 @@ pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
         return said(Gives::Cpu, format!("CPU {cpu} has no time left{spent}{full}"));
     }
     if let Some((share, name)) = thread.filter(|(share, _)| *share >= FULL_THREAD) {
-        return said(
-            Gives::Thread,
-            format!("thread `{name}` runs {} of the time while {free}{full}", percent(share)),
-        );
+        return said(Gives::Thread, format!("thread `{name}` runs {} of the time while {free}{full}", percent(share)));
     }
     if metered.network.full_accept_queues > 0 {
         return said(

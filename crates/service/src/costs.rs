@@ -332,14 +332,17 @@ impl Costs {
         for limit in &goal.promise.quantiles {
             let host = goal.pauses.on(host);
             let within_rps = highest_kept(&host, &scheme, unpaused_rps, Broken::Late(*limit), goal.seed)?;
-            found.push((Figure::exact(within_rps), "the promised response time is the limit, by simulation".to_owned()));
+            found
+                .push((Figure::exact(within_rps), "the promised response time is the limit, by simulation".to_owned()));
         }
         let (cliff_rps, how) =
             found.into_iter().min_by(|a, b| a.0.value.total_cmp(&b.0.value)).ok_or("nothing is promised")?;
         Ok(ServicePrediction {
             cliff_rps: widened(cliff_rps, &capacity_rps),
             capacity_rps,
-            how: format!("{how}; for one CPU that serves packets and requests in exponential times with the calibrated means"),
+            how: format!(
+                "{how}; for one CPU that serves packets and requests in exponential times with the calibrated means"
+            ),
         })
     }
 }

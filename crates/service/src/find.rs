@@ -627,9 +627,7 @@ mod tests {
         let rows = response_times(&trials, |rps| Ok([rps, 2.0 * rps])).unwrap();
         let figures: Vec<[f64; 5]> = rows
             .iter()
-            .map(|row| {
-                [row.rate_rps, row.measured_p50_s, row.measured_p99_s, row.simulated_p50_s, row.simulated_p99_s]
-            })
+            .map(|row| [row.rate_rps, row.measured_p50_s, row.measured_p99_s, row.simulated_p50_s, row.simulated_p99_s])
             .collect();
         assert_eq!(figures, [[100.0, 2.0, 20.0, 100.0, 200.0], [200.0, 5.0, 50.0, 200.0, 400.0]]);
         let why = response_times(&trials, |_| Err("several CPUs".to_owned())).unwrap_err();

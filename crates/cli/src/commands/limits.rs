@@ -48,6 +48,7 @@ pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         curves,
         marks: Vec::new(),
         not_had: Vec::new(),
+        limits: Vec::new(),
         judged: Default::default(),
         missing: Vec::new(),
         asked: asked(args, &system, origins, &found),

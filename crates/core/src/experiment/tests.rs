@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::{EngineKind, Fidelity};
-use crate::outcome::{Figure, Outcome};
+use crate::outcome::{Dimension, Figure, Outcome};
 use crate::traffic::Load;
 
 const FILE: &str = r#"
@@ -85,7 +85,10 @@ fn axes_of_host_keys_have_their_unit() {
         let text = FILE
             .replace("set = [\"ring=64\"]", &format!("vary = [\"{key}={values}\"]"))
             .replace("10kpps..300kpps:30", "100kpps")
-            .replace("y = \"throughput_pps\"\nx_range = \"0pps..300kpps\"", &format!("x = \"{key}\"\ny = \"loss_fraction\""));
+            .replace(
+                "y = \"throughput_pps\"\nx_range = \"0pps..300kpps\"",
+                &format!("x = \"{key}\"\ny = \"loss_fraction\""),
+            );
         grid(&text[..text.find("[[mark]]").unwrap()]).axes().unwrap().x.dimension
     };
     for key in ["ring", "socket_buffer", "xoff", "sender_queue", "transmit_ring", "socket_drop_cost"] {

@@ -247,7 +247,7 @@ mod tests {
         for (figure, key, _) in BY_ENGINE {
             assert_eq!(FigurePath::from(format!("{key}.model")), figure.by(EngineKind::Model));
         }
-        for (whole, path) in WHOLE {
+        for (whole, path, _) in WHOLE {
             assert_eq!(FigurePath::from(path.to_owned()), FigurePath::Whole(whole));
         }
     }
@@ -268,6 +268,6 @@ mod tests {
             assert_eq!(of(reason).explains(&of(figure)), explains, "{reason}, {figure}");
         }
         assert_eq!(of("latency.wire.p50").in_words(), "latency p50 (measured)");
-        assert_eq!(of("checks.gro=on.cliff_pps.wire").in_words(), "checks.gro=on.cliff_pps.wire");
+        assert_eq!(of("checks.gro=on.cliff_pps.wire").in_words(), "check gro=on: cliff (measured)");
     }
 }

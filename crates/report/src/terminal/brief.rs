@@ -1,7 +1,7 @@
 //! [`brief`]: what `netcliff find` prints without `-v`: the answer and the figures to act on, on a screen of 40 lines.
 
-use netcliff_core::finding::SetupCheck;
 use netcliff_core::Finding;
+use netcliff_core::finding::SetupCheck;
 
 use super::page::{Page, Tone};
 use super::{Style, answer, head, livelock};

@@ -89,7 +89,8 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
     let shown = tested.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
     let size = |row: &Row| row.change.as_ref().map_or(0.0, |change| change.value.abs());
     let largest = shown.max_by(|a, b| size(a).total_cmp(&size(b)));
-    let largest = largest.map_or(String::new(), |row| format!("; largest change: {}, {} {}", row.point, name(row), change(row)));
+    let largest =
+        largest.map_or(String::new(), |row| format!("; largest change: {}, {} {}", row.point, name(row), change(row)));
     let sentence = format!(
         "B is worse in {worse} and better in {better} of {of} ({confidence} confidence for all of them together){largest}; {}.",
         would_show(comparison)

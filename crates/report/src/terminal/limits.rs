@@ -179,11 +179,7 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
     for row in rows() {
         let cells: String = known.iter().map(|part| format!("{:>CELL$}", rate(row, part))).collect();
         let [pps, bps] = [Unit::Pps, Unit::Bps].map(|unit| range(row, unit));
-        lines.push(format!(
-            "  {:<5}{pps:>CELL$}{bps:>12} {:<10}{cells}",
-            size(row),
-            in_short(row.binding.as_deref())
-        ));
+        lines.push(format!("  {:<5}{pps:>CELL$}{bps:>12} {:<10}{cells}", size(row), in_short(row.binding.as_deref())));
     }
     page.block(&lines.join("\n"));
 }

@@ -160,8 +160,7 @@ fn costs(page: &mut Page, finding: &ServiceFinding) {
 fn response_times(page: &mut Page, finding: &ServiceFinding) {
     let mut rows = vec![words(&["load", "median", "simulated", "99 %", "simulated"])];
     for times in &finding.response_times {
-        let seconds =
-            [times.measured_p50_s, times.simulated_p50_s, times.measured_p99_s, times.simulated_p99_s];
+        let seconds = [times.measured_p50_s, times.simulated_p50_s, times.measured_p99_s, times.simulated_p99_s];
         let cells = seconds.map(|time_s| format::quantity(time_s, Unit::Seconds));
         rows.push([format::quantity(times.rate_rps, Unit::PerSecond)].into_iter().chain(cells).collect());
     }

@@ -163,9 +163,9 @@ pub struct ForwardingRow {
     /// was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_pps: Option<Figure>,
-    /// Predicted throughput of a CPU that router and tester share (pps): mean over the rounds of 1 / (1 / sender's rate
-    /// + 1 / router's rate), both measured in a set-up that forwards the same way with a separate CPU for the router.
-    /// Absent if the CPU is not shared, or if there is no such set-up.
+    /// Predicted throughput of a CPU that router and tester share (pps): mean over the rounds of the harmonic sum of the
+    /// sender's and the router's rates, measured in a set-up that forwards in this way with a separate CPU for the
+    /// router. Absent if the CPU is not shared, or if no set-up has these rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled_pps: Option<Figure>,
     /// Throughput as a share of the line rate, in reports of earlier versions; now always empty, because a veth has no
