@@ -114,8 +114,8 @@ impl Outlet {
         }
     }
 
-    /// Writes a result before it returns. `dropped` as in [`Outlet::offer`]. It waits for its reader, but not for a
-    /// reader of lines that has stopped, and not after a signal.
+    /// Writes a result before it returns. `dropped` as in [`Outlet::offer`]. Waits until the reader has taken it. Gives
+    /// up if the reader takes nothing for [`PATIENCE`] (only after lines of a run) or, after a signal, for [`LEAVING`].
     ///
     /// # Errors
     /// The reader is gone (`BrokenPipe`) or has stopped (`TimedOut`); the disk is full.

@@ -125,9 +125,9 @@ pub struct Headroom {
     /// compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_at_cliff: Option<f64>,
-    /// The largest share of any CPU or of `bounds`: 0.62 means 62 % of the limit.
+    /// The share of `cpu` or the largest share of `bounds`, whichever is larger: 0.62 means 62 % of the limit.
     pub share: f64,
-    /// Number of the CPU with the largest share.
+    /// Number of the CPU with the largest share; if several are within 0.05 of it, of one that runs a serving program.
     pub cpu: u32,
     /// Links, CPU quotas and connection tracking, the one closest to its limit first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -33,7 +33,8 @@ pub struct OfferedTraffic {
     pub hurst_aggregated_variance: Option<Figure>,
     /// Hurst parameter by Haar wavelets, with its interval. `None` if counts do not vary.
     pub hurst_wavelets: Option<Figure>,
-    /// Hurst parameter by theory (Taqqu, Willinger and Sherman 1997). `None` if theory gives none for these arrivals.
+    /// Hurst parameter by theory: 1/2 for Poisson arrivals and batches; for ON/OFF sources without a cut-off, from
+    /// their tails (Taqqu, Willinger and Sherman 1997). `None` for other arrivals: it is not computed.
     pub hurst_theory: Option<f64>,
     /// Number of slices in each series for the Hurst parameter.
     pub hurst_slices: usize,

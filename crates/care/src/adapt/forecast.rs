@@ -60,8 +60,8 @@ pub struct Forecast {
     /// Load from which on polling leaves more of the CPU free, interpolated (pps); `null` if it does so at no computed
     /// load.
     pub poll_leaves_more_from_pps: Option<f64>,
-    /// The cliff that `find` measured on this host: highest load without more loss than permitted (pps); absent if
-    /// `find` has not measured it.
+    /// The cliff that `find` measured together with these costs, by default on this host: highest load without more
+    /// loss than permitted (pps); absent if these costs have no measured cliff.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_cliff_pps: Option<f64>,
 }

@@ -135,7 +135,8 @@ pub struct Task {
     pub device: Option<(usize, usize)>,
 }
 
-/// One curve of the figure: its name, its points as (x, point) by rising index, and its device and setting, if any.
+/// One curve of the figure: its name, its points as (x, point) in the order of the file (not sorted by x), and the
+/// indexes of its device and setting; `None` without a device.
 struct Line {
     name: String,
     points: Vec<(f64, Point)>,

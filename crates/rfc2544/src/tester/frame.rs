@@ -2,7 +2,7 @@
 //!
 //! | bytes of the header | field |
 //! | --- | --- |
-//! | 0..2 | tag of the run (u16, big endian): frames of another run or program are not counted |
+//! | 0..2 | tag of the trial (u16, big endian): frames of other trials or programs are not counted |
 //! | 2..4 | stream (u16): the combination of addresses and ports |
 //! | 4..10 | sequence number over all streams (u48), from 0 |
 //! | 10..16 | send time, ns of `CLOCK_MONOTONIC` modulo 2^48 (78 hours) |
@@ -115,7 +115,7 @@ pub enum Parsed {
     Ours(Label),
     /// A frame of this run that was modified on the path.
     Corrupt,
-    /// A frame of another run or program.
+    /// A frame of another trial or program.
     Foreign,
 }
 

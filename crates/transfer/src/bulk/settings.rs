@@ -32,7 +32,7 @@ pub struct Settings {
     /// Number of threads at each end, at least 1. Flow i is served by the thread with the number i modulo this value.
     /// `None`, or at least the number of flows of the end: one thread per flow.
     pub threads: Option<u32>,
-    /// Bytes of one write or datagram (1 to [`LARGEST_BLOCK_BYTES`], or [`DATAGRAM_BYTES`]).
+    /// Bytes of one write (1 to [`LARGEST_BLOCK_BYTES`]), or of the payload of one UDP datagram ([`DATAGRAM_BYTES`]).
     pub block_bytes: usize,
     /// Bytes requested by one read (1 to [`LARGEST_BLOCK_BYTES`]).
     pub read_bytes: usize,

@@ -9,8 +9,8 @@ pub struct Counts {
     pub protocol_s: f64,
     /// Time in hard interrupts, including the timer's (s).
     pub interrupt_s: f64,
-    /// Hard interrupts raised by NICs. `None` if packets arrive through a backlog, or the meter cannot tell NIC
-    /// interrupts from others.
+    /// Handlers of interrupts of all devices. `None` if packets arrive through a backlog, or if no interrupts of the
+    /// device under test were counted.
     pub devices: Option<Handlers>,
     /// Time of the application's thread, without what interrupted it (s).
     pub application_s: f64,

@@ -5,7 +5,7 @@ use crate::inspect::{Growth, Inspection, Port};
 use crate::rtnl::RING_COUNTERS;
 use netcliff_core::{inspection::Severity, quote::shell};
 
-/// Share of packets lost since boot up to which the loss is not reported, if no further packets are lost.
+/// Largest share of lost packets, counted since boot, that is not reported. Any loss during the inspection is reported.
 const OLD_LOSS: f64 = 1e-4;
 
 /// Squeezes since boot that are not reported: the start of the host causes some.

@@ -119,8 +119,8 @@ impl wide::Work for Eliminate<'_> {
                 }
             }
             let through = through(&found, lowest, count);
-            // First column that matters for each size of factor: entries before it are negligible compared with the
-            // largest entry.
+            // [h]: first column that is not left out if the largest contribution to a row, halved h times, is
+            // negligible (LEFT_OUT): all columns before it have entries below 2^-h of the largest entry.
             let first_above = first_above(&block);
             let largest = block.iter().flatten().copied().fold(0.0, f64::max);
             for below in (last_touched..lowest).rev() {

@@ -92,7 +92,8 @@ impl Linux<'_> {
         }
     }
 
-    /// Checks whether a timer of the NIC, or the gap, is over, and interrupts if so.
+    /// Interrupts if the NIC now has a reason (a full packet count, an expired timer, a waiting completion) and the
+    /// minimum gap after its last interrupt is over. During a transmit interrupt, this check is postponed to its end.
     pub(super) fn announce(&mut self) {
         if self.in_transmit_interrupt() {
             self.announce_waits = true;

@@ -28,7 +28,8 @@ fn requests_are_answered_in_time() {
     }
 }
 
-/// A far end that is gone causes an error message for TCP, and lost requests for UDP.
+/// A server that is gone ends the probe with an error message: for TCP, and for UDP on this host, whose kernel refuses
+/// datagrams to a closed port.
 #[test]
 fn a_far_end_that_dies_is_told() {
     for transport in [Transport::Udp, Transport::Tcp] {
