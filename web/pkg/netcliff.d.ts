@@ -2,63 +2,64 @@
 /* eslint-disable */
 
 /**
- * What can be asked: version, presets, keys of hosts. Takes `{}`.
+ * Returns version, presets and keys of hosts. Takes `{}`.
  */
 export function about(question: string): string;
 
 /**
- * Keeps a capture (pcap, pcapng) for questions that name it (`trace:NAME`), and says what it holds: [`captures::Taken`].
+ * Stores a capture (pcap, pcapng) for questions that name it (`trace:NAME`), and returns a summary:
+ * [`captures::Taken`].
  */
 export function capture(name: string, bytes: Uint8Array | number[]): string;
 
 /**
- * Checks a question and says how netcliff writes it: [`answers::Checked`].
+ * Checks a question and returns it in netcliff's own notation: [`answers::Checked`].
  */
 export function check(question: string): string;
 
 /**
- * The cliff by the model, and the bottleneck past it: [`answers::Fall`].
+ * Computes the cliff by the model, and the bottleneck beyond it: [`answers::Fall`].
  */
 export function cliff(question: string): string;
 
 /**
- * The model at the loads of a sweep: [`answers::Curve`].
+ * Evaluates the model at the loads of a sweep: [`answers::Curve`].
  */
 export function predict(question: string): string;
 
 /**
- * A load in simulation within milliseconds, for what moves with a slider: [`answers::CurvePoint`].
+ * Simulates a load within milliseconds, e.g. while the user moves a slider: [`answers::CurvePoint`].
  */
 export function preview(question: string): string;
 
 /**
- * What a file holds that was dropped onto the page: a record, an experiment or a host, or what is wrong in it.
+ * Parses a file dropped onto the page: a record, an experiment or a host. Otherwise returns what is wrong in it.
  */
 export function read(question: string): string;
 
 /**
- * Lines of `netcliff predict --rates ... --json`, one record a load.
+ * Returns the output lines of `netcliff predict --rates ... --json`, one record per load.
  */
 export function records(question: string): string;
 
 /**
- * As `netcliff predict --cliff --sensitivities --json`.
+ * Like `netcliff predict --cliff --sensitivities --json`.
  */
 export function sensitivities(question: string): string;
 
 /**
- * As `netcliff simulate --packets N --seed N --json`: one whole run, so that a caller who wants more asks again with more packets and
- * one who wants no more does not ask.
+ * Like `netcliff simulate --packets N --seed N --json`. Each call is one complete run; for a longer run, call it again
+ * with more packets.
  */
 export function simulate(question: string): string;
 
 /**
- * The cliff in simulation, where the model has none: [`answers::SimulatedCliff`].
+ * Searches for the cliff by simulation, for settings without a model: [`answers::SimulatedCliff`].
  */
 export function simulated_cliff(question: string): string;
 
 /**
- * A short run moment by moment: [`answers::Moments`].
+ * Simulates a short run event by event: [`answers::Moments`].
  */
 export function trace(question: string): string;
 

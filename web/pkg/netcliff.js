@@ -1,7 +1,7 @@
 /* @ts-self-types="./netcliff.d.ts" */
 
 /**
- * What can be asked: version, presets, keys of hosts. Takes `{}`.
+ * Returns version, presets and keys of hosts. Takes `{}`.
  * @param {string} question
  * @returns {string}
  */
@@ -21,7 +21,8 @@ export function about(question) {
 }
 
 /**
- * Keeps a capture (pcap, pcapng) for questions that name it (`trace:NAME`), and says what it holds: [`captures::Taken`].
+ * Stores a capture (pcap, pcapng) for questions that name it (`trace:NAME`), and returns a summary:
+ * [`captures::Taken`].
  * @param {string} name
  * @param {Uint8Array | number[]} bytes
  * @returns {string}
@@ -51,7 +52,7 @@ export function capture(name, bytes) {
 }
 
 /**
- * Checks a question and says how netcliff writes it: [`answers::Checked`].
+ * Checks a question and returns it in netcliff's own notation: [`answers::Checked`].
  * @param {string} question
  * @returns {string}
  */
@@ -71,7 +72,7 @@ export function check(question) {
 }
 
 /**
- * The cliff by the model, and the bottleneck past it: [`answers::Fall`].
+ * Computes the cliff by the model, and the bottleneck beyond it: [`answers::Fall`].
  * @param {string} question
  * @returns {string}
  */
@@ -91,7 +92,7 @@ export function cliff(question) {
 }
 
 /**
- * The model at the loads of a sweep: [`answers::Curve`].
+ * Evaluates the model at the loads of a sweep: [`answers::Curve`].
  * @param {string} question
  * @returns {string}
  */
@@ -111,7 +112,7 @@ export function predict(question) {
 }
 
 /**
- * A load in simulation within milliseconds, for what moves with a slider: [`answers::CurvePoint`].
+ * Simulates a load within milliseconds, e.g. while the user moves a slider: [`answers::CurvePoint`].
  * @param {string} question
  * @returns {string}
  */
@@ -131,7 +132,7 @@ export function preview(question) {
 }
 
 /**
- * What a file holds that was dropped onto the page: a record, an experiment or a host, or what is wrong in it.
+ * Parses a file dropped onto the page: a record, an experiment or a host. Otherwise returns what is wrong in it.
  * @param {string} question
  * @returns {string}
  */
@@ -151,7 +152,7 @@ export function read(question) {
 }
 
 /**
- * Lines of `netcliff predict --rates ... --json`, one record a load.
+ * Returns the output lines of `netcliff predict --rates ... --json`, one record per load.
  * @param {string} question
  * @returns {string}
  */
@@ -171,7 +172,7 @@ export function records(question) {
 }
 
 /**
- * As `netcliff predict --cliff --sensitivities --json`.
+ * Like `netcliff predict --cliff --sensitivities --json`.
  * @param {string} question
  * @returns {string}
  */
@@ -191,8 +192,8 @@ export function sensitivities(question) {
 }
 
 /**
- * As `netcliff simulate --packets N --seed N --json`: one whole run, so that a caller who wants more asks again with more packets and
- * one who wants no more does not ask.
+ * Like `netcliff simulate --packets N --seed N --json`. Each call is one complete run; for a longer run, call it again
+ * with more packets.
  * @param {string} question
  * @returns {string}
  */
@@ -212,7 +213,7 @@ export function simulate(question) {
 }
 
 /**
- * The cliff in simulation, where the model has none: [`answers::SimulatedCliff`].
+ * Searches for the cliff by simulation, for settings without a model: [`answers::SimulatedCliff`].
  * @param {string} question
  * @returns {string}
  */
@@ -232,7 +233,7 @@ export function simulated_cliff(question) {
 }
 
 /**
- * A short run moment by moment: [`answers::Moments`].
+ * Simulates a short run event by event: [`answers::Moments`].
  * @param {string} question
  * @returns {string}
  */
