@@ -142,6 +142,6 @@ mod tests {
         assert_eq!(gives(&metered(0.5)), Some(Gives::Elsewhere));
         assert_eq!(gives(&Metered::default()), None);
         let seen = of(&Metered { network: network(7, 0), ..metered(0.0) }).unwrap().seen;
-        assert!(seen.contains("100% the service") && seen.contains("7 datagrams"), "{seen}");
+        assert!(seen.contains("100 % the service") && seen.contains("7 datagrams"), "{seen}");
     }
 }

@@ -403,7 +403,7 @@ impl Grid {
 }
 
 /// Dimension of the values of a host key.
-fn host_dimension(key: &str) -> Dimension {
+pub(super) fn host_dimension(key: &str) -> Dimension {
     match host::TABLE.iter().find(|row| row.name == key).map(|row| row.unit) {
         Some(host::Unit::Slots | host::Unit::Packets | host::Unit::Ratio) => Dimension::Number,
         Some(host::Unit::Time | host::Unit::Text) | None => Dimension::Seconds,

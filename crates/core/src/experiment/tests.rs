@@ -81,21 +81,11 @@ fn what_varies_makes_curves_and_what_is_along_x_does_not() {
 /// An axis of packets, slots or a ratio has no unit; the others are times.
 #[test]
 fn axes_of_host_keys_have_their_unit() {
-    let dimension = |key: &str, values: &str| {
-        let text = FILE
-            .replace("set = [\"ring=64\"]", &format!("vary = [\"{key}={values}\"]"))
-            .replace("10kpps..300kpps:30", "100kpps")
-            .replace(
-                "y = \"throughput_pps\"\nx_range = \"0pps..300kpps\"",
-                &format!("x = \"{key}\"\ny = \"loss_fraction\""),
-            );
-        grid(&text[..text.find("[[mark]]").unwrap()]).axes().unwrap().x.dimension
-    };
-    for key in ["ring", "socket_buffer", "xoff", "sender_queue", "transmit_ring", "socket_drop_cost"] {
-        assert_eq!(dimension(key, "2,4"), Dimension::Number, "{key}");
+    for key in ["ring", "socket_buffer", "xoff", "xon", "sender_queue", "transmit_ring", "socket_drop_cost"] {
+        assert_eq!(grid::host_dimension(key), Dimension::Number, "{key}");
     }
-    for key in ["tick", "interrupt", "poll"] {
-        assert_eq!(dimension(key, "2us,4us"), Dimension::Seconds, "{key}");
+    for key in ["tick", "interrupt", "poll", "pause_every"] {
+        assert_eq!(grid::host_dimension(key), Dimension::Seconds, "{key}");
     }
 }
 
