@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::queues::Role;
-use crate::units::{print_pps, print_share, print_short_time_s, print_time_s};
+use crate::units::{print_pps, print_share, print_short_time_s, print_time_s, three_digits};
 
 /// Declares an enum of sentences. A row is a variant with its data and the sentence that `Display` makes of it, which
 /// is also the variant's documentation.
@@ -104,8 +104,8 @@ sentences! {
 
         // Of the model with an application.
         ToApplication =>
-            "application: latency ends when it takes the packet from its socket; quantiles and packets_in_system are not computed with \
-             an application";
+            "with an application, latency ends when it takes the packet from its socket; the model then computes neither quantiles nor the number of \
+             packets in the host";
         TwoMoments(application_s: f64) =>
             "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {t}); interrupt > softirq > application strictly, \
              ksoftirqd's sharing is not modelled; quantiles of latency to the application are not known",
@@ -120,9 +120,10 @@ sentences! {
              excursion of the ring as in its middle",
             protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
-            "napi: {percent:.2} % of the polls use the whole weight ({weight}). Linux ends a softirq after ten such polls, or at a tick, and \
-             the application can then take a packet; the model's strict priorities leave this out, so it may read up to {more} more",
-            percent = 100.0 * share, more = print_pps(more_pps.ceil());
+            "napi: {percent} % of the polls use the whole weight ({weight}). Linux ends a softirq after ten such polls, or at a tick, and \
+             the application can then take a packet. The model's strict priorities leave this out: the application may read up to {more} more \
+             than the model says",
+            percent = three_digits(100.0 * share), more = print_pps(more_pps.ceil());
 
         // The simulator.
         HeavyTails(load_pps: Option<(f64, f64)>) =>

@@ -43,6 +43,11 @@ pub struct ServiceFinding {
     /// Response times at the loads of the calibration, measured and simulated; empty: not simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub response_times: Vec<ServiceTimes>,
+    /// Time from a request's arrival until an idle CPU works on it (s), which the costs do not contain: the difference of
+    /// the measured and the simulated median at the lowest load. The simulated response times contain it. Absent: not
+    /// simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_return_s: Option<f64>,
     /// What overloads first; absent: not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<ServiceBottleneck>,

@@ -234,8 +234,7 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
 }
 
 /// Note next to the figures of [`fn@check`].
-pub const CHECK_NOTE: &str =
-    "set-ups that were not calibrated; errors of predicted figures are against the measured ones";
+pub const CHECK_NOTE: &str = "set-ups that were not calibrated; delivered: at 1.5 and 2 times the set-up's own cliff; errors of predicted figures are against the measured ones";
 
 /// A row of figures by engine.
 pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
@@ -383,7 +382,7 @@ fn measured(tried: &Tried) -> String {
     let gain = with_ends(&tried.gain, &format!(", {confidence} confidence"));
     let [without, with] = [&tried.without_pps, &tried.with_pps].map(|cliff| format::value(cliff, Unit::Pps));
     format!(
-        "Median cliff measured in {} rounds, by turns: {without} without it, {with} with it, a change of {gain}",
+        "Median cliff, measured alternately in {} rounds: {without} without it, {with} with it, a change of {gain}",
         tried.rounds
     )
 }

@@ -1,7 +1,5 @@
 //! [`outcomes`]: records in human form for `results`, `predict` and `simulate`.
 
-use std::collections::BTreeSet;
-
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use netcliff_core::note::Note;
 use netcliff_core::queues::Role;
@@ -135,14 +133,33 @@ fn list(records: &[Record], style: Style) -> String {
         LONG.iter().partition(|(_, get)| records.iter().all(|record| get(record) == get(&records[0])));
     let mut text = several(records).map_or(String::new(), |answer| wrapped(&answer, style) + "\n");
     text.push_str(&facts(&shared, &records[0]));
-    let notes: BTreeSet<String> =
-        records.iter().flat_map(|record| &record.outcome.notes).map(Note::to_string).collect();
     for group in records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))) {
         text.push_str(&format!("\n{}{}", facts(&telling, &group[0]), lines(&brief(group, style))));
     }
-    // Each note once, whichever loads have it.
-    notes.iter().for_each(|note| text.push_str(&wrapped(&format!("note: {note}"), style)));
+    notes(records).iter().for_each(|note| text.push_str(&wrapped(note, style)));
     text
+}
+
+/// Each note once, in the order of the records, with the loads that have it unless all have it.
+fn notes(records: &[Record]) -> Vec<String> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for record in records {
+        let load = record
+            .point
+            .rate_pps()
+            .map_or_else(|| record.point.load.to_string(), |pps| format::quantity(pps, Unit::Pps));
+        for note in record.outcome.notes.iter().map(Note::to_string) {
+            match all.iter_mut().find(|(text, _)| *text == note) {
+                Some((_, loads)) => loads.push(load.clone()),
+                None => all.push((note, vec![load.clone()])),
+            }
+        }
+    }
+    let line = |(note, loads): &(String, Vec<String>)| match loads.len() == records.len() {
+        true => format!("note: {note}"),
+        false => format!("note, at {}: {note}", loads.join(", ")),
+    };
+    all.iter().map(line).collect()
 }
 
 fn wrapped(text: &str, style: Style) -> String {

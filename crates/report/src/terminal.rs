@@ -271,7 +271,7 @@ fn not_had(page: &mut Page, finding: &Finding) {
     if groups.is_empty() {
         return;
     }
-    page.heading("NOT MEASURED");
+    page.heading("MISSING FIGURES");
     for group in groups {
         page.item("- ", &format!("{}: {}", group.in_words().join(", "), group.why));
     }

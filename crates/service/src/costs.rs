@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
+use netcliff_core::units::{print_share, print_time_s};
 use netcliff_core::{Engine, Figure, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
 use netcliff_model::ModelEngine;
@@ -285,10 +286,10 @@ impl Costs {
     }
 
     /// Simulated median and 99th percentile (s) of the response times at a load (requests/s), from the arrival of a
-    /// request to the end of its work.
-    pub fn response_times_s(&self, rps: f64, goal: &Goal<'_>) -> Result<[f64; 2], String> {
+    /// request to the end of its work. An idle CPU begins to work after `idle_return_s` (s).
+    pub fn response_times_s(&self, rps: f64, idle_return_s: f64, goal: &Goal<'_>) -> Result<[f64; 2], String> {
         let (host, scheme, _) = self.altered(&Altered::default(), goal)?;
-        let host = goal.pauses.on(&host);
+        let host = Host { interrupt_latency_s: idle_return_s, ..goal.pauses.on(&host) };
         let engine = SimEngine::with_packets(goal.seed, PACKETS);
         let outcome = engine.evaluate(&Point::of(&host, &scheme, &traffic(), rps));
         let outcome = outcome.map_err(|error| format!("the simulator: {error}"))?;
@@ -311,6 +312,7 @@ impl Costs {
         let mut found: Vec<(Figure, String)> = Vec::new();
         if !goal.streams {
             let loss = goal.promise.loss;
+            let share = print_share(loss);
             let (own_rps, by) = if altered.threaded {
                 // The model has no threads that poll.
                 (highest_kept(host, &scheme, unpaused_rps, Broken::Loss(loss), goal.seed)?, "simulation")
@@ -323,17 +325,27 @@ impl Costs {
             let paused = goal.pauses.cliff(host, point_at, (own_rps, loss, goal.exceed), goal.seed);
             let paused = paused.map_err(|error| format!("the simulator: {error}"))?;
             let how = match (goal.pauses.is_empty(), altered.threaded) {
-                (true, _) => format!("the promised loss is the limit, by {by}"),
-                (false, false) => format!("the promised loss is the limit, by {by}, the measured pauses by simulation"),
-                (false, true) => format!("the promised loss is the limit, by {by} with the measured pauses"),
+                (true, _) => format!("beyond it more than {share} of the requests are lost, by {by}"),
+                (false, false) => format!(
+                    "beyond it more than {share} of the requests are lost, by {by}, the measured pauses by simulation"
+                ),
+                (false, true) => {
+                    format!("beyond it more than {share} of the requests are lost, by {by} with the measured pauses")
+                }
             };
             found.push((paused.unwrap_or(Figure::exact(own_rps)), how));
         }
         for limit in &goal.promise.quantiles {
             let host = goal.pauses.on(host);
             let within_rps = highest_kept(&host, &scheme, unpaused_rps, Broken::Late(*limit), goal.seed)?;
-            found
-                .push((Figure::exact(within_rps), "the promised response time is the limit, by simulation".to_owned()));
+            found.push((
+                Figure::exact(within_rps),
+                format!(
+                    "beyond it fewer than {} are answered within {}, by simulation",
+                    print_share(limit.quantile),
+                    print_time_s(limit.within_s)
+                ),
+            ));
         }
         let (cliff_rps, how) =
             found.into_iter().min_by(|a, b| a.0.value.total_cmp(&b.0.value)).ok_or("nothing is promised")?;
@@ -527,7 +539,7 @@ mod tests {
         let costs = costs();
         let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
         let none = Pauses::default();
-        let at = |rps, pauses: &Pauses| costs.response_times_s(rps, &goal(&promise, pauses, false)).unwrap();
+        let at = |rps, pauses: &Pauses| costs.response_times_s(rps, 0.0, &goal(&promise, pauses, false)).unwrap();
         let [alone, half, most] = [1e3, 55e3, 100e3].map(|rps| at(rps, &none));
         assert!((8e-6..13e-6).contains(&alone[0]), "{alone:?}");
         assert!(alone[0] < half[0] && half[0] < most[0] && alone[1] < half[1] && half[1] < most[1]);
@@ -535,6 +547,10 @@ mod tests {
         let pauses = Pauses::of([(vec![(0.02, 5e-3)], Vec::new())], 0.1);
         let paused = at(55e3, &pauses);
         assert!(paused[0] < 3.0 * half[0] && (3e-3..10e-3).contains(&paused[1]), "{paused:?} {half:?}");
+        let late = costs.response_times_s(1e3, 30e-6, &goal(&promise, &none, false)).unwrap();
+        // The delay of 30 us is exponential like the other times: its median is 21 us.
+        let later_s = late[0] - alone[0];
+        assert!((18e-6..24e-6).contains(&later_s), "an idle CPU works later: {late:?} {alone:?}");
     }
 
     /// A host has CPUs that the service does not use.

@@ -276,6 +276,7 @@ pub fn find(
         costs: Vec::new(),
         pauses: None,
         response_times: Vec::new(),
+        idle_return_s: None,
         bottleneck: None,
         requester: None,
         trials: Vec::new(),
@@ -363,10 +364,10 @@ fn stages(
         finding.bottleneck = Some(requester_limits());
         return Ok(());
     }
-    conductor.stage("looking for what gives out");
+    conductor.stage("looking for the bottleneck");
     finding.bottleneck = overloaded(conductor, figure.value, &judging)?;
     if finding.bottleneck.is_none() {
-        finding.missing.push("what gives out: CPU time was not metered".to_owned());
+        finding.missing.push("the bottleneck: CPU time was not metered".to_owned());
     }
     Ok(())
 }
@@ -387,7 +388,7 @@ fn overloaded(
 
 /// The bottleneck to report if the requester cannot offer more requests.
 fn requester_limits() -> ServiceBottleneck {
-    let seen = "the requester cannot ask faster: the service carries at least that".to_owned();
+    let seen = "the requester cannot send faster: the service answers at least that".to_owned();
     ServiceBottleneck { gives: Gives::Requester, seen }
 }
 
@@ -452,17 +453,20 @@ fn predict(
         Ok(predicted) => finding.predicted = Some(predicted),
         Err(why) => return finding.missing.push(format!("the predicted cliff: {why}")),
     }
-    match response_times(&conductor.trials, |rps| costs.response_times_s(rps, &options.goal(&finding.promise, basis))) {
-        Ok(times) => finding.response_times = times,
+    let goal = options.goal(&finding.promise, basis);
+    match response_times(&conductor.trials, |rps, idle_return_s| costs.response_times_s(rps, idle_return_s, &goal)) {
+        Ok((times, idle_return_s)) => (finding.response_times, finding.idle_return_s) = (times, idle_return_s),
         Err(why) => finding.missing.push(format!("simulated response times: {why}")),
     }
 }
 
-/// Measured and simulated response times at the loads of the calibration, in ascending order.
+/// Measured and simulated response times at the loads of the calibration, in ascending order, and the time that an idle
+/// CPU takes to begin work (s): the difference of both medians at the lowest load. `simulated_s`: (median, 99th
+/// percentile) (s) at a load (requests/s) and with such a time (s).
 fn response_times(
     trials: &[ServiceTrial],
-    simulated_s: impl Fn(f64) -> Result<[f64; 2], String>,
-) -> Result<Vec<ServiceTimes>, String> {
+    simulated_s: impl Fn(f64, f64) -> Result<[f64; 2], String>,
+) -> Result<(Vec<ServiceTimes>, Option<f64>), String> {
     let mut by_load: BTreeMap<u64, Vec<ResponseTimes>> = BTreeMap::new();
     let counted = |trial: &&ServiceTrial| trial.purpose == TrialPurpose::Calibration && trial.void.is_none();
     for trial in trials.iter().filter(counted) {
@@ -470,21 +474,27 @@ fn response_times(
         by_load.entry(trial.rate_rps.to_bits()).or_default().extend(trial.times);
     }
     by_load.retain(|_, times| !times.is_empty());
-    let row = |(bits, times): (u64, Vec<ResponseTimes>)| {
+    let mut idle_return_s = None;
+    let mut rows = Vec::new();
+    for (bits, times) in by_load {
         let rate_rps = f64::from_bits(bits);
         let median = |of: fn(&ResponseTimes) -> f64| {
             quantile_at(&times.iter().map(of).collect::<Vec<f64>>(), 0.5).map_or(0.0, |figure| figure.value)
         };
-        let [simulated_p50_s, simulated_p99_s] = simulated_s(rate_rps)?;
         let (measured_p50_s, measured_p99_s) = (median(|times| times.p50_s), median(|times| times.p99_s));
-        Ok(ServiceTimes { rate_rps, measured_p50_s, measured_p99_s, simulated_p50_s, simulated_p99_s })
-    };
-    by_load.into_iter().map(row).collect()
+        let late_s = match idle_return_s {
+            Some(late_s) => late_s,
+            None => *idle_return_s.insert((measured_p50_s - simulated_s(rate_rps, 0.0)?[0]).max(0.0)),
+        };
+        let [simulated_p50_s, simulated_p99_s] = simulated_s(rate_rps, late_s)?;
+        rows.push(ServiceTimes { rate_rps, measured_p50_s, measured_p99_s, simulated_p50_s, simulated_p99_s });
+    }
+    Ok((rows, idle_return_s))
 }
 
 /// Explains, by the result of the lowest load, why the cliff's order of magnitude is unknown.
 fn no_scale(conductor: &Conductor<'_>) -> String {
-    let Some(last) = conductor.trials.last() else { return "the cliff: nothing was asked".to_owned() };
+    let Some(last) = conductor.trials.last() else { return "the cliff: no request was sent".to_owned() };
     let rate = last.rate_rps;
     if let Some(void) = &last.void {
         return format!("the cliff: even at {rate} requests/s {void}");
@@ -624,13 +634,15 @@ mod tests {
         let void = ServiceTrial { void: Some("late".to_owned()), ..one(100.0, 9.0) };
         let other = trial(TrialPurpose::Search, 300.0, 9.0);
         let trials = [one(200.0, 5.0), one(100.0, 1.0), void, other, one(100.0, 3.0), one(100.0, 2.0)];
-        let rows = response_times(&trials, |rps| Ok([rps, 2.0 * rps])).unwrap();
+        let (rows, idle_return_s) =
+            response_times(&trials, |rps, late_s| Ok([rps / 100.0 + late_s, 2.0 * rps])).unwrap();
         let figures: Vec<[f64; 5]> = rows
             .iter()
             .map(|row| [row.rate_rps, row.measured_p50_s, row.measured_p99_s, row.simulated_p50_s, row.simulated_p99_s])
             .collect();
-        assert_eq!(figures, [[100.0, 2.0, 20.0, 100.0, 200.0], [200.0, 5.0, 50.0, 200.0, 400.0]]);
-        let why = response_times(&trials, |_| Err("several CPUs".to_owned())).unwrap_err();
+        assert_eq!(figures, [[100.0, 2.0, 20.0, 2.0, 200.0], [200.0, 5.0, 50.0, 3.0, 400.0]]);
+        assert_eq!(idle_return_s, Some(1.0), "2 measured, 1 simulated");
+        let why = response_times(&trials, |_, _| Err("several CPUs".to_owned())).unwrap_err();
         assert_eq!(why, "several CPUs");
     }
 

@@ -66,7 +66,7 @@ fn keys_in_a_terminal() {
     assert!(recording.contains("recording") && !recording.contains("paused"), "{recording}");
     // All of the first line fits, keys included.
     assert!(paused.contains("paused, recording, by load   ? help, q quit\n"), "{paused}");
-    assert!(help.contains("softirqs (packets)") && help.contains("start and stop recording"), "{help}");
+    assert!(help.contains("i interrupts, p softirqs") && help.contains("start and stop recording"), "{help}");
     assert_eq!(end.trim(), "exit 0");
     let lines = std::fs::read_to_string(&record).unwrap();
     // At least one interval of 200 ms between the keys; more on a loaded machine.

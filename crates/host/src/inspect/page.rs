@@ -143,8 +143,8 @@ fn mitigations(all: &BTreeMap<String, String>) -> String {
     let active = all.values().filter(|state| state.starts_with("Mitigation")).count();
     match (all.len(), open.is_empty()) {
         (0, _) => String::new(),
-        (_, true) => format!("{active} in force"),
-        (_, false) => format!("{active} in force; open: {}", open.join(", ")),
+        (_, true) => format!("{active} of the CPU's vulnerabilities mitigated"),
+        (_, false) => format!("{active} of the CPU's vulnerabilities mitigated; open: {}", open.join(", ")),
     }
 }
 
@@ -178,7 +178,7 @@ fn stack(inspection: &Inspection) -> Facts {
         (
             "since boot",
             Some(format!(
-                "{} packets processed, {} dropped at a backlog, {} rounds cut short",
+                "{} packets processed, {} dropped at a backlog, {} softirq rounds ended with packets left (time_squeeze)",
                 sum(|stat| stat.processed),
                 sum(|stat| stat.dropped),
                 sum(|stat| stat.time_squeeze),

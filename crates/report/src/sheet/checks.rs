@@ -12,8 +12,8 @@ pub fn check(check: &SetupCheck) -> Vec<Row> {
     let mut rows = vec![
         against("cliff", Unit::Pps, &check.cliff_pps),
         against(super::WITH_PAUSES, Unit::Pps, &check.cliff_experienced_pps),
-        against("at 1.5 x cliff", Unit::Pps, &check.delivered_at_1_5_pps),
-        against("at 2 x cliff", Unit::Pps, &check.delivered_at_2_pps),
+        against("delivered, 1.5x", Unit::Pps, &check.delivered_at_1_5_pps),
+        against("delivered, 2x", Unit::Pps, &check.delivered_at_2_pps),
     ];
     if check.cliff_experienced_pps.wire.is_none() || check.cliff_pps.wire.is_some() {
         rows.remove(1);

@@ -72,7 +72,7 @@ fn answer(learned: &Learned) -> String {
         format!(", and was at {} at {}", format::share_short(highest), format::date_utc(learned.traffic.highest_unix_s))
     });
     format!(
-        "This host is at {share} of its cliff{highest}. {} gives out first, when this mix comes at {}.",
+        "This host is at {share} of its cliff{highest}. {} reaches its limit first, when this mix comes at {}.",
         subject(first),
         format::figure(&cliff, Unit::Pps)
     )

@@ -334,7 +334,7 @@ fn loss(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn bursts(tables: &mut Tables, report: &Rfc2544Report) {
-    let header = ["frames", "longest burst", "least", "greatest", "sent at", "implied", "corrected"];
+    let header = ["frames", "longest burst", "min", "max", "sent at", "implied", "corrected"];
     let mut rows = vec![words(&header)];
     for size in &report.sizes {
         let Some(found) = &size.back_to_back else { continue };

@@ -59,7 +59,9 @@ fn figure(figure: &Figure) -> String {
 fn answer(page: &mut Page, finding: &ServiceFinding) {
     page.heading("CLIFF");
     match &finding.cliff_rps {
-        Some(cliff) if finding.lower_limit => page.fact("measured", &format!("at least {}", rate(cliff.value))),
+        Some(cliff) if finding.lower_limit => {
+            page.fact("measured", &format!("at least {}: the requester could send no more", rate(cliff.value)))
+        }
         Some(cliff) => page.fact("measured", &figure(cliff)),
         None => page.fact("measured", "-"),
     }
@@ -131,9 +133,13 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
 }
 
 fn measured(check: &ServiceCheck, cliff: &Figure) -> String {
-    let mut text = if check.lower_limit { format!("at least {}", rate(cliff.value)) } else { figure(cliff) };
+    let mut text = if check.lower_limit {
+        format!("at least {}: the requester could send no more", rate(cliff.value))
+    } else {
+        figure(cliff)
+    };
     if let Some(share) = check.of_calibrated {
-        text.push_str(&format!("; {share:.2} of the calibrated cliff"));
+        text.push_str(&format!("; {share:.2} times the cliff above"));
     }
     match (check.ratio, check.agrees) {
         (Some(ratio), Some(true)) => text.push_str(&format!("; {ratio:.2} of the prediction: agrees")),
@@ -166,6 +172,12 @@ fn response_times(page: &mut Page, finding: &ServiceFinding) {
     }
     if rows.len() > 1 {
         table(page, "RESPONSE TIMES OF THE CALIBRATION, MEASURED AND SIMULATED", &rows);
+        if let Some(late_s) = finding.idle_return_s {
+            let late = format::quantity(late_s, Unit::Seconds);
+            let text =
+                format!("Simulated with {late} until an idle CPU works on a request, by the first row's median.");
+            page.paragraph(2, Tone::Faint, &text);
+        }
     }
 }
 
@@ -249,6 +261,7 @@ mod tests {
             costs: Vec::new(),
             pauses: None,
             response_times: Vec::new(),
+            idle_return_s: None,
             bottleneck: None,
             requester: None,
             trials: Vec::new(),
@@ -267,7 +280,7 @@ mod tests {
         let predicted = predicted_rps.map(|rps| ServicePrediction {
             cliff_rps: near(rps),
             capacity_rps: Figure::exact(rps),
-            how: "the promised loss is the limit, by the model".to_owned(),
+            how: "beyond it more than 0.01% of the requests are lost, by the model".to_owned(),
         });
         let mut check = ServiceCheck {
             name: name.to_owned(),
@@ -300,7 +313,10 @@ mod tests {
         let threaded = check("threaded=on", Some(60e3), Some(40e3));
         let mut most = ServiceCheck { lower_limit: true, ..check("rps=off", None, Some(70e3)) };
         most.compare(Some(Figure::exact(65e3)));
-        let late = ServiceCheck { unmeasured: Some("stopped".to_owned()), ..check("gro=on", None, None) };
+        let late = ServiceCheck {
+            unmeasured: Some("the run was stopped before this check".to_owned()),
+            ..check("gro=on", None, None)
+        };
         let page = service(&finding(vec![small, other, threaded, most, late]), Style::default());
         insta::assert_snapshot!(page);
         assert!(!service(&finding(Vec::new()), Style::default()).contains("CHECKS"));

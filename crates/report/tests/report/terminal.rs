@@ -146,7 +146,7 @@ fn the_order_is_that_of_the_contract() {
         "CONFIGURATION",
         "GENERATOR",
         "COSTS",
-        "NOT MEASURED",
+        "MISSING FIGURES",
     ];
     let places: Vec<usize> = headings
         .iter()

@@ -206,6 +206,6 @@ fn doubts_stand_below_the_answer() {
     assert!(rr("limited").contains("limited by the server's thread (99 % of its CPU)"), "{}", rr("limited"));
     assert!(
         rr("open").contains("120 requests without an answer in time")
-            && rr("open").contains("7 requests due, but never sent")
+            && rr("open").contains("7 requests due but never sent")
     );
 }

@@ -295,12 +295,21 @@ mod help {
             ("arrows, PgUp, PgDn, Home", "move the rows of tables that do not fit"),
         ];
         let columns = [
-            ("bar", "a CPU: u user, s system, i interrupts, p softirqs (packets), t taken by the hypervisor"),
+            (
+                "u s i p t",
+                "the CPU's time: u user, s system, i interrupts, p softirqs (packets), t stolen by the hypervisor; then in %",
+            ),
             ("packets", "packets/s that its softirqs took from queues and backlog"),
-            ("a softirq", "packets in a receive softirq; several polls may share one"),
-            ("drops/s", "packets lost at the CPU's backlog; of an interface, by its driver or the stack"),
-            ("short/s", "softirq rounds that ended with packets left: budget or time was used up"),
-            ("lost/s", "packets that the interface's ring had no room for"),
+            ("pkts/soft", "packets in a receive softirq; several polls may share one"),
+            ("bklog/s", "packets lost at the CPU's backlog"),
+            (
+                "squeeze",
+                "softirq rounds a second that ended with packets left: budget or time was used up (time_squeeze)",
+            ),
+            (
+                "missed/s",
+                "packets that the interface's ring had no room for; drops/s: those lost by driver, stack or queueing discipline",
+            ),
             ("irq", "interrupts of queues, how often they were taken, and the CPU that took most"),
             ("queue", "packets/s of each queue, and drops, as far as the driver reports them"),
         ];

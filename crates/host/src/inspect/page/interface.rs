@@ -211,7 +211,11 @@ fn rss(port: &Port) -> Option<String> {
         _ => "hash not reported",
     };
     let rules = port.nic.ntuple_rules.filter(|rules| *rules > 0).map(|rules| format!(", {rules} ntuple rules"));
-    let table = if rss.indirection.is_empty() { "no table".to_owned() } else { describe_rss_table(&rss.indirection) };
+    let table = if rss.indirection.is_empty() {
+        "no indirection table reported".to_owned()
+    } else {
+        describe_rss_table(&rss.indirection)
+    };
     let key = key(rss).map(|key| format!(", {key}")).unwrap_or_default();
     Some(format!("{hash}{key}, {table}{}", rules.unwrap_or_default()))
 }

@@ -57,7 +57,7 @@ fn of_what(page: &mut Page, report: &Report) {
     );
 }
 
-/// The verdict: `45.2 k transactions/s (mean of 5 repeats, 44.9-45.5, 95 % confidence), round trip: median 21.3 us, p99
+/// The verdict: `45.2 k transactions/s (mean of 5 repeats; 95 % interval 44.9-45.5), round trip: median 21.3 us, p99
 /// 38 us; limited by the server's thread (99 % of its CPU)`. For an open loop, the latency comes first, because its
 /// rate is the requested one.
 fn verdict(record: &RrRecord) -> String {
@@ -72,7 +72,7 @@ fn verdict(record: &RrRecord) -> String {
         ends.map_or(format!("{plain} (one repeat, no interval)"), |(figure, ends, interval)| {
             let confidence = format::share_short(interval.confidence);
             let value = format::value(&figure, unit);
-            format!("{value} (mean of {of}{repeats} repeats, {ends}, {confidence} confidence)")
+            format!("{value} (mean of {of}{repeats} repeats; {confidence} interval {ends})")
         })
     };
     let summary = report.latency.as_ref().map(|latency| &latency.summary);
@@ -141,13 +141,16 @@ fn counted(record: &RrRecord) -> Vec<String> {
     let report = &record.report;
     let mut said = Vec::new();
     if record.repeats.len() == 1 {
-        said.push("one repeat says nothing of how much the next would differ".to_owned());
+        said.push("with one repeat it is unknown how much the next would differ".to_owned());
     }
     if report.timeouts > 0 {
-        said.push(format!("{} without an answer in time, in no latency", format::counted(report.timeouts, "request")));
+        said.push(format!(
+            "{} without an answer in time, left out of every latency",
+            format::counted(report.timeouts, "request")
+        ));
     }
     if report.unsent > 0 {
-        said.push(format!("{} due, but never sent", format::counted(report.unsent, "request")));
+        said.push(format!("{} due but never sent", format::counted(report.unsent, "request")));
     }
     said.extend(of_host(report).into_iter().filter(|doubt| !doubt.ends_with("it is what limits the rate")));
     said
@@ -166,7 +169,7 @@ fn figures(page: &mut Page, record: &RrRecord) {
     }
     if let OneWay::Delays { forth, back } = &report.one_way {
         let [forth, back] = [forth, back].map(|way| format::quantity(way.summary.p50_s, Unit::Seconds));
-        page.fact("one way", &format!("{forth} there, {back} back (medians)"));
+        page.fact("one way", &format!("request {forth}, response {back} (medians)"));
     }
     counts(page, report);
     let ends = [("client", report.cost.client_threads), ("server", report.cost.server_threads)];
@@ -178,7 +181,7 @@ fn figures(page: &mut Page, record: &RrRecord) {
 fn counts(page: &mut Page, report: &Report) {
     let lost = (report.timeouts > 0).then(|| {
         let share = report.timeouts as f64 / report.asked().max(1) as f64;
-        format!(", {} without an answer ({})", report.timeouts, format::loss(share))
+        format!("; {} more requests without an answer ({})", report.timeouts, format::loss(share))
     });
     page.fact("responses", &format!("{}{}", report.transactions, lost.unwrap_or_default()));
 }

@@ -59,7 +59,7 @@ pub(super) fn answer(page: &mut Page, report: &StreamReport) {
     page.caution(&doubts(report));
 }
 
-/// The verdict: `Goodput 24.6 Gbit/s (mean of 5 repeats, 24.1-25.1, 95 % confidence); limited by the receiver's thread
+/// The verdict: `Goodput 24.6 Gbit/s (mean of 5 repeats; 95 % interval 24.1-25.1); limited by the receiver's thread
 /// (99 % of its CPU)`. For a sweep, the configuration with the highest goodput.
 fn verdict(report: &StreamReport) -> String {
     let measured = report.rows.iter().filter_map(|row| Some((row, row.goodput_bps?.median)));
@@ -91,7 +91,7 @@ fn goodput(row: &StreamRow) -> String {
     match (format::interval(&mean, Unit::Bps, "-"), mean.interval) {
         (Some(ends), Some(interval)) => {
             let confidence = format::share_short(interval.confidence);
-            format!("{value} (mean of {repeats} repeats, {ends}, {confidence} confidence)")
+            format!("{value} (mean of {repeats} repeats; {confidence} interval {ends})")
         }
         _ => format!("{value} (one repeat, no interval)"),
     }
@@ -193,7 +193,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
     page.paragraph(
         2,
         Tone::Faint,
-        "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host; all means of the repeats",
+        "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host per KiB moved; all means of the repeats",
     );
 }
 

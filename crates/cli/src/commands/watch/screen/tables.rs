@@ -66,8 +66,20 @@ pub(super) fn cpu_table(cpus: &[&CpuMoment], width: u16) -> Table<'static> {
             number(format!("{:.0}", cpu.squeezed_per_s), 7),
         ])
     };
-    let names =
-        ["CPU", "", "user", "sys", "irq", "soft", "steal", "idle", "   packets", "a softirq", "drops/s", "short/s"];
+    let names = [
+        "CPU",
+        "u s i p t",
+        "user",
+        "sys",
+        "irq",
+        "soft",
+        "steal",
+        "idle",
+        "   packets",
+        "pkts/soft",
+        "bklog/s",
+        "squeeze",
+    ];
     let widths = [3, bar_width, 4, 3, 3, 4, 5, 4, 10, 9, 7, 7];
     Table::new(cpus.iter().map(row), columns(&widths)).header(header(names))
 }
@@ -96,7 +108,14 @@ pub(super) fn interface_table(interfaces: &[&InterfaceMoment], width: u16) -> Ta
         }
         Row::new(cells)
     });
-    let mut names = vec!["interface", "  received", "            ", "      sent", "            ", "  lost/s"];
+    let mut names = vec![
+        "interface",
+        "  received",
+        "            ",
+        "      sent",
+        "            ",
+        if together { "  lost/s" } else { "missed/s" },
+    ];
     let mut widths = vec![u16::try_from(name_width).unwrap_or(u16::MAX), 10, 12, 10, 12, 8];
     if !together {
         names.push(" drops/s");
