@@ -40,14 +40,6 @@ pub struct ServiceFinding {
     /// valid trials at loads up to the measured cliff. The prediction includes them. Absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pauses: Option<Pauses>,
-    /// Response times at the loads of the calibration, measured and simulated; empty: not simulated.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub response_times: Vec<ServiceTimes>,
-    /// Time from a request's arrival until an idle CPU works on it (s), which the costs do not contain: the difference of
-    /// the measured and the simulated median at the lowest load. The simulated response times contain it. Absent: not
-    /// simulated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_return_s: Option<f64>,
     /// What overloads first; absent: not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<ServiceBottleneck>,
@@ -261,22 +253,6 @@ pub struct ServicePrediction {
     pub capacity_rps: Figure,
     /// How the cliff was computed, one sentence.
     pub how: String,
-}
-
-/// Response times at one load: measured, and simulated with the calibrated costs and the pauses.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ServiceTimes {
-    /// Load (requests/s).
-    pub rate_rps: f64,
-    /// Measured median (s): the median of the trials at this load.
-    pub measured_p50_s: f64,
-    /// Measured 99th percentile (s): the median of the trials at this load.
-    pub measured_p99_s: f64,
-    /// Simulated median (s).
-    pub simulated_p50_s: f64,
-    /// Simulated 99th percentile (s).
-    pub simulated_p99_s: f64,
 }
 
 /// CPU time of one part.

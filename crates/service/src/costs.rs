@@ -285,18 +285,6 @@ impl Costs {
         Ok((host, scheme, slower))
     }
 
-    /// Simulated median and 99th percentile (s) of the response times at a load (requests/s), from the arrival of a
-    /// request to the end of its work. An idle CPU begins to work after `idle_return_s` (s).
-    pub fn response_times_s(&self, rps: f64, idle_return_s: f64, goal: &Goal<'_>) -> Result<[f64; 2], String> {
-        let (host, scheme, _) = self.altered(&Altered::default(), goal)?;
-        let host = Host { interrupt_latency_s: idle_return_s, ..goal.pauses.on(&host) };
-        let engine = SimEngine::with_packets(goal.seed, PACKETS);
-        let outcome = engine.evaluate(&Point::of(&host, &scheme, &traffic(), rps));
-        let outcome = outcome.map_err(|error| format!("the simulator: {error}"))?;
-        let time_s = |quantile| response_s(&host, &outcome, quantile);
-        Ok([time_s(0.5)?, time_s(0.99)?])
-    }
-
     /// Computes the cliff; the error is the reason why it cannot be computed.
     pub fn predict(&self, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
         self.predict_altered(&Altered::default(), goal)
@@ -530,27 +518,6 @@ mod tests {
         let threaded = threaded.unwrap();
         assert!(threaded.how.contains("simulation"), "{threaded:?}");
         assert!((0.8..1.05).contains(&(threaded.cliff_rps.value / calibrated)), "{threaded:?} {calibrated}");
-    }
-
-    /// Alone, a request takes 2 us in softirqs, 6 us of work, 1 us to wake the service, and 0.5 us of an interrupt; a
-    /// pause of 5 ms each 0.1 s delays more than one of a hundred requests by up to its length.
-    #[test]
-    fn response_times_rise_with_load_and_pauses() {
-        let costs = costs();
-        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
-        let none = Pauses::default();
-        let at = |rps, pauses: &Pauses| costs.response_times_s(rps, 0.0, &goal(&promise, pauses, false)).unwrap();
-        let [alone, half, most] = [1e3, 55e3, 100e3].map(|rps| at(rps, &none));
-        assert!((8e-6..13e-6).contains(&alone[0]), "{alone:?}");
-        assert!(alone[0] < half[0] && half[0] < most[0] && alone[1] < half[1] && half[1] < most[1]);
-        assert!([alone, half, most].iter().all(|[p50_s, p99_s]| p50_s < p99_s));
-        let pauses = Pauses::of([(vec![(0.02, 5e-3)], Vec::new())], 0.1);
-        let paused = at(55e3, &pauses);
-        assert!(paused[0] < 3.0 * half[0] && (3e-3..10e-3).contains(&paused[1]), "{paused:?} {half:?}");
-        let late = costs.response_times_s(1e3, 30e-6, &goal(&promise, &none, false)).unwrap();
-        // The delay of 30 us is exponential like the other times: its median is 21 us.
-        let later_s = late[0] - alone[0];
-        assert!((18e-6..24e-6).contains(&later_s), "an idle CPU works later: {late:?} {alone:?}");
     }
 
     /// A host has CPUs that the service does not use.

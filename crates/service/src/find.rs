@@ -4,20 +4,18 @@ mod checks;
 mod real;
 mod values;
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::service::{
-    Gives, Promise, QuantileLimit, RequesterSummary, ResponseTimes, ServiceBottleneck, ServiceFinding, ServiceSummary,
-    ServiceTimes, ServiceTrial, TrialPurpose,
+    Gives, Promise, QuantileLimit, RequesterSummary, ServiceBottleneck, ServiceFinding, ServiceSummary, ServiceTrial,
+    TrialPurpose,
 };
 use netcliff_core::{Provenance, units};
 use netcliff_host::cpu::Preference;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_remote::control::client::Session;
-use netcliff_stats::quantile_at;
 use netcliff_trial::rig::Place;
 
 use crate::bench::{Conductor, Metered, Observer};
@@ -275,8 +273,6 @@ pub fn find(
         predicted: None,
         costs: Vec::new(),
         pauses: None,
-        response_times: Vec::new(),
-        idle_return_s: None,
         bottleneck: None,
         requester: None,
         trials: Vec::new(),
@@ -451,45 +447,8 @@ fn predict(
     finding.pauses = Some(basis.pauses.summary());
     match costs.predict(&options.goal(&finding.promise, basis)) {
         Ok(predicted) => finding.predicted = Some(predicted),
-        Err(why) => return finding.missing.push(format!("the predicted cliff: {why}")),
+        Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),
     }
-    let goal = options.goal(&finding.promise, basis);
-    match response_times(&conductor.trials, |rps, idle_return_s| costs.response_times_s(rps, idle_return_s, &goal)) {
-        Ok((times, idle_return_s)) => (finding.response_times, finding.idle_return_s) = (times, idle_return_s),
-        Err(why) => finding.missing.push(format!("simulated response times: {why}")),
-    }
-}
-
-/// Measured and simulated response times at the loads of the calibration, in ascending order, and the time that an idle
-/// CPU takes to begin work (s): the difference of both medians at the lowest load. `simulated_s`: (median, 99th
-/// percentile) (s) at a load (requests/s) and with such a time (s).
-fn response_times(
-    trials: &[ServiceTrial],
-    simulated_s: impl Fn(f64, f64) -> Result<[f64; 2], String>,
-) -> Result<(Vec<ServiceTimes>, Option<f64>), String> {
-    let mut by_load: BTreeMap<u64, Vec<ResponseTimes>> = BTreeMap::new();
-    let counted = |trial: &&ServiceTrial| trial.purpose == TrialPurpose::Calibration && trial.void.is_none();
-    for trial in trials.iter().filter(counted) {
-        // Positive numbers are in the order of their bits.
-        by_load.entry(trial.rate_rps.to_bits()).or_default().extend(trial.times);
-    }
-    by_load.retain(|_, times| !times.is_empty());
-    let mut idle_return_s = None;
-    let mut rows = Vec::new();
-    for (bits, times) in by_load {
-        let rate_rps = f64::from_bits(bits);
-        let median = |of: fn(&ResponseTimes) -> f64| {
-            quantile_at(&times.iter().map(of).collect::<Vec<f64>>(), 0.5).map_or(0.0, |figure| figure.value)
-        };
-        let (measured_p50_s, measured_p99_s) = (median(|times| times.p50_s), median(|times| times.p99_s));
-        let late_s = match idle_return_s {
-            Some(late_s) => late_s,
-            None => *idle_return_s.insert((measured_p50_s - simulated_s(rate_rps, 0.0)?[0]).max(0.0)),
-        };
-        let [simulated_p50_s, simulated_p99_s] = simulated_s(rate_rps, late_s)?;
-        rows.push(ServiceTimes { rate_rps, measured_p50_s, measured_p99_s, simulated_p50_s, simulated_p99_s });
-    }
-    Ok((rows, idle_return_s))
 }
 
 /// Explains, by the result of the lowest load, why the cliff's order of magnitude is unknown.
@@ -603,47 +562,6 @@ mod tests {
         let bare = secret("http:/", unchecked);
         assert!(bare.check().unwrap_err().to_string().contains("--insecure: nothing is encrypted"));
         assert!(options("http:/", vec![long]).check().unwrap_err().to_string().contains("--timeout"));
-    }
-
-    #[test]
-    fn response_times_are_medians_of_the_calibration() {
-        let trial = |purpose: TrialPurpose, rate_rps: f64, time_s: f64| ServiceTrial {
-            purpose,
-            rate_rps,
-            window_s: 1.0,
-            requests: 1,
-            answers: 1,
-            late_answers: 0,
-            wrong_answers: 0,
-            unanswered: 0,
-            times: Some(ResponseTimes {
-                mean_s: 0.0,
-                p50_s: time_s,
-                p90_s: 0.0,
-                p99_s: 10.0 * time_s,
-                p999_s: 0.0,
-                max_s: 0.0,
-            }),
-            kept: true,
-            void: None,
-            lateness_p99_s: None,
-            requester_busy: 0.0,
-            idle: None,
-        };
-        let one = |rate_rps, time_s| trial(TrialPurpose::Calibration, rate_rps, time_s);
-        let void = ServiceTrial { void: Some("late".to_owned()), ..one(100.0, 9.0) };
-        let other = trial(TrialPurpose::Search, 300.0, 9.0);
-        let trials = [one(200.0, 5.0), one(100.0, 1.0), void, other, one(100.0, 3.0), one(100.0, 2.0)];
-        let (rows, idle_return_s) =
-            response_times(&trials, |rps, late_s| Ok([rps / 100.0 + late_s, 2.0 * rps])).unwrap();
-        let figures: Vec<[f64; 5]> = rows
-            .iter()
-            .map(|row| [row.rate_rps, row.measured_p50_s, row.measured_p99_s, row.simulated_p50_s, row.simulated_p99_s])
-            .collect();
-        assert_eq!(figures, [[100.0, 2.0, 20.0, 2.0, 200.0], [200.0, 5.0, 50.0, 3.0, 400.0]]);
-        assert_eq!(idle_return_s, Some(1.0), "2 measured, 1 simulated");
-        let why = response_times(&trials, |_, _| Err("several CPUs".to_owned())).unwrap_err();
-        assert_eq!(why, "several CPUs");
     }
 
     #[test]

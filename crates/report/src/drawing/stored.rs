@@ -1,7 +1,7 @@
 //! Figures of stored runs, for which the experiment's file is not available: the axes follow from the report.
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
-use netcliff_core::service::{ResponseTimes, ServiceFinding, ServiceTimes, ServiceTrial};
+use netcliff_core::service::{ResponseTimes, ServiceFinding, ServiceTrial};
 use netcliff_core::{Dimension, EngineKind, Fidelity, Figure, Provenance, Record};
 use netcliff_rfc2544::forwarding::{ForwardingReport, ForwardingRow};
 use netcliff_transfer::experiments::TransferReport;
@@ -98,17 +98,7 @@ impl Drawing {
             let answerer = Some(Answerer { engine: EngineKind::Wire, fidelity: None });
             Curve { name: name.to_owned(), answerer, dots }
         };
-        let simulated = |name: &str, of: fn(&ServiceTimes) -> f64| {
-            let dots = finding.response_times.iter().map(|times| Dot { x: times.rate_rps, y: of(times).into() });
-            let answerer = Some(Answerer { engine: EngineKind::Sim, fidelity: None });
-            Curve { name: name.to_owned(), answerer, dots: dots.collect() }
-        };
-        let mut curves = vec![
-            measured("median", |times| times.p50_s),
-            measured("99 %", |times| times.p99_s),
-            simulated("median", |times| times.simulated_p50_s),
-            simulated("99 %", |times| times.simulated_p99_s),
-        ];
+        let mut curves = vec![measured("median", |times| times.p50_s), measured("99 %", |times| times.p99_s)];
         let dots = || curves.iter().flat_map(|curve| &curve.dots);
         let ends = |of: fn(&Dot) -> f64| {
             dots().map(of).fold((f64::INFINITY, 0.0), |(low, high), at| (at.min(low), at.max(high)))

@@ -21,7 +21,6 @@ pub fn service(finding: &ServiceFinding, style: Style) -> String {
     answer(&mut page, finding);
     checks(&mut page, finding);
     costs(&mut page, finding);
-    response_times(&mut page, finding);
     loads(&mut page, finding);
     let partial = finding.partial.iter().map(|why| format!("the run ended early: {why}"));
     let missing: Vec<String> = finding.missing.iter().cloned().chain(partial).collect();
@@ -163,24 +162,6 @@ fn costs(page: &mut Page, finding: &ServiceFinding) {
     table(page, "CPU TIME OF THE SERVICE'S HOST", &rows);
 }
 
-fn response_times(page: &mut Page, finding: &ServiceFinding) {
-    let mut rows = vec![words(&["load", "median", "simulated", "99 %", "simulated"])];
-    for times in &finding.response_times {
-        let seconds = [times.measured_p50_s, times.simulated_p50_s, times.measured_p99_s, times.simulated_p99_s];
-        let cells = seconds.map(|time_s| format::quantity(time_s, Unit::Seconds));
-        rows.push([format::quantity(times.rate_rps, Unit::PerSecond)].into_iter().chain(cells).collect());
-    }
-    if rows.len() > 1 {
-        table(page, "RESPONSE TIMES OF THE CALIBRATION, MEASURED AND SIMULATED", &rows);
-        if let Some(late_s) = finding.idle_return_s {
-            let late = format::quantity(late_s, Unit::Seconds);
-            let text =
-                format!("Simulated with {late} until an idle CPU works on a request, by the first row's median.");
-            page.paragraph(2, Tone::Faint, &text);
-        }
-    }
-}
-
 /// Trials of one load together.
 #[derive(Default)]
 struct Row {
@@ -260,8 +241,6 @@ mod tests {
             predicted: None,
             costs: Vec::new(),
             pauses: None,
-            response_times: Vec::new(),
-            idle_return_s: None,
             bottleneck: None,
             requester: None,
             trials: Vec::new(),
