@@ -27,13 +27,24 @@ impl Drawing {
     /// What limited each throughput of the report, and what the sender reached flat out, so that a reader sees which of
     /// its figures are the tester's.
     pub fn limited(mut self, report: &ForwardingReport) -> Self {
-        let limit = |row: &ForwardingRow| {
-            let flat_out = row.samples.iter().map(|sample| sample.sender_pps);
-            let most_pps = flat_out.reduce(f64::max).map(|pps| format::quantity(pps, Unit::Pps));
-            let sender = most_pps.map_or(String::new(), |pps| format!(" (sender flat out: {pps})"));
-            Some(format!("{} at {}: the {}{sender}", row.set_up, row.frame, row.bound?.name()))
+        // Rows with one set-up and limit together, in the order of the report.
+        let mut groups: Vec<(String, Vec<&ForwardingRow>)> = Vec::new();
+        for row in &report.rows {
+            let Some(bound) = row.bound else { continue };
+            let name = format!("{}: the {}", row.set_up, bound.name());
+            match groups.iter_mut().find(|(of, _)| *of == name) {
+                Some((_, rows)) => rows.push(row),
+                None => groups.push((name, vec![row])),
+            }
+        }
+        let text = |(name, rows): &(String, Vec<&ForwardingRow>)| {
+            let sizes: Vec<String> = rows.iter().map(|row| row.frame.to_string()).collect();
+            let flat_out = || rows.iter().flat_map(|row| &row.samples).map(|sample| sample.sender_pps);
+            let ends = [flat_out().reduce(f64::min), flat_out().reduce(f64::max)];
+            let ends = ends.map(|pps| pps.map_or("-".to_owned(), |pps| format::quantity(pps, Unit::Pps)));
+            format!("{name} at {} (sender flat out: {} to {})", sizes.join(", "), ends[0], ends[1])
         };
-        self.limits = report.rows.iter().filter_map(limit).collect();
+        self.limits = groups.iter().map(text).collect();
         self
     }
 
