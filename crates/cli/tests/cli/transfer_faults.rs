@@ -31,7 +31,7 @@ fn more_flows_than_descriptors_is_a_sentence() {
     let home = Home::new();
     let script = "ulimit -n 64; exec \"$@\"";
     let binary = env!("CARGO_BIN_EXE_netcliff");
-    let args = [&SHORT[..], &["--flows", "200", "--repeats", "1"]].concat();
+    let args = [&SHORT[..], &["--flows", "200", "--repeats", "1", "--wait=60s"]].concat();
     let out = std::process::Command::new("sh")
         .args(["-c", script, "sh", binary])
         .args(args)

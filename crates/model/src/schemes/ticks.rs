@@ -65,6 +65,8 @@ const MOST_OPERATIONS: f64 = 1.5e10;
 const MOST_STATES: f64 = 1.6e7;
 /// Maximum number of terms of a period's mixture.
 const MOST_TERMS: f64 = 4e3;
+/// Fewest events in a period: with fewer, what a period changes is lost in rounding.
+const LEAST_TERMS: f64 = 1e-7;
 
 /// Jumps of a level as (from phase, levels up, to phase, probability), and the probabilities of staying in each phase.
 struct Step {
@@ -130,6 +132,13 @@ impl Ticks<'_> {
             return Err(format!(
                 "a timer's period of {:.3e} s holds some {load:.0} events of the chain, more than the {MOST_TERMS} it is \
                  solved with: use the simulator",
+                self.period_s
+            ));
+        }
+        if load < LEAST_TERMS {
+            return Err(format!(
+                "a timer's period of {:.3e} s holds some {load:.1e} events of the chain, fewer than the {LEAST_TERMS:.0e} that double \
+                 precision resolves: give a longer period",
                 self.period_s
             ));
         }

@@ -107,6 +107,15 @@ proptest! {
     }
 }
 
+/// A polling period of 5e-16 s, in which nothing can be told from rounding, is refused.
+#[test]
+fn a_period_without_arrivals_is_refused() {
+    let host = Host { application_s: Some(0.2e-6), per_byte_s: 1.3e-9, ..Host::default() };
+    let point = Point::poisson(host, "polling:period=0.0000005ns,quota=2".parse().unwrap(), 9e5);
+    let refused = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap_err().to_string();
+    assert!(refused.contains("give a longer period"), "{refused}");
+}
+
 /// A polling period with so many arrivals is refused: their distribution would need 80 GB and more.
 #[test]
 fn a_period_of_too_many_arrivals_is_refused() {
