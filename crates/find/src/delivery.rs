@@ -55,7 +55,7 @@ pub type AtSpeed<'a> = &'a dyn Fn(&[Counts]) -> Option<Predictor>;
 /// Returns `present` (or `calibrated` if `present` is `None`) with the interrupt latency set to the median of the
 /// estimates from `trials`, and all estimates. With fewer than [`FEWEST_TRIALS`] estimates, returns `present`
 /// unchanged. `computed` makes the predictor that evaluates trials which give no speed.
-pub fn told(
+pub fn estimated(
     calibrated: &Calibrated,
     present: Option<Calibrated>,
     trials: &[Counts],
@@ -65,12 +65,12 @@ pub fn told(
 ) -> (Option<Calibrated>, Timing) {
     let own = present.as_ref().unwrap_or(calibrated);
     let computed = computed(own);
-    let told = of_trials(&computed, trials, at_speed_of, stop).unwrap_or_default();
-    if told.latencies.len() < FEWEST_TRIALS {
-        return (present, told);
+    let estimates = of_trials(&computed, trials, at_speed_of, stop).unwrap_or_default();
+    if estimates.latencies.len() < FEWEST_TRIALS {
+        return (present, estimates);
     }
-    let each_s: Vec<f64> = told.latencies.iter().map(|(_, latency_s)| *latency_s).collect();
-    (own.with_latency_of(&each_s, computed.seed).or(present), told)
+    let each_s: Vec<f64> = estimates.latencies.iter().map(|(_, latency_s)| *latency_s).collect();
+    (own.with_latency_of(&each_s, computed.seed).or(present), estimates)
 }
 
 /// Estimates interrupt latency and lateness of gaps from each trial, up to a maximum number, at the trial's own speed,
@@ -333,7 +333,8 @@ mod tests {
         let calibrated =
             crate::calibrate::calibrate(&mut exact, &crate::calibrate::tests::base(), plan).expect("costs");
         let trials = [one.clone(), one.clone()];
-        let (present, two) = told(&calibrated, None, &trials, &AtomicBool::new(false), |_| asked.clone(), &|_| None);
+        let (present, two) =
+            estimated(&calibrated, None, &trials, &AtomicBool::new(false), |_| asked.clone(), &|_| None);
         assert!(present.is_none() && two.latencies.len() == 2);
         // A trial with more polls than the simulator makes without latency gives a latency of 0.
         let often = Counts { polls: 1e6, ..one };

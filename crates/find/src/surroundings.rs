@@ -34,7 +34,7 @@ impl Run<'_, '_> {
         }
         let computed = |own: &Calibrated| self.computed(own, None);
         let at_speed = |trials: &[Counts]| self.at_speed_of(calibrated, trials);
-        let (present, near) = delivery::told(calibrated, present, &trials.empty, self.stop, computed, &at_speed);
+        let (present, near) = delivery::estimated(calibrated, present, &trials.empty, self.stop, computed, &at_speed);
         self.timing.extend(near);
         present
     }

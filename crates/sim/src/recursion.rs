@@ -174,7 +174,7 @@ mod handled {
     /// One piece of preempting work, for which other work waits.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Handled {
-        /// Start of the preempting work, on the clock of the preempted work, which stands still meanwhile.
+        /// Start of the preempting work, on the clock of the preempted work, which stands still during it.
         pub at: u64,
         /// Total of all preempting work up to the end of this piece [ticks].
         pub total: u64,

@@ -17,13 +17,13 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use question::Refused;
 
-/// Parses the question, and writes the answer or the reason why there is none.
+/// Parses the question, and writes the answer, or the reason why it has no answer.
 fn through<Q: DeserializeOwned, A: Serialize>(question: &str, answer: impl FnOnce(Q) -> Result<A, Refused>) -> String {
     let asked = serde_json::from_str(question).map_err(|error| Refused::of("question", error));
     written(asked.and_then(answer))
 }
 
-/// Writes the answer, or the reason why there is none.
+/// Writes the answer, or the reason for its absence.
 fn written<A: Serialize>(answer: Result<A, Refused>) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "lowercase")]

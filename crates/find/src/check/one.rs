@@ -166,11 +166,12 @@ impl One<'_> {
         if !self.is_timed() {
             return (present, timing);
         }
-        // This predictor uses the latencies known before, not the new estimates of `delivery::told`.
+        // This predictor uses the latencies known before, not the new estimates.
         let computed = |own: &Calibrated| Predictor { timing: timing.clone(), ..self.computed_with(own) };
         let at_speed_of = |trials: &[Counts]| self.computed_at_speed(trials);
-        let (present, told) = delivery::told(&basis.calibrated, present, &near.empty, stop, computed, &at_speed_of);
-        timing.extend(told);
+        let (present, estimates) =
+            delivery::estimated(&basis.calibrated, present, &near.empty, stop, computed, &at_speed_of);
+        timing.extend(estimates);
         (present, timing)
     }
 

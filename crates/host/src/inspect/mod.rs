@@ -193,8 +193,8 @@ impl Inspection {
         Ok(())
     }
 
-    /// The ports that the page describes, without loopback: hardware that is up; if there is none, all ports that are
-    /// up; if there is none, all ports.
+    /// The ports that the page describes, without loopback: hardware that is up; without such hardware, all ports that
+    /// are up; if no port is up, all ports.
     pub fn main_ports(&self) -> Vec<&Port> {
         if let [only] = &self.ports[..] {
             return vec![only];

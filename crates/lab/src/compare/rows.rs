@@ -17,7 +17,7 @@ pub enum Verdict {
     Better,
     /// B is worse, beyond what chance explains.
     Worse,
-    /// No significant difference; this does not prove that there is none.
+    /// No significant difference; this does not prove equality.
     NotShown,
     /// Not tested: there are too few repeats, or the lower of the two values is only a lower limit.
     NotTested,

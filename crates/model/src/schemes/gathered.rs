@@ -156,15 +156,14 @@ pub fn solve(work: &Work, gathering: Gathering, interrupt_s: f64) -> Ring {
 /// Probability below which arrivals in a set-up are left out.
 const RAREST: f64 = 1e-60;
 
-/// Returns the distribution of packets present after the arrivals of a further time (`meanwhile`), limited to the
-/// ring's size.
-fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64> {
-    let width = meanwhile.above.iter().position(|p| *p < RAREST).map_or(places, |last| last + 1);
+/// Returns the distribution of packets present after further arrivals, limited to the ring's size.
+fn spread(present: &[f64], arrivals: &ArrivalCounts, places: usize) -> Vec<f64> {
+    let width = arrivals.above.iter().position(|p| *p < RAREST).map_or(places, |last| last + 1);
     let mut after = vec![0.0; places.min(present.len() + width)];
     let top = after.len();
-    if !meanwhile.geometric.is_empty() {
+    if !arrivals.geometric.is_empty() {
         // Geometric arrivals: the tail over all packets already present follows by one multiplication per level.
-        for (weight, ratio) in &meanwhile.geometric {
+        for (weight, ratio) in &arrivals.geometric {
             let mut sum = 0.0;
             for (k, after) in after.iter_mut().enumerate() {
                 sum = ratio * sum + present.get(k).map_or(0.0, |share| share * weight * (1.0 - ratio));
@@ -172,16 +171,16 @@ fn spread(present: &[f64], meanwhile: &ArrivalCounts, places: usize) -> Vec<f64>
             }
         }
         if top == places {
-            after[top - 1] += present.iter().enumerate().map(|(i, p)| p * meanwhile.above[top - 1 - i]).sum::<f64>();
+            after[top - 1] += present.iter().enumerate().map(|(i, p)| p * arrivals.above[top - 1 - i]).sum::<f64>();
         }
         return after;
     }
     for (i, share) in present.iter().enumerate().filter(|(_, share)| **share > 0.0) {
-        for (k, probability) in meanwhile.equal[..(top - i).min(width)].iter().enumerate() {
+        for (k, probability) in arrivals.equal[..(top - i).min(width)].iter().enumerate() {
             after[i + k] += share * probability;
         }
         if top == places {
-            after[top - 1] += share * meanwhile.above[top - 1 - i];
+            after[top - 1] += share * arrivals.above[top - 1 - i];
         }
     }
     after

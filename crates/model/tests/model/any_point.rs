@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// A polling period of 5e-16 s, in which nothing can be told from rounding, is refused.
+/// A polling period of 5e-16 s, whose effect is smaller than rounding errors, is refused.
 #[test]
 fn a_period_without_arrivals_is_refused() {
     let host = Host { application_s: Some(0.2e-6), per_byte_s: 1.3e-9, ..Host::default() };
@@ -116,7 +116,7 @@ fn a_period_without_arrivals_is_refused() {
     assert!(refused.contains("give a longer period"), "{refused}");
 }
 
-/// A polling period with so many arrivals is refused: their distribution would need 80 GB and more.
+/// A polling period whose arrivals have a distribution of 80 GB and more is refused.
 #[test]
 fn a_period_of_too_many_arrivals_is_refused() {
     let host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };

@@ -36,7 +36,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
 
     /// With a long T_poll and a quota that a busy period cannot reach, no poll waits for a tick (n services in a row
-    /// need n arrivals meanwhile). At low load this is disable-enable.
+    /// need n arrivals during them). At low load this is disable-enable.
     #[test]
     fn napi_2007_that_never_uses_its_quota_up(ring in 1..8_u64, load in 1e-3..0.05_f64, period in 2.0..40.0_f64) {
         let host = host(ring);

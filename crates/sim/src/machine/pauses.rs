@@ -19,7 +19,7 @@ pub(crate) struct Pauses {
     /// Start and end of the present or last pause [ticks].
     began: u64,
     ends: u64,
-    /// Start of the next pause [ticks]; [`NEVER`] if there is none.
+    /// Start of the next pause [ticks]; [`NEVER`]: no further pause.
     next: u64,
     /// Further pauses; `None` if the host has no pauses.
     coming: Option<Coming>,
@@ -70,7 +70,7 @@ impl Pauses {
         self.ends - self.began
     }
 
-    /// Start of the next pause [ticks]; [`NEVER`] if there is none.
+    /// Start of the next pause [ticks]; [`NEVER`]: no further pause.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next

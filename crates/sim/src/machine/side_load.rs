@@ -219,7 +219,7 @@ impl<W: Watch> Machine<W> {
         self.plan_events();
     }
 
-    /// Spends `work` in the handler. Packets that arrive meanwhile reach the receive side when the handler has ended.
+    /// Spends `work` in the handler. Packets that arrive during it reach the receive side at its end.
     fn spend_in_handler(&mut self, work: u64) {
         let mut left = work;
         while let Some(rest) = self.work(Account::Interrupt, left, self.arrives) {

@@ -139,7 +139,7 @@ impl Known {
         self.next_tick = self.time;
     }
 
-    /// Serves `work`. Ticks meanwhile lengthen it and restart the cycle at its end.
+    /// Serves `work`. Ticks during it lengthen it and restart the cycle at its end.
     #[inline(always)]
     fn serve(&mut self, timer: &mut Timer, now: u64, work: u64) {
         let mut end = self.time + work;

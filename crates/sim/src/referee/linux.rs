@@ -45,7 +45,7 @@ struct Softirq {
     budget: u64,
     time_limit: u64,
     work: u64,
-    /// Number of completions handled in this poll. `None` if all have been handled, or there are none.
+    /// Number of completions handled in this poll. `None` if no completion is left.
     cleaned: Option<u64>,
     /// Whether the poll reached its limit of completions.
     unclean: bool,

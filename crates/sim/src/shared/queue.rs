@@ -26,8 +26,8 @@ pub(super) struct Queue {
     pub counts: Counts,
     pub records: Records,
     pub next_arrival: u64,
-    /// Time at which an interrupt that is being delivered or was deferred will be handled [ticks]; [`NEVER`] if there
-    /// is none.
+    /// Time at which an interrupt that is being delivered or was deferred will be handled [ticks]; [`NEVER`]:
+    /// no such interrupt.
     pub interrupt_due: u64,
     /// Whether an interrupt waits or is being handled.
     pub interrupting: bool,

@@ -177,7 +177,7 @@ fn the_budget_of_one_device_changes_nothing() {
 }
 
 /// A packet each 100 us, 50 us from its interrupt to the first look of the poll, 60 us of protocol work. If packets are
-/// passed on at once, the next look at the ring finds the packet that arrived meanwhile, and there is one interrupt per
+/// passed on at once, the next look at the ring finds the packet that arrived since, and there is one interrupt per
 /// two packets. If packets are collected first, their work follows the last look: a cycle of n packets takes 50 + 60 n
 /// us, in which n packets arrive: 1.25 packets per interrupt.
 #[test]

@@ -8,8 +8,8 @@
 //!
 //! Mean latency is that of packets which the socket takes. While a packet is in the ring, packets behind it influence
 //! neither when it leaves nor what the application does. Packets arrive at lambda per second of its time in the ring.
-//! The number that it leaves behind, plus the number that a full ring refused meanwhile, divided by lambda, is
-//! therefore its mean time in the ring.
+//! The mean time in the ring is therefore the number of packets that a packet leaves behind, plus the number that a
+//! full ring refused during its time there, divided by lambda.
 
 mod fates;
 mod period;

@@ -35,7 +35,7 @@ impl Clocked {
         fates
     }
 
-    /// Returns true if a full ring refuses so many packets that they influence the result.
+    /// Returns true if a full ring refuses enough packets to influence the result.
     pub fn is_often_full(&self) -> bool {
         let full: f64 = self.full.iter().map(|row| self.after_tick[*row]).sum();
         full * self.packets.last().copied().unwrap_or(0) as f64 > RESOLVED
