@@ -5,6 +5,7 @@
 use netcliff_core::experiment::{Check, Mark, is_called};
 
 use crate::drawing::{Drawing, NotHad};
+use crate::grouped::grouped;
 
 /// Head of a table.
 const HEAD: [&str; 2] = ["| claim, and what is held against it | holds here | why |", "| --- | --- | --- |"];
@@ -62,18 +63,12 @@ fn of_mark(drawing: &Drawing, mark: &Mark) -> Row {
 
 /// Why a mark was not compared: each reason of its curves once, with their number.
 fn why_absent(drawing: &Drawing, mark: &Mark) -> String {
-    let mut reasons: Vec<(&str, usize)> = Vec::new();
     let of_it = |one: &&NotHad| mark.curves().any(|curve| is_called(&one.curve, curve));
-    for one in drawing.not_had.iter().filter(of_it) {
-        match reasons.iter_mut().find(|(why, _)| *why == one.why) {
-            Some((_, curves)) => *curves += 1,
-            None => reasons.push((&one.why, 1)),
-        }
-    }
+    let reasons = grouped(drawing.not_had.iter().filter(of_it).map(|one| (one.why.as_str(), &one.curve)));
     if reasons.is_empty() {
         return drawing.not_compared(mark);
     }
-    let text = |(why, curves): &(&str, usize)| match curves {
+    let text = |(why, curves): &(&str, Vec<&String>)| match curves.len() {
         1 => (*why).to_owned(),
         several => format!("{why} ({several} curves)"),
     };

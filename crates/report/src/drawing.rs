@@ -8,6 +8,7 @@ use netcliff_core::experiment::{
 use netcliff_core::{EngineKind, Provenance};
 
 use crate::format::{self, Unit};
+use crate::grouped::grouped;
 
 /// Points of one curve without a result, for one reason.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,14 +32,7 @@ impl NotHad {
 
     /// The reasons of several entries, as sentences: each reason once, with the curves that have it.
     pub fn by_reason<'a>(several: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
-        let mut groups: Vec<Vec<&Self>> = Vec::new();
-        for one in several {
-            match groups.iter_mut().find(|group| group[0].why == one.why) {
-                Some(group) => group.push(one),
-                None => groups.push(vec![one]),
-            }
-        }
-        let text = |group: &Vec<&Self>| {
+        let text = |(why, group): (&str, Vec<&Self>)| {
             if let [one] = group.as_slice() {
                 return one.text();
             }
@@ -47,9 +41,9 @@ impl NotHad {
             let rest = (rest > 0).then(|| format!("{rest} more"));
             let points: usize = group.iter().map(|one| one.points).sum();
             let names: Vec<String> = named.chain(rest).collect();
-            format!("{} curves ({}), {points} points: {}", group.len(), names.join("; "), group[0].why)
+            format!("{} curves ({}), {points} points: {why}", group.len(), names.join("; "))
         };
-        groups.iter().map(text).collect()
+        grouped(several.into_iter().map(|one| (one.why.as_str(), one))).into_iter().map(text).collect()
     }
 }
 

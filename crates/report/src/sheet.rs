@@ -234,7 +234,8 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
 }
 
 /// Note next to the figures of [`fn@check`].
-pub const CHECK_NOTE: &str = "set-ups that were not calibrated; delivered: at 1.5 and 2 times the set-up's own cliff; errors of predicted figures are against the measured ones";
+pub const CHECK_NOTE: &str = "set-ups that were not calibrated; delivered: at 1.5 and 2 times the set-up's own cliff; \
+     errors of predicted figures are against the measured ones";
 
 /// A row of figures by engine.
 pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {

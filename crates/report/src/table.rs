@@ -1,13 +1,15 @@
 //! [`outcomes`]: records in human form for `results`, `predict` and `simulate`.
 
+use std::collections::HashSet;
+
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use netcliff_core::note::Note;
 use netcliff_core::queues::Role;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
 use netcliff_core::{Analysis, ApplicationOutcome, Figure, Latency, Load, Outcome, Point, QueueOutcome, Record};
 
 use crate::Style;
 use crate::format::{self, Unit};
+use crate::grouped::grouped;
 use crate::sheet;
 
 /// A named fact of a record.
@@ -24,13 +26,12 @@ const LONG: &[Fact] = &[
 ];
 
 /// Facts that are columns.
-const SHORT: &[Fact] = &[
-    ("engine", |r| sheet::column(r.engine).to_owned()),
-    ("load", |r| match r.point.rate_pps() {
-        Some(pps) => format::quantity(pps, Unit::Pps),
-        None => r.point.load.to_string(),
-    }),
-];
+const SHORT: &[Fact] = &[("engine", |r| sheet::column(r.engine).to_owned()), ("load", load)];
+
+/// The load of a record: in packets per second if that rate is known, otherwise as it was given.
+fn load(record: &Record) -> String {
+    record.point.rate_pps().map_or_else(|| record.point.load.to_string(), |pps| format::quantity(pps, Unit::Pps))
+}
 
 /// The bit rates of a single record whose load was given in bits per second.
 const BITS: Fact = ("bits", |r| bits(&r.point));
@@ -140,26 +141,22 @@ fn list(records: &[Record], style: Style) -> String {
     text
 }
 
-/// Each note once, in the order of the records, with the loads that have it unless all have it.
+/// Each note once, in the order of the records, with the loads that have it unless all records have it.
 fn notes(records: &[Record]) -> Vec<String> {
-    let mut all: Vec<(String, Vec<String>)> = Vec::new();
-    for record in records {
-        let load = record
-            .point
-            .rate_pps()
-            .map_or_else(|| record.point.load.to_string(), |pps| format::quantity(pps, Unit::Pps));
-        for note in record.outcome.notes.iter().map(Note::to_string) {
-            match all.iter_mut().find(|(text, _)| *text == note) {
-                Some((_, loads)) => loads.push(load.clone()),
-                None => all.push((note, vec![load.clone()])),
-            }
-        }
-    }
-    let line = |(note, loads): &(String, Vec<String>)| match loads.len() == records.len() {
-        true => format!("note: {note}"),
-        false => format!("note, at {}: {note}", loads.join(", ")),
+    let noted = |record| -> Vec<(String, String)> {
+        let record: &Record = record;
+        record.outcome.notes.iter().map(|note| (note.to_string(), load(record))).collect()
     };
-    all.iter().map(line).collect()
+    let line = |(note, mut loads): (String, Vec<String>)| {
+        if loads.len() == records.len() {
+            return format!("note: {note}");
+        }
+        // Records of several schemes have the same loads, in their order.
+        let mut seen = HashSet::new();
+        loads.retain(|load| seen.insert(load.clone()));
+        format!("note, at {}: {note}", loads.join(", "))
+    };
+    grouped(records.iter().flat_map(noted)).into_iter().map(line).collect()
 }
 
 fn wrapped(text: &str, style: Style) -> String {
@@ -170,8 +167,7 @@ fn wrapped(text: &str, style: Style) -> String {
 /// the model.`
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
-    let load =
-        record.point.rate_pps().map_or_else(|| record.point.load.to_string(), |pps| format::quantity(pps, Unit::Pps));
+    let load = load(record);
     let told = |name: &str, unit: Unit, figure: Option<Figure>| {
         figure.map(|figure| format!("{name}{}", format::figure(&figure, unit)))
     };

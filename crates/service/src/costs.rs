@@ -300,7 +300,6 @@ impl Costs {
         let mut found: Vec<(Figure, String)> = Vec::new();
         if !goal.streams {
             let loss = goal.promise.loss;
-            let share = print_share(loss);
             let (own_rps, by) = if altered.threaded {
                 // The model has no threads that poll.
                 (highest_kept(host, &scheme, unpaused_rps, Broken::Loss(loss), goal.seed)?, "simulation")
@@ -312,15 +311,12 @@ impl Costs {
             let point_at = |host: &Host, rps: f64| Point::of(host, &scheme, &traffic(), rps);
             let paused = goal.pauses.cliff(host, point_at, (own_rps, loss, goal.exceed), goal.seed);
             let paused = paused.map_err(|error| format!("the simulator: {error}"))?;
-            let how = match (goal.pauses.is_empty(), altered.threaded) {
-                (true, _) => format!("beyond it more than {share} of the requests are lost, by {by}"),
-                (false, false) => format!(
-                    "beyond it more than {share} of the requests are lost, by {by}, the measured pauses by simulation"
-                ),
-                (false, true) => {
-                    format!("beyond it more than {share} of the requests are lost, by {by} with the measured pauses")
-                }
+            let method = match (goal.pauses.is_empty(), altered.threaded) {
+                (true, _) => format!("by {by}"),
+                (false, false) => format!("by {by}, the measured pauses by simulation"),
+                (false, true) => format!("by {by} with the measured pauses"),
             };
+            let how = format!("beyond it more than {} of the requests are lost, {method}", print_share(loss));
             found.push((paused.unwrap_or(Figure::exact(own_rps)), how));
         }
         for limit in &goal.promise.quantiles {

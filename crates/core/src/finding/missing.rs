@@ -49,6 +49,11 @@ const BY_ENGINE: [(EngineFigure, &str, &str); 11] = [
     (EngineFigure::DeliveredAtTwice, "delivered_at_2_pps", "delivered at twice the cliff"),
 ];
 
+/// The key or path of a figure in its table, and its words.
+fn row_of<F: PartialEq>(table: &[(F, &'static str, &'static str)], figure: F) -> (&'static str, &'static str) {
+    table.iter().find(|(of, ..)| *of == figure).map_or(("", ""), |(_, key, words)| (key, words))
+}
+
 impl EngineFigure {
     /// Path of this figure for an engine.
     pub fn by(self, engine: EngineKind) -> FigurePath {
@@ -56,7 +61,7 @@ impl EngineFigure {
     }
 
     fn row(self) -> (&'static str, &'static str) {
-        BY_ENGINE.iter().find(|(figure, ..)| *figure == self).map_or(("", ""), |(_, key, words)| (key, words))
+        row_of(&BY_ENGINE, self)
     }
 
     /// `cliff (simulated)`.
@@ -114,7 +119,7 @@ const WHOLE: [(WholeFigure, &str, &str); 9] = [
 
 impl WholeFigure {
     fn row(self) -> (&'static str, &'static str) {
-        WHOLE.iter().find(|(figure, ..)| *figure == self).map_or(("", ""), |(_, path, words)| (path, words))
+        row_of(&WHOLE, self)
     }
 }
 

@@ -71,7 +71,8 @@ impl Preset {
                 source: "Slinkin (2018), table 4: TCP received at 714 Mbit/s with 98 % of the CPU, Linux 4.14.26",
                 assumed: Some(
                     "frames of 1448 bytes of payload; protocol holds a packet's whole time (15.9 us), of which the document says nothing by \
-                     part: interrupt, mask, poll and the application are 0; its transmission (688 Mbit/s at 98 %) is left out, as netcliff models reception",
+                     part: interrupt, mask, poll and the application are 0; its transmission (688 Mbit/s at 98 %) is left out, as netcliff \
+                     models reception",
                 ),
             },
             _ => return None,

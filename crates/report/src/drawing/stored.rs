@@ -9,6 +9,7 @@ use netcliff_transfer::rr::{RrRecord, RrRun};
 
 use super::Drawing;
 use crate::format::{self, Unit};
+use crate::grouped::grouped;
 
 /// Ratio of the largest place along x to the smallest from which the axis is logarithmic.
 const DECADES: f64 = 20.0;
@@ -27,24 +28,18 @@ impl Drawing {
     /// What limited each throughput of the report, and what the sender reached flat out, so that a reader sees which of
     /// its figures are the tester's.
     pub fn limited(mut self, report: &ForwardingReport) -> Self {
-        // Rows with one set-up and limit together, in the order of the report.
-        let mut groups: Vec<(String, Vec<&ForwardingRow>)> = Vec::new();
-        for row in &report.rows {
-            let Some(bound) = row.bound else { continue };
-            let name = format!("{}: the {}", row.set_up, bound.name());
-            match groups.iter_mut().find(|(of, _)| *of == name) {
-                Some((_, rows)) => rows.push(row),
-                None => groups.push((name, vec![row])),
-            }
-        }
-        let text = |(name, rows): &(String, Vec<&ForwardingRow>)| {
+        let limited = |row| -> Option<(String, &ForwardingRow)> {
+            let row: &ForwardingRow = row;
+            Some((format!("{}: the {}", row.set_up, row.bound?.name()), row))
+        };
+        let text = |(name, rows): (String, Vec<&ForwardingRow>)| {
             let sizes: Vec<String> = rows.iter().map(|row| row.frame.to_string()).collect();
             let flat_out = || rows.iter().flat_map(|row| &row.samples).map(|sample| sample.sender_pps);
             let ends = [flat_out().reduce(f64::min), flat_out().reduce(f64::max)];
             let ends = ends.map(|pps| pps.map_or("-".to_owned(), |pps| format::quantity(pps, Unit::Pps)));
             format!("{name} at {} (sender flat out: {} to {})", sizes.join(", "), ends[0], ends[1])
         };
-        self.limits = groups.iter().map(text).collect();
+        self.limits = grouped(report.rows.iter().filter_map(limited)).into_iter().map(text).collect();
         self
     }
 

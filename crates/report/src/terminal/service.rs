@@ -55,13 +55,18 @@ fn figure(figure: &Figure) -> String {
     }
 }
 
+/// A measured cliff, which may be a lower limit.
+fn at_least_if(lower_limit: bool, cliff: &Figure) -> String {
+    if lower_limit {
+        return format!("at least {}: the requester could send no more", rate(cliff.value));
+    }
+    figure(cliff)
+}
+
 fn answer(page: &mut Page, finding: &ServiceFinding) {
     page.heading("CLIFF");
     match &finding.cliff_rps {
-        Some(cliff) if finding.lower_limit => {
-            page.fact("measured", &format!("at least {}: the requester could send no more", rate(cliff.value)))
-        }
-        Some(cliff) => page.fact("measured", &figure(cliff)),
+        Some(cliff) => page.fact("measured", &at_least_if(finding.lower_limit, cliff)),
         None => page.fact("measured", "-"),
     }
     if let Some(predicted) = &finding.predicted {
@@ -132,11 +137,7 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
 }
 
 fn measured(check: &ServiceCheck, cliff: &Figure) -> String {
-    let mut text = if check.lower_limit {
-        format!("at least {}: the requester could send no more", rate(cliff.value))
-    } else {
-        figure(cliff)
-    };
+    let mut text = at_least_if(check.lower_limit, cliff);
     if let Some(share) = check.of_calibrated {
         text.push_str(&format!("; {share:.2} times the cliff above"));
     }
