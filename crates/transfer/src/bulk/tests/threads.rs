@@ -7,14 +7,14 @@ fn over(threads: u32, flows: u32, settings: Settings) -> Settings {
     Settings { flows, threads: Some(threads), ..settings }
 }
 
-/// Checks that every flow received all bytes that were sent, and has its windows.
+/// Checks that every flow received all bytes that were sent. A thread that gets no CPU during a whole window has none, so
+/// that only transfers of a second are checked for their windows.
 fn check(transfer: &Transfer, flows: usize, what: &str) {
     assert_eq!(transfer.cut_short, None, "{what}");
     assert_eq!(transfer.flows.len(), flows, "{what}");
     for (number, flow) in transfer.flows.iter().enumerate() {
         assert!(flow.receiver.total_bytes > 0, "{what}: flow {number} starved: {flow:?}");
         assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes, "{what}: flow {number}");
-        assert_eq!((flow.sender.windows.len(), flow.receiver.windows.len()), (1, 1), "{what}: flow {number}");
     }
 }
 
@@ -61,6 +61,7 @@ fn a_hundred_flows_over_two_threads_all_move() {
         let transfer = made(&Settings { amount: Amount::Seconds(1.0), interval_s: Some(0.2), ..asked });
         check(&transfer, if direction == Direction::Both { 200 } else { 100 }, &format!("{direction:?}"));
         for flow in &transfer.flows {
+            assert_eq!((flow.sender.windows.len(), flow.receiver.windows.len()), (1, 1), "{direction:?}: {flow:?}");
             assert!(flow.tcp.len() >= 2, "its connection was asked: {flow:?}");
             assert!(flow.in_force.as_ref().is_some_and(|held| held.congestion.is_some()));
         }
