@@ -7,7 +7,6 @@
 
 mod curve;
 mod design;
-mod device;
 mod figure;
 mod file;
 mod forwarding;
@@ -26,12 +25,11 @@ use mark::Ruled;
 
 pub use curve::{Answerer, Curve, Dot};
 pub use design::{CONFIGURATIONS_AT_MOST, Design};
-pub use device::DeviceSection;
 pub use figure::{Across, Axes, Axis, Ends, FigureSection, Scale};
 pub use file::{BadValue, FileError, Step, parse_toml};
 pub use forwarding::{Forwarding, SetUp};
 pub use grid::{Grid, Task, TrafficSection};
-pub use hosts::HostSection;
+pub use hosts::{DeviceSection, HostSection};
 pub use mark::{Check, Compared, Mark, MarkSection, Quantity, Than, checks, is_called};
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use roofline::Roofline;

@@ -32,7 +32,7 @@ pub enum Word {
     Version = 0,
     /// EtherType.
     EtherType = 1,
-    /// IP protocol number.
+    /// IP protocol number; 0 for packets that are not IP.
     Protocol = 2,
     /// Source address: four words, of which IPv4 uses the first.
     Source = 3,

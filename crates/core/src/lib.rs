@@ -26,7 +26,7 @@
 //! | [`mod@watch`] | result of `netcliff watch` for an interval, and its bottleneck |
 //! | [`note`], [`warning`] | what limits an outcome; values that are possible but probably mistakes |
 //! | [`wide`] | loops compiled for wider vectors, selected at run time |
-//! | [`detail`], [`difference`] | distributions and time series of a simulation; two schemes on the same packets |
+//! | [`detail`] | distributions and time series of a simulation; two schemes on the same packets |
 //! | [`switching`] | when the hybrid scheme switches between interrupts and polling |
 //! | [`net_dim`] | how Linux's dynamic interrupt moderation chooses among its profiles |
 //! | [`capture`] | [`Capture`]: recorded packets |
@@ -67,7 +67,6 @@ pub mod capture;
 pub mod choice;
 pub mod cpus;
 pub mod detail;
-pub mod difference;
 pub mod drops;
 pub mod engine;
 pub mod error;
@@ -110,8 +109,7 @@ pub use advice::Advice;
 pub use analysis::Analysis;
 pub use capture::Capture;
 pub use choice::Choice;
-pub use detail::{BusyPeriods, Detail, LatencyHistogram, QueueShare, Slice};
-pub use difference::Difference;
+pub use detail::{BusyPeriods, Detail, Difference, LatencyHistogram, QueueShare, Slice};
 pub use engine::{Engine, EngineFailure, EngineKind, Fidelity, Point, Unsupported};
 pub use error::{Invalid, ParseError};
 pub use experiment::Experiment;

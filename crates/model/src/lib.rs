@@ -25,7 +25,6 @@
 // Results must have the same bits on every platform: see core::math.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-pub mod analysis;
 pub mod answer;
 pub mod application;
 pub mod bounds;
@@ -38,7 +37,6 @@ pub mod queue;
 pub mod schemes;
 pub mod sensitivity;
 
-pub use analysis::{Question, analyse};
 pub use cliff::{Cliff, CliffSearch, cliff, livelock_index};
 pub use engine::{Fidelity, ModelEngine};
-pub use sensitivity::{STEP, Sensitivity, sensitivities};
+pub use sensitivity::{Question, STEP, Sensitivity, analyse, sensitivities};

@@ -1,4 +1,5 @@
-//! Sensitivities: how the cliff, the latency and the CPU change with each of a host's costs.
+//! Sensitivities: how the cliff, the latency and the CPU change with each of a host's costs. [`analyse`] computes them
+//! together with the cliff and the livelock index.
 //!
 //! Central differences: each cost is multiplied by e^(+-h), so that a result is an elasticity: percent of change per
 //! percent of the cost. For latency and CPU h = 1 %. The cliff is searched once. Its change follows, by the implicit
@@ -6,9 +7,10 @@
 //! is of the order h^2 in both cases. If the loss jumps over its bound, a cliff is searched for each cost instead, with
 //! h = 1 %; the width of these searches (1e-5) adds an error of 1e-3.
 
+use netcliff_core::analysis::{Analysis, CostSensitivity};
 use netcliff_core::host::{Key, TABLE};
 use netcliff_core::math;
-use netcliff_core::{Engine, EngineFailure, Host, Point};
+use netcliff_core::{Engine, EngineFailure, Host, Load, Point, Scheme, Traffic};
 
 /// h: half the difference of the cost's logarithm between the two evaluations.
 pub const STEP: f64 = 0.01;
@@ -148,6 +150,46 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
     }
     found.sort_by(|a, b| b.cliff.abs().total_cmp(&a.cliff.abs()));
     Ok(found)
+}
+
+/// What to compute besides the outcome of a point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Question {
+    /// Loss fraction (0 to 1) that defines the cliff.
+    pub loss: f64,
+    /// True: compute the sensitivities to all costs too, which takes about ten times as long as a cliff.
+    pub sensitivities: bool,
+}
+
+/// Computes cliff, livelock index and, if wanted, sensitivities of a host. Latency and CPU are evaluated at `load` or,
+/// if it is `None`, at half the cliff. Also returns the point at that load.
+pub fn analyse(
+    engine: &dyn Engine,
+    host: &Host,
+    scheme: &Scheme,
+    traffic: &Traffic,
+    load: Option<Load>,
+    question: Question,
+) -> Result<(Point, Analysis), EngineFailure> {
+    let cliff_pps = crate::cliff(engine, host, scheme, traffic, question.loss)?.pps;
+    let livelock = crate::livelock_index(engine, host, scheme, traffic, cliff_pps)?;
+    let load = load.unwrap_or(Load::Pps(0.5 * cliff_pps));
+    let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic.clone(), load };
+    let found = if question.sensitivities { sensitivities(engine, &point, question.loss)? } else { Vec::new() };
+    let by_cost = |one: Sensitivity| CostSensitivity {
+        cost: one.key.to_owned(),
+        cliff: one.cliff,
+        latency: one.latency,
+        available: one.available,
+    };
+    let analysis = Analysis {
+        cliff_pps,
+        loss_target: question.loss,
+        livelock,
+        step: question.sensitivities.then_some(STEP),
+        sensitivities: found.into_iter().map(by_cost).collect(),
+    };
+    Ok((point, analysis))
 }
 
 #[cfg(test)]

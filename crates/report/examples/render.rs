@@ -1,5 +1,6 @@
 //! Renders findings to files, to look at: `cargo run -p netcliff-report --example render -- OUTDIR [FINDING.json]`.
-//! Without a JSON file: the fake findings of the tests.
+//! Without a JSON file: the fake findings of the tests. `brief.txt` and `delivered.svg` are what README.md and
+//! docs/cliff.svg show of a record of 23 November 2026.
 
 #[path = "../tests/report/fixture.rs"]
 #[allow(dead_code)]
@@ -35,6 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn write(folder: &Path, finding: &Finding) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("terminal.txt"), terminal::finding(finding, Style::default()))?;
+    let wide = Style { width: 118, ..Style::default() };
+    std::fs::write(folder.join("brief.txt"), terminal::brief(finding, wide))?;
     std::fs::write(folder.join("finding.html"), html::finding(finding))?;
     std::fs::write(folder.join("delivered.svg"), svg::delivered(finding))?;
     std::fs::write(folder.join("latency.svg"), svg::latency(finding))?;

@@ -5,7 +5,7 @@
 use netcliff_core::experiment::{Check, Mark, is_called};
 
 use crate::drawing::{Drawing, NotHad};
-use crate::grouped::grouped;
+use crate::table::grouped;
 
 /// Head of a table.
 const HEAD: [&str; 2] = ["| claim, and what is held against it | holds here | why |", "| --- | --- | --- |"];

@@ -8,7 +8,7 @@ use netcliff_core::experiment::{
 use netcliff_core::{EngineKind, Provenance};
 
 use crate::format::{self, Unit};
-use crate::grouped::grouped;
+use crate::table::grouped;
 
 /// Points of one curve without a result, for one reason.
 #[derive(Debug, Clone, PartialEq)]

@@ -25,7 +25,6 @@ pub mod csv;
 pub mod detail;
 pub mod drawing;
 pub mod format;
-mod grouped;
 pub mod html;
 pub mod metrics;
 mod plot;

@@ -2,7 +2,6 @@
 
 mod checks;
 mod real;
-mod values;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -182,10 +182,11 @@ impl Device {
 }
 
 /// Follows devices until the time is over, `stop` is set, or no device is left; then restores all settings. Calls
-/// `tell` with each [`Event`] except [`Event::Start`]. Returns whether everything succeeded.
+/// `tell` with each [`Event`] except [`Event::Start`]. Returns true if no device was lost and all settings were
+/// restored.
 ///
 /// # Errors
-/// The first error of `tell`. All settings are restored.
+/// The first error of `tell`. Settings that are not restored yet are restored when the devices are dropped.
 pub fn run<E>(
     devices: &mut [Device],
     options: &Options,

@@ -106,7 +106,7 @@ fn cpu_list(text: &str) -> Option<Vec<usize>> {
     (cpus.len() <= MOST_CPUS).then_some(cpus)
 }
 
-/// A number of a byte, hexadecimal behind 0x.
+/// Parses the value of a byte, decimal or hexadecimal with the prefix 0x.
 pub fn byte(text: &str) -> Result<u8, String> {
     let text = text.trim();
     let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -121,7 +121,7 @@ pub fn address(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| "expected an IP address such as 127.0.0.1 or ::1; a name is for --to".to_owned())
 }
 
-/// The name of a network device, such that a shell takes it for nothing else.
+/// Parses the name of a network device. Refuses characters that a shell would interpret.
 pub fn device(text: &str) -> Result<String, String> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "._:@-".contains(letter);
     let fits = (1..=15).contains(&text.len()) && text.chars().all(plain) && !text.starts_with('-');
@@ -169,13 +169,15 @@ pub fn line_interval(text: &str) -> Result<LineInterval, String> {
     Ok(LineInterval((seconds > 0.0).then_some(seconds)))
 }
 
-/// Bytes; K, M and G alone, in capitals or not, are binary and a number alone is bytes, as iperf3 has it.
+/// Parses a size in bytes. As in iperf3, a number without a suffix is in bytes, and K, M and G without a B, in upper or
+/// lower case, are powers of 1024.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let with_unit = with_unit(text, "B", &[('K', "KiB"), ('M', "MiB"), ('G', "GiB")]);
     netcliff_core::units::parse_bytes(&with_unit).map_err(|error| error.to_string())
 }
 
-/// A bit rate; K, M, G and T alone, in capitals or not, are decimal and a number alone is bit/s, as iperf3 has it; tc's Mbit is Mbit/s.
+/// Parses a bit rate (bit/s). As in iperf3, a number without a suffix is in bit/s, and K, M, G and T, in upper or lower
+/// case, are powers of 1000. As in tc, Mbit means Mbit/s.
 pub fn bit_rate_bps(text: &str) -> Result<f64, String> {
     if let Some((rate, packets)) = text.split_once('/')
         && packets.parse::<u32>().is_ok()
@@ -189,7 +191,8 @@ pub fn bit_rate_bps(text: &str) -> Result<f64, String> {
     netcliff_core::units::parse_bps(&with_unit).map_err(|error| error.to_string())
 }
 
-/// A number alone with `unit`, one behind which a prefix stands alone with the prefix's unit; all else as it is.
+/// Completes the unit of a number: appends `unit` to a number without a suffix, and replaces a suffix that is one of
+/// `prefixes`, in upper or lower case, by its unit. Returns any other text unchanged.
 fn with_unit(text: &str, unit: &str, prefixes: &[(char, &str)]) -> String {
     let is_number = |text: &str| text.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0);
     let prefixed = prefixes.iter().find_map(|(prefix, unit)| {

@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Answerer, Curve, Dot};
-use super::device::DeviceSection;
 use super::figure::{Across, Axes, Axis, FigureSection};
 use super::file::BadValue;
-use super::hosts::{HostSection, Variant};
+use super::hosts::{DeviceSection, HostSection, Variant};
 use super::mark::{Line as Ahead, MarkSection, Ruled};
 use super::values::{OneOrMore, Rates, Share};
 use super::{KindTag, PACKETS_RANGE};

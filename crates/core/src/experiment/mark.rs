@@ -149,11 +149,11 @@ fn range(text: &str, read: impl Fn(&str) -> Result<f64, String>, such_as: &str) 
 
 impl MarkSection {
     /// Reads the mark in base units, by the dimensions of `axes`. `index`: its position in the list of marks;
-    /// `quantity`: finds a figure by its key.
+    /// `quantity`: finds a figure by its key; `ruled`: what is known of the experiment before it runs.
     ///
     /// # Errors
-    /// A number is unreadable, the mark states neither x nor y nor a comparison, or every possible outcome satisfies
-    /// it.
+    /// A number or range is unreadable, a figure or curve is unknown, the mark states neither x nor y nor a comparison,
+    /// its keys contradict each other, or its verdict is the same for every possible outcome.
     pub(super) fn placed(
         &self,
         index: usize,

@@ -51,8 +51,9 @@ pub(super) fn protocol(version: Option<u32>, number: u32) -> Node {
     match version {
         Some(4) => four(),
         Some(_) => six(),
-        // `Word::Inner` has any other number, in both IP versions. 0 and 44 need a test of the version, because packets
-        // that are not IP may have these values in the word, too.
+        // For every number except 0 and 44, `Word::Inner` alone decides, in both IP versions. 0 needs a test of the
+        // version, because the word is 0 in packets that are not IP. 44 needs a test of `Word::Protocol`, because the
+        // word of an IPv6 packet with a fragment header is the protocol after that header.
         None if number == 0 || number == FRAGMENT => four().or(six()),
         None => Node::is(Word::Inner, number),
     }

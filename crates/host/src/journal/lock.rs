@@ -55,8 +55,9 @@ static WAIT_ENDED: AtomicBool = AtomicBool::new(false);
 /// Whether the user chose to measure at the same time as other users' runs.
 static BESIDE: AtomicBool = AtomicBool::new(false);
 
-/// The lock of the run that measures or changes this host. It is released when the last clone is dropped, and by the
-/// kernel when the process ends, so it is never left behind.
+/// The lock of the run that measures or changes this host. It is released when the last clone is dropped, or by the
+/// kernel when this process and all children that share the lock ([`HostLock::share`]) have ended, so it never outlives
+/// them. A lock of the parent or of another ancestor is released by its owner, not by this process.
 #[derive(Debug, Clone)]
 pub struct HostLock {
     held: Arc<Held>,
@@ -98,7 +99,8 @@ impl HostLock {
     /// Takes the lock. It waits only if [`HostLock::wait_for_others`] was called.
     ///
     /// # Errors
-    /// [`JournalError::Busy`] with the holder, [`JournalError::WaitEnded`], or an I/O error of the state directory.
+    /// [`JournalError::Busy`] with the holder, [`JournalError::Sibling`] or [`JournalError::LeftBehind`] in a process
+    /// that measures for another one, [`JournalError::WaitEnded`], or an I/O error of the state directory.
     pub fn acquire(state: &StateDir) -> Result<HostLock, JournalError> {
         let mut waiting = Waiting::new(Duration::ZERO);
         loop {

@@ -28,9 +28,11 @@ struct Sums {
 }
 
 impl States {
-    /// Solves p_(n+1,0) = a (p_(n,0) + b^(n + shift)), where a = lambda/mu and b = lambda/(lambda + rate of the first
-    /// stage). `shift` is 1 if the first stage serves a packet (so that n is lower by one at its end), otherwise 0.
-    /// O(B) operations, without singularity.
+    /// Computes the weights of all states, up to a common factor: `idle` = 1, `first[n]` = b^n and `served[n + 1]` =
+    /// a (`served[n]` + b^(n + shift)), with `served[0]` = 0, a = lambda/mu and b = lambda/(lambda + rate of the first
+    /// stage). `lambda_first` is lambda times the mean length of the first stage. `shift` is 1 if the first stage
+    /// serves a packet (so that n is lower by one at its end), otherwise 0. The last level (B = `places`) differs,
+    /// because its arrivals are dropped. Takes O(B) operations and has no singularity at a = 1.
     fn solve(a: f64, lambda_first: f64, places: usize, serves: bool) -> Self {
         let b = lambda_first / (1.0 + lambda_first);
         let mut states = Self { idle: 1.0, first: vec![0.0; places + 1], served: vec![0.0; places + 1] };

@@ -9,7 +9,7 @@ use netcliff_transfer::rr::{RrRecord, RrRun};
 
 use super::Drawing;
 use crate::format::{self, Unit};
-use crate::grouped::grouped;
+use crate::table::grouped;
 
 /// Ratio of the largest place along x to the smallest from which the axis is logarithmic.
 const DECADES: f64 = 20.0;

@@ -13,6 +13,7 @@ use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::process::{ProcessId, tree};
 use netcliff_host::serving::{self, SMALL_DATAGRAM_BYTES};
+use netcliff_host::setting::Setting;
 use netcliff_host::testbed::netns::Side;
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 use netcliff_host::tune::device::Made;
@@ -21,7 +22,6 @@ use netcliff_remote::control::client::Session;
 use netcliff_transfer::hosts::Fingerprints;
 use netcliff_trial::rig::{LinkOptions, Place, Rig, RigOptions};
 
-use super::values::Found;
 use super::{Options, Target};
 use crate::bench::{Bench, Metered, Spec};
 use crate::check::SetUp;
@@ -478,5 +478,24 @@ fn rig_options(options: &Options, set_up: &SetUp, far: bool) -> RigOptions {
         },
         settings: set_up.settings.clone(),
         ..RigOptions::default()
+    }
+}
+
+/// The value that each override of the whole host had before a check set it. Values that cannot be read are omitted.
+struct Found(Vec<(&'static str, u32, String)>);
+
+impl Found {
+    fn read(overrides: &SysctlOverrides) -> Self {
+        let read = |(name, requested)| Some((name, requested, Setting::sysctl(name).read().ok()?));
+        Self(overrides.entries().into_iter().filter_map(read).collect())
+    }
+
+    /// Returns each value with its requested value and the present value read back from the kernel.
+    fn changed(self) -> Vec<CheckedSetting> {
+        let changed = |(name, requested, found): (&str, u32, String)| {
+            let effective = Setting::sysctl(name).read().ok()?;
+            Some(CheckedSetting { name: name.to_owned(), found, requested: requested.to_string(), effective })
+        };
+        self.0.into_iter().filter_map(changed).collect()
     }
 }

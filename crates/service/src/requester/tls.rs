@@ -73,10 +73,10 @@ impl Client {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// Begins the session of a connection, with its handshake.
+    /// Makes the TLS state of a new connection. The first message of the handshake is ready, but not sent.
     ///
     /// # Errors
-    /// One sentence: rustls refuses.
+    /// rustls rejects the configuration; the error is one sentence.
     pub fn session(&self) -> Result<Session, String> {
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(|error| format!("TLS: {error}"))?;

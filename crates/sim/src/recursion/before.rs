@@ -10,10 +10,11 @@ pub(super) struct Before {
     pub idle: u64,
     pub interrupt: u64,
     pub overhead: u64,
-    /// Number of polls that count when `first` starts.
+    /// Number of polls in `first`, counted at its start.
     pub polls_first: u8,
-    /// Number of interrupts that count when the interrupt starts; below, number of polls that count with the overhead.
+    /// Number of interrupts in `interrupt`, counted at its start.
     pub interrupts: u8,
+    /// Number of polls in `overhead`, counted at its start or at its end ([`Discipline::COUNTS_AT_ONCE`]).
     pub polls: u8,
 }
 
@@ -33,7 +34,9 @@ pub(super) trait Discipline {
     /// part of the protocol time.
     fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Option<Before>, u64);
 
-    /// Returns the first part of `before` for an arrival at `at`: duration and number of polls. It is drawn only once.
+    /// Returns the duration [ticks] and the number of polls of the part [`Before::first`] of what the CPU does if the
+    /// previous packet departed at `last` and the next one arrives at `at`. Later calls of this method and of
+    /// [`Self::before`] use the random times that it draws. (0, 0) for a scheme without this part.
     fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
         (0, 0)
     }

@@ -19,7 +19,7 @@ const MOST_STEPS: u32 = 10_000;
 pub(super) struct Following<'a> {
     mover: Box<dyn DataPath + 'a>,
     socket: BorrowedFd<'a>,
-    /// Number of CPUs between the packets' CPU and the worker's.
+    /// Number of places from the packets' CPU to the worker's in the list of allowed CPUs; 0 is the same CPU.
     distance: usize,
     followed: Option<Followed>,
     steps: u32,

@@ -23,7 +23,8 @@ pub struct Window {
     /// Length of the window, and CPU time of this end's thread (`getrusage`, RUSAGE_THREAD), without softirq time on
     /// other CPUs. If the thread serves several flows, its time is divided evenly among those with an open window.
     pub cpu: CpuUse,
-    /// Cycles and instructions of this end's thread, divided like its CPU time. `None` if the CPU does not count them.
+    /// Cycles and instructions of this end's thread, divided like its CPU time. `None` if the counters cannot be opened
+    /// or read (the CPU has none, or the process lacks the permission), or from an older agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
     /// Number of flows that share this end's thread. `None` if the flow has its own thread.

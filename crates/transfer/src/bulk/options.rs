@@ -17,9 +17,9 @@ pub struct SocketOptions {
     pub no_delay: bool,
     /// TCP_CONGESTION, such as `cubic`.
     pub congestion: Option<String>,
-    /// SO_SNDBUF (bytes); the kernel doubles it and caps it at net.core.wmem_max.
+    /// SO_SNDBUF (bytes); the kernel caps it at net.core.wmem_max, then doubles it.
     pub send_buffer_bytes: Option<u32>,
-    /// SO_RCVBUF (bytes); the kernel doubles it and caps it at net.core.rmem_max.
+    /// SO_RCVBUF (bytes); the kernel caps it at net.core.rmem_max, then doubles it.
     pub receive_buffer_bytes: Option<u32>,
     /// TCP_MAXSEG (bytes).
     pub mss_bytes: Option<u32>,
@@ -52,7 +52,7 @@ pub struct InForce {
     /// Segment size the sender uses (bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
-    /// MTU of the path of datagrams (bytes). `None` from an older agent.
+    /// MTU of the path of datagrams (bytes). `None` if the channel is not UDP, or from an older agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_bytes: Option<u32>,
 }

@@ -12,9 +12,9 @@ use super::{FRAME_BYTES, Known, Range, file_name};
 /// Mean load of the bursts as a share of the load that the CPU can serve: the ring is empty before most bursts.
 const LOAD_SHARE: f64 = 0.5;
 /// Number of bursts in a simulation. A ring loses nearly the same share of each burst, so that a few hundred bursts
-/// determine the share to a few per cent (`cargo test -p netcliff-lab rings`). Below: minimum and maximum number of
-/// packets (some seconds).
+/// determine the share to a few per cent (`cargo test -p netcliff-lab rings`).
 const BURSTS: f64 = 200.0;
+/// Minimum and maximum number of packets in a simulation; the maximum takes some seconds.
 const PACKETS: (f64, f64) = (40_000.0, 2_000_000.0);
 const SEED: u64 = 1;
 /// Speed of the link (bit/s); the predictions do not depend on it.
@@ -69,8 +69,10 @@ fn lost_share(known: &Known<'_>, slots: u64, burst: u32) -> Option<Range> {
     Range::of_outcomes(&outcomes, |outcome| outcome.loss?.ring)
 }
 
-/// A flow transfers at most one window per round trip (RFC 7323, section 1.1). The window is a fixed share of the
-/// buffer, so that the bounds before and after have the ratio of the buffers, for any round-trip time.
+/// Describes how a change of `tcp_rmem` or `tcp_wmem` changes the upper bound of a flow's throughput. A flow transfers
+/// at most one window per round trip (RFC 7323, section 1.1). The window is a fixed share of the buffer, so the bound
+/// changes by the ratio of the maximum buffers (the last numbers of `new` and `old`), for any round-trip time. `None`
+/// if one of them is not a number above 0.
 fn window(old: &str, new: &str) -> Option<String> {
     let most = |value: &str| value.split_whitespace().next_back()?.parse::<f64>().ok().filter(|bytes| *bytes > 0.0);
     let ratio = most(new)? / most(old)?;

@@ -17,7 +17,8 @@ const LOAD_SHARE: f64 = 0.5;
 const OVERLOAD_SHARE: f64 = 1.2;
 /// Speed of the link (bit/s); these schemes do not depend on it.
 const LINK_BPS: f64 = 10e9;
-/// Seed and number of packets of a simulation. The intervals are a few per cent wide, after some ten milliseconds.
+/// Seed and number of packets of a simulation. It takes some ten milliseconds, and its intervals are a few per cent
+/// wide.
 const SIMULATED: (u64, u64) = (1, 40_000);
 
 /// Setting of a driver's interrupt delay, or of the gap between interrupts.

@@ -33,9 +33,10 @@ const MOST_TURNS: usize = 200;
 const ALONE: f64 = 1e-20;
 /// Number of previous iterations from which the next one is extrapolated.
 const LOOKED_BACK: usize = 7;
-/// The socket's middle part counts as geometric if ratios of weights [`MIDDLE`] packets apart differ by at most this
-/// share.
+/// The socket's middle part counts as geometric only if the ratio of successive weights changes by at most this share
+/// over [`MIDDLE`] packets.
 const ALIKE: f64 = 1e-12;
+/// Distance between the two positions whose ratios are compared (packets).
 const MIDDLE: usize = 24;
 /// Weights below this share of the total count as zero.
 const NOTHING: f64 = 1e-16;

@@ -1,11 +1,11 @@
 //! napi: Linux's poll loop as a finite quasi-birth-death process with phases {delivery, ISR, poll overhead, unmask, k
 //! served}.
 //!
-//! After an arrival at an idle host: delivery of the interrupt (phase 0, the CPU being free), m + s (phase 1), then for
-//! each poll an overhead o (phase 2) and up to `weight` packets (phase 4 + k: k served in this poll). If a poll serves
-//! fewer than `weight` packets, the ring is empty: unmask (phase 3, m). A packet that arrives during unmasking
-//! interrupts at its end. After `weight` packets the next poll follows, even if the ring is empty: that poll finds
-//! nothing and unmasks.
+//! After an arrival at an idle host: delivery of the interrupt (phase 0, the CPU being free), masking and interrupt
+//! handler (phase 1), then for each poll its overhead (phase 2) and up to `weight` packets (phase 4 + k: k served in
+//! this poll). If a poll serves fewer than `weight` packets, the ring is empty, and the driver unmasks (phase 3). A
+//! packet that arrives during unmasking interrupts at its end. After `weight` packets the next poll follows, even if
+//! the ring is empty: that poll finds nothing and unmasks.
 
 mod announce;
 mod moderated;
@@ -307,8 +307,8 @@ pub struct Found {
     weight: u64,
     /// Number of packets that an arrival finds in the first entry of `levels`.
     first: usize,
-    /// For n packets found, weights of: delivery, ISR, overhead, serving with floor(n/weight) overheads ahead, serving
-    /// with one overhead more, unmasking.
+    /// `[i]`: probabilities, not normalised, that an arrival finds n = `first` + i packets in these phases: delivery,
+    /// ISR, overhead, serving with floor(n/weight) overheads ahead, serving with one overhead more, unmasking.
     levels: Vec<[f64; 6]>,
     total: f64,
     isr_rate: f64,

@@ -2,9 +2,12 @@
 //!
 //! At the end of unmasking, the ring holds exactly the packets that arrived during unmasking, whatever happened before.
 //! Then the NIC gathers packets ([`announce`]) and interrupts once, and polls run until the ring is empty. The only
-//! memory between cycles is how much of the NIC's minimum gap is left ([`residual`]). Exponential times are solved by
-//! the chain of poll starts ([`polls`](super::polls)), entered with the announced packets. Other times, or a band that
-//! is too wide, are solved as an M/G/1/K with that set-up, whose polls reach their weight at random.
+//! memory between cycles is how much of the NIC's minimum gap is left ([`residual`]).
+//!
+//! With exponential times, the Markov chain at the starts of polls ([`polls`](super::polls)) is solved; a cycle enters
+//! it with the packets that the interrupt announces. With other times, or if that chain has too many states or its
+//! matrix too wide a band, an M/G/1/K queue is solved instead. Its set-up is the time from the end of the last poll to
+//! the first service, and a poll overhead follows each service with a fixed probability.
 
 use netcliff_core::Napi;
 use netcliff_core::math;
