@@ -64,7 +64,7 @@ pub use watch::WatchArgs;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick  # this host's cliff in about a minute
+  netcliff find --quick  # this host's cliff in one to two minutes
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
   netcliff run fig-7a    # a figure of the papers
@@ -90,7 +90,7 @@ pub struct StoreArgs {
     /// Record store [default: netcliff/records.db in the XDG data directory]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Store")]
     pub db: Option<PathBuf>,
-    /// Name of a run that is kept, for `results list` and `compare` [default: that of its experiment]
+    /// Name of the run, if the command keeps one, for `results list` and `compare` [default: that of its experiment]
     #[arg(long, global = true, value_name = "NAME", value_parser = numbers::run_name, help_heading = "Store")]
     pub name: Option<String>,
 }
@@ -167,7 +167,8 @@ pub enum Command {
   netcliff results export --all -o runs/
   netcliff results rm 1 2
 
-A RUN is a number of `results list`, a name (the newest of that name), last, or last~2 and name~2 for the second before."
+A RUN is a number of `results list`, a name (the newest of that name), last, or last~2 and name~2 for the second \
+before."
 )]
 pub struct ResultsArgs {
     /// What to do with them
@@ -257,9 +258,9 @@ pub enum ResultsAction {
     },
     /// Which `find` is this host's calibration, and why; with a RUN, use that one from now on
     #[command(
-        after_help = "headroom, watch --metrics, limits, tune and predict compute with it unless --host names another. By itself it is
-the newest `find` of this machine that measured a cliff with standard settings: no what-if (--work), not stopped
-early, and not one of which most trials do not count."
+        after_help = "headroom, watch --metrics, limits, tune and predict compute with it unless --host names another. By itself it is the \
+newest `find` of this machine that measured a cliff with standard settings: no what-if (--work), not stopped early, \
+and not one of which most trials do not count."
     )]
     Calibrate {
         /// Which: a number, a name or last
@@ -385,13 +386,13 @@ mod repeats {
     /// Repeats, and what ends them.
     #[derive(Debug, Args)]
     pub struct RepeatArgs {
-        /// Repeats of each configuration; with --precision the least
+        /// Repeats of each configuration; with --precision the minimum
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Measurement")]
         pub repeats: u32,
-        /// Repeat until the mean is known to this relative half width (95 % interval), or say that it is not
+        /// Repeat until the 95 % interval of the mean has this relative half width, or --max-repeats is reached
         #[arg(long, value_name = "2%", allow_hyphen_values = true, help_heading = "Measurement")]
         pub precision: Option<Share>,
-        /// The most repeats with --precision [default: 5 times --repeats]
+        /// Maximum number of repeats with --precision [default: 5 times --repeats]
         #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, requires = "precision", allow_negative_numbers = true, help_heading = "Measurement", hide_short_help = true)]
         pub max_repeats: Option<u32>,
     }
@@ -428,16 +429,20 @@ mod headroom {
   netcliff headroom --host find:3  # against the cliff of that run
   netcliff headroom --json | jq .share
 
-The cliff is that of the newest `find` of this machine in the store that measured one with standard settings, or
-of the run that `netcliff results calibrate` names; without any it learns from this host's traffic for 15 s and says so. A CPU's share is the largest of three: its packets/s over the
-cliff; its time in interrupts and softirqs over that time at the cliff (packets that cost more than the calibrated
-ones count by their time); and its time that is not idle, which programs use, too. A thread cannot have more than
-one CPU: one of a program with sockets that has all of it is at 100 %. The programs with most CPU time are named with
-their sockets. The host's share is the largest of these, of its links (what they carry over their speed, or over the
-rate that a token bucket of tc leaves them), of the CPU quotas (cpu.max) of cgroups whose programs run and of
-connection tracking. Losses are those of sockets, protocols, connection tracking, queueing disciplines, backlogs,
-devices and rings of this network namespace.
-`watch --metrics` answers with the same shares."
+The cliff is that of the newest `find` of this machine in the store that measured one with standard settings, or of \
+the run that `netcliff results calibrate` names. Without any, the command estimates the cliff from 15 s of this \
+host's traffic.
+
+A CPU's share is the largest of three: its packets/s over those at the cliff; its time in interrupts and softirqs \
+over that time at the cliff, which counts packets that cost more than the calibrated ones; and its busy time. A \
+thread of a program with sockets that uses a whole CPU is at 100 %. The output names the programs with most CPU \
+time, with their sockets. The host's share is the largest share of its CPUs, its links (bits/s over their speed, or \
+over the rate that a token bucket of tc leaves them), the CPU quotas (cpu.max) of cgroups whose programs run, and \
+connection tracking.
+
+Losses are counted at sockets, protocols, connection tracking, queueing disciplines, backlogs, devices and rings. \
+Run on the host, the command counts sockets, protocols and connection tracking of all network namespaces; run in a \
+namespace, only of that one. `watch --metrics` exports the same shares."
     )]
     pub struct HeadroomArgs {
         /// Interface whose queues are counted (repeatable) [default: hardware that is up, else every link that is up]
@@ -450,7 +455,7 @@ devices and rings of this network namespace.
         /// cliff) [default: this host's calibration, see `netcliff results calibrate`]
         #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
         pub host: Option<String>,
-        /// Exit with 1 where the nearest CPU, link or CPU quota is above this share of its cliff or limit, or packets are lost
+        /// Exit with 1 if the host's share (CPU, link, CPU quota or connection tracking) is above this, or if packets are lost
         #[arg(long, value_name = "80%", value_parser = share, allow_hyphen_values = true)]
         pub fail_above: Option<f64>,
         /// One JSON object
@@ -488,10 +493,10 @@ mod serve {
   netcliff agent --make-key netcliff.key  # once
   netcliff serve --listen 0.0.0.0:9941 --key netcliff.key
 
-The page runs the model and the simulator in the browser; the server gives it the runs of the
-store, which it only reads, and what `watch` shows. Without a key only this user and root may read
-it. With a key the page's address holds a token derived from it: who has the address may read the
-page. 256 connections at once; the source with most of them loses one to a new one."
+The page runs the model and the simulator in the browser; the server gives it the runs of the store, which it only \
+reads, and what `watch` shows. Without a key only this user and root may read it. With a key the page's address \
+holds a token derived from it: who has the address may read the page. 256 connections at once; the source with most \
+of them loses one to a new one."
     )]
     pub struct ServeArgs {
         /// Address and port; port 0 takes a free one. Addresses that other hosts reach need --key
@@ -524,9 +529,10 @@ mod trend {
   netcliff results trend nightly --fail-if-slower 5%  # in a build
   netcliff results trend nightly --svg nightly.svg --point 'tcp 1 flow'
 
-A figure changes its level where the runs before and after differ beyond what chance explains (E-divisive means, by
-permutation, level 0.05 over all figures). Fewer than 8 runs cannot show a change. Exit code 1 with --fail-if-slower: the
-newest change of a figure of speed made it slower by more than that, and nothing has mended it since."
+A figure changes its level where the runs before and after differ by more than chance explains (E-divisive means, by \
+permutation, level 0.05 over all figures). Fewer than 8 runs cannot show a change. Exit code 1 with \
+--fail-if-slower: the newest change of a figure of speed made it slower by more than that, and no later change made \
+it faster."
     )]
     pub struct TrendArgs {
         /// Name of the runs

@@ -136,7 +136,7 @@ pub fn preset_caution(name: Option<&str>, store: &StoreArgs) -> String {
     let path = || store_path(store).map_err(|error| error.to_string());
     match costs::named(name, path).map(|costs| costs.origin) {
         Ok(origin @ Origin::Preset(_)) => {
-            let text = format!("Caution: not this machine's costs, but those of {origin}.\n");
+            let text = format!("Caution: these are the costs of {origin}.\n");
             let width = output::columns(&std::io::stdout()).unwrap_or(output::style().width);
             report::format::sentences(&text, width) + "\n"
         }

@@ -4,7 +4,7 @@ use crate::engine::EngineKind;
 use crate::finding::{Finding, SweepPoint};
 use crate::outcome::{CpuShares, Figure, Outcome};
 
-/// Names the bottleneck in one sentence, from the lowest load at or past the cliff that loses more than the target.
+/// Describes the bottleneck in a few sentences, from the lowest load at or past the cliff that loses more than the target.
 /// Prefers measured points to simulated ones and simulated points to predicted ones, and says which it used. None if no
 /// engine has such a point.
 pub fn sentence(finding: &Finding) -> Option<String> {
@@ -12,8 +12,8 @@ pub fn sentence(finding: &Finding) -> Option<String> {
         let said = of(finding, engine)?;
         Some(match engine {
             EngineKind::Wire => said,
-            EngineKind::Sim => format!("simulated, not measured: {said}"),
-            EngineKind::Model => format!("by the model, not measured: {said}"),
+            EngineKind::Sim => format!("Simulated, not measured. {said}"),
+            EngineKind::Model => format!("By the model, not measured. {said}"),
         })
     })
 }
@@ -25,26 +25,27 @@ fn of(finding: &Finding, engine: EngineKind) -> Option<String> {
     at(losing.load_pps, &losing.outcome, *cliff)
 }
 
-/// Names the bottleneck in one sentence, from the outcome at a load past the cliff. None if nothing is lost there, or
+/// Describes the bottleneck, from the outcome at a load past the cliff. None if nothing is lost there, or
 /// the outcome has no CPU shares.
 pub fn at(load_pps: f64, outcome: &Outcome, cliff: Figure) -> Option<String> {
     let (place, share) = place(outcome)?;
     let cpu = outcome.cpu?;
     let available = value(cpu.available);
-    let lost =
-        format!("past the cliff, at {:.0} kpps, {} of the loss is in the {place}", load_pps / 1e3, percent(share));
+    let lost = format!("{} of the loss is in the {place}", percent(share));
     // Rate (pps) that a fully busy CPU would carry at the present work per packet.
     let whole_pps = outcome.throughput_pps?.value / (1.0 - available).max(1e-9);
     let upper_pps = cliff.interval.map_or(cliff.value, |interval| interval.high);
     Some(if whole_pps > upper_pps && available > 0.0 {
         format!(
-            "not the CPU alone: {lost}, while {} of the CPU is available, enough for {:.0} kpps: bursts or pauses overflow it before the \
-             CPU is full",
+            "The CPU is not full past the cliff: at {:.0} kpps {} of it is available, enough for {:.0} kpps. {lost}: bursts or \
+             pauses overflow this queue before the CPU is full.",
+            load_pps / 1e3,
             percent(available),
             whole_pps / 1e3
         )
     } else {
-        format!("the CPU: {lost}, with {} of the CPU available; {}", percent(available), most(&cpu))
+        let load = format!("at {:.0} kpps {} of it is available", load_pps / 1e3, percent(available));
+        format!("The CPU is full past the cliff: {load}, and {lost}. {}.", parts(&cpu))
     })
 }
 
@@ -62,19 +63,12 @@ fn place(outcome: &Outcome) -> Option<(&'static str, f64)> {
     (sum > 0.0).then_some((most.0, most.1 / sum))
 }
 
-fn most(cpu: &CpuShares) -> String {
-    let (protocol, application) = (value(cpu.protocol), value(cpu.application));
+fn parts(cpu: &CpuShares) -> String {
     let interrupt = value(cpu.interrupt) + value(cpu.poll);
-    let parts = [
-        ("protocol processing takes", protocol),
-        ("the application takes", application),
-        ("interrupts and polls take", interrupt),
-    ];
-    let name = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |part| part.0);
     format!(
-        "protocol processing takes {}, the application {}, interrupts and polls {}; {name} most",
-        percent(protocol),
-        percent(application),
+        "Protocol processing takes {} of the CPU, the application {}, interrupts and polls {}",
+        percent(value(cpu.protocol)),
+        percent(value(cpu.application)),
         percent(interrupt)
     )
 }

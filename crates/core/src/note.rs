@@ -104,14 +104,14 @@ sentences! {
 
         // Of the model with an application.
         ToApplication =>
-            "with an application, latency ends when it takes the packet from its socket; the model then computes neither quantiles nor the number of \
-             packets in the host";
+            "with an application, latency ends when it reads the packet from its socket; the model then computes no quantiles (p50, p99) and no \
+             number of packets in the host";
         TwoMoments(application_s: f64) =>
             "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {t}); interrupt > softirq > application strictly, \
              ksoftirqd's sharing is not modelled; quantiles of latency to the application are not known",
             t = print_short_time_s(*application_s);
         FullSocket => "the socket is taken as full: every packet at the costs of cold caches";
-        NoLatencyBeyond(loss: f64) => "application: no mean latency where more than {percent:.0} % is lost", percent = 100.0 * loss;
+        NoLatencyBeyond(loss: f64) => "with an application, the model computes no mean latency where more than {percent:.0} % is lost", percent = 100.0 * loss;
         FullPollsAtRandom => "polls that use their whole weight come at random, as often as in the ring alone";
         ModerationAsTimer =>
             "the NIC's moderation and the interrupt's delivery are taken as one timer of the same mean time";
@@ -120,9 +120,8 @@ sentences! {
              excursion of the ring as in its middle",
             protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
-            "napi: {percent} % of the polls use the whole weight ({weight}). Linux ends a softirq after ten such polls, or at a tick, and \
-             the application can then take a packet. The model's strict priorities leave this out: the application may read up to {more} more \
-             than the model says",
+            "napi: {percent} % of the polls process the whole weight ({weight} packets). Linux interrupts a softirq after ten such polls or at a \
+             tick, and the application then runs. The model does not include this: the application may read up to {more} more than it computes",
             percent = three_digits(100.0 * share), more = print_pps(more_pps.ceil());
 
         // The simulator.
@@ -283,7 +282,8 @@ impl std::fmt::Display for Bounds {
         let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high);
         write!(
             out,
-            "{}: range of differences to the simulator: loss {}, mean latency {} times (up to {:.0} % loss), interrupts {} times, CPU left {}",
+            "{}: difference of the model to the simulator: loss {} points, mean latency {} times the simulated one (up to {:.0} % loss), \
+             interrupts {} times, CPU left {} points",
             self.name,
             more(self.loss),
             of(self.mean_latency),

@@ -166,12 +166,12 @@ pub struct LossMoment {
 
 impl LossMoment {
     /// Returns a sentence such as
-    /// `receive buffers of UDP sockets: 31000 a second (udp 0.0.0.0:53 of dnsmasq (pid 123), 31000)`.
+    /// `receive buffers of UDP sockets: 31000/s (udp 0.0.0.0:53 of dnsmasq (pid 123), 31000)`.
     pub fn sentence(&self) -> String {
         let each: Vec<String> = self.sockets.iter().map(SocketLoss::title).collect();
         let who = if each.is_empty() { String::new() } else { format!(" ({})", each.join("; ")) };
         let namespace = self.namespace.as_ref().map_or_else(String::new, |name| format!(" in {name}"));
-        format!("{}{namespace}: {} a second{who}", self.words, rounded(self.per_s))
+        format!("{}{namespace}: {}/s{who}", self.words, rounded(self.per_s))
     }
 }
 
@@ -403,17 +403,15 @@ impl Moment {
     /// Returns one sentence for each place where packets are lost; empty if nothing is lost.
     pub fn lost(&self) -> Vec<String> {
         let rings = self.interfaces.iter().filter(|one| one.ring_lost_per_s > 0.0);
-        let rings = rings.map(|one| format!("ring of {}: {} a second", one.whole_name(), rounded(one.ring_lost_per_s)));
+        let rings = rings.map(|one| format!("ring of {}: {}/s", one.whole_name(), rounded(one.ring_lost_per_s)));
         let qdiscs = self.interfaces.iter().filter(|one| one.qdisc_lost_per_s > 0.0);
-        let qdiscs = qdiscs.map(|one| {
-            format!("queueing discipline of {}: {} a second", one.whole_name(), rounded(one.qdisc_lost_per_s))
-        });
+        let qdiscs = qdiscs
+            .map(|one| format!("queueing discipline of {}: {}/s", one.whole_name(), rounded(one.qdisc_lost_per_s)));
         let backlogs = self.cpus.iter().filter(|cpu| cpu.dropped_per_s > 0.0);
-        let backlogs =
-            backlogs.map(|cpu| format!("backlog of CPU {}: {} a second", cpu.cpu, rounded(cpu.dropped_per_s)));
+        let backlogs = backlogs.map(|cpu| format!("backlog of CPU {}: {}/s", cpu.cpu, rounded(cpu.dropped_per_s)));
         let at_devices = self.devices_lost_per_s() > 0.0;
         let devices = self.interfaces.iter().filter(|one| at_devices && one.lost_per_s() > 0.0);
-        let devices = devices.map(|one| format!("device {}: {} a second", one.whole_name(), rounded(one.lost_per_s())));
+        let devices = devices.map(|one| format!("device {}: {}/s", one.whole_name(), rounded(one.lost_per_s())));
         let sockets = self.losses.iter().map(LossMoment::sentence);
         sockets.chain(rings).chain(qdiscs).chain(backlogs).chain(devices).collect()
     }
@@ -426,7 +424,7 @@ impl Moment {
         let devices = self.interfaces.iter().filter(|one| of_protocols && one.unclaimed_per_s > 0.0);
         let sentence = |one: &InterfaceMoment| {
             format!(
-                "device {}: {} frames a second of protocols that nothing here takes, such as LLDP (`netcliff drops` names them)",
+                "device {}: {} frames/s of protocols that nothing here takes, such as LLDP (`netcliff drops` names them)",
                 one.whole_name(),
                 rounded(one.unclaimed_per_s)
             )
@@ -524,7 +522,7 @@ impl Moment {
         }
         if let Some(cpu) = self.cpus.iter().find(|cpu| cpu.squeezed_per_s > 0.0) {
             return Some(format!(
-                "softirq rounds of CPU {} are cut short ({:.0} a second): budget or time of a round is used up",
+                "softirq rounds of CPU {} are cut short ({:.0}/s): budget or time of a round is used up",
                 cpu.cpu, cpu.squeezed_per_s
             ));
         }
@@ -591,9 +589,7 @@ mod tests {
         moment.losses = vec![at_the_socket()];
         moment.programs = vec![dnsmasq(1, 0.97)];
         let said = moment.bottleneck();
-        for word in
-            ["receive buffers of UDP sockets: 31000 a second", "udp 0.0.0.0:53 of dnsmasq (pid 7)", "97 % of CPU 1"]
-        {
+        for word in ["receive buffers of UDP sockets: 31000/s", "udp 0.0.0.0:53 of dnsmasq (pid 7)", "97 % of CPU 1"] {
             assert!(said.contains(word), "{said}");
         }
         // The kernel counts a packet that the backlog drops also as dropped by the device.
@@ -613,9 +609,9 @@ mod tests {
         (moment.interfaces[0].dropped_per_s, moment.interfaces[0].unclaimed_per_s) = (20.0, 20.0);
         assert_eq!((moment.lost_per_s(), moment.lost()), (0.0, Vec::new()));
         assert!(moment.bottleneck().starts_with("nothing is at its limit"), "{}", moment.bottleneck());
-        assert!(moment.unclaimed()[0].starts_with("device eth0: 20 frames a second"), "{:?}", moment.unclaimed());
+        assert!(moment.unclaimed()[0].starts_with("device eth0: 20 frames/s"), "{:?}", moment.unclaimed());
         moment.interfaces[0].dropped_per_s = 25.0;
-        assert_eq!((moment.lost_per_s(), moment.lost()[0].as_str()), (5.0, "device eth0: 5.0 a second"));
+        assert_eq!((moment.lost_per_s(), moment.lost()[0].as_str()), (5.0, "device eth0: 5.0/s"));
         // The device's count of dropped packets includes the packets dropped at the backlog.
         moment.cpus[0].dropped_per_s = 20.0;
         assert!(moment.unclaimed().is_empty(), "{:?}", moment.unclaimed());
@@ -667,7 +663,7 @@ mod tests {
                 "used up of cgroup /box: 0.30 of 0.50 CPUs used, its programs wait in 95 % of the periods",
             ),
             (|m| m.cpus[1].steal = 0.3, "hypervisor takes 30 % of CPU 1"),
-            (|m| m.cpus[1].squeezed_per_s = 3.0, "CPU 1 are cut short (3 a second)"),
+            (|m| m.cpus[1].squeezed_per_s = 3.0, "CPU 1 are cut short (3/s)"),
             (|m| m.cpus[0].user = 0.9, "CPU 0 is full, mostly with programs"),
         ];
         for (change, words) in cases {

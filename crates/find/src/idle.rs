@@ -25,9 +25,9 @@ impl Choice for Idle {
         (
             Self::Awake,
             "awake",
-            "It never halts: a loop keeps it busy that gives way to all else, and is given back at the end; a halted virtual CPU may come back milliseconds late",
+            "The CPU never halts: a loop of lowest priority runs on it until the end. A halted virtual CPU may come back milliseconds late",
         ),
-        (Self::AsConfigured, "as-configured", "As the host is configured"),
+        (Self::AsConfigured, "as-configured", "The CPU halts as the host is configured"),
     ];
 }
 

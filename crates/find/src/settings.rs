@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Settings of a `find`, as the command line gives them and as a client sends them to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Whether to take about a minute on two cores, with fewer and shorter trials.
+    /// Whether to make fewer and shorter trials (one to two minutes on two cores).
     pub quick: bool,
     /// Loss fraction that defines the cliff.
     pub loss: f64,

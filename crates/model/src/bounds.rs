@@ -71,7 +71,7 @@ const MASKED: Bounds = with_application("masked coalescing with an application",
 /// exponential or the chain would be too large.
 const OTHERS: Bounds = with_application("two moments of an application", 0.05, 2.1, 1.2, 0.03);
 /// Bounds for the chain with cold caches, and for napi with polls that reach their weight at random.
-pub const CHAIN: Bounds = with_application("chain with an application", 0.07, 2.9, 4.5, 0.03);
+pub const CHAIN: Bounds = with_application("Markov chain with an application", 0.07, 2.9, 4.5, 0.03);
 
 /// Makes symmetric bounds: `loss` and `available` (CPU) are differences, `latency` and `interrupts` factors.
 const fn with_application(name: &'static str, loss: f64, latency: f64, interrupts: f64, available: f64) -> Bounds {

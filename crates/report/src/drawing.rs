@@ -178,9 +178,11 @@ impl Drawing {
         }
         let whole = |curve: &str| names.iter().any(|name| is_called(name, curve));
         match mark.curves().find(|curve| !whole(curve)) {
-            _ if mark.on.is_none() => "it names no curve; add on = \"CURVE\" to the mark".to_owned(),
+            _ if mark.on.is_none() => {
+                "the file names no curve for this value; add on = \"CURVE\" to its [[mark]]".to_owned()
+            }
             Some(unknown) if names.is_empty() => format!("there is no curve `{unknown}`"),
-            Some(unknown) => format!("there is no curve `{unknown}`; there are {}", names.join("; ")),
+            Some(unknown) => format!("there is no curve `{unknown}`; curves: {}", names.join("; ")),
             None => "no curve that it names reaches this place".to_owned(),
         }
     }
@@ -257,7 +259,8 @@ impl Drawing {
             (_, Some(false)) => ", OUTSIDE the tolerance",
             (_, None) => ", no tolerance stated",
         };
-        let unsure = if check.sure == Some(false) { "; not certain: the interval crosses the limit" } else { "" };
+        let unsure =
+            if check.sure == Some(false) { "; not certain: the interval of the value crosses the limit" } else { "" };
         let why = mark.differs.as_ref().filter(|_| check.within == Some(false));
         let why = why.map(|why| format!(". {why}")).unwrap_or_default();
         format!("{}{verdict}{unsure}{why}", self.value(mark, check))

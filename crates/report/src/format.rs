@@ -73,7 +73,8 @@ impl Unit {
             Self::Transactions => &[(1e6, " M transactions/s"), (1e3, " k transactions/s"), (1.0, " transactions/s")],
             Self::Share => &[(0.01, " %")],
             Self::Bytes => &[(1.0, " B")],
-            Self::Packets | Self::Number => &[(1.0, "")],
+            Self::Packets => &[(1.0, " packets")],
+            Self::Number => &[(1.0, "")],
         }
     }
 

@@ -234,8 +234,8 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
 }
 
 /// Note next to the figures of [`fn@check`].
-pub const CHECK_NOTE: &str = "set-ups that were not calibrated; delivered: at 1.5 and 2 times the set-up's own cliff; \
-     errors of predicted figures are against the measured ones";
+pub const CHECK_NOTE: &str = "each check is a set-up that was not calibrated; delivered: rate delivered at 1.5 and at 2 times the set-up's own cliff; \
+     error of the predicted figures against the measured ones";
 
 /// A row of figures by engine.
 pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
@@ -314,14 +314,14 @@ pub fn time_spent(finding: &Finding) -> Vec<(String, String)> {
 pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     use netcliff_core::units::{print_bytes, print_time_s};
     let setup = &finding.setup;
-    let repeats = if setup.repeats == 1 { "once".to_owned() } else { format!("{} times", setup.repeats) };
+    let repeats = if setup.repeats == 1 { "1 trial".to_owned() } else { format!("{} trials", setup.repeats) };
     let quick = if setup.quick { " (--quick)" } else { "" };
     let mut facts = vec![
         ("scheme", setup.scheme.to_string()),
         ("traffic", traffic(finding)),
         ("application", format!("{} of work a packet", print_time_s(setup.application_work_s))),
         ("socket", format!("{} receive buffer", print_bytes(setup.socket_buffer_bytes))),
-        ("trials", format!("each load {repeats}, {} a trial{quick}", print_time_s(setup.trial_s))),
+        ("trials", format!("{repeats} per load, {} each{quick}", print_time_s(setup.trial_s))),
     ];
     facts.extend(idle(finding).map(|idle| ("host's CPU", idle)));
     facts
@@ -339,7 +339,7 @@ pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     }
     if let Some(lateness_s) = generator.lateness_p99_s {
         let lateness = format::quantity(lateness_s, Unit::Seconds);
-        lines.push(("lateness", format!("p99 {lateness} behind schedule at the highest load it kept up with")));
+        lines.push(("lateness", format!("p99 {lateness} behind schedule at the highest load that it reached")));
     }
     lines.extend(hosts::generators(finding));
     lines

@@ -76,11 +76,11 @@ const WHOLE: &[Column] = &[
     ("CPU protocol", Unit::Share, |o| o.cpu?.protocol),
     ("CPU application", Unit::Share, |o| o.cpu?.application),
     ("CPU paused", Unit::Share, |o| o.cpu?.paused),
-    ("CPU available", Unit::Share, |o| o.cpu?.available),
+    ("CPU left", Unit::Share, |o| o.cpu?.available),
     ("interrupts", Unit::PerSecond, |o| o.interrupts_per_s),
     ("polls", Unit::PerSecond, |o| o.polls_per_s),
     ("packets a poll", Unit::Number, |o| o.packets_per_poll),
-    ("packets in the host", Unit::Number, |o| o.packets_in_system),
+    ("packets in the host, mean", Unit::Number, |o| o.packets_in_system),
     ("transmissions completed", Unit::Pps, |o| o.transmitted?.completed_pps),
     ("transmissions refused", Unit::Share, |o| o.transmitted?.refused_fraction),
     ("wait for completion", Unit::Seconds, |o| o.transmitted?.waiting_s),
@@ -275,7 +275,7 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
 fn end_of_latency(name: &str) -> String {
     match name {
         "protocol" => "the end of protocol processing".to_owned(),
-        "application" => "when the application takes the packet".to_owned(),
+        "application" => "the application's read of the packet".to_owned(),
         other => other.to_owned(),
     }
 }

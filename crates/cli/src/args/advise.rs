@@ -20,8 +20,8 @@ use super::GuestArgs;
   netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi
   netcliff advise --host last-find --rate 10kpps --try vm:e1000e   # after find
 
-The advice ends in commands for this host (ethtool -C, sysctl, sysfs). `netcliff tune try` measures a setting before it is kept.
-Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that
+The advice ends in commands for this host (ethtool -C, sysctl, sysfs). `netcliff tune try` measures a setting before \
+it is kept. Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that \
 `predict --csv` prints. Exit code 1: nothing keeps the constraints, or the packets allowed did not decide."
 )]
 pub struct AdviseArgs {

@@ -24,9 +24,9 @@ use super::numbers::{self, whole};
   netcliff agent --key netcliff.key --allow-find eth1 --max-rate 200kpps
   ssh HOST netcliff agent --stdio  # what `netcliff rr --ssh HOST` runs
 
-The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
-must prove a random token that only the test's own client gets. Without a key the agent serves
-its own user and root only. Ctrl-C ends all tests; clients keep what was measured."
+The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections must prove a random \
+token that only the test's own client gets. Without a key the agent serves its own user and root only. Ctrl-C ends \
+all tests; clients keep what was measured."
 )]
 pub struct AgentArgs {
     /// Where to listen (repeatable); addresses that other hosts reach need --key [default: 127.0.0.1:9940 and
@@ -63,14 +63,14 @@ pub struct AgentArgs {
     /// net.ipv4.tcp_allowed_congestion_control (repeatable)
     #[arg(long, value_name = "NAME", conflicts_with = "stdio")]
     pub allow_congestion: Vec<String>,
-    /// Clients at once
+    /// Clients at the same time
     #[arg(long, default_value_t = 64, value_parser = whole::<1, 4096>, allow_negative_numbers = true)]
     pub clients: u32,
     /// Memory that all tests together may hold: buffers, files that they send, threads, reports; a test has at most 1GiB of buffers and of files
     /// [default: half of this host's memory]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub memory: Option<u64>,
-    /// Longest test
+    /// Maximum duration of a test
     #[arg(long, default_value = "1h", value_parser = longest, allow_hyphen_values = true)]
     pub longest: f64,
     /// Disconnect a client that is silent for this long; 20s with --allow-settings, since a link that changes is down

@@ -17,9 +17,9 @@ use netcliff_core::units;
   netcliff compare before.json after.json --fail-if-slower 5% --junit out.xml
   netcliff stream --json > before.json  # what such a file is
 
-B is judged against A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown
-to be slower by more than that (Welch's t, corrected by Holm for many points); 0: each is shown to be
-slower by less, if at all; 3: inconclusive, the repeats show neither. ./12 is a file of that name."
+B is judged against A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown to be \
+slower by more than that (Welch's t, corrected by Holm for many points); 0: each is shown to be slower by less, if \
+at all; 3: inconclusive, the repeats show neither. ./12 is a file of that name."
 )]
 pub struct CompareArgs {
     /// What to compare against: a run of the store by its number, its name, last or last~1, or a file of JSON that netcliff wrote

@@ -18,12 +18,12 @@ use netcliff_core::filter::Filter;
   netcliff drops --by stack --filter 'tcp and net 10.0.0.0/8' --time 60s
   netcliff drops --trace 5 --filter 'udp dst port 5201'  # paths of five packets
 
-A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and names of
-protocols, with src and dst, joined by and, or, not and brackets. It is applied in the kernel.
-Drops are counted at the kernel's tracepoint skb:kfree_skb by eBPF, which needs root (or CAP_BPF and
-CAP_PERFMON), and what that does not see (full accept queues, rings, XDP, answers without a route)
-by the kernel's counters; without eBPF by counters alone, which say what they cannot tell.
-In the host's own network namespace drops of all namespaces are shown, in another one its own."
+A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and names of protocols, with \
+src and dst, joined by and, or, not and brackets. It is applied in the kernel. Drops are counted at the kernel's \
+tracepoint skb:kfree_skb by eBPF, which needs root (or CAP_BPF and CAP_PERFMON), and what that does not see (full \
+accept queues, rings, XDP, answers without a route) by the kernel's counters; without eBPF by counters alone, which \
+say what they cannot tell. In the host's own network namespace drops of all namespaces are shown, in another one its \
+own."
 )]
 pub struct DropsArgs {
     /// Only packets that this accepts, in tcpdump's language
@@ -35,16 +35,16 @@ pub struct DropsArgs {
     /// End after this time [default: at Ctrl-C; with --trace 10s]
     #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<Duration>,
-    /// One interval, then end
+    /// Print one interval and exit
     #[arg(long, conflicts_with = "time")]
     pub once: bool,
     /// One JSON object an interval (or a packet with --trace) instead of tables
     #[arg(long)]
     pub json: bool,
-    /// The same as events of --live, which a reader that is slow or gone does not hold up (docs/json.md)
+    /// JSON events, one per line (docs/json.md); a slow reader does not delay the measurement
     #[arg(long, conflicts_with = "json")]
     pub live: bool,
-    /// Also tell drops apart by this (repeatable); without netns, device, socket and container by all four
+    /// Also group drops by this (repeatable); by netns, device, socket and container unless one of these four is named
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub by: Vec<DropsBy>,
     /// Only of this network namespace: a name of `ip netns`, a process, or a path [default: all on the host, else its own]
@@ -79,7 +79,7 @@ pub enum DropsBy {
     Process,
     /// The kernel's stack
     Stack,
-    /// Network namespace, of the four owners by this alone
+    /// Network namespace
     Netns,
     /// Interface
     Device,

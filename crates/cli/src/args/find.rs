@@ -18,7 +18,7 @@ use netcliff_trial::rig::MOST_QUEUES;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick  # about a minute on two cores
+  netcliff find --quick  # one to two minutes on two CPUs
   netcliff find --json >cliff.json  # everything as one record
   # other frames, an application that works 2 us a packet
   netcliff find --size 512B --work 2us
@@ -26,21 +26,20 @@ use netcliff_trial::rig::MOST_QUEUES;
   netcliff find --check size=512B --check work=2us --check backlog=200
   # the cliff of your own service: 99% of its answers within 5 ms
   netcliff find --service 'nginx -c /srv/n.conf' --request http:/ --p99 5ms
-  # how much this host takes by eth0, from a host where an agent runs
+  # how much this host receives at eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
   # two generators share the load, none of it above 500 kpps
   netcliff find --if eth0 --from db1 --from db2 --ssh --max-rate 500kpps
   # what moderation would make of it
   netcliff find --if eth0 --from db1 --ssh --check rx-frames=32,rx-usecs=50
 
-Without --if test traffic stays in network namespaces that netcliff makes and removes, or on
-loopback. With it, frames go straight to the hardware address of a neighbour, and both ends stop
-within 5 s when the other is gone; `netcliff agent --allow-find IF` lets a host take part.
-A run that was killed is cleaned up by the next one. Ctrl-C stops cleanly and keeps what was
-measured."
+Without --if test traffic stays in network namespaces that netcliff makes and removes, or on loopback. With it, \
+frames go straight to the hardware address of a neighbour, and both ends stop within 5 s when the other is gone; \
+`netcliff agent --allow-find IF` lets a host take part. A run that was killed is cleaned up by the next one. Ctrl-C \
+stops cleanly and keeps what was measured."
 )]
 pub struct FindArgs {
-    /// About a minute instead of three: shorter and fewer measurements
+    /// One to two minutes instead of four to six: shorter and fewer measurements
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff
@@ -49,7 +48,7 @@ pub struct FindArgs {
     /// Frame size, FCS included
     #[arg(long, default_value = "64B", value_parser = frame_bytes, help_heading = "Load and application")]
     pub size: u32,
-    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), around and around, stretched or pressed to each load
+    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), repeated, with its gaps scaled to each load
     ///
     /// Headers are the test's: each flow has a source port of its own, up to 256. Frames longer than 1518 bytes are cut. The simulator
     /// computes with the same capture.
@@ -61,7 +60,7 @@ pub struct FindArgs {
     /// CPU time the application spends a packet beyond reading it
     #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Load and application")]
     pub work: f64,
-    /// Receive buffer the application asks for: some 2500 small packets, a pause of milliseconds
+    /// Receive buffer of the application's socket (SO_RCVBUF); 1MiB has room for about 2500 packets of 64B
     #[arg(long, default_value = "1MiB", value_parser = socket_buffer, help_heading = "Load and application")]
     pub socket_buffer: u64,
     /// Repeats of each load [default: 5; 1 with --quick]
@@ -140,7 +139,7 @@ pub struct FindArgs {
     /// Interface there to send by, with --from [default: by its routes]
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
     pub their_if: Option<String>,
-    /// Highest load that is offered, whatever the hosts could do; agents may have a lower one of their own
+    /// Maximum offered load; an agent's own --max-rate may be lower
     #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts", hide_short_help = true)]
     pub max_rate: Option<f64>,
     /// Number of receive queues to spread the load over: flows are chosen by what the queues count in short trials, and
@@ -161,7 +160,7 @@ pub struct FindArgs {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub service: super::ServiceArgs,
-    /// Whether the host's CPU may halt between packets; a short trial tells what the other way gives
+    /// Whether the CPU of the host under test may halt when idle; a short trial compares with the other setting
     #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,
     /// How CPU time is accounted

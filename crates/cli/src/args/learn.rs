@@ -17,10 +17,11 @@ use clap::Args;
   netcliff predict --host last-learn --set application=2us --cliff
   netcliff learn --port 53 --repeat --name resolver  # from now on
 
-It sends nothing. Time is cut into slices; what a packet costs in softirqs and in the program follows from slices whose
-load differs; the model says at which load each receive CPU, and each thread of the program, reaches its limit if the same
-mix of packets comes faster. The interval covers how far that is from what was seen: watch at a higher load, or
-longer, and it narrows. Costs that the traffic cannot separate are named. docs/how-to/learn.md explains the page."
+It sends nothing. Time is cut into slices; what a packet costs in softirqs and in the program follows from slices \
+whose load differs; the model says at which load each receive CPU, and each thread of the program, reaches its limit \
+if the same mix of packets comes faster. The interval covers how far that is from what was seen: watch at a higher \
+load, or longer, and it narrows. Costs that the traffic cannot separate are named. docs/how-to/learn.md explains the \
+page."
 )]
 pub struct LearnArgs {
     /// Interface (repeatable) [default: hardware that is up, else every link that is up]

@@ -17,12 +17,13 @@ use super::numbers;
   netcliff limits --if eth0 --memory 10GB/s --offload gro --html roof.html
   netcliff limits --this-host --html roof.html
 
-With --this-host, link and slot are those of the interface (--if, else the first hardware that is up), memory is measured for
-half a second, costs are those of the newest `netcliff find` of this machine in the store, with as many packets an interrupt as
-it measured near its cliff, shared by the CPUs that take the interface's
-interrupts; what is given by hand takes precedence. A part that is not given is not known and bounds nothing; the page says so. The bus, with its defaults:
-none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8
-(:mps=256B,mrrs=512B,batch=8), axi (1GB/s) or a bandwidth such as 1GB/s. docs/theory/limits.md has the formulas and the table of offloads."
+With --this-host, link and slot are those of the interface (--if, else the first hardware that is up), memory is \
+measured for half a second, costs are those of the newest `netcliff find` of this machine in the store, with as many \
+packets an interrupt as it measured near its cliff, shared by the CPUs that take the interface's interrupts; what is \
+given by hand takes precedence. A part that is not given is not known and bounds nothing; the page says so. The bus, \
+with its defaults: none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8 \
+(:mps=256B,mrrs=512B,batch=8), axi (1GB/s) or a bandwidth such as 1GB/s. docs/theory/limits.md has the formulas and \
+the table of offloads."
 )]
 pub struct LimitsArgs {
     /// Every part as this host has it

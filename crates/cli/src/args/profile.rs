@@ -18,12 +18,11 @@ use clap::Args;
   netcliff profile --name before; sysctl -w ...; netcliff profile --name after
   netcliff compare before after        # by stage, with significance
 
-It sends nothing. The kernel's stack is sampled on each CPU, a table of kernel functions gives
-each sample its stage, and the stage's time is divided by the packets that the interface counted.
---if says whose packets are counted, --cpu which CPUs are sampled, --pid which process is the
-application: without it, every program that spends 1 % of its time in the network. Interrupts and
-softirqs are in the account whatever they hit.
-It needs root, or CAP_PERFMON and CAP_SYSLOG. docs/how-to/profile.md explains the page."
+It sends nothing. The kernel's stack is sampled on each CPU, a table of kernel functions gives each sample its \
+stage, and the stage's time is divided by the packets that the interface counted. --if says whose packets are \
+counted, --cpu which CPUs are sampled, --pid which process is the application: without it, every program that spends \
+1 % of its time in the network. Interrupts and softirqs are in the account whatever they hit. It needs root, or \
+CAP_PERFMON and CAP_SYSLOG. docs/how-to/profile.md explains the page."
 )]
 pub struct ProfileArgs {
     /// Interface whose packets are counted (repeatable) [default: hardware that is up, or all that enters the network stack]

@@ -37,10 +37,9 @@ use netcliff_rfc2544::tester::stamps::Stamps;
   # to the letter: bisection, trials of 60 s, 2 s to settle, 5 s between them
   netcliff rfc2544 throughput --search binary --rest 5s
 
-Without --tx and --rx the device is a router in a network namespace of this machine, between two sides
-of a tester. Loads are frames a second in each direction. A trial in which the sender does not reach
-the load, or the sink cannot take in what arrives, is void: it is repeated and never counts as loss.
-Ctrl-C keeps what was measured."
+Without --tx and --rx the device is a router in a network namespace of this machine, between two sides of a tester. \
+Loads are frames a second in each direction. A trial in which the sender does not reach the load, or the sink cannot \
+take in what arrives, is void: it is repeated and never counts as loss. Ctrl-C keeps what was measured."
 )]
 pub struct Rfc2544Args {
     /// Which test
@@ -50,7 +49,7 @@ pub struct Rfc2544Args {
     /// with both 88 instead of 64 bytes [default: standard]
     #[arg(long, value_name = "64,512,imix", value_delimiter = ',', value_parser = frames, allow_hyphen_values = true, help_heading = "Traffic")]
     pub frames: Vec<Frames>,
-    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), around and around, stretched or pressed to each load
+    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), repeated, with its gaps scaled to each load
     ///
     /// Headers are the test's own: flows differ in their source ports, frames above 1518 bytes are cut to that.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["frames", "flows", "destinations", "destination_ports"], help_heading = "Traffic")]
@@ -86,7 +85,7 @@ pub struct Rfc2544Args {
     /// How frames are received
     #[arg(long, value_parser = one_of::<ReceiveBy>(), default_value = ReceiveBy::Auto.name(), help_heading = "Traffic", hide_short_help = true)]
     pub receive_by: ReceiveBy,
-    /// Whose clock the latency of tagged frames is taken with; with latency or all
+    /// Clock that stamps the tagged frames, for the tests latency and all
     #[arg(long, value_parser = one_of::<Stamps>(), default_value = Stamps::Application.name(), help_heading = "Traffic", hide_short_help = true)]
     pub stamps: Stamps,
     /// How throughput is searched

@@ -23,7 +23,7 @@ const GUEST_TIMEOUT_S: f64 = 10.0;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff rr  # TCP on this host, one request under way
+  netcliff rr  # TCP on this host, one request in flight
   # no wake-ups: what they cost is the difference
   netcliff rr --transport udp --busy-poll
   # every combination, repeats interleaved
@@ -33,11 +33,11 @@ const GUEST_TIMEOUT_S: f64 = 10.0;
   # against `netcliff agent` there
   netcliff rr --to 192.0.2.7 --key netcliff.key
   netcliff rr --ssh root@db1 --crr  # starts the agent by ssh
-  netcliff rr --to db1 --to db2 --key netcliff.key  # both from one time on
+  netcliff rr --to db1 --to db2 --key netcliff.key  # both agents start together
 
-Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the
-requests behind it, and each counts its wait (no coordinated omission). Repeats of a configuration
-are shown as one, with the interval between them. Ctrl-C keeps what was measured."
+Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the requests behind it, \
+and each counts its wait (no coordinated omission). Repeats of a configuration are shown as one, with the interval \
+between them. Ctrl-C keeps what was measured."
 )]
 pub struct RrArgs {
     /// Where the far end is.
@@ -61,10 +61,10 @@ pub struct RrArgs {
     /// Size of a response: 1B to 1MiB, for UDP 8B to 65507B; from 24B on it holds the times of the one-way delays
     #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true, help_heading = "Transactions")]
     pub response: usize,
-    /// Flows at once, a thread each at both ends; a list is measured number by number
+    /// Flows, each with a thread at both ends; each number of a list is measured
     #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = whole::<1, 256>, allow_negative_numbers = true, short = 'P', help_heading = "Transactions")]
     pub flows: Vec<u32>,
-    /// Requests each flow keeps under way; a list is combined with each number of flows
+    /// Requests in flight per flow; each number of a list is combined with each number of flows
     #[arg(long, default_value = "1", value_name = "N,...", value_delimiter = ',', value_parser = whole::<1, 4096>, allow_negative_numbers = true, help_heading = "Transactions")]
     pub depth: Vec<u32>,
     /// How often each configuration is measured.
@@ -79,7 +79,7 @@ pub struct RrArgs {
     /// Measured time of a repeat
     #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, short = 't', help_heading = "Measurement")]
     pub time: f64,
-    /// A line each so long while it runs, such as 1 [default: none]
+    /// Time between progress lines, such as 1 or 500ms [default: no lines]
     ///
     /// Responses, rate, mean and longest latency, requests lost; with --json to stderr.
     #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]

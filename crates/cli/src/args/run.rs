@@ -30,8 +30,8 @@ use super::wait::WaitArgs;
   netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
   netcliff run fig-7a roofline --claims claims.md  # what is stated, and holds
 
-Every point is kept in the record store as soon as it is known. A point that an engine does not
-answer is listed with the reason; the others go on."
+Every point is kept in the record store as soon as it is known. A point that an engine does not answer is listed \
+with the reason; the others go on."
 )]
 pub struct RunArgs {
     /// The experiment: a TOML file, or the name of one that netcliff brings along (those in experiments/)
@@ -48,10 +48,10 @@ pub struct RunArgs {
     /// Seed of every random stream [default: the file's, or derived from its text]
     #[arg(long, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Experiment")]
     pub seed: Option<u64>,
-    /// Simulate or repeat until the figures are known to this relative half width, instead of what the file says
+    /// Simulate or repeat until the intervals have this relative half width, instead of what the file says
     #[arg(long, help_heading = "Experiment")]
     pub precision: Option<Share>,
-    /// Arrivals to simulate a point, instead of what the file says; with --precision, at most
+    /// Arrivals to simulate per point, instead of what the file says; with --precision the maximum
     #[arg(long, value_parser = super::compute::packets, allow_negative_numbers = true, help_heading = "Experiment")]
     pub packets: Option<u64>,
     /// Go on with the newest unfinished run of this file with the same settings; start anew without such a run
@@ -67,7 +67,7 @@ pub struct RunArgs {
     /// Repeats of each configuration of an experiment of transfers, rounds of one of forwarding, instead of what the file says
     #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Experiment")]
     pub repeats: Option<u32>,
-    /// The most repeats with a precision, instead of what the file says [default: 5 times the repeats]
+    /// Maximum number of repeats with a precision, instead of what the file says [default: 5 times the repeats]
     #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Experiment", hide_short_help = true)]
     pub max_repeats: Option<u32>,
     /// Measured time of a repeat of an experiment of transfers, length of a trial of one of forwarding, instead of what the

@@ -37,11 +37,11 @@ pub struct ServiceArgs {
     /// Agent on the host of --to, which meters the service there; with --key or --ssh [default with these: the address of --to]
     #[arg(long, value_name = "HOST[:PORT]", requires = "to", conflicts_with = "service", help_heading = HEADING, hide_short_help = true)]
     pub agent: Option<String>,
-    /// What it is asked: dns:NAMES.txt, http:/PATH, http:PATHS.txt (https: by TLS), memcached:, redis:, udp:HEX, udp:FILE, pcap:FILE
+    /// Requests that it gets: dns:NAMES.txt, http:/PATH, http:PATHS.txt (https: by TLS), memcached:, redis:, udp:HEX, udp:FILE, pcap:FILE
     ///
     /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE for memcached, a command
     /// for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of 100 bytes and read them. pcap: sends the UDP datagrams
-    /// to the service's port that a capture has, around and around, with their gaps stretched or pressed to each load: those to port 53 as dns, to
+    /// to the service's port that a capture has, repeated, with their gaps scaled to each load: those to port 53 as dns, to
     /// 11211 as memcached, others as udp.
     #[arg(long, value_name = "REQUESTS", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub request: Option<RequestSpec>,
@@ -54,7 +54,7 @@ pub struct ServiceArgs {
     /// Connections, or source ports of UDP [default: 32 connections, 16 ports; 64 for udp: without --match]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000), requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub connections: Option<u32>,
-    /// Requests under way on a connection; further ones wait for another, and the wait counts
+    /// Requests in flight per connection; a request that waits for its turn counts the wait as response time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub depth: u32,
     /// A connection for each request

@@ -33,7 +33,7 @@ pub struct SimulateArgs {
     #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
     #[arg(allow_negative_numbers = true, help_heading = "Simulation")]
     pub packets: u64,
-    /// Simulate until the figures are known to this relative half width (shares of the CPU: of one CPU)
+    /// Simulate until the interval of each figure of --for has this relative half width (shares of the CPU: of one CPU)
     #[arg(long, help_heading = "Simulation")]
     pub precision: Option<Share>,
     /// Which figures: throughput, goodput, loss, latency, p50, p90, p99, p999, cpu, interrupts, or columns of --csv
@@ -45,7 +45,7 @@ pub struct SimulateArgs {
         hide_short_help = true
     )]
     pub aims: Aims,
-    /// Arrivals a load after which --precision gives up, and says what it has
+    /// Maximum number of arrivals per load with --precision
     #[arg(long, default_value = "200000000", value_parser = packets, value_name = "PACKETS")]
     #[arg(allow_negative_numbers = true, help_heading = "Simulation", hide_short_help = true)]
     pub packets_at_most: u64,

@@ -43,11 +43,10 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
   # 64 flows, two pinned threads an end
   netcliff stream --flows 64 --threads 2 --cpu 0-1,2-3
 
-Without --to or --ssh both ends run on this host. Each flow has a thread at either end, or several
-share one (--threads); what waits for one flow only (a pipe, zerocopy, io_uring, --method acked)
-cannot. Repeats are interleaved across all block sizes and paths. What the kernel refuses is named
-and skipped. Methods: default (time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked;
-docs/how-to/transfers.md says how they differ."
+Without --to or --ssh both ends run on this host. Each flow has a thread at either end, or several share one \
+(--threads); what waits for one flow only (a pipe, zerocopy, io_uring, --method acked) cannot. Repeats are \
+interleaved across all block sizes and paths. What the kernel refuses is named and skipped. Methods: default \
+(time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked; docs/how-to/transfers.md says how they differ."
 )]
 pub struct StreamArgs {
     /// Where the far end is.
@@ -152,13 +151,13 @@ pub struct StreamArgs {
     /// How often each configuration is measured.
     #[command(flatten)]
     pub repeats: RepeatArgs,
-    /// A line each so long while it runs, such as 1 [default: none]
+    /// Time between progress lines, such as 1 or 500ms [default: no lines]
     ///
     /// Bytes and rate at the ends that are here, of TCP segments retransmitted and round-trip time, of datagrams those that were
     /// sent and not received; with --json to stderr. TCP_INFO is read as often, and every 100ms.
     #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]
     pub interval: Option<numbers::LineInterval>,
-    /// Incast: each flow sends so much at once, all flows together, each --every; agents send (--reverse)
+    /// Incast: every --every, all flows send this many bytes at once; agents send (needs --reverse)
     ///
     /// Whole blocks [default of --block: the burst, at most 1MiB]. Shown is the time from the common beginning of a burst until its last
     /// byte was read.

@@ -89,7 +89,8 @@ To make it permanent, since a reboot forgets what apply sets:
   netcliff tune plan --objective latency --tuned /etc/tuned/netcliff
   tuned-adm profile netcliff
 
-Expected effects are those of the model with the costs of the newest `netcliff find` in the store; without one the plan says so."
+Expected effects are those of the model with the costs of the newest `netcliff find` in the store; without one the \
+plan says so."
 )]
 pub struct PlanArgs {
     /// What is wanted
@@ -122,8 +123,9 @@ pub struct PlanArgs {
 /// `netcliff tune apply`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each old value is written to a journal before the change. A step that fails takes all back; so does the next netcliff
-after a kill. What the driver made of each value is read back and reported. `netcliff tune undo` sets everything back."
+    after_help = "Each old value is written to a journal before the change. A step that fails takes all back; so does the next \
+netcliff after a kill. What the driver made of each value is read back and reported. `netcliff tune undo` sets \
+everything back."
 )]
 pub struct ApplyArgs {
     /// What is wanted
@@ -148,8 +150,8 @@ pub struct ApplyArgs {
   netcliff tune set rx-usecs@2=8 --if eth0       # of queue 2 only
   netcliff tune set steer-udp4-53=2 --if eth0    # port 53 to queue 2
 
-Each old value is written to a journal before the change; a setting that fails takes all back. `netcliff tune undo` sets
-everything back. docs/tune.md lists the keys.")]
+Each old value is written to a journal before the change; a setting that fails takes all back. `netcliff tune undo` \
+sets everything back. docs/tune.md lists the keys.")]
 pub struct SetArgs {
     /// Settings: pause-rx, pause-tx, pause-autoneg, header-split, rx-usecs, rx-usecs@QUEUE, hash-udp4, rss-key,
     /// steer-udp4-PORT, ...
@@ -179,12 +181,13 @@ pub struct SetArgs {
   netcliff tune adapt --if eth0 --interrupt rx-usecs=8 --poll rx-usecs=200
   netcliff tune adapt --if eth0 --up 300kpps --poll threaded=on
 
-Packets that come are counted, lost ones included, and averaged. Above --up the device polls, below --down packets interrupt again, and in
-between nothing changes; nor does it within --hold of a switch. Without --up it is the load at which interrupts would saturate
-this host, eq. (13) of Salah, El-Badawi and Khalid (2007), by the costs of `netcliff find` and the frame size as it is measured.
+The load is packets received plus packets lost in the ring, averaged. Above --up the device polls, below --down \
+packets interrupt again, and in between the mode stays. Without --up the threshold is the load at which interrupts \
+would saturate this host, eq. (13) of Salah, El-Badawi and Khalid (2007), by the costs of `netcliff find` and the \
+frame size as it is measured.
 
-Each old value is written to a journal before the change. At the end, at Ctrl-C and SIGTERM everything is set back; after a kill the
-next netcliff does it, or `netcliff tune undo`. docs/how-to/adapt.md says what to expect."
+Each old value is written to a journal before the change. At the end, at Ctrl-C and SIGTERM everything is set back; \
+after a kill the next netcliff does it, or `netcliff tune undo`. docs/how-to/adapt.md says what to expect."
 )]
 pub struct AdaptArgs {
     /// Interface (repeatable)
@@ -208,7 +211,7 @@ pub struct AdaptArgs {
     /// Time between two readings of the counters, 10ms to 10s
     #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = window, allow_hyphen_values = true, hide_short_help = true)]
     pub window: f64,
-    /// Least time between two switches
+    /// Minimum time between two switches, and between the start and the first switch
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, hide_short_help = true)]
     pub hold: f64,
     /// Costs that the threshold and the forecast are computed with: a run of the store, last-find, last-learn, what `find --json` wrote,
@@ -254,11 +257,11 @@ fn window(text: &str) -> Result<f64, String> {
   netcliff tune try --objective throughput --experiment block-sweep --keep
   netcliff tune try --objective cpu --experiment block-sweep --to server
 
-The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON. Of an
-experiment it is the figure that its file draws (y), the mean over its measured points; without --to or --ssh it is measured in a
-testbed of this host, where settings of NICs do not show. Several figures are compared at a
-confidence that holds for all of them together; better is what is better by one and worse by none.
-Exit code 0: better; 1: worse, not decided, or the command failed."
+The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON. Of \
+an experiment it is the figure that its file draws (y), the mean over its measured points; without --to or --ssh it \
+is measured in a testbed of this host, where settings of NICs do not show. Several figures are compared at a \
+confidence that holds for all of them together; better is what is better by one and worse by none. Exit code 0: \
+better; 1: worse, not decided, or the command failed."
 )]
 pub struct TryArgs {
     /// What is wanted

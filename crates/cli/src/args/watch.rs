@@ -17,15 +17,15 @@ use clap::Args;
   netcliff watch --once --json | jq -r .bottleneck
   netcliff watch --metrics 9942  # http://127.0.0.1:9942/metrics, no screen
 
-Keys: ? explains keys and columns, q quit, p pause, s sort by load or number, r start and stop recording
-(with --record), arrows, PgUp, PgDn and Home move the rows of tables that do not fit.
-Packets a softirq are counted by the kernel's tables: several polls may share one."
+Keys: ? explains keys and columns, q quit, p pause, s sort by load or number, r start and stop recording (with \
+--record), arrows, PgUp, PgDn and Home move the rows of tables that do not fit. Packets a softirq are counted by the \
+kernel's tables: several polls may share one."
 )]
 pub struct WatchArgs {
     /// Interface (repeatable) [default: hardware that is up, else every link that is up]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
-    /// Also the devices of all other network namespaces: the named ones, and those of running netcliffs; others' need root
+    /// Also the devices of all other network namespaces: the named ones and those of running netcliff processes; other users' need root
     #[arg(long, conflicts_with_all = ["metrics", "metrics_file"])]
     pub all: bool,
     /// With --metrics or --metrics-file, the cliff: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of
@@ -35,16 +35,16 @@ pub struct WatchArgs {
     /// Time between readings, 100ms to 60s
     #[arg(long, default_value = "1s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]
     pub interval: Duration,
-    /// One moment, then end
+    /// Print one interval and exit
     #[arg(long, conflicts_with = "metrics")]
     pub once: bool,
-    /// One JSON object a moment instead of the screen
+    /// One JSON object per interval instead of the screen
     #[arg(long, conflicts_with = "metrics")]
     pub json: bool,
-    /// The same as events of --live, which a reader that is slow or gone does not hold up (docs/json.md)
+    /// JSON events, one per line (docs/json.md); a slow reader does not delay the measurement
     #[arg(long, conflicts_with = "json")]
     pub live: bool,
-    /// Append each moment as a line of JSON to this file; on the screen `r` starts and stops it
+    /// Append each interval as a line of JSON to this file; on the screen `r` starts and stops it
     #[arg(long, value_name = "FILE", conflicts_with = "metrics")]
     pub record: Option<PathBuf>,
     #[command(flatten)]

@@ -44,7 +44,7 @@ fn runs_of_the_store_are_compared_and_a_run_is_like_itself() {
     assert_eq!((&same["failed"], &same["changed"]), (&json!(false), &json!([])));
     assert_eq!(same["gate"]["outcome"], "inconclusive", "{same}");
     let page = home.stdout(["compare", "1", "2"]);
-    assert!(page.contains("WHAT ELSE CHANGED") && page.contains("goodput") && page.lines().count() <= 40, "{page}");
+    assert!(page.contains("OTHER DIFFERENCES") && page.contains("goodput") && page.lines().count() <= 40, "{page}");
     let first = page.split("\n  A ").next().unwrap_or_default().replace('\n', " ");
     assert!(first.contains("2 tested figures") || first.contains("tested figure"), "the answer comes first: {page}");
     assert!(home.stdout(["compare", "1", "2", "-v"]).contains("Holm"));
@@ -119,7 +119,10 @@ fn a_build_fails_on_what_is_shown_to_be_slower() {
     let wide = file(&home, "wide", &[100e6, 180e6, 60e6, 90e6, 140e6]);
     let open = home.netcliff(["compare", &a, &wide, "--fail-if-slower", "5%"]).output().expect("it runs");
     assert_eq!(open.status.code(), Some(3), "an interval from -40 to +70 % passes nothing");
-    assert!(String::from_utf8_lossy(&open.stdout).contains("80 % power"), "the smallest detectable change");
+    assert!(
+        String::from_utf8_lossy(&open.stdout).contains("with a probability of 80 %"),
+        "the smallest detectable change"
+    );
     // 20 % slower is not shown to be more than 30 %. In the other direction, nothing is slower.
     assert!(home.stdout(["compare", &a, &b, "--fail-if-slower", "30%"]).contains("PASSED"));
     assert!(home.stdout(["compare", &b, &a, "--fail-if-slower", "5%"]).contains("better"));

@@ -221,7 +221,7 @@ fn whose_costs_they_are_is_said() {
         &["simulate", "--rate", "1kpps", "--packets", "10000", "--against", "polling"],
     ] {
         let page = home.stdout(args);
-        assert!(page.starts_with("Caution: not this machine's costs, but those of preset pentium4-2530mhz"), "{page}");
+        assert!(page.starts_with("Caution: these are the costs of preset pentium4-2530mhz"), "{page}");
         assert_eq!(page.matches("2003").count(), 1, "{page}");
         assert!(page.lines().take(3).all(|line| line.chars().count() <= 80), "{page}");
         for data in ["--json", "--csv"] {

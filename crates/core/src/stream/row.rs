@@ -261,7 +261,7 @@ impl DatagramRow {
             ("in the receiver's socket, which was full", self.dropped.unwrap_or(0)),
         ];
         let rest = self.lost.saturating_sub(known.iter().map(|(_, count)| count).sum());
-        known.into_iter().chain([("on the way", rest)]).filter(|(_, count)| *count > 0).collect()
+        known.into_iter().chain([("in the network", rest)]).filter(|(_, count)| *count > 0).collect()
     }
 }
 

@@ -57,14 +57,14 @@ fn why_open(search: &Search, (ceiling_pps, limited): (f64, bool)) -> Option<Stri
     let ceiling = units::print_pps(units::three_digits(ceiling_pps));
     Some(match (end(search, ceiling_pps)?, most) {
         (End::AboveMaximum | End::AboveSender, _) if limited => {
-            format!("the highest load that --max-rate allows, {ceiling}, was upheld")
+            format!("the highest load that --max-rate allows, {ceiling}, lost no more than the limit allows")
         }
         (End::AboveMaximum | End::AboveSender, _) => {
-            format!("the highest load that the sender paces, {ceiling}, was upheld")
+            format!("the highest load that the sender paces, {ceiling}, lost no more than the limit allows")
         }
         (End::AboveVoid, Some(why)) => format!("all trials at higher loads were void: {why}"),
         (End::SenderTooSlow, _) => "the sender did not reach the lowest load".to_owned(),
-        (End::BelowMinimum, _) => "not even the lowest load was upheld".to_owned(),
+        (End::BelowMinimum, _) => "even the lowest load lost more than the limit allows".to_owned(),
         (_, Some(why)) if 2 * void as usize > search.trials => {
             format!("most trials were void, and the time was over before there was a bound on both sides: {why}")
         }

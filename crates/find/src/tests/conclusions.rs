@@ -124,17 +124,19 @@ fn losing(ring: f64, socket: f64, available: f64) -> Finding {
 #[test]
 fn what_binds_follows_from_where_the_loss_was_and_what_the_cpu_had_left() {
     let said = binding::sentence(&losing(0.01, 0.08, 0.0)).unwrap();
-    assert!(said.starts_with("the CPU:") && said.contains("89 % of the loss is in the socket buffer"), "{said}");
-    assert!(said.contains("protocol processing takes most"), "{said}");
+    assert!(said.starts_with("The CPU is full") && said.contains("89 % of the loss is in the socket buffer"), "{said}");
+    assert!(said.contains("Protocol processing takes 60 % of the CPU, the application 40 %"), "{said}");
     let said = binding::sentence(&losing(0.05, 0.0, 0.3)).unwrap();
     assert!(
-        said.starts_with("not the CPU alone") && said.contains("backlog or ring") && said.contains("429 kpps"),
+        said.starts_with("The CPU is not full past the cliff")
+            && said.contains("backlog or ring")
+            && said.contains("429 kpps"),
         "{said}"
     );
     // Without a measured cliff the simulation is used, and the text says so.
     for (engine, begins) in [
-        (EngineKind::Sim, "simulated, not measured: the CPU:"),
-        (EngineKind::Model, "by the model, not measured: the CPU:"),
+        (EngineKind::Sim, "Simulated, not measured. The CPU is full"),
+        (EngineKind::Model, "By the model, not measured. The CPU is full"),
     ] {
         let mut computed = losing(0.01, 0.08, 0.0);
         let cliff = computed.cliff_pps.wire.take();

@@ -151,11 +151,14 @@ pub fn confidences(finding: &Finding) -> Option<String> {
         }
     }
     let of = |(confidence, named): &(f64, Vec<String>)| {
-        let sure = if *confidence > 0.0 { format::share_short(*confidence) } else { certainty(0.0, searches) };
+        let sure = match *confidence > 0.0 {
+            true => format!("{} confidence", format::share_short(*confidence)),
+            false => certainty(0.0, searches),
+        };
         format!("{sure} for {}", named.join(", "))
     };
     let each: Vec<String> = groups.iter().map(of).collect();
-    (!each.is_empty()).then(|| format!("Confidence of the intervals: {}.", each.join("; ")))
+    (!each.is_empty()).then(|| format!("Intervals: {}.", each.join("; ")))
 }
 
 /// Searches for the host's own cliff.

@@ -53,6 +53,7 @@ fn figures(page: &mut Page, finding: &Finding) {
     // Rows that no engine has are in the list of what was not measured; the cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
+    page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; p99: of latency, at that share of the cliff.");
     if rows.iter().any(|row| row.label.ends_with('*')) {
         page.paragraph(2, Tone::Faint, &format!("* {}: none was measured", sheet::of_the_cliff(finding)));
     }
@@ -62,7 +63,7 @@ fn figures(page: &mut Page, finding: &Finding) {
 /// ones, and the median error of all.
 fn checks(page: &mut Page, finding: &Finding) {
     let Some((shown, hidden)) = sheet::worst_checks(&finding.checks, CHECKS) else { return };
-    page.columns("CLIFF WITH");
+    page.columns("CLIFF OF CHECKS");
     let row = |check: &&SetupCheck| {
         let cliff = sheet::check(check).into_iter().next();
         cliff.map(|row| Row { label: check.name.clone(), ..row })
@@ -83,8 +84,8 @@ fn rest(finding: &Finding) -> String {
     let absent = sheet::not_had(finding).iter().map(|group| group.figures.len()).sum::<usize>();
     let absent = match absent {
         0 => String::new(),
-        1 => "; and why a figure was not measured".to_owned(),
-        several => format!("; and why {several} figures were not measured"),
+        1 => ", and why a figure was not measured".to_owned(),
+        several => format!(", and why {several} figures were not measured"),
     };
-    format!("-v shows costs, disturbances, CPU time and losses{absent}.")
+    format!("-v shows costs, disturbances of the run, CPU time and losses{absent}.")
 }

@@ -84,15 +84,15 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
     let (better, worse) = (count(Verdict::Better), count(Verdict::Worse));
     let of = if tested.len() == 1 { "1 tested figure".to_owned() } else { format!("{} tested figures", tested.len()) };
     if better + worse == 0 {
-        return (false, format!("No difference is shown in {of} ({confidence}); {}.", would_show(comparison)));
+        return (false, format!("No difference is shown in {of} ({confidence}). {}.", would_show(comparison)));
     }
     let shown = tested.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
     let size = |row: &Row| row.change.as_ref().map_or(0.0, |change| change.value.abs());
     let largest = shown.max_by(|a, b| size(a).total_cmp(&size(b)));
     let largest =
-        largest.map_or(String::new(), |row| format!("; largest change: {}, {} {}", row.point, name(row), change(row)));
+        largest.map_or(String::new(), |row| format!(". Largest change: {}, {} {}", row.point, name(row), change(row)));
     let sentence = format!(
-        "B is worse in {worse} and better in {better} of {of} ({confidence} confidence for all of them together){largest}; {}.",
+        "B is worse in {worse} and better in {better} of {of} ({confidence} confidence for all of them together){largest}. {}.",
         would_show(comparison)
     );
     (worse > 0, sentence)
@@ -103,11 +103,11 @@ fn would_show(comparison: &Comparison) -> String {
     match comparison.detectable {
         Some(share) => {
             format!(
-                "these repeats would have shown a slow-down of {} or more with 80 % power",
+                "These repeats show a slow-down of {} or more with a probability of 80 %",
                 format::share_short(share)
             )
         }
-        None => "these repeats could not have shown a slow-down of every figure of speed, however large".to_owned(),
+        None => "These repeats cannot show a slow-down of every figure of speed, however large".to_owned(),
     }
 }
 
@@ -135,8 +135,9 @@ fn side(page: &mut Page, which: &str, side: &Side) {
 
 fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     let confidence = format::share_short(comparison.confidence);
-    page.heading(&format!("B AGAINST A (MEANS OF THE REPEATS; CHANGE, {confidence} INTERVAL, HOLM-CORRECTED P)"));
-    let mut lines = Vec::new();
+    page.heading("CHANGES FROM A TO B (MEANS OF THE REPEATS; P CORRECTED BY HOLM)");
+    let change = format!("change ({confidence})");
+    let mut lines = vec![format!("    {:<14}{:>12}{:>12} {change:>22}{:>8}", "", "A", "B", "p")];
     let mut point = "";
     // If there are many figures, only those that show a difference.
     let many = comparison.rows.len() > most;
@@ -258,7 +259,7 @@ pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
         Outcome::Passed => {
             let share = format::share_short(comparison.fail_if_slower.unwrap_or_default());
             format!(
-                "PASSED: every figure of speed is shown to be slower by less than {share}, if at all; {}.",
+                "PASSED: every figure of speed is shown to be slower by less than {share}, if at all. {}.",
                 would_show(comparison)
             )
         }
@@ -281,7 +282,7 @@ fn inconclusive(gate: Gate) -> String {
         None => "no slow-down, however large,".to_owned(),
     };
     format!(
-        "INCONCLUSIVE: neither shown nor excluded. Of the least known figure these repeats show {detectable} with 80 % power: \
+        "INCONCLUSIVE: neither shown nor excluded. Of the least known figure these repeats show {detectable} with a probability of 80 %: \
          measure with more repeats."
     )
 }
@@ -300,9 +301,9 @@ pub fn bar_line(row: &Row) -> String {
 }
 
 fn changed(page: &mut Page, comparison: &Comparison, most: usize) {
-    page.heading("WHAT ELSE CHANGED");
+    page.heading("OTHER DIFFERENCES");
     if comparison.changed.is_empty() {
-        page.paragraph(2, Tone::Plain, "Nothing that was recorded.");
+        page.paragraph(2, Tone::Plain, "None of what netcliff records (kernel, settings, devices).");
     }
     for change in comparison.changed.iter().take(most) {
         page.item("- ", &changed_line(change));

@@ -28,8 +28,8 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     let plot = chart(drawing, page.style());
     page.block(&plot);
     if !plot.is_empty() {
-        let digits = if drawing.marks.is_empty() { "" } else { ", a digit a figure of PUBLISHED FIGURES" };
-        page.paragraph(2, Tone::Faint, &format!("A letter is a curve of the table below{digits}."));
+        let digits = if drawing.marks.is_empty() { "" } else { ", digits the values of PUBLISHED VALUES" };
+        page.paragraph(2, Tone::Faint, &format!("Letters are the curves of the table below{digits}."));
     }
     values(&mut page, drawing);
     marks(&mut page, drawing);
@@ -53,8 +53,12 @@ fn values(page: &mut Page, drawing: &Drawing) {
         let name = format!("{} {name}", letter(place));
         let curves: Vec<&Curve> = drawing.curves.iter().filter(|curve| curve.name == name[2..]).collect();
         let cells = |curve: &Curve| -> String { shown.iter().map(|x| value(drawing, curve, *x)).collect() };
+        let whole = match curves[..] {
+            [Curve { answerer: Some(answerer), .. }] => format!("{name}, {answerer}"),
+            _ => name.clone(),
+        };
         match curves[..] {
-            [curve] if name.chars().count() < NAME => lines.push(format!("  {name:NAME$}{}", cells(curve))),
+            [curve] if whole.chars().count() < NAME => lines.push(format!("  {whole:NAME$}{}", cells(curve))),
             _ => {
                 lines.push(format!("  {name}"));
                 for curve in curves {
@@ -63,6 +67,9 @@ fn values(page: &mut Page, drawing: &Drawing) {
                 }
             }
         }
+    }
+    if shown.is_empty() {
+        return page.paragraph(2, Tone::Plain, "No point has a value.");
     }
     page.block(&lines.join("\n"));
 }
@@ -93,7 +100,7 @@ fn marks(page: &mut Page, drawing: &Drawing) {
     if drawing.marks.is_empty() {
         return;
     }
-    page.heading("PUBLISHED FIGURES");
+    page.heading("PUBLISHED VALUES");
     for (index, mark) in drawing.marks.iter().enumerate() {
         let text = format!("{}: {}; {}", mark.label, drawing.place(mark), mark.source);
         page.item(&format!("{}. ", index + 1), &text);

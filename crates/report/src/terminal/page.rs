@@ -114,7 +114,7 @@ impl Page {
         let title = if title.is_empty() { String::new() } else { format!(": {title}") };
         self.paragraph(0, Tone::Strong, &format!("netcliff {}{title}, {date}", provenance.version));
         if partial {
-            self.paragraph(0, Tone::Alarm, "PARTIAL: not all that was asked for was measured; see the end.");
+            self.paragraph(0, Tone::Alarm, "PARTIAL: some measurements are missing; the end of this page lists them.");
         }
         asked.iter().for_each(|(name, fact)| self.fact(name, fact));
     }

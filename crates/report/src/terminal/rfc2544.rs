@@ -195,7 +195,7 @@ fn throughput(tables: &mut Tables, report: &Rfc2544Report) {
 
 /// Bounds of searches that ended early, which are no throughput.
 fn unfinished(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "goal", "trials", "void", "passed at", "failed at"])];
+    let mut rows = vec![words(&["size", "goal", "trials", "void", "passed at", "failed at"])];
     for (size, turn) in report.sizes.iter().filter_map(|size| Some((size, size.unfinished.as_ref()?))) {
         let searched = &turn.searched;
         for (at, found) in searched.found.iter().enumerate() {
@@ -210,7 +210,7 @@ fn unfinished(tables: &mut Tables, report: &Rfc2544Report) {
 
 /// Trials of searches that ended early.
 fn trials(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "load", "length", "sent", "lost"])];
+    let mut rows = vec![words(&["size", "load", "length", "sent", "lost"])];
     for (size, turn) in report.sizes.iter().filter_map(|size| Some((size, size.unfinished.as_ref()?))) {
         rows.extend(turn.searched.trials.iter().map(|trial| {
             let mut row = vec![size.frame.to_string(), pps(Some(trial.load_pps)), time(trial.duration_s)];
@@ -236,7 +236,7 @@ pub fn throughput_of(size: &SizeReport) -> String {
 fn goals(tables: &mut Tables, report: &Rfc2544Report) {
     let several = report.asked.searches > 1;
     let found = if several { &["throughput"][..] } else { &["throughput", "failed at", "conditional"] };
-    let mut rows = vec![words(&[&["frames", "goal"], found, &["limit"]].concat())];
+    let mut rows = vec![words(&[&["size", "goal"], found, &["limit"]].concat())];
     for size in &report.sizes {
         for (at, of) in size.goals.iter().enumerate() {
             let mark = if of.is_lower_limit() { ">= " } else { "" };
@@ -252,7 +252,7 @@ fn goals(tables: &mut Tables, report: &Rfc2544Report) {
 
 /// Sizes with several searches: how far their results are apart.
 fn searches(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "searches", "found it", "mean", "least", "greatest", "apart by"])];
+    let mut rows = vec![words(&["size", "searches", "found it", "mean", "least", "greatest", "apart by"])];
     for size in report.sizes.iter().filter(|size| !size.searches.is_empty()) {
         let found = size.bounds();
         let mut row = vec![size.frame.to_string(), size.searches.len().to_string(), found.len().to_string()];
@@ -266,22 +266,22 @@ fn searches(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn predicted(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "a frame", "a poll", "model", "simulated", "measured", "error"])];
+    let mut rows = vec![words(&["size", "CPU/frame", "CPU/poll", "model", "simulated", "measured", "error"])];
     for size in &report.sizes {
         let Some((predicted, measured)) = size.predicted.zip(size.forwarded_pps()) else { continue };
         let mut row = vec![size.frame.to_string(), time(predicted.frame_s), time(predicted.poll_s)];
         row.extend([Some(predicted.server_pps), predicted.simulated_pps, Some(measured)].map(pps));
         // If the tester was the limit, the measured figure is not the device's throughput.
         let of_device = size.limit == Some(Limit::Device);
-        let off = predicted.simulated_pps.filter(|_| of_device).map(|simulated| 100.0 * (measured / simulated - 1.0));
+        let off = predicted.simulated_pps.filter(|_| of_device).map(|simulated| 100.0 * (simulated / measured - 1.0));
         row.push(off.map_or("-".to_owned(), |off| format!("{off:+.0} %")));
         rows.push(row);
     }
-    tables.push(("PREDICTED from CPU time a frame on the router, at half the throughput".to_owned(), rows));
+    tables.push(("PREDICTED THROUGHPUT, from the router's CPU time; error of the simulated one".to_owned(), rows));
 }
 
 fn latency(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "at", "tagged mean", "typical", "worst case"])];
+    let mut rows = vec![words(&["size", "load", "mean of tagged", "typical", "worst case"])];
     for size in &report.sizes {
         let Some(latency) = &size.latency else { continue };
         let mut row = vec![size.frame.to_string(), pps(Some(latency.load_pps)), time(latency.mean_s)];
@@ -289,7 +289,7 @@ fn latency(tables: &mut Tables, report: &Rfc2544Report) {
         rows.push(row);
     }
     tables.push(("LATENCY (26.2; typical and worst case by RFC 8219)".to_owned(), rows));
-    let mut rows = vec![words(&["frames", "p50", "p99", "p99.9", "max"])];
+    let mut rows = vec![words(&["size", "p50", "p99", "p99.9", "max"])];
     for size in &report.sizes {
         let Some(all) = size.latency_frames.as_ref().map(|record| record.summary) else { continue };
         let figures = [all.p50_s, all.p99_s, all.p999_s, all.max_s].map(time);
@@ -301,7 +301,7 @@ fn latency(tables: &mut Tables, report: &Rfc2544Report) {
 /// Latency of tagged frames, if it has an uncertainty or the application's mean: the clock, its uncertainty, and the
 /// tester's own share.
 fn tagged(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "clock", "mean", "off by", "kernel", "application", "share", "absent"])];
+    let mut rows = vec![words(&["size", "clock", "mean", "off by", "kernel", "application", "share", "absent"])];
     let known = |value: Option<f64>| value.map_or("-".to_owned(), time);
     for size in &report.sizes {
         let Some(latency) = size.latency.as_ref().filter(|all| all.uncertainty_s.or(all.application_mean_s).is_some())
@@ -319,7 +319,7 @@ fn tagged(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn loss(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "load", "of max rate", "lost"])];
+    let mut rows = vec![words(&["size", "load", "of highest load", "lost"])];
     for size in &report.sizes {
         let Some(curve) = &size.loss else { continue };
         let valid = curve.trials.iter().map(|trial| (trial.load_pps, lost(trial)));
@@ -334,7 +334,7 @@ fn loss(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn bursts(tables: &mut Tables, report: &Rfc2544Report) {
-    let header = ["frames", "longest burst", "min", "max", "sent at", "implied", "corrected"];
+    let header = ["size", "mean", "min", "max", "sent at", "buffer time", "corrected"];
     let mut rows = vec![words(&header)];
     for size in &report.sizes {
         let Some(found) = &size.back_to_back else { continue };
@@ -346,11 +346,11 @@ fn bursts(tables: &mut Tables, report: &Rfc2544Report) {
         row.extend([pps(Some(found.burst_pps)), time(found.implied_buffer_s), corrected]);
         rows.push(row);
     }
-    tables.push(("BACK-TO-BACK FRAMES (26.4, RFC 9004), and the buffer time they imply".to_owned(), rows));
+    tables.push(("BACK-TO-BACK FRAMES (26.4, RFC 9004): longest burst without loss, in frames".to_owned(), rows));
 }
 
 fn ledger(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "load", "what", "packets", "share", "counted by"])];
+    let mut rows = vec![words(&["size", "load", "what", "packets", "share", "counted by"])];
     for size in &report.sizes {
         let Some(at) = &size.ledger else { continue };
         let load = pps(Some(at.load_pps));
@@ -362,7 +362,7 @@ fn ledger(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
-    let header = ["frames", "flat out", "late p99", "gap p50", "gap p99", "void", "dup", "reorder", "corrupt"];
+    let header = ["size", "max rate", "late p99", "gap p50", "gap p99", "void", "dup", "reorder", "corrupt"];
     let mut rows = vec![words(&header)];
     rows.extend(report.sizes.iter().map(tester_row));
     let batch = |size: &SizeReport| Some((size.pacing?.batch_frames?, size.pacing?.batch_s?));
@@ -372,7 +372,7 @@ fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
             row.push(batch(size).map_or("-".to_owned(), |(frames, length_s)| format!("{frames}, {}", time(length_s))));
         }
     }
-    tables.push(("TESTER: highest rate, errors of gaps, void trials, unexpected frames".to_owned(), rows));
+    tables.push(("TESTER: highest rate, delay p99, errors of gaps, void trials, unexpected frames".to_owned(), rows));
 }
 
 fn tester_row(size: &SizeReport) -> Vec<String> {

@@ -111,6 +111,9 @@ fn compare_says_what_is_shown_first() {
         let page = terminal::compare_brief(&page, style(80));
         screen(&page, 80, begins);
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(begins == "FAILED: " || words.contains("80 % power") || words.contains("however large"), "{page}");
+        assert!(
+            begins == "FAILED: " || words.contains("probability of 80 %") || words.contains("however large"),
+            "{page}"
+        );
     }
 }

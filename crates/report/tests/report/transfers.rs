@@ -196,7 +196,9 @@ fn doubts_stand_below_the_answer() {
     assert_eq!(cautions(&page("sure")), 0);
     let unsure = page("unsure");
     assert!(unsure.contains("may be off by ±87 %") && unsure.contains("not pinned (--cpu)"), "{unsure}");
-    assert!(page("lossy").contains("one repeat says nothing") && page("lossy").contains("3 % of the datagrams lost"));
+    assert!(
+        page("lossy").contains("one repeat gives no interval") && page("lossy").contains("3 % of the datagrams lost")
+    );
     assert!(page("cut").contains("PARTIAL") && page("cut").contains("veth0 is gone"));
     let rr = |name: &str| {
         let run = rrs().into_iter().find(|(own, _)| *own == name).expect("a variant").1;

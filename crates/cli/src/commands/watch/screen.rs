@@ -125,7 +125,11 @@ pub fn draw(frame: &mut Frame<'_>, view: &View) {
     let whole = frame.area();
     let area = Rect { width: whole.width.min(WIDEST), ..whole };
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let words = format!("netcliff watch needs {}x{}, has {}x{}", LEAST.0, LEAST.1, area.width, area.height);
+        let (columns, lines) = (area.width, area.height);
+        let words = format!(
+            "The terminal is too small: netcliff watch needs {} columns and {} lines, this one has {columns} and {lines}.",
+            LEAST.0, LEAST.1
+        );
         return frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), area);
     }
     let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
@@ -194,7 +198,7 @@ fn named(moment: &Moment) -> Vec<String> {
     let mut programs: Vec<_> = moment.programs.iter().filter(|program| program.share >= NAMED).collect();
     programs.sort_by(|a, b| b.share.total_cmp(&a.share));
     let programs = programs.into_iter().take(MOST).map(|program| format!("  {}", program.sentence()));
-    let lost = moment.lost().into_iter().take(MOST).map(|lost| format!("  lost at {lost}"));
+    let lost = moment.lost().into_iter().take(MOST).map(|lost| format!("  packets lost at {lost}"));
     lost.chain(programs).map(|line| netcliff_report::format::printable(&line).to_string()).collect()
 }
 
@@ -265,7 +269,7 @@ impl Window {
 
 /// The title line. In any state it fits the narrowest screen, with the key that explains the others.
 fn title(view: &View) -> Line<'static> {
-    let mut state = vec![format!("{:.1} s", view.moment.seconds)];
+    let mut state = vec![format!("every {:.1} s", view.moment.seconds)];
     state.extend(view.all.then(|| "all".to_owned()));
     state.extend(view.paused.then(|| "paused".to_owned()));
     state.extend(view.recording.then(|| "recording".to_owned()));
@@ -289,35 +293,32 @@ mod help {
         let keys = [
             ("? or h", "this help, and back"),
             ("q or Esc", "quit"),
-            ("p or space", "pause, and go on"),
+            ("p or space", "pause, or continue"),
             ("s", "sort by load, or by number"),
             ("r", record),
             ("arrows, PgUp, PgDn, Home", "move the rows of tables that do not fit"),
         ];
         let columns = [
             (
-                "u s i p t",
-                "the CPU's time: u user, s system, i interrupts, p softirqs (packets), t stolen by the hypervisor; then in %",
+                "CPU time %",
+                "u user, s system, i interrupts, p softirqs (packets), t stolen by the hypervisor; then as numbers",
             ),
-            ("packets", "packets/s that its softirqs took from queues and backlog"),
-            ("pkts/soft", "packets in a receive softirq; several polls may share one"),
-            ("bklog/s", "packets lost at the CPU's backlog"),
+            ("packets", "packets/s that the CPU's softirqs received from queues and its backlog"),
+            ("pkts/soft", "mean packets per receive softirq; one softirq may run several polls"),
+            ("bklog/s", "packets/s lost because the CPU's backlog was full"),
             (
                 "squeeze",
-                "softirq rounds a second that ended with packets left: budget or time was used up (time_squeeze)",
+                "softirqs/s that ended with packets left: netdev_budget or its time was used up (time_squeeze)",
             ),
-            (
-                "missed/s",
-                "packets that the interface's ring had no room for; drops/s: those lost by driver, stack or queueing discipline",
-            ),
-            ("irq", "interrupts of queues, how often they were taken, and the CPU that took most"),
-            ("queue", "packets/s of each queue, and drops, as far as the driver reports them"),
+            ("missed/s", "packets/s lost because the ring was full; drops/s: in driver, stack or queueing discipline"),
+            ("irq", "interrupts of the queues, per second, and the CPU that handles most of them"),
+            ("queue", "packets/s and drops/s of each queue, if the driver reports them"),
         ];
         let line = |(name, words): (&str, &str), width: usize| wrapped(&format!("  {name:<width$} "), words);
         let mut lines = vec![Line::from("Keys")];
         lines.extend(keys.into_iter().flat_map(|key| line(key, 24)));
         lines.push(Line::from("Columns"));
-        lines.extend(columns.into_iter().flat_map(|column| line(column, 9)));
+        lines.extend(columns.into_iter().flat_map(|column| line(column, 10)));
         lines
     }
 

@@ -52,7 +52,7 @@ fn a_bound_of_few_searches_says_how_many_instead_of_no_confidence() {
     let said = confidences(&one).unwrap();
     assert_eq!(
         said,
-        "Confidence of the intervals: 95.6 % for cliff (sim), peak (measured); from 1 search for cliff with pauses (measured)."
+        "Intervals: 95.6 % confidence for cliff (sim), peak (measured); from 1 search for cliff with pauses (measured)."
     );
 }
 

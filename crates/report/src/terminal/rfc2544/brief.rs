@@ -100,7 +100,7 @@ pub(crate) fn doubt(report: &Rfc2544Report) -> Option<String> {
 
 /// A line a size: the highest load without loss, and the loss at the highest load.
 fn loss_in_brief(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["frames", "no loss up to", "of max rate", "lost at max rate", "void loads*"])];
+    let mut rows = vec![words(&["size", "no loss up to", "of highest load", "lost at highest load", "void loads*"])];
     for size in &report.sizes {
         let Some(curve) = &size.loss else { continue };
         let clean = curve.trials.iter().filter(|trial| trial.lost == 0).map(|trial| trial.load_pps).reduce(f64::max);
@@ -109,5 +109,5 @@ fn loss_in_brief(tables: &mut Tables, report: &Rfc2544Report) {
         let lost = highest.map_or("-".to_owned(), |trial| format!("{} at {}", lost(trial), pps(Some(trial.load_pps))));
         rows.push(vec![size.frame.to_string(), pps(clean), share, lost, curve.void_pps.len().to_string()]);
     }
-    tables.push(("FRAME LOSS (26.3); *: loads at which the tester did not keep up".to_owned(), rows));
+    tables.push(("FRAME LOSS (26.3); *: loads at which the tester was too slow".to_owned(), rows));
 }

@@ -107,7 +107,10 @@ fn doubts(report: &StreamReport) -> Vec<String> {
         said.push(format!("{what} by ±{width}: {SURER}"));
         let pinned = report.asked.iter().find(|(name, _)| name == "CPUs").is_none_or(|(_, cpus)| !cpus.contains("any"));
         if !pinned {
-            said.push("threads were not pinned (--cpu): repeats differ by where the scheduler puts them".to_owned());
+            said.push(
+                "the threads were not pinned (--cpu), so that repeats differ by the CPUs that the scheduler chose"
+                    .to_owned(),
+            );
         }
     }
     if report.rows.iter().any(|row| row.limited_by.as_ref().is_some_and(|limit| limit.starts_with("other programs"))) {
@@ -115,7 +118,7 @@ fn doubts(report: &StreamReport) -> Vec<String> {
     }
     let repeats = report.rows.iter().map(|row| row.samples.len()).min().unwrap_or(0);
     if repeats == 1 {
-        said.push("one repeat says nothing of how much the next would differ".to_owned());
+        said.push("one repeat gives no interval: add --repeats 5".to_owned());
     }
     said
 }
@@ -139,7 +142,7 @@ fn one(page: &mut Page, row: &StreamRow) {
     let of = if row.samples.len() > 1 { " (means of the repeats)" } else { "" };
     for (end, busy, us_per_kib) in ends {
         let us_per_kib = mean_of(row, us_per_kib).map_or("-".to_owned(), format::significant);
-        page.fact(end, &format!("{} of a CPU, {us_per_kib} us/KiB{of}", share_of(row, busy)));
+        page.fact(end, &format!("{} of a CPU, CPU time {us_per_kib} us/KiB{of}", share_of(row, busy)));
     }
     if let Some(tcp) = &row.tcp {
         let rtt = median(tcp.rtt_s, Unit::Seconds);

@@ -68,7 +68,7 @@ pub(super) fn cpu_table(cpus: &[&CpuMoment], width: u16) -> Table<'static> {
     };
     let names = [
         "CPU",
-        "u s i p t",
+        "CPU time %",
         "user",
         "sys",
         "irq",
@@ -147,7 +147,7 @@ pub(super) fn interrupt_table(interrupts: &[&InterruptMoment], width: u16) -> Ta
             right(cpu, 4),
         ])
     });
-    let names = [" irq", "name", "     taken", " CPU"];
+    let names = [" irq", "interrupt", "per second", " CPU"];
     Table::new(rows.collect::<Vec<_>>(), columns(&[4, name, 10, 4])).header(header(names))
 }
 

@@ -120,7 +120,7 @@ fn programs_and_losses_have_lines() {
     let seen = text(&bare, 100, height(&bare));
     for says in [
         "  dnsmasq (pid 7, udp 0.0.0.0:53): 94 % of CPU 1",
-        "  lost at receive buffers of UDP sockets: 31000 a second",
+        "  packets lost at receive buffers of UDP sockets: 31000/s",
         "queues of eth0: not reported by this driver",
     ] {
         assert!(seen.contains(says), "{says} in:\n{seen}");
@@ -152,7 +152,7 @@ fn the_screen_of_80_by_24() {
     assert_eq!((shown(24), shown(60), shown(120)), (12, 48, 64));
     assert!(text(&many, 80, 24).contains("52 more below"), "{}", text(&many, 80, 24));
     // Too small a screen shows less and does not fail.
-    assert!(text(&view(), 20, 3).contains("netcliff watch needs"));
+    assert!(text(&view(), 20, 3).contains("The terminal is too"));
 }
 
 #[test]
