@@ -150,14 +150,15 @@ impl<'a> Conductor<'a> {
         self.observer.stage(name);
     }
 
-    /// Pauses of the service in the valid trials of length `window_s` (s) at loads up to `most_rps`: at higher loads an
-    /// overloaded service is silent for other reasons. `cpu`: the CPU that does the service's work; `None`: several
-    /// CPUs do.
+    /// Pauses of the service in the valid trials of length `window_s` (s) at loads up to `most_rps`. The usual time of an
+    /// answer, which is no pause, is that of the trial with the fastest answers, because queues make others slower. `cpu`:
+    /// the CPU that does the service's work; `None`: several CPUs do.
     pub fn pauses(&self, window_s: f64, most_rps: f64, cpu: Option<usize>) -> Pauses {
         let counts =
             |trial: &ServiceTrial| trial.void.is_none() && trial.window_s == window_s && trial.rate_rps <= most_rps;
-        let all = self.trials.iter().zip(&self.silences).filter(|(trial, _)| counts(trial));
-        Pauses::of(all.map(|(_, silences)| silences.of_cpu(cpu)), window_s)
+        let all = || self.trials.iter().zip(&self.silences).filter(|(trial, _)| counts(trial));
+        let usual_s = all().filter_map(|(trial, _)| Some(trial.times?.p90_s)).reduce(f64::min);
+        Pauses::of(all().map(|(_, silences)| silences.of_cpu(cpu)), window_s).after(usual_s.unwrap_or(0.0))
     }
 
     /// The promise that trials must keep.

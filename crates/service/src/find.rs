@@ -346,8 +346,8 @@ fn stages(
     conductor.stage("predicting the cliff");
     let measured = cliff.as_ref().ok().and_then(|cliff| cliff.figure);
     if !matches!(cliff, Err(FindError::Stopped)) {
-        let most_rps = measured.map_or(scale.middle_rps(), |figure| figure.value);
-        predict(conductor, options, finding, (&judging, most_rps), basis);
+        let cliff_rps = measured.map_or(scale.middle_rps(), |figure| figure.value);
+        predict(conductor, options, finding, (&judging, cliff_rps), basis);
     }
     let cliff = cliff?;
     (finding.cliff_rps, finding.lower_limit, finding.searches) = (cliff.figure, cliff.lower_limit, cliff.searches);
@@ -433,15 +433,18 @@ fn calibrate(
     Ok(())
 }
 
-/// Predicts the cliff with the pauses of the trials so far; `most_rps`: the highest load whose trials count.
+/// Predicts the cliff with the pauses of the trials so far, at loads up to the service's capacity: an overloaded service
+/// is silent for other reasons. Trials only up to `cliff_rps`, the measured cliff, would have too few pauses, because
+/// those with pauses made the search end there.
 fn predict(
     conductor: &Conductor<'_>,
     options: &Options,
     finding: &mut ServiceFinding,
-    (judging, most_rps): (&Judging, f64),
+    (judging, cliff_rps): (&Judging, f64),
     basis: &mut Basis,
 ) {
     let Some(costs) = &basis.costs else { return };
+    let most_rps = costs.capacity_rps().value.max(cliff_rps);
     basis.pauses = conductor.pauses(judging.trial_s, most_rps, basis.cpu).beyond(costs.request_s());
     finding.pauses = Some(basis.pauses.summary());
     match costs.predict(&options.goal(&finding.promise, basis)) {

@@ -93,6 +93,17 @@ impl Pauses {
         Self { trials: trials.into_iter().map(trial).collect(), trial_s, least_s: LEAST_SILENCE_S }
     }
 
+    /// Shortens each silence by `usual_s` (s), the time that an answer takes while nothing pauses, and removes those that
+    /// are then too short to be recorded.
+    #[must_use]
+    pub fn after(mut self, usual_s: f64) -> Self {
+        for trial in &mut self.trials {
+            trial.service.iter_mut().for_each(|span| span.1 -= usual_s);
+            trial.service.retain(|span| span.1 > LEAST_SILENCE_S);
+        }
+        self
+    }
+
     /// Removes pauses so short that a single long request explains them; `request_s`: mean time of a request (s).
     #[must_use]
     pub fn beyond(mut self, request_s: f64) -> Self {
@@ -236,6 +247,13 @@ mod tests {
         assert_eq!(cliff(&pauses, 1e-4, 0.5), 90e3, "most trials had no pause");
         assert!(cliff(&pauses, 1e-4, 0.1) < 20e3);
         assert!(silent(Vec::new()).cliff(&host(), point_at, (90e3, 1e-4, 0.5), 1).unwrap().is_none());
+    }
+
+    /// If the path to the service takes 1 ms, each answer takes 1 ms, which is no pause.
+    #[test]
+    fn the_usual_time_of_an_answer_is_no_pause() {
+        let pauses = silent(vec![vec![(0.1, 1e-3), (0.2, 4e-3)], Vec::new()]).after(1e-3);
+        assert_eq!(pauses.lengths_s(), [3e-3]);
     }
 
     #[test]

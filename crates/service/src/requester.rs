@@ -320,8 +320,7 @@ impl<'a> Trial<'a> {
     fn end(mut self) -> Report {
         let length_ns = self.window.closes_ns - self.window.begins_ns;
         self.report.busy = self.busy_ns as f64 / length_ns.max(1) as f64;
-        let usual_s = self.report.times.summary().map_or(0.0, |times| times.p90_s);
-        self.report.silences.service = self.silence.within(&self.window, (usual_s * 1e9) as u64);
+        self.report.silences.service = self.silence.within(&self.window);
         self.report
     }
 }

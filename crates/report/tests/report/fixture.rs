@@ -203,7 +203,12 @@ fn calibration() -> Calibration {
             cost("per_byte", Figure::sampled(0.21e-9, 0.05e-9, 0.95), "s/B", "64 B against 1500 B frames"),
             cost("application", Figure::sampled(1.252e-6, 0.018e-6, 0.95), "s", "thread CPU time a packet"),
             cost("ring", Figure::exact(1000.0), "packets", "netdev_max_backlog"),
-            cost("socket_buffer", Figure::sampled(277.0, 1.0, 0.95), "packets", "packets in the socket at the first drop"),
+            cost(
+                "socket_buffer",
+                Figure::sampled(277.0, 1.0, 0.95),
+                "packets",
+                "packets in the socket at the first drop",
+            ),
         ],
         host,
         cpu_method: "ebpf".to_owned(),

@@ -55,13 +55,11 @@ impl Silence {
         }
     }
 
-    /// The parts of the silences within the window, each shorter by `usual_ns`, the time that most answers take: (start
-    /// after it opened, length) (s).
-    pub(super) fn within(&self, window: &Window, usual_ns: u64) -> Vec<(f64, f64)> {
+    /// The parts of the silences within the window: (start after it opened, length) (s).
+    pub(super) fn within(&self, window: &Window) -> Vec<(f64, f64)> {
         let part = |(from_ns, length_ns): &(u64, u64)| {
             let (from_ns, to_ns) = ((*from_ns).max(window.opens_ns), (from_ns + length_ns).min(window.closes_ns));
-            let length_ns =
-                to_ns.checked_sub(from_ns)?.checked_sub(usual_ns).filter(|length_ns| *length_ns > LEAST_NS)?;
+            let length_ns = to_ns.checked_sub(from_ns).filter(|length_ns| *length_ns > LEAST_NS)?;
             Some(((from_ns - window.opens_ns) as f64 * 1e-9, length_ns as f64 * 1e-9))
         };
         self.all.iter().filter_map(part).collect()
@@ -76,7 +74,7 @@ mod tests {
     const WINDOW: Window = Window { begins_ns: 0, opens_ns: 100 * MS, closes_ns: 200 * MS };
 
     fn within(silence: &Silence) -> Vec<(f64, f64)> {
-        silence.within(&WINDOW, 0)
+        silence.within(&WINDOW)
     }
 
     #[test]
@@ -121,18 +119,5 @@ mod tests {
         silence.asked(130 * MS);
         silence.answered(133 * MS);
         assert_eq!(within(&silence), []);
-    }
-
-    /// If the path to the service takes 1 ms, each answer takes 1 ms, which is no silence.
-    #[test]
-    fn the_usual_time_of_an_answer_is_no_silence() {
-        let mut silence = Silence::default();
-        for (asked, answered) in [(110, 111), (120, 121), (130, 134)] {
-            silence.asked(asked * MS);
-            silence.answered(answered * MS);
-        }
-        let found = silence.within(&WINDOW, MS);
-        assert_eq!(found.len(), 1);
-        assert!((found[0].0 - 0.03).abs() < 1e-9 && (found[0].1 - 0.003).abs() < 1e-9, "{found:?}");
     }
 }
