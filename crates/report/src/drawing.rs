@@ -259,8 +259,11 @@ impl Drawing {
             (_, Some(false)) => ", OUTSIDE the tolerance",
             (_, None) => ", no tolerance stated",
         };
-        let unsure =
-            if check.sure == Some(false) { "; not certain: the interval of the value crosses the limit" } else { "" };
+        let unsure = if check.sure == Some(false) {
+            "; not certain: the interval of the value includes the edge of the tolerance"
+        } else {
+            ""
+        };
         let why = mark.differs.as_ref().filter(|_| check.within == Some(false));
         let why = why.map(|why| format!(". {why}")).unwrap_or_default();
         format!("{}{verdict}{unsure}{why}", self.value(mark, check))

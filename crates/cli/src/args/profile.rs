@@ -37,7 +37,7 @@ pub struct ProfileArgs {
     /// How long to sample, 1s to 1h
     #[arg(long = "for", default_value = "10s", value_parser = length, value_name = "TIME", allow_hyphen_values = true)]
     pub length: Duration,
-    /// Samples a second on each CPU [default: 999, or fewer if these would take more than 1 % of it]
+    /// Samples a second on each CPU [default: 999, or fewer if these would take more than 0.45 % of it]
     #[arg(long, value_parser = numbers::whole::<10, 20_000>, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub rate: Option<u32>,
     /// Also who waits for which lock, by the tracepoints of lock contention

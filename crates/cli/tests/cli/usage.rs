@@ -295,9 +295,10 @@ fn limits_and_predict_say_the_same_of_a_host() {
     let text = home.stdout(["limits"].iter().chain(&host));
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.starts_with("Upper bound ") && !text.contains("At most"), "{text}");
-    for says in
-        ["Lower end: an interrupt a frame", "frames an interrupt, as predicted by the model at the cliff under napi"]
-    {
+    for says in [
+        "The low end is for one interrupt per frame",
+        "frames per interrupt, which the model predicts at the cliff of napi",
+    ] {
         assert!(words.contains(says), "{says}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -20,7 +20,7 @@ use netcliff_core::engine::Fidelity;
 pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     match (coalesce.masked, fidelity) {
         (_, Fidelity::Exact) if coalesce.free_timer => {
-            Err("coalesce with free_timer=true has no chain here, as its ticks fall anywhere in the gathering: use fidelity \
+            Err("coalesce with free_timer=true has no Markov chain here, as its ticks fall anywhere in the gathering: use fidelity \
                  paper (an approximation) or the simulator"
                 .to_owned())
         }
@@ -105,9 +105,9 @@ fn printed_frames(arrival_pps: f64, coalesce: &Coalesce) -> Option<u64> {
 /// Reason why an unmasked scheme with these timers is not supported.
 fn no_chain(coalesce: &Coalesce) -> String {
     let lacking = if coalesce.packet_timer_s.is_some_and(|seconds| seconds > 0.0) {
-        "a packet timer, which every packet restarts, has no chain here with preempted services"
+        "a packet timer, which every packet restarts, has no Markov chain here with preempted services"
     } else {
-        "with drops_interrupt=true dropped frames count together with a timer or a gap, for which there is no chain here"
+        "with drops_interrupt=true dropped frames count together with a timer or a gap, for which there is no Markov chain here"
     };
     format!("unmasked coalescing: {lacking}; use masked=true, fidelity paper (an approximation) or the simulator")
 }

@@ -151,7 +151,7 @@ fn unsolved(scheme: &Scheme) -> String {
         Scheme::FreebsdPolling(_) => "its quota adapts to the time of every cycle",
         _ => "its polls come at random after they are due",
     };
-    format!("{} has no chain here, as {why}: use the simulator, or the scheme polling", scheme.name())
+    format!("{} has no Markov chain here, as {why}: use the simulator, or the scheme polling", scheme.name())
 }
 
 /// Accepts schemes whose times may consist of exponential phases.
@@ -232,7 +232,7 @@ pub(crate) fn chain(scheme: &Scheme, work: &Work) -> Result<Chain, String> {
         Scheme::DisableEnable { merged: true } => Ok(Chain::merged(work)),
         Scheme::DisableEnable { merged: false } => Ok(Chain::two_stage(work)),
         Scheme::Napi(own) => Ok(napi::modulated(work, own)),
-        other => Err(format!("{} has no chain for modulated arrivals", other.name())),
+        other => Err(format!("{} has no Markov chain for modulated arrivals", other.name())),
     }
 }
 

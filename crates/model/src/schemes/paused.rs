@@ -56,7 +56,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service, pauses:
 /// works.
 pub fn solve(scheme: &Scheme, work: &Work, pauses: &Pauses) -> Result<Ring, String> {
     let environment = Environment::of_pauses(pauses)
-        .ok_or_else(|| format!("pauses with pause_times={} have no chain: use the simulator", pauses.times))?;
+        .ok_or_else(|| format!("pauses with pause_times={} have no Markov chain: use the simulator", pauses.times))?;
     let chain = chain(scheme, work)?;
     let modulated = Modulated::new(work, &chain, environment);
     let mut ring = modulated_ring(&modulated, scheme, &modulated.solution()?);

@@ -156,14 +156,15 @@ fn assumed(roofline: &Roofline, small: &RoofRow) -> String {
     let most = match highest.and_then(|highest| highest.frames_per_interrupt) {
         Some(frames) => {
             let cliff = highest.and_then(|highest| highest.cliff_pps);
-            let cliff =
-                cliff.map_or(String::new(), |pps| format!(" ({}, predict --cliff)", format::quantity(pps, Unit::Pps)));
+            let cliff = cliff.map_or(String::new(), |pps| {
+                format!(" ({}; `netcliff predict --cliff`)", format::quantity(pps, Unit::Pps))
+            });
             let frames = format::significant(frames);
-            format!("{frames} frames an interrupt, as predicted by the model at the cliff under {scheme}{cliff}")
+            format!("{frames} frames per interrupt, which the model predicts at the cliff of {scheme}{cliff}")
         }
         None => "interrupts that cost nothing, since the model has no answer for this host".to_owned(),
     };
-    format!("Lower end: an interrupt a frame; upper end: {most}; `netcliff find` measures the cliff")
+    format!("The low end is for one interrupt per frame, the high end for {most}. `netcliff find` measures the cliff")
 }
 
 fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &str) {
@@ -175,7 +176,7 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
         return page.block(&ranged(rows(), &known));
     }
     let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();
-    let mut lines = vec![format!("  {:<5}{:>CELL$}{:>12} {:<10}{head}", "frame", "packets", "frame bits", "binds")];
+    let mut lines = vec![format!("  {:<5}{:>CELL$}{:>12} {:<10}{head}", "frame", "packets", "frame bits", "bound by")];
     for row in rows() {
         let cells: String = known.iter().map(|part| format!("{:>CELL$}", rate(row, part))).collect();
         let [pps, bps] = [Unit::Pps, Unit::Bps].map(|unit| range(row, unit));
@@ -189,7 +190,7 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
 fn ranged<'a>(rows: impl Iterator<Item = &'a RoofRow>, known: &[&str]) -> String {
     let known: Vec<&str> = known.iter().copied().filter(|part| *part != CPU).collect();
     let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();
-    let mut lines = vec![format!(" {:<5}{:>15}{:>18} {:<10}{head}", "frame", "packets", "frame bits", "binds")];
+    let mut lines = vec![format!(" {:<5}{:>15}{:>18} {:<10}{head}", "frame", "packets", "frame bits", "bound by")];
     for row in rows {
         let cells: String = known.iter().map(|part| format!("{:>CELL$}", rate(row, part))).collect();
         let [pps, bps] = [Unit::Pps, Unit::Bps].map(|unit| range(row, unit));

@@ -96,7 +96,7 @@ impl RrLines {
     /// The line of an interval, after the heading if it is the first of a repeat.
     pub fn line(&mut self, interval: &rr::Interval) -> String {
         let head = |name: String| {
-            let names = ["responses", "rate", "mean", "max", "lost"];
+            let names = ["responses", "rate", "mean rtt", "max rtt", "lost"];
             let [responses, rate, mean, max, lost] = names;
             format!("{name}\n  {:<17}{responses:>10}{rate:>12}{mean:>10}{max:>10}{lost:>8}\n", "interval")
         };

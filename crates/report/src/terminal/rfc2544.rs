@@ -172,7 +172,7 @@ fn throughput(tables: &mut Tables, report: &Rfc2544Report) {
     let several = report.asked.searches > 1;
     // An interval takes the place of the load above.
     let found = if several { &["throughput"][..] } else { &["throughput", "failed at"] };
-    let mut rows = vec![words(&[&["frames"], found, &["bit/s"]].concat())];
+    let mut rows = vec![words(&[&["size"], found, &["wire bit/s"]].concat())];
     rows[0].extend(report.line_bps.map(|line_bps| format!("of {}G", line_bps / 1e9)));
     rows[0].push("limit".to_owned());
     for size in &report.sizes {

@@ -61,7 +61,7 @@ fn drawing() -> Drawing {
             curve: "NAPI polling".to_owned(),
             answerer: MODEL,
             points: 15,
-            why: "no chain".to_owned(),
+            why: "this scheme has no Markov chain: use the simulator".to_owned(),
         }],
         asked: vec![("host".to_owned(), "pentium4-2530mhz".to_owned()), ("frames".to_owned(), "64B".to_owned())],
         source: "title = \"x\"\n".to_owned(),
@@ -125,9 +125,14 @@ fn the_page_needs_nothing_else_and_holds_file_marks_and_values() {
         assert!(!page.contains("<img") && !page.contains('\u{1b}'), "{name}");
     }
     let page = html::experiment(&drawing());
-    for part in
-        ["netcliff run f.toml", "no chain", "within the tolerance", "OUTSIDE the tolerance", "section 4", "title = "]
-    {
+    for part in [
+        "netcliff run f.toml",
+        "this scheme has no Markov chain",
+        "within the tolerance",
+        "OUTSIDE the tolerance",
+        "section 4",
+        "title = ",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 }

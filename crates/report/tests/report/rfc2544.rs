@@ -7,7 +7,7 @@ use netcliff_rfc2544::report::{Limit, Rfc2544Report};
 fn report() -> Rfc2544Report {
     let text = r#"{
         "kind": "rfc2544", "device": "a fake router", "tester": "a fake tester",
-        "instruments": {"sent_by": ["xdp-copy"], "taken_in_by": ["packet-ring"], "stamped": "software: sent so, received so; hardware: not offered by eth2",
+        "instruments": {"sent_by": ["xdp-copy"], "taken_in_by": ["packet-ring"], "stamped": "software: sent as the frame is written, received in an XDP program; hardware: not offered by eth2",
             "ports": [{"interface": "eth2", "offered": {"hardware_receive": false, "hardware_transmit": true,
                 "software_receive": true, "software_transmit": true, "clock": 0}}]},
         "asked": {"tests": {"throughput": true, "latency": true, "loss": true, "back_to_back": true},
@@ -78,7 +78,7 @@ fn no_line_is_made_up_and_the_tester_fails_nothing() {
         }
     }
     let page = terminal::rfc2544_brief(&report, Style { width: 80, ..Style::default() });
-    assert_eq!(cells(&page, "THROUGHPUT (26.1)", 1), ["frames", "throughput", "failed at", "bit/s", "limit"]);
+    assert_eq!(cells(&page, "THROUGHPUT (26.1)", 1), ["size", "throughput", "failed at", "wire bit/s", "limit"]);
     assert_eq!(cells(&page, "THROUGHPUT (26.1)", 2), ["64B", ">= 400 kpps", "-", "269 Mbit/s", "tester"]);
     assert!(page.contains("64B >= 400 kpps (limit: the tester)"), "{page}");
     assert!(!csv::rfc2544(&report).contains("share_of"), "{page}");

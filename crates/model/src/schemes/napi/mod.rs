@@ -61,7 +61,7 @@ pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
     let lacking = if fidelity != Fidelity::Exact {
         "the paper has no approximation of Linux's NAPI: use fidelity exact, or the scheme napi-2007"
     } else if napi.threaded {
-        "threaded NAPI shares the CPU with the application by the scheduler, which no chain here has: use the simulator"
+        "threaded NAPI shares the CPU with the application by the scheduler, which no Markov chain here has: use the simulator"
     } else if napi.defer_hard_irqs > 0 {
         "deferred interrupts poll by a deterministic timer, which the exponential chain lacks: use the simulator"
     } else if napi.busy_poll {
