@@ -37,7 +37,7 @@ pub struct ServiceFinding {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<ServiceCost>,
     /// Pauses of the service: times without an answer although requests were due, longer than a request takes, in the
-    /// valid trials at loads up to the measured cliff. The prediction includes them. Absent: not measured.
+    /// valid trials at loads up to its capacity. The prediction includes them. Absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pauses: Option<Pauses>,
     /// What overloads first; absent: not determined.
