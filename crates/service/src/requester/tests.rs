@@ -108,12 +108,25 @@ fn load(rate_rps: f64) -> Load {
     Load { rate_rps, arrivals: Some(Arrivals::Constant), warm_up_s: 0.05, window_s: 0.4, seed: 1 }
 }
 
+/// A trial whose requests were all sent: on a busy machine the requester may get no CPU at the end of the window, and gives
+/// up the requests that were due then.
+fn whole(requester: &Requester, load: &Load) -> Report {
+    let mut report = requester.trial(load).unwrap();
+    for _ in 0..4 {
+        if report.offered == report.requests {
+            break;
+        }
+        report = requester.trial(load).unwrap();
+    }
+    report
+}
+
 #[test]
 fn answers_of_many_under_way_find_their_requests() {
     let requester = requester(udp(|_| Does::Answers), "udp:00000000aabb", Some("0:4"));
     requester.ask_once(false).unwrap();
     // All 180 requests fit into one socket's buffer, so that none is dropped while a thread waits for a CPU.
-    let report = requester.trial(&load(400.0)).unwrap();
+    let report = whole(&requester, &load(400.0));
     assert_eq!((report.requests, report.answers, report.unanswered()), (160, 160, 0), "{}", shown(&report));
     assert!(
         report.failure.is_none() && report.missed == 0 && report.busy > 0.0 && report.busy < 1.0,
@@ -126,7 +139,7 @@ fn answers_of_many_under_way_find_their_requests() {
 fn what_is_not_answered_is_lost() {
     let every_fifth = |n: usize| if n.is_multiple_of(5) { Does::Nothing } else { Does::Answers };
     let requester = Requester { timeout_ns: 1_000_000_000, ..requester(udp(every_fifth), "udp:00000000", Some("0:4")) };
-    let report = requester.trial(&load(500.0)).unwrap();
+    let report = whole(&requester, &load(500.0));
     assert_eq!((report.requests, report.unanswered(), report.wrong_answers), (200, 40, 0), "{}", shown(&report));
     // Datagrams without a number: a port whose answer is missing is replaced by another.
     let without = Requester {
@@ -141,7 +154,7 @@ fn what_is_not_answered_is_lost() {
     assert!(report.opened >= 110, "{}", report.opened);
 }
 
-/// A service that stops for 100 ms every half second. Because response times are measured from when requests were due,
+/// A service that stops for 60 ms at every 200th request. Because response times are measured from when requests were due,
 /// all requests due during a stop are slow, although only one is outstanding per connection.
 #[test]
 fn requests_that_wait_for_a_slow_one_count_as_slow() {
@@ -149,17 +162,17 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
     let first = AtomicUsize::new(0);
     let (to, _) = http(usize::MAX, move |_| {
         let _held = stands.lock().unwrap();
-        if first.fetch_add(1, Ordering::Relaxed) == 100 {
+        if first.fetch_add(1, Ordering::Relaxed) % 200 == 100 {
             std::thread::sleep(Duration::from_millis(60));
         }
         Does::Answers
     });
     let requester = requester(to, "http:/", None);
-    let report = requester.trial(&load(1000.0)).unwrap();
-    // Of 400 requests, the 60 that were due within 60 ms waited for the lock, for times from 60 ms down to 0.
+    let report = whole(&requester, &load(1000.0));
+    // Of 400 requests, 60 were due in each stop and waited for the lock, for times from 60 ms down to 0.
     let slow = report.slower_than(0.02);
     assert_eq!((report.requests, report.answers), (400, 400));
-    // At least half of these 60 are certainly slow; a busy machine adds more.
+    // At least half of the 60 of one stop are certainly slow; a busy machine adds more.
     assert!(slow >= 30, "{slow}");
 }
 
@@ -168,7 +181,7 @@ fn errors_are_counted_apart_and_closed_connections_are_opened_again() {
     let (to, accepted) = http(10, |n| if n.is_multiple_of(4) { Does::Errs } else { Does::Answers });
     let requester = requester(to, "http:/", None);
     // Without a warm-up: a busy service could count the warm-up's last requests after the first ones of the window.
-    let report = requester.trial(&Load { warm_up_s: 0.0, ..load(1000.0) }).unwrap();
+    let report = whole(&requester, &Load { warm_up_s: 0.0, ..load(1000.0) });
     assert_eq!((report.wrong_answers, report.answers), (100, 300), "{}", shown(&report));
     assert!(accepted.load(Ordering::Relaxed) >= 40 && report.failure.is_none(), "{}", shown(&report));
 }
@@ -177,7 +190,7 @@ fn errors_are_counted_apart_and_closed_connections_are_opened_again() {
 fn a_connection_for_each_request() {
     let (to, accepted) = http(usize::MAX, |_| Does::Answers);
     let requester = Requester { new_connections: true, connections: 16, ..requester(to, "http:/", None) };
-    let report = requester.trial(&load(500.0)).unwrap();
+    let report = whole(&requester, &load(500.0));
     assert_eq!((report.requests, report.answers), (200, 200), "{}", shown(&report));
     assert!(accepted.load(Ordering::Relaxed) >= 200);
 }
@@ -296,16 +309,16 @@ fn encrypted_connections_are_asked_as_others_are() {
     };
     let kept = with(https(usize::MAX), &insecure);
     kept.ask_once(false).unwrap();
-    let report = kept.trial(&load(200.0)).unwrap();
+    let report = whole(&kept, &load(200.0));
     assert_eq!((report.requests, report.answers, report.opened), (80, 80, 4), "{}", shown(&report));
-    let closed = with(https(10), &insecure).trial(&load(200.0)).unwrap();
+    let closed = whole(&with(https(10), &insecure), &load(200.0));
     assert!(closed.answers == 80 && closed.opened >= 8, "{} opened {}", shown(&closed), closed.opened);
     // The handshake of TLS 1.2 takes two round trips.
     let older = with(https_by(usize::MAX, &[&rustls::version::TLS12]), &insecure);
     older.ask_once(false).unwrap();
-    assert_eq!(older.trial(&load(200.0)).unwrap().answers, 80);
+    assert_eq!(whole(&older, &load(200.0)).answers, 80);
     let fresh = Requester { new_connections: true, ..with(https(usize::MAX), &insecure) };
-    let report = fresh.trial(&load(100.0)).unwrap();
+    let report = whole(&fresh, &load(100.0));
     assert!(report.answers == 40 && report.opened >= 40, "{} opened {}", shown(&report), report.opened);
 }
 
