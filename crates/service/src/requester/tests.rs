@@ -79,8 +79,8 @@ fn http(most: usize, behave: impl Fn(usize) -> Does + Send + Sync + 'static) -> 
     (address, accepted)
 }
 
-/// A requester that waits long enough for answers on a machine whose CPUs others use for a second. A trial ends as soon as
-/// all are answered, so that only missing answers take this time.
+/// A requester that waits long enough for answers on a machine whose CPUs others use for a second. A trial ends as soon
+/// as all are answered, so that only missing answers take this time.
 fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
     let spec: RequestSpec = spec.parse().unwrap();
     let workload = Workload::read(&spec, None, by.map(|by| by.parse().unwrap()), to.port(), &to.to_string()).unwrap();
@@ -108,17 +108,15 @@ fn load(rate_rps: f64) -> Load {
     Load { rate_rps, arrivals: Some(Arrivals::Constant), warm_up_s: 0.05, window_s: 0.4, seed: 1 }
 }
 
-/// A trial whose requests were all sent: on a busy machine the requester may get no CPU at the end of the window, and gives
-/// up the requests that were due then.
+/// A trial that is `undisturbed`: on a busy machine requester or service may get no CPU for half a second.
+fn repeated(requester: &Requester, load: &Load, undisturbed: impl Fn(&Report) -> bool) -> Report {
+    let trial = || Some(requester.trial(load).unwrap()).filter(&undisturbed);
+    netcliff_testkit::retried(5, "disturbed trials", trial)
+}
+
+/// A trial whose requests were all sent. A requester without a CPU at the end of the window gives up those due then.
 fn whole(requester: &Requester, load: &Load) -> Report {
-    let mut report = requester.trial(load).unwrap();
-    for _ in 0..4 {
-        if report.offered == report.requests {
-            break;
-        }
-        report = requester.trial(load).unwrap();
-    }
-    report
+    repeated(requester, load, |report| report.offered == report.requests)
 }
 
 #[test]
@@ -126,8 +124,10 @@ fn answers_of_many_under_way_find_their_requests() {
     let requester = requester(udp(|_| Does::Answers), "udp:00000000aabb", Some("0:4"));
     requester.ask_once(false).unwrap();
     // All 180 requests fit into one socket's buffer, so that none is dropped while a thread waits for a CPU.
-    let report = whole(&requester, &load(400.0));
+    let quick = |report: &Report| report.times.quantile_s(0.5).unwrap() < 0.05;
+    let report = repeated(&requester, &load(400.0), |report| report.offered == report.requests && quick(report));
     assert_eq!((report.requests, report.answers, report.unanswered()), (160, 160, 0), "{}", shown(&report));
+    assert!(quick(&report), "{}", shown(&report));
     assert!(
         report.failure.is_none() && report.missed == 0 && report.busy > 0.0 && report.busy < 1.0,
         "{}",
@@ -143,19 +143,18 @@ fn what_is_not_answered_is_lost() {
     assert_eq!((report.requests, report.unanswered(), report.wrong_answers), (200, 40, 0), "{}", shown(&report));
     // Datagrams without a number: a port whose answer is missing is replaced by another.
     let without = Requester {
-        connections: 100,
-        timeout_ns: 300_000_000,
+        connections: 40,
+        timeout_ns: 100_000_000,
         workload: super::tests::requester(requester.to, "udp:00", None).workload,
         ..requester
     };
-    let report = without.trial(&load(500.0)).unwrap();
-    // On a busy machine others may be answered too late as well.
-    assert!(report.unanswered() >= 40 && report.answers >= 100, "{}", shown(&report));
-    assert!(report.opened >= 110, "{}", report.opened);
+    let report = repeated(&without, &load(1000.0), |report| report.unanswered() == 80);
+    assert_eq!(report.unanswered(), 80, "{}", shown(&report));
+    assert!(report.opened >= 120, "{}", report.opened);
 }
 
-/// A service that stops for 60 ms at every 200th request. Because response times are measured from when requests were due,
-/// all requests due during a stop are slow, although only one is outstanding per connection.
+/// A service that stops for 60 ms at every 200th request. Because response times are measured from when requests were
+/// due, all requests due during a stop are slow, although only one is outstanding per connection.
 #[test]
 fn requests_that_wait_for_a_slow_one_count_as_slow() {
     let stands = Arc::new(std::sync::Mutex::new(()));

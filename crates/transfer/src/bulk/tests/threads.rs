@@ -7,14 +7,22 @@ fn over(threads: u32, flows: u32, settings: Settings) -> Settings {
     Settings { flows, threads: Some(threads), ..settings }
 }
 
-/// Checks that every flow received all bytes that were sent. A thread that gets no CPU during a whole window has none, so
-/// that only transfers of a second are checked for their windows.
+/// A transfer in which every end has its window: on a busy machine a thread may get no CPU during a whole window, and
+/// then has none.
+fn undisturbed(settings: &Settings) -> Transfer {
+    let whole = |flow: &Flow| flow.sender.windows.len() == 1 && flow.receiver.windows.len() == 1;
+    let transfer = || Some(made(settings)).filter(|transfer| transfer.flows.iter().all(whole));
+    netcliff_testkit::retried(5, "an end without its window", transfer)
+}
+
+/// Checks that every flow received all bytes that were sent, and has its windows.
 fn check(transfer: &Transfer, flows: usize, what: &str) {
     assert_eq!(transfer.cut_short, None, "{what}");
     assert_eq!(transfer.flows.len(), flows, "{what}");
     for (number, flow) in transfer.flows.iter().enumerate() {
         assert!(flow.receiver.total_bytes > 0, "{what}: flow {number} starved: {flow:?}");
         assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes, "{what}: flow {number}");
+        assert_eq!((flow.sender.windows.len(), flow.receiver.windows.len()), (1, 1), "{what}: flow {number}");
     }
 }
 
@@ -25,7 +33,7 @@ fn every_byte_of_every_flow_is_received_in_each_direction() {
             for (block_bytes, threads) in [(1, 1), (1448, 2), (1 << 20, 3)] {
                 let asked = over(threads, 5, Settings { direction, ..settings(channel.clone(), block_bytes) });
                 let flows = if direction == Direction::Both { 10 } else { 5 };
-                check(&made(&asked), flows, &format!("{channel:?} {direction:?} {block_bytes}"));
+                check(&undisturbed(&asked), flows, &format!("{channel:?} {direction:?} {block_bytes}"));
             }
         }
     }
@@ -36,13 +44,17 @@ fn every_way_that_a_thread_can_share_sends_and_receives() {
     for path in
         [SendPath::Write, SendPath::WriteV, SendPath::Splice, SendPath::SendOwnFile { bytes: 300_001, cold: false }]
     {
-        check(&made(&over(2, 4, Settings { path: path.clone(), ..settings(tcp(), 100_000) })), 4, &format!("{path:?}"));
+        check(
+            &undisturbed(&over(2, 4, Settings { path: path.clone(), ..settings(tcp(), 100_000) })),
+            4,
+            &format!("{path:?}"),
+        );
     }
     let mapped = over(1, 2, Settings { receive: ReceivePath::Mapped, ..settings(tcp(), 64 << 10) });
-    check(&made(&mapped), 2, "mapped");
+    check(&undisturbed(&mapped), 2, "mapped");
     let marked =
         over(1, 3, Settings { low_water_bytes: Some(32 << 10), read_bytes: 128 << 10, ..settings(tcp(), 4096) });
-    check(&made(&marked), 3, "low water");
+    check(&undisturbed(&marked), 3, "low water");
 }
 
 #[test]
@@ -58,10 +70,9 @@ fn multipath_is_served_by_turns_or_refused_by_name() {
 fn a_hundred_flows_over_two_threads_all_move() {
     for direction in [Direction::Send, Direction::Both] {
         let asked = over(2, 100, Settings { direction, ..settings(tcp(), 16 << 10) });
-        let transfer = made(&Settings { amount: Amount::Seconds(1.0), interval_s: Some(0.2), ..asked });
+        let transfer = undisturbed(&Settings { amount: Amount::Seconds(1.0), interval_s: Some(0.2), ..asked });
         check(&transfer, if direction == Direction::Both { 200 } else { 100 }, &format!("{direction:?}"));
         for flow in &transfer.flows {
-            assert_eq!((flow.sender.windows.len(), flow.receiver.windows.len()), (1, 1), "{direction:?}: {flow:?}");
             assert!(flow.tcp.len() >= 2, "its connection was asked: {flow:?}");
             assert!(flow.in_force.as_ref().is_some_and(|held| held.congestion.is_some()));
         }
