@@ -149,6 +149,8 @@ struct cpu_pauses {
 	__u64 count;
 	/* Shortest pause here; 0: PAUSE_NS. */
 	__u64 shortest;
+	/* Not 0: tasks are taken to be interrupted more often than every PAUSE_NS; written by userspace. */
+	__u64 all_tasks;
 	struct pause ring[PAUSES];
 };
 
@@ -196,26 +198,26 @@ static __always_inline struct cpu_state *this_cpu(void)
 }
 
 /*
- * A stretch of one class that is longer than anything the class does by itself. A task's stretch counts only if the task tells when it
- * is alive, and from then on: what others do in one stretch is their own affair.
+ * Records a pause if the CPU showed no transition for longer than the class that ran can take. A task has no longest time: its stretch
+ * counts only from its last own heartbeat on. With `all_tasks`, a stretch of the idle task or of a watched task counts in any case: its
+ * reader knows when interrupts were due (crates/service/src/pauses.rs).
  */
 static __always_inline void note_pause(__u64 class, struct cpu_state *s, __u64 last, __u64 now)
 {
 	struct cpu_pauses *p;
-	__u64 cpu, place;
+	__u64 cpu = bpf_get_smp_processor_id(), place;
 
+	if (cpu >= MAX_CPUS)
+		return;
+	p = &pauses[cpu];
 	if (class == IDLE || class == TASK_WATCHED) {
-		if (s->alive < s->switched)
+		if (s->alive < s->switched && !p->all_tasks)
 			return;
 		if (s->alive > last)
 			last = s->alive;
 	} else if (class == UNKNOWN || class == TASK_OTHER || class == SOFT_NET_TX || class == SOFT_OTHER) {
 		return;
 	}
-	cpu = bpf_get_smp_processor_id();
-	if (cpu >= MAX_CPUS)
-		return;
-	p = &pauses[cpu];
 	if ((__s64)(now - last) <= PAUSE_NS || now - last <= p->shortest)
 		return;
 	place = __sync_fetch_and_add(&p->count, 1) & (PAUSES - 1);

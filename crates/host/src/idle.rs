@@ -26,8 +26,8 @@ const WORK: u32 = 256;
 /// A turn of more than this many times the shortest turn was interrupted: an interrupt takes longer than a turn.
 const INTERRUPTED: u64 = 2;
 
-/// Thread ids of this process's loops, for the meters.
-static LOOPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+/// (CPU, thread id) of each of this process's loops, for the meters.
+static LOOPS: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
 
 /// Keeps a CPU from halting until this value is dropped.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Awake {
             }
         })?;
         let thread = outcome.recv().map_err(|_| io::Error::other("the loop ended at once"))??;
-        LOOPS.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        LOOPS.lock().unwrap_or_else(PoisonError::into_inner).push((cpu, thread));
         heartbeat.set_kept_awake(true);
         Ok(Self { _latency: latency(), stop, heartbeat, looping: Some((thread, handle)) })
     }
@@ -68,7 +68,7 @@ impl Drop for Awake {
         self.heartbeat.set_kept_awake(false);
         self.stop.store(true, Ordering::Relaxed);
         if let Some((thread, handle)) = self.looping.take() {
-            LOOPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != thread);
+            LOOPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, other)| *other != thread);
             // The thread returns nothing, and its panic is ignored.
             let _ = handle.join();
         }
@@ -113,10 +113,11 @@ fn switches() -> Option<i64> {
     (done == 0).then_some(usage.ru_nvcsw + usage.ru_nivcsw)
 }
 
-/// CPU time of this process's loops so far (ns).
-pub(crate) fn loop_ns() -> u64 {
+/// CPU time so far (ns) of this process's loops on `cpu`; 0 without a loop.
+pub fn loop_ns(cpu: u32) -> u64 {
     let loops = LOOPS.lock().unwrap_or_else(PoisonError::into_inner);
-    loops.iter().filter_map(|thread| clock_ns(thread_cpu_clock(*thread)).ok()).sum()
+    let threads = loops.iter().filter(|(of, _)| *of == cpu).map(|(_, thread)| thread);
+    threads.filter_map(|thread| clock_ns(thread_cpu_clock(*thread)).ok()).sum()
 }
 
 /// Opens the latency file and requests 0 us; `None` without permission.
@@ -148,10 +149,10 @@ mod tests {
         let spec = MeterSpec { cpus: vec![cpu], watch: vec![Watch::Process(std::process::id())] };
         let awake = Awake::hold(cpu as u32, Heartbeat::plain()).expect("a thread of SCHED_IDLE");
         let mut meter = ProcfsMeter::start(spec).expect("procfs");
-        let before = loop_ns();
+        let before = loop_ns(cpu as u32);
         std::thread::sleep(Duration::from_millis(400));
         let split = meter.read().expect("procfs").remove(0);
-        let looped = (loop_ns() - before) as f64 * 1e-9 / split.elapsed_s;
+        let looped = (loop_ns(cpu as u32) - before) as f64 * 1e-9 / split.elapsed_s;
         drop(awake);
         assert!(looped > 0.0, "it ran");
         let shares = split.shares;

@@ -11,7 +11,7 @@ use crate::process::NetworkCounts;
 use crate::promise::{Judged, judge};
 use crate::requester::Report;
 
-/// Number of void trials at a load after which the load counts as too high for the requester.
+/// Number of void trials at a load after which no further trial is made at this load.
 const VOID_REPEATS: u32 = 3;
 /// A trial counts as disturbed if other programs use more than this share of the loaded time on the service's CPU. A
 /// disturbed trial that broke the promise is repeated [`DISTURBED_REPEATS`] times. If other programs always use the
@@ -197,24 +197,27 @@ impl<'a> Conductor<'a> {
         Ok(Seen { report, judged, void, metered })
     }
 
-    /// Makes trials at a load until one keeps the promise, two break it, or too many are void.
+    /// Makes trials at a load until one keeps the promise, two break it, or too many are void. If the requester did not
+    /// fall behind in most void trials, but was only delayed, a higher load can be offered, and this one counts as
+    /// failed.
     ///
     /// # Errors
     /// As [`Bench::trial`].
     pub fn did(&mut self, purpose: TrialPurpose, rate_rps: f64, window_s: f64) -> Result<Did, FindError> {
-        let (mut failed, mut void) = (0, 0);
+        let (mut failed, mut behind, mut delayed) = (0, 0, 0);
         loop {
             let seen = self.one(purpose, rate_rps, window_s)?;
-            match (seen.void.is_some(), seen.judged.kept) {
-                (false, true) => return Ok(Did::Kept),
-                (false, false) => failed += 1,
-                (true, _) => void += 1,
+            match seen.void {
+                None if seen.judged.kept => return Ok(Did::Kept),
+                None => failed += 1,
+                Some(Void::SenderUneven { .. }) => delayed += 1,
+                Some(Void::SenderTooSlow { .. } | Void::SinkTooSlow { .. }) => behind += 1,
             }
             if failed == 2 {
                 return Ok(Did::Failed);
             }
-            if void == VOID_REPEATS {
-                return Ok(Did::Void);
+            if behind + delayed == VOID_REPEATS {
+                return Ok(if behind > delayed { Did::Void } else { Did::Failed });
             }
         }
     }

@@ -104,6 +104,8 @@ pub struct Options {
     pub requester_cpu: Option<u32>,
     /// CPUs of the service; empty: the last one.
     pub service_cpus: Vec<u32>,
+    /// True: the CPUs of a service that netcliff starts never halt, because a loop of lowest priority runs on them.
+    pub awake: bool,
     /// The command line.
     pub command: String,
     /// netcliff's version.
@@ -132,6 +134,15 @@ impl Options {
         let usual = self.quantiles.is_empty() && self.transport() == Transport::Tcp;
         let quantiles = if usual { vec![USUAL] } else { self.quantiles.clone() };
         Promise { loss: self.loss, timeout_s: self.timeout_s, quantiles }
+    }
+
+    /// Whether the service's CPUs may halt, for the report.
+    fn idle(&self) -> &'static str {
+        match self.target {
+            Target::Start(_) if self.awake => "kept from halting (--idle awake)",
+            Target::Start(_) => "halts between requests as configured (--idle as-configured)",
+            Target::Running(..) => "halts between requests as configured",
+        }
     }
 
     fn goal<'a>(&self, promise: &'a Promise, basis: &'a Basis) -> Goal<'a> {
@@ -507,6 +518,7 @@ fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
         ("promise", options.promise().to_string()),
         (TRIALS, trials(&options.judging())),
         ("testbed", service.testbed.clone()),
+        ("idle CPU", options.idle().to_owned()),
     ];
     all.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
 }
@@ -543,6 +555,7 @@ mod tests {
             ipv6: false,
             requester_cpu: None,
             service_cpus: Vec::new(),
+            awake: false,
             command: String::new(),
             version: String::new(),
             started_unix_s: 0.0,

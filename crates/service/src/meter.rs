@@ -8,6 +8,7 @@ use std::time::Instant;
 use netcliff_host::cpu::heartbeat::{Heartbeat, Pause};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{CpuMeter, CpuSplit, MeterSpec, Method, Preference, Watch, choose};
+use netcliff_host::idle::loop_ns;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::process::{ProcessId, tree};
 use netcliff_host::serving::{DEFAULT_RECEIVE_BUFFER_BYTES, Program, Sockets};
@@ -42,7 +43,8 @@ pub struct HostCounts {
     pub network: NetworkCounts,
     /// Time in which a thread of the service waited for a CPU that other programs used (s).
     pub others_s: f64,
-    /// Busy time of the least used of the service's CPUs, as the kernel counts it (s).
+    /// Busy time of the least used of the service's CPUs, as the kernel counts it (s), without loops that keep CPUs from
+    /// halting.
     pub least_used_s: f64,
 }
 
@@ -68,7 +70,8 @@ pub struct HostMeter {
     /// Threads ksoftirqd of the service's CPUs; `None`: not visible, so that disturbed trials cannot be recognised.
     softirqs: Option<Vec<u32>>,
     meter: Option<Box<dyn CpuMeter>>,
-    /// Heartbeats of the CPUs, which show their pauses; empty without the eBPF programs.
+    /// Heartbeats of the CPUs, which show their pauses. Without the eBPF programs, only loops that keep the CPUs from
+    /// halting beat.
     heartbeats: BTreeMap<usize, Heartbeat>,
     /// True: netcliff did not start the service, so that only this meter notices its end.
     runs_already: bool,
@@ -80,6 +83,8 @@ pub struct HostMeter {
 /// Counters at the beginning of a trial.
 struct Mark {
     began: Instant,
+    /// CPU time on each CPU of the loop that keeps it from halting (ns).
+    loops_ns: Vec<u64>,
     stamp: Option<SystemStamp>,
     waits: Option<Waits>,
     times: Times,
@@ -116,9 +121,13 @@ impl HostMeter {
                 Err(error) => format!("CPU time is not metered: {error}"),
             }
         });
-        let mark = Mark::now(&watched, None);
-        let heartbeat = |cpu: &u32| Some((*cpu as usize, meter.as_ref()?.heartbeat(*cpu as usize)?));
-        let heartbeats = all.iter().filter_map(heartbeat).collect();
+        let mark = Mark::now(&watched, &all, None);
+        let heartbeat = |cpu: &u32| {
+            let programs = meter.as_ref().and_then(|meter| meter.heartbeat(*cpu as usize));
+            (*cpu as usize, programs.unwrap_or_else(Heartbeat::plain))
+        };
+        let heartbeats: BTreeMap<usize, Heartbeat> = all.iter().map(heartbeat).collect();
+        heartbeats.values().for_each(Heartbeat::record_all_tasks);
         let softirqs = softirq_threads(&all);
         (Self { watched, softirqs, cpus: all, meter, heartbeats, runs_already, exact: false, mark }, note)
     }
@@ -133,8 +142,14 @@ impl HostMeter {
         self.watched.iter().filter_map(|one| Program::of(one.pid)).collect()
     }
 
-    /// Pauses of each CPU in `window_ns` (ns of `CLOCK_MONOTONIC`), as measured by the eBPF programs: (start since the
-    /// beginning of the window, length) (s). Empty without the eBPF programs.
+    /// The metered CPUs and their heartbeats, for loops that keep these CPUs from halting.
+    pub fn heartbeats(&self) -> impl Iterator<Item = (u32, &Heartbeat)> {
+        self.heartbeats.iter().map(|(cpu, heartbeat)| (*cpu as u32, heartbeat))
+    }
+
+    /// Times in `window_ns` (ns of `CLOCK_MONOTONIC`) in which a CPU made no transition: (start since the beginning of
+    /// the window, length) (s), by CPU. Such a time is a pause of the CPU if requests were due during it. Without the
+    /// eBPF programs, only pauses of a loop that keeps the CPU from halting are known.
     pub fn pauses_s(&self, window_ns: Range<u64>) -> BTreeMap<usize, Vec<(f64, f64)>> {
         let part = |pause: Pause| {
             let (from_ns, to_ns) = (pause.from_ns.max(window_ns.start), pause.to_ns.min(window_ns.end));
@@ -152,8 +167,9 @@ impl HostMeter {
 }
 
 impl Mark {
-    fn now(watched: &[ProcessId], softirqs: Option<&[u32]>) -> Self {
+    fn now(watched: &[ProcessId], cpus: &[u32], softirqs: Option<&[u32]>) -> Self {
         Self {
+            loops_ns: cpus.iter().map(|cpu| loop_ns(*cpu)).collect(),
             stamp: SystemStamp::now().ok(),
             waits: softirqs.map(|threads| Waits::of(watched, threads)),
             times: Times::of(watched),
@@ -170,7 +186,7 @@ fn network(watched: &[ProcessId]) -> NetworkCounts {
 
 impl Meter for HostMeter {
     fn mark(&mut self, exact: bool) -> Result<(), FindError> {
-        self.mark = Mark::now(&self.watched, self.softirqs.as_deref());
+        self.mark = Mark::now(&self.watched, &self.cpus, self.softirqs.as_deref());
         self.exact = exact && self.meter.as_mut().is_some_and(|meter| meter.mark().is_ok());
         Ok(())
     }
@@ -178,16 +194,19 @@ impl Meter for HostMeter {
     fn read(&mut self) -> Result<HostCounts, FindError> {
         let elapsed_s = self.mark.began.elapsed().as_secs_f64();
         let cpus = self.meter.as_mut().filter(|_| self.exact).and_then(|meter| meter.read().ok());
-        let now = Mark::now(&self.watched, self.softirqs.as_deref());
+        let now = Mark::now(&self.watched, &self.cpus, self.softirqs.as_deref());
         if self.runs_already && !self.watched.is_empty() && !self.watched.iter().any(ProcessId::is_alive) {
             return Err(FindError::Changed("the service has ended".to_owned()));
         }
         let before = &self.mark;
         let ticks = |of: fn(&Times) -> u64| of(&now.times).saturating_sub(of(&before.times));
         let shares = before.stamp.as_ref().zip(now.stamp.as_ref()).map(|(from, to)| from.until(to));
-        let used_s = |cpu: &u32| {
+        let looped_s = |place: usize| (now.loops_ns[place] - before.loops_ns[place]) as f64 * 1e-9;
+        let used_s = |(place, cpu): (usize, &u32)| {
             let mut all = shares.iter().flatten();
-            all.find(|one| one.cpu == *cpu as usize).map_or(0.0, |one| one.used_s() + one.steal * one.counted_s)
+            let used_s =
+                all.find(|one| one.cpu == *cpu as usize).map_or(0.0, |one| one.used_s() + one.steal * one.counted_s);
+            (used_s - looped_s(place)).max(0.0)
         };
         let waits = before.waits.as_ref().zip(now.waits.as_ref());
         Ok(HostCounts {
@@ -197,7 +216,7 @@ impl Meter for HostMeter {
             busiest: before.times.busiest_until(&now.times),
             network: before.network.until(&now.network),
             others_s: waits.map_or(0.0, |(from, to)| from.others_until(to)),
-            least_used_s: self.cpus.iter().map(used_s).reduce(f64::min).unwrap_or(0.0),
+            least_used_s: self.cpus.iter().enumerate().map(used_s).reduce(f64::min).unwrap_or(0.0),
         })
     }
 }

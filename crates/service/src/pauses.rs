@@ -1,12 +1,13 @@
-//! [`Pauses`]: times without answers in a run's trials, and the cliff with these pauses.
+//! [`Pauses`]: times without answers in a run's trials, and the loads that a service carries with these pauses.
 //!
-//! Each trial has a highest load at which its pauses lose no more than is promised; the cliff is a quantile of these
-//! loads, with the share of failing trials that the search allows.
+//! Each trial has a highest load at which its pauses lose no more than is promised. The cliff is the quantile of these
+//! loads that belongs to the share of failing trials that a search allows.
 //!
 //! In a pause the service does not run, and packets wait in its socket. The receive backlog fills only if the CPU
-//! itself is paused: while another program has the CPU, softirqs go on. The eBPF meter tells these apart, but does not
-//! see the late return of a CPU that halted. Without this meter, and if the service is on another host, each pause
-//! counts as a pause of the service alone.
+//! itself is paused: while another program has the CPU, softirqs go on. The eBPF meter tells these apart: the CPU itself
+//! was paused if it made no transition for [`PAUSE_NS`](netcliff_host::cpu::heartbeat::PAUSE_NS) although requests were
+//! due, which interrupt it. Without this meter, and if the service is on another host, each pause counts as a pause of
+//! the service alone.
 //!
 //! The simulator pauses the whole CPU, whose softirqs then have priority over the service until they have caught up. A
 //! pause of the service alone of length L at load x is therefore simulated as one of the CPU of L (1 - x p) with a
@@ -16,9 +17,8 @@
 use std::collections::BTreeMap;
 
 use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
-use netcliff_core::{EngineFailure, Figure, Host, Invalid, Point, finding};
+use netcliff_core::{EngineFailure, Host, Invalid, Point, finding};
 use netcliff_sim::{SimEngine, SimulatedTrial};
-use netcliff_stats::quantile_at;
 
 /// Shortest silence that is recorded (s): longer than most requests take, and less than a tenth of what a socket of the
 /// default size bridges at 50 k requests/s.
@@ -60,7 +60,7 @@ struct Trial {
 
 impl Trial {
     fn is_of_cpu(&self, span: &(f64, f64)) -> bool {
-        self.cpu.iter().any(|pause| overlap(pause, span))
+        self.cpu.iter().any(|pause| common(pause, span).is_some())
     }
 
     /// Returns the service's pauses as pauses of a simulated CPU. A pause of the service alone is shortened by
@@ -83,11 +83,13 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Collects (silences of the service, pauses of its CPU) of trials that lasted `trial_s` (s) each. A pause of the
-    /// CPU counts only if the service was silent during it.
+    /// Collects (silences of the service, times without a transition of its CPU) of trials that lasted `trial_s` (s)
+    /// each. The part of such a time in which the service was silent is a pause of the CPU.
     pub fn of(trials: impl IntoIterator<Item = (Spans, Spans)>, trial_s: f64) -> Self {
-        let trial = |(service, mut cpu): (Spans, Spans)| {
-            cpu.retain(|pause| service.iter().any(|silence| overlap(pause, silence)));
+        let trial = |(service, still): (Spans, Spans)| {
+            let during =
+                |silence: &(f64, f64)| still.iter().filter_map(|span| common(span, silence)).collect::<Vec<_>>();
+            let cpu = service.iter().flat_map(during).collect();
             Trial { service, cpu }
         };
         Self { trials: trials.into_iter().map(trial).collect(), trial_s, least_s: LEAST_SILENCE_S }
@@ -148,18 +150,18 @@ impl Pauses {
         Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }
     }
 
-    /// Returns the cliff with pauses (requests/s), at most `own_rps`, the cliff without pauses. `point_at`: the point
-    /// of a host at a load; `exceed`: share of trials that may lose more than `loss`. `None` if there were no trials.
+    /// Returns the highest load (requests/s) of each trial at which its pauses lose at most `loss`; at most `own_rps`,
+    /// the cliff without pauses. `point_at`: the point of a host at a load. Empty if there were no trials.
     ///
     /// # Errors
     /// The simulator does not support the host.
-    pub fn cliff(
+    pub fn highest(
         &self,
         host: &Host,
         point_at: impl Fn(&Host, f64) -> Point,
-        (own_rps, loss, exceed): (f64, f64, f64),
+        (own_rps, loss): (f64, f64),
         seed: u64,
-    ) -> Result<Option<Figure>, EngineFailure> {
+    ) -> Result<Vec<f64>, EngineFailure> {
         let engine = SimEngine { seed, ..SimEngine::default() };
         let deep = Host { ring: host.ring.max(NO_LIMIT), ..host.clone() };
         let packet_s = host.protocol_s + host.interrupt_s;
@@ -181,13 +183,14 @@ impl Pauses {
             }
             Ok(highest_rps)
         };
-        let highest: Vec<f64> = self.trials.iter().enumerate().map(of).collect::<Result<_, EngineFailure>>()?;
-        Ok(quantile_at(&highest, exceed))
+        self.trials.iter().enumerate().map(of).collect()
     }
 }
 
-fn overlap(one: &(f64, f64), other: &(f64, f64)) -> bool {
-    one.0 < other.0 + other.1 && other.0 < one.0 + one.1
+/// The common part of two spans; `None` if they do not overlap.
+fn common(one: &(f64, f64), other: &(f64, f64)) -> Option<(f64, f64)> {
+    let (from, to) = (one.0.max(other.0), (one.0 + one.1).min(other.0 + other.1));
+    (from < to).then_some((from, to - from))
 }
 
 #[cfg(test)]
@@ -205,8 +208,9 @@ mod tests {
         Point::poisson(host.clone(), scheme, rps)
     }
 
-    fn cliff(pauses: &Pauses, loss: f64, exceed: f64) -> f64 {
-        pauses.cliff(&host(), point_at, (90e3, loss, exceed), 1).unwrap().unwrap().value
+    /// Highest load of each trial.
+    fn highest(pauses: &Pauses, loss: f64) -> Vec<f64> {
+        pauses.highest(&host(), point_at, (90e3, loss), 1).unwrap()
     }
 
     /// Trials of 0.5 s with these silences, during which softirqs went on.
@@ -219,11 +223,11 @@ mod tests {
         // In a pause of 4 ms, 100 requests arrive at 25 k/s, which fill the socket; at 30 k/s 20 more arrive and are
         // lost, of 15000 in the trial.
         let pauses = silent(vec![vec![(0.2, 4e-3)]; 9]);
-        let strict = cliff(&pauses, 1e-4, 0.5);
-        assert!((20e3..26.5e3).contains(&strict), "{strict}");
+        let strict = highest(&pauses, 1e-4);
+        assert!(strict.iter().all(|load| (20e3..26.5e3).contains(load)), "{strict:?}");
         // A load x loses 4 ms x - 100 of 0.5 s x: 0.2 % at 33 k/s.
-        let loose = cliff(&pauses, 2e-3, 0.5);
-        assert!((29e3..36e3).contains(&loose), "{loose}");
+        let loose = highest(&pauses, 2e-3);
+        assert!(loose.iter().all(|load| (29e3..36e3).contains(load)), "{loose:?}");
     }
 
     #[test]
@@ -231,8 +235,8 @@ mod tests {
         let spans = vec![(0.2, 4e-3)];
         let shallow = Host { ring: 20, socket_buffer: 4000, ..host() };
         let of = |cpu: Spans| {
-            let pauses = Pauses::of(vec![(spans.clone(), cpu); 9], 0.5);
-            pauses.cliff(&shallow, point_at, (90e3, 1e-4, 0.5), 1).unwrap().unwrap().value
+            let pauses = Pauses::of(vec![(spans.clone(), cpu)], 0.5);
+            pauses.highest(&shallow, point_at, (90e3, 1e-4), 1).unwrap()[0]
         };
         assert_eq!(of(Vec::new()), 90e3, "400 requests fit into the socket");
         let paused = of(spans.clone());
@@ -241,12 +245,18 @@ mod tests {
     }
 
     #[test]
-    fn the_cliff_is_that_of_the_trials_which_may_fail() {
-        let paused = vec![(0.1, 8e-3)];
-        let pauses = silent([vec![paused; 3], vec![Vec::new(); 6]].concat());
-        assert_eq!(cliff(&pauses, 1e-4, 0.5), 90e3, "most trials had no pause");
-        assert!(cliff(&pauses, 1e-4, 0.1) < 20e3);
-        assert!(silent(Vec::new()).cliff(&host(), point_at, (90e3, 1e-4, 0.5), 1).unwrap().is_none());
+    fn a_trial_without_a_pause_carries_the_service_s_own_cliff() {
+        let loads = highest(&silent(vec![vec![(0.1, 8e-3)], Vec::new()]), 1e-4);
+        assert!(loads[0] < 20e3 && loads[1] == 90e3, "{loads:?}");
+        assert!(highest(&silent(Vec::new()), 1e-4).is_empty());
+    }
+
+    /// Of 4 ms without a transition, the service was silent only in the last millisecond.
+    #[test]
+    fn a_still_cpu_is_paused_only_while_requests_are_due() {
+        let pauses = Pauses::of([(vec![(0.103, 3e-3)], vec![(0.1, 4e-3), (0.2, 9e-3)])], 0.5);
+        let [(from_s, length_s)] = pauses.trials[0].cpu[..] else { panic!("{pauses:?}") };
+        assert!((from_s - 0.103).abs() < 1e-12 && (length_s - 1e-3).abs() < 1e-12, "{pauses:?}");
     }
 
     /// If the path to the service takes 1 ms, each answer takes 1 ms, which is no pause.

@@ -1,7 +1,7 @@
 //! The search for the highest load that keeps the promise: first its order of magnitude, then MLRsearch (RFC 9971).
 
 use netcliff_core::Figure;
-use netcliff_core::service::{ServiceSearch, TrialPurpose};
+use netcliff_core::service::{ServiceSearch, ServiceTrial, TrialPurpose};
 use netcliff_mlrsearch::mlr::{self, Mlr};
 use netcliff_mlrsearch::trial::{Answer, Range, Trial};
 use netcliff_mlrsearch::{Goal, Searched};
@@ -149,10 +149,14 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
         };
         searched.push(mlr::search(&mlr, &mut ask)?);
     }
-    Ok(summary(&searched))
+    Ok(summary(&searched, &conductor.trials, judging))
 }
 
-fn summary(searched: &[Searched]) -> Cliff {
+/// Returns the result of these searches. The cliff is estimated from all valid trials of the searches' length, also
+/// those of the calibration: if pauses decide about trials at random over a wide range of loads, a search with few
+/// trials per load ends close to where it began, but the likelihood of its trials does not depend on how their loads
+/// were chosen.
+fn summary(searched: &[Searched], trials: &[ServiceTrial], judging: &Judging) -> Cliff {
     let found: Vec<_> = searched.iter().filter_map(|one| Some((one, one.found.first()?))).collect();
     let searches = found
         .iter()
@@ -178,6 +182,9 @@ fn summary(searched: &[Searched]) -> Cliff {
         // In at least half of the searches no load broke the promise: the lowest kept load is a lower limit.
         _ => (lowest.map(Figure::exact), true),
     };
+    let counts = |trial: &&ServiceTrial| trial.void.is_none() && trial.window_s == judging.trial_s;
+    let counted: Vec<_> = trials.iter().filter(counts).map(|trial| (trial.rate_rps, !trial.kept)).collect();
+    let figure = stats::isotonic::crossing(&counted, judging.exceed).filter(|_| !lower_limit).or(figure);
     Cliff { figure, lower_limit: lower_limit && figure.is_some(), searches }
 }
 
@@ -186,7 +193,7 @@ mod tests {
     use super::*;
     use crate::bench::{Bench, Metered, Observer, Spec};
     use crate::requester::Report;
-    use netcliff_core::service::{Promise, QuantileLimit, ServiceTrial};
+    use netcliff_core::service::{Promise, QuantileLimit};
 
     /// A service with known capacity: above it requests are lost, or answered late.
     struct Fake {
@@ -195,6 +202,14 @@ mod tests {
         requester_rps: f64,
         /// In all but one of this number of trials another program uses half of the service's CPU; 0: in no trial.
         disturbed_of: u64,
+        /// Load of the trials in which the requester is delayed, and loses requests by the burst that follows.
+        delayed_rps: std::ops::Range<f64>,
+    }
+
+    impl Default for Fake {
+        fn default() -> Self {
+            Self { capacity_rps: 50e3, late: false, requester_rps: 1e9, disturbed_of: 0, delayed_rps: 0.0..0.0 }
+        }
     }
 
     impl Bench for Fake {
@@ -210,6 +225,9 @@ mod tests {
                 report.answers = requests;
             }
             report.in_time = ((self.requester_rps * spec.window_s) as u64).min(requests);
+            if self.delayed_rps.contains(&spec.rate_rps) {
+                (report.answers, report.late) = (requests - requests / 200, requests / 100);
+            }
             Ok((report, None))
         }
     }
@@ -233,8 +251,7 @@ mod tests {
     #[test]
     fn a_known_capacity_is_found_from_tens_to_millions() {
         for capacity_rps in [40.0, 730.0, 51_300.0, 3.3e6] {
-            let (_, cliff) =
-                found(Fake { capacity_rps, late: false, requester_rps: 1e9, disturbed_of: 0 }, Vec::new()).unwrap();
+            let (_, cliff) = found(Fake { capacity_rps, ..Fake::default() }, Vec::new()).unwrap();
             let figure = cliff.figure.unwrap();
             assert!((figure.value / capacity_rps - 1.0).abs() < 0.03, "{capacity_rps}: {figure:?}");
             assert!(!cliff.lower_limit && cliff.searches.iter().all(|search| search.end == "regular"), "{cliff:?}");
@@ -243,7 +260,7 @@ mod tests {
 
     #[test]
     fn late_answers_are_a_cliff_where_a_quantile_is_promised() {
-        let late = || Fake { capacity_rps: 20e3, late: true, requester_rps: 1e9, disturbed_of: 0 };
+        let late = || Fake { capacity_rps: 20e3, late: true, ..Fake::default() };
         let limit = QuantileLimit { quantile: 0.99, within_s: 5e-3 };
         let (_, cliff) = found(late(), vec![limit]).unwrap();
         let value = cliff.figure.unwrap().value;
@@ -254,7 +271,7 @@ mod tests {
     #[test]
     fn beyond_the_requester_is_a_lower_limit() {
         let (scale, cliff) =
-            found(Fake { capacity_rps: 1e9, late: false, requester_rps: 90e3, disturbed_of: 0 }, Vec::new()).unwrap();
+            found(Fake { capacity_rps: 1e9, requester_rps: 90e3, ..Fake::default() }, Vec::new()).unwrap();
         assert_eq!(scale.failed_rps, None);
         let value = cliff.figure.unwrap().value;
         assert!(cliff.lower_limit && (64e3..91e3).contains(&value), "{cliff:?}");
@@ -262,7 +279,7 @@ mod tests {
 
     #[test]
     fn trials_that_other_programs_disturbed_do_not_lower_the_cliff() {
-        let fake = |disturbed_of| Fake { capacity_rps: 50e3, late: false, requester_rps: 1e9, disturbed_of };
+        let fake = |disturbed_of| Fake { disturbed_of, ..Fake::default() };
         let value = |disturbed_of| found(fake(disturbed_of), Vec::new()).unwrap().1.figure.unwrap().value;
         assert!((value(3) / 50e3 - 1.0).abs() < 0.03, "{}", value(3));
         // Programs that always run are part of the host.
@@ -271,8 +288,42 @@ mod tests {
 
     #[test]
     fn a_service_that_never_answers_has_no_cliff() {
-        assert!(
-            found(Fake { capacity_rps: 0.0, late: false, requester_rps: 1e9, disturbed_of: 0 }, Vec::new()).is_none()
-        );
+        assert!(found(Fake { capacity_rps: 0.0, ..Fake::default() }, Vec::new()).is_none());
+    }
+
+    /// At 3 to 10 k/s, where the first loads are, each trial is void because the requester was delayed.
+    #[test]
+    fn a_delayed_requester_is_not_the_limit() {
+        let (scale, cliff) =
+            found(Fake { delayed_rps: 3e3..10e3, capacity_rps: 15e3, ..Fake::default() }, Vec::new()).unwrap();
+        assert!(scale.failed_rps.is_some() && !cliff.lower_limit, "{scale:?} {cliff:?}");
+        assert!((cliff.figure.unwrap().value / 15e3 - 1.0).abs() < 0.05, "{cliff:?}");
+    }
+
+    /// At loads below the capacity of 50 k/s, pauses make 45 of 100 trials lose requests.
+    #[test]
+    fn random_failures_do_not_pull_the_cliff_to_where_the_search_began() {
+        struct Paused(Fake, netcliff_stats::chance::Chance);
+        impl Bench for Paused {
+            fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
+                let (mut report, metered) = self.0.trial(spec)?;
+                if self.1.uniform() < 0.45 {
+                    report.answers = report.answers.min(report.requests - report.requests / 100);
+                }
+                Ok((report, metered))
+            }
+        }
+        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
+        let judging = Judging { trial_s: 1.0, duration_sum_s: 2.0, exceed: 0.5, width: 0.04, searches: 3 };
+        let cliff_rps = |seed| {
+            let mut bench = Paused(Fake::default(), netcliff_stats::chance::Chance::new(seed));
+            let mut observer = Quiet;
+            let mut conductor = Conductor::new(&mut bench, &promise, &mut observer, seed);
+            let scale = scale(&mut conductor, FIRST_RPS).unwrap().unwrap();
+            cliff(&mut conductor, &scale, &judging).unwrap().figure.map_or(0.0, |figure| figure.value)
+        };
+        let cliffs: Vec<f64> = (1..=21).map(cliff_rps).collect();
+        let median = stats::median(&cliffs).unwrap().value;
+        assert!((median / 50e3 - 1.0).abs() < 0.1, "{median} {cliffs:?}");
     }
 }

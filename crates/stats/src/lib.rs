@@ -8,6 +8,7 @@ pub mod chance;
 pub mod contrast;
 pub mod few;
 pub mod hurst;
+pub mod isotonic;
 mod least_squares;
 pub mod quantile;
 

@@ -140,6 +140,7 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
         ipv6: service.ipv6,
         requester_cpu: args.sender_cpu,
         service_cpus: if service.service_cpus.is_empty() { host_cpu } else { service.service_cpus.clone() },
+        awake: args.idle == Idle::Awake,
         command: command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_s: now_unix_s(),
@@ -154,7 +155,6 @@ fn refuse_others(args: &FindArgs) -> anyhow::Result<()> {
         ("--repeats", args.repeats.is_some()),
         ("--size", args.size != 64),
         ("--work", args.work != 0.0),
-        ("--idle", args.idle != Idle::Awake),
     ];
     match given.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(output::usage(format!(

@@ -14,7 +14,8 @@
 //! more than [`PLAIN_PAUSE_NS`] in which no other task ran.
 //!
 //! Not detected: shorter pauses; pauses of a CPU that halts, as nothing shows when it should have woken; pauses during
-//! other tasks and during softirqs other than NET_RX.
+//! other tasks and during softirqs other than NET_RX. A reader that knows when interrupts were due can request all
+//! stretches without a transition while the CPU is idle or runs a watched task ([`Heartbeat::record_all_tasks`]).
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -53,15 +54,17 @@ pub struct Visit {
     pub task: String,
 }
 
-/// Words shared by threads and programs for a CPU [ns of `CLOCK_MONOTONIC`; the last one a duration].
+/// Words shared by threads and programs for a CPU. Times are in ns of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy)]
 pub(super) struct Words {
     /// Last beat of the threads.
     pub(super) alive: NonNull<AtomicU64>,
     /// Last transition seen by the programs.
     pub(super) last: NonNull<AtomicU64>,
-    /// Shortest pause as determined by the programs; 0 until then.
+    /// Shortest pause as determined by the programs (ns); 0 until then.
     pub(super) shortest: NonNull<AtomicU64>,
+    /// Not 0: the programs record a stretch without a transition also for tasks that do not beat.
+    pub(super) all_tasks: NonNull<AtomicU64>,
 }
 
 /// Memory with a CPU's heartbeats. It outlives every [`Heartbeat`].
@@ -176,6 +179,15 @@ impl Heartbeat {
         }
     }
 
+    /// Makes the programs record each stretch of more than [`PAUSE_NS`] without a transition, also while the CPU is idle
+    /// and while it runs a watched task that does not beat. Such a stretch is a pause only if an interrupt was due.
+    /// Without programs, nothing changes.
+    pub fn record_all_tasks(&self) {
+        if let Some(shared) = self.0.as_ref().and_then(|inner| inner.shared.as_ref()) {
+            shared.word(|words| words.all_tasks).store(1, Ordering::Relaxed);
+        }
+    }
+
     /// True if only the loop that keeps the CPU awake beats; the loop then records pauses by [`Heartbeat::note`].
     pub(crate) fn is_plain(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.shared.is_none())
@@ -275,14 +287,14 @@ mod tests {
     /// Heartbeats without programs.
     #[derive(Debug)]
     struct Plain {
-        words: Box<[AtomicU64; 3]>,
+        words: Box<[AtomicU64; 4]>,
         noted: Vec<Pause>,
     }
 
     impl Signs for Plain {
         fn words(&self) -> Words {
-            let [alive, last, shortest] = self.words.each_ref().map(NonNull::from);
-            Words { alive, last, shortest }
+            let [alive, last, shortest, all_tasks] = self.words.each_ref().map(NonNull::from);
+            Words { alive, last, shortest, all_tasks }
         }
 
         fn noted(&self) -> Vec<Pause> {
@@ -300,7 +312,7 @@ mod tests {
     }
 
     fn of_a_host(last_ns: u64, shortest_ns: u64, noted: Vec<Pause>) -> Heartbeat {
-        let words = Box::new([0, last_ns, shortest_ns].map(AtomicU64::new));
+        let words = Box::new([0, last_ns, shortest_ns, 0].map(AtomicU64::new));
         Heartbeat::new(Box::new(Plain { words, noted }))
     }
 

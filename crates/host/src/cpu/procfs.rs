@@ -29,7 +29,8 @@ struct Reading {
     counts: Vec<Counts>,
     /// CPU time of all watched tasks (ns); `None` if one of them has ended.
     watched_ns: Option<u64>,
-    loop_ns: u64,
+    /// CPU time on each CPU of the loop that keeps it from halting (ns).
+    loops_ns: Vec<u64>,
 }
 
 impl ProcfsMeter {
@@ -79,8 +80,8 @@ impl ProcfsMeter {
         let share = |a, b| kernel_counts::share(a, b, counted_s);
         let ticked = share(a.user + a.nice + a.system, b.user + b.nice + b.system);
         // A loop that keeps the CPU from halting yields to everything else: its time was available.
-        let looped = now.loop_ns.saturating_sub(self.mark.loop_ns) as f64 * 1e-9 / counted_s;
-        let looped = if self.spec.cpus.len() == 1 { looped.min(ticked) } else { 0.0 };
+        let looped = now.loops_ns[index].saturating_sub(self.mark.loops_ns[index]) as f64 * 1e-9 / counted_s;
+        let looped = looped.min(ticked);
         let tasks = ticked - looped;
         let alone = self.spec.cpus.len() == 1;
         let application = (alone && !self.spec.watch.is_empty())
@@ -149,7 +150,8 @@ impl CpuMeter for ProcfsMeter {
 impl Reading {
     fn take(spec: &MeterSpec) -> Result<Self, MeterError> {
         let watched_ns = spec.watch.iter().map(|watch| task_cpu_ns(*watch)).sum();
-        Ok(Self { at_ns: monotonic_ns(), counts: kernel_counts::read(&spec.cpus)?, watched_ns, loop_ns: loop_ns() })
+        let loops_ns = spec.cpus.iter().map(|cpu| loop_ns(*cpu as u32)).collect();
+        Ok(Self { at_ns: monotonic_ns(), counts: kernel_counts::read(&spec.cpus)?, watched_ns, loops_ns })
     }
 }
 

@@ -10,6 +10,7 @@ use netcliff_core::finding::CheckedSetting;
 use netcliff_core::quote::{cut, in_short};
 use netcliff_core::service::ServiceSummary;
 use netcliff_host::fingerprint;
+use netcliff_host::idle::Awake;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::process::{ProcessId, tree};
 use netcliff_host::serving::{self, SMALL_DATAGRAM_BYTES};
@@ -73,6 +74,8 @@ pub(super) struct Real<'a> {
     changed: Vec<CheckedSetting>,
     /// True: the service was already running.
     running: bool,
+    /// Loops that keep the service's CPUs from halting.
+    awake: Vec<Awake>,
 }
 
 impl<'a> Real<'a> {
@@ -169,6 +172,7 @@ impl<'a> Real<'a> {
             failure: None,
             changed: before.changed(),
             running: running.is_some(),
+            awake: Vec::new(),
         };
         real.bring_up(options, &service_cpus, &set_up.at_start, agent)?;
         Ok(real)
@@ -207,6 +211,9 @@ impl<'a> Real<'a> {
                 self.wait_for(&service)?;
                 drop(held);
                 self.meter_here(service.processes(), &meter);
+                if options.awake {
+                    self.keep_awake();
+                }
                 if !service.is_isolated() {
                     self.notes.push(
                         "PID namespaces are not permitted here: what the service cuts loose from itself may go on after the run"
@@ -250,6 +257,17 @@ impl<'a> Real<'a> {
         }
         self.notes.extend(note);
         self.meter = Some(Metering::Here(meter));
+    }
+
+    /// Keeps the service's CPUs from halting, as far as possible.
+    fn keep_awake(&mut self) {
+        let Some(Metering::Here(meter)) = &self.meter else { return };
+        for (cpu, heartbeat) in meter.heartbeats() {
+            match Awake::hold(cpu, heartbeat.clone()) {
+                Ok(awake) => self.awake.push(awake),
+                Err(error) => self.notes.push(format!("CPU {cpu} could not be kept from halting: {error}")),
+            }
+        }
     }
 
     /// Makes the agent meter its host.
@@ -381,6 +399,7 @@ impl<'a> Real<'a> {
 
     /// Ends the service and then the testbed; returns what could not be restored.
     pub(super) fn end(mut self) -> Vec<String> {
+        self.awake.clear();
         self.meter = None;
         self.service = None;
         self.rig.end()
