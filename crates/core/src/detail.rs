@@ -1,5 +1,5 @@
-//! [`Detail`]: what a simulation can show besides its figures: distributions of queue lengths, of busy periods and of
-//! latencies, and a time series. [`Difference`]: how one figure differs between two schemes that served the same packets.
+//! [`Detail`]: distributions of queue lengths, busy periods and latencies, and a time series, which a simulation can
+//! give besides its figures. [`Difference`]: how one figure differs between two schemes that served the same packets.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ pub struct Slice {
     pub to_s: f64,
     /// Packets that arrived.
     pub arrived: u64,
-    /// Packets delivered: by protocol processing, or to the application where there is one.
+    /// Packets delivered: by protocol processing or, if there is an application, to the application.
     pub delivered: u64,
     /// Packets lost at the ring.
     pub dropped_ring: u64,
@@ -77,7 +77,7 @@ pub struct Slice {
     pub ring_mean: f64,
     /// Most packets in ring and protocol.
     pub ring_max: u64,
-    /// Where the CPU's time went.
+    /// Shares of the CPU's time.
     pub cpu: CpuShares,
 }
 
@@ -89,7 +89,7 @@ pub struct Slice {
 pub struct LatencyHistogram(pub Vec<(u64, u64)>);
 
 impl LatencyHistogram {
-    /// True without packets.
+    /// True if the histogram has no packets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

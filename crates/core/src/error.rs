@@ -1,4 +1,4 @@
-//! Errors of input, with the value and what is accepted, so that a user can correct it.
+//! Errors of input. Each names the value and the accepted form, so that a user can correct the value.
 
 /// A text that could not be read as a quantity, scheme, traffic or key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

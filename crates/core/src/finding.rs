@@ -114,7 +114,7 @@ pub struct Calibration {
     /// R squared: share of the variance of softirq time that the regression explains. None: no regression was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
-    /// Pairs of costs that the trials hardly tell apart.
+    /// Pairs of costs whose estimates are strongly correlated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub correlated: Vec<Correlated>,
 }

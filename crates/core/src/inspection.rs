@@ -1,5 +1,5 @@
-//! Result of `netcliff inspect`: [`Sheet`] (sections of facts about a host) and [`Remark`] (what looks wrong, why, and
-//! the command that would change it).
+//! Result of `netcliff inspect`: [`Sheet`] (sections of facts about a host) and [`Remark`] (an observed problem, why it
+//! matters, and the command that would change it).
 
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +45,9 @@ impl std::fmt::Display for Objective {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Packets are lost, or most of the possible rate is.
+    /// Packets are lost, or the rate is far below the possible rate.
     Fault,
-    /// Speed, latency or CPU is wasted under load.
+    /// Under load, throughput, latency or CPU use is worse than necessary.
     Warning,
     /// Worth knowing; may be intended.
     Note,
@@ -63,7 +63,7 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// Something that looks wrong on a host.
+/// A probable problem of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remark {

@@ -49,7 +49,7 @@ enum Step {
     OnEdge,
 }
 
-/// The kernel's struct dim without its samples.
+/// State of the algorithm: the kernel's struct dim without its samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Walk {
     index: usize,

@@ -369,7 +369,8 @@ impl Dimension {
     }
 }
 
-/// A figure of an [`Outcome`]: its key in CSV and experiment files, its name on screens, and how to find it.
+/// A figure of an [`Outcome`]: its key in CSV and experiment files, its name on screens, and the function that reads
+/// it.
 #[derive(Clone, Copy)]
 pub struct Measure {
     /// Key with its unit, as in CSV: `throughput_pps`, `latency_p99_s`.

@@ -57,7 +57,6 @@ pub enum Bus {
     /// PCI Express.
     Pcie(Pcie),
     /// Bus with a known bandwidth only, such as the AXI of a system on a chip (byte/s, sum of both directions).
-    /// directions).
     Bandwidth(f64),
 }
 

@@ -370,8 +370,7 @@ impl Profile {
         self.stages.iter().find(|row| row.stage == stage)
     }
 
-    /// Share of the counted CPU time in functions that are not in the table of stages, and whose callers are not
-    /// either.
+    /// Share of the counted CPU time in functions that are not in the table of stages, and whose callers are not in it.
     pub fn unknown(&self) -> f64 {
         self.stage(Stage::Unknown).map_or(0.0, |row| row.share.value)
     }

@@ -1,4 +1,4 @@
-//! [`Repeats`]: number of repeats of a configuration, and [`Known`]: the precision that they give a figure.
+//! [`Repeats`]: number of repeats of a configuration. [`Known`]: precision of a figure's mean over these repeats.
 
 use serde::{Deserialize, Serialize};
 

@@ -125,7 +125,7 @@ impl fmt::Display for QuantileLimit {
     }
 }
 
-/// Conditions that a load must keep to count as carried.
+/// Conditions under which the service counts as able to carry a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Promise {
@@ -169,13 +169,13 @@ pub struct ServiceSearch {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialPurpose {
-    /// Find the order of magnitude of the cliff.
+    /// To find the order of magnitude of the cliff.
     Scale,
-    /// Measure the cost of a request.
+    /// To measure the cost of a request.
     Calibration,
-    /// Search the cliff.
+    /// To search for the cliff.
     Search,
-    /// Find what overloads past the cliff.
+    /// To find what overloads past the cliff.
     Bottleneck,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::inspection::Objective;
 
-/// A setting that would serve the objective.
+/// A change of a setting that serves the objective of the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proposal {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
 
-/// Busy share from which a CPU counts as full. The rest allows for timers and the coarse ticks of the kernel.
+/// Busy share from which a CPU counts as full. It is below 1 because of timers and of the coarse ticks of the kernel.
 const FULL: f64 = 0.9;
 /// Share of the link from which it counts as full.
 const LINK_FULL: f64 = 0.95;
@@ -348,7 +348,7 @@ impl InterfaceMoment {
 pub struct LinkFilling {
     /// Name of the interface.
     pub interface: String,
-    /// True: what it sends; false: what it receives.
+    /// True: load and capacity of sending; false: of receiving.
     pub sent: bool,
     /// True: the limit is that of a token bucket (tc-tbf); false: the link speed.
     pub held: bool,

@@ -1,6 +1,6 @@
 //! [`read`]: packets of pcap and pcapng files, plain or compressed (gzip, zstd), of any byte order and time resolution.
 //!
-//! Lengths are those of the frame on an Ethernet wire. Captures lack the 4 bytes of FCS (unless the file says
+//! Packet lengths are lengths of frames on an Ethernet wire. Captures lack the 4 bytes of FCS (unless the file says
 //! otherwise), and frames captured when they were sent lack the padding to 64 bytes: both are added. Packets of other
 //! link types get an Ethernet header in place of their own. A packet that the capture truncated counts with its full
 //! length. A buffer longer than the link's MTU, captured before segmentation or after GRO, is split into the frames
@@ -201,7 +201,7 @@ pub struct CapturedDatagrams {
 /// Reads the UDP datagrams to `port` from a capture. `at_most`: most bytes of payload that are stored.
 ///
 /// # Errors
-/// Those of [`read`], except for fewer than two packets and for packets with one time.
+/// The errors of [`read`], except that a capture may have fewer than two packets, or packets that all have one time.
 pub fn datagrams(from: impl Read + Send, port: u16, at_most: usize) -> Result<CapturedDatagrams, String> {
     let wanted = Wanted { port, at_most, kept: CapturedDatagrams::default() };
     let recording = record(from, Recording { mtu: u32::MAX, wanted: Some(wanted), ..Recording::default() })?;
@@ -212,7 +212,7 @@ pub fn datagrams(from: impl Read + Send, port: u16, at_most: usize) -> Result<Ca
     Ok(kept)
 }
 
-/// Adds the packets of a file to a recording.
+/// Reads the packets of a file and adds them to `recording`.
 fn record(from: impl Read + Send, mut recording: Recording) -> Result<Recording, String> {
     let Opened { from, head } = opened(from).map_err(|error| format!("cannot be read: {error}"))?;
     let damaged = Arc::new(AtomicBool::new(false));

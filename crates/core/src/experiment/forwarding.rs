@@ -19,12 +19,12 @@ const FLOWS: u32 = 64;
 /// Most rounds; more is probably a typing error.
 const ROUNDS_AT_MOST: u32 = 1000;
 
-/// One way to set the router up.
+/// A configuration of the router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetUp {
-    /// What it is called in tables and figures.
+    /// Its name in tables and figures.
     pub name: String,
     /// How the router forwards: `route`, `netfilter`, `conntrack`, `bridge`, `xdp` or `xdp-generic`.
     #[serde(default = "route")]
@@ -60,7 +60,7 @@ pub struct Forwarding {
     /// destinations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// Number of destination addresses, for state that the router stores by destination; flows take them in turn.
+    /// Number of destination addresses; flows use them in turn. The router stores some of its state by destination.
     #[serde(default = "single", skip_serializing_if = "is_single")]
     pub destinations: u32,
     /// Number of destination ports of each address.

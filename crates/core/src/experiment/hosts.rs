@@ -76,8 +76,8 @@ impl HostSection {
     }
 }
 
-/// A NIC in a guest, and the settings in which it is measured. Host and scheme of its points come from its calibration
-/// and from its driver.
+/// A NIC in a guest, and the settings with which it is measured. The host of its points is the result of its
+/// calibration, and their scheme follows from its driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! `[[mark]]`: a number, ratio or direction that somebody has stated, to compare a curve with.
+//! `[[mark]]`: a published number, ratio or difference that a curve is compared with.
 //!
 //! A mark that every possible outcome satisfies is refused when the file is read ([`MarkSection::placed`]).
 
@@ -30,7 +30,7 @@ pub struct MarkSection {
     /// Stated interval, `LOW..HIGH` with units; `LOW..` and `..HIGH` have one end. It may stand in place of y.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y_interval: Option<String>,
-    /// What it is, in a few words.
+    /// Short description.
     pub label: String,
     /// Who states it, and where (a citation).
     pub source: String,
@@ -57,17 +57,17 @@ pub struct MarkSection {
     /// points more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
-    /// Without y: name of the curve that `on` follows up to x.
+    /// Without y: name of another curve. At x, the curve `on` begins to differ from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<String>,
-    /// Largest distance between curve and stated value that is accepted, relative to the stated value; in its own unit
-    /// if that is 0.
+    /// Largest accepted distance between curve and stated value, relative to the stated value; if the stated value is
+    /// 0, in the unit of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Share>,
     /// True: the curve is an upper bound of the stated value; `ratio` states how close the value comes to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bound: bool,
-    /// Why it is known not to hold, one sentence.
+    /// Known reason why the mark does not hold here, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs: Option<String>,
 }
@@ -104,13 +104,13 @@ pub struct Mark {
     pub of: Option<Quantity>,
     /// The point that `on` is compared with.
     pub than: Option<Than>,
-    /// Without y: name of the curve that `on` follows up to x.
+    /// Without y: name of another curve. At x, the curve `on` begins to differ from it.
     pub leaves: Option<String>,
     /// True: the curve is an upper bound of y.
     pub bound: bool,
     /// For a bound: stated range of y divided by the curve.
     pub of_bound: Option<(f64, f64)>,
-    /// Why it is known not to hold, one sentence.
+    /// Known reason why the mark does not hold here, one sentence.
     pub differs: Option<String>,
 }
 

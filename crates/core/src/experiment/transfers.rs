@@ -130,8 +130,8 @@ pub struct Factor {
 }
 
 impl Transfers {
-    /// The setting along x, if the file names one and it varies. Without it there is no figure, and the effect of every
-    /// setting is reported.
+    /// Returns the setting on the x axis; `None` if the file names no such setting, or the setting has only one level.
+    /// Without it there is no figure, and the effect of every setting is reported.
     pub fn along_x(&self, factors: &[Factor]) -> Option<Key> {
         let key = self.figure.x?;
         factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1).then_some(key)

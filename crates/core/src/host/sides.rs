@@ -1,4 +1,4 @@
-//! What a host does besides receiving: 802.3 flow control and transmit completions.
+//! Work of a host besides receiving: 802.3 flow control and transmit completions.
 
 use super::Host;
 use crate::bounds;

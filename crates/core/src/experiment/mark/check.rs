@@ -26,7 +26,7 @@ pub struct Check {
     /// True if the whole confidence interval gives the same answer as `within`; false if it crosses an end of the
     /// accepted range. None without an interval.
     pub sure: Option<bool>,
-    /// What of the curve was compared.
+    /// Property of the curve that was compared.
     pub of: Compared,
 }
 
@@ -39,7 +39,7 @@ pub enum Compared {
     Bound,
     /// The x where it is steepest.
     Steepest,
-    /// The x where it leaves another curve.
+    /// The x where it begins to differ from another curve.
     Leaves,
     /// Ratio of its value to the value of another point.
     Ratio,
