@@ -12,7 +12,7 @@
 //! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
 //! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what limits a host besides its CPU |
 //! | [`traffic`] | [`Traffic`]: arrivals x frame sizes; [`Load`] |
-//! | [`outcome`] | [`Outcome`]: the figures of a point, each optional; [`Measure`]: a figure by name; [`Aims`], [`Precision`]: requested and reached precision |
+//! | [`outcome`] | [`Outcome`]: the figures of a point, each optional; [`Measure`]: a figure by name; [`Aims`], [`Precision`]: their precision |
 //! | [`engine`] | [`Engine`], [`Point`]: the trait that model, simulation and measurement implement |
 //! | [`experiment`] | [`Experiment`]: what to compute, by which engines, and how to draw it, from TOML |
 //! | [`inspection`] | facts about a host, and what looks wrong with it |

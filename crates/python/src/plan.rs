@@ -21,7 +21,8 @@ use crate::places::{Asked, Until, damaged};
 use crate::values::read;
 use crate::work;
 
-/// Index of a task, then `done` with a record, or `declined` or `failed` with the reason.
+/// Index of a task, its state, and a text: `done` with the record, `declined` or `failed` with the reason, or `long`
+/// with an empty text (`answer_within`).
 type TaskAnswer = (usize, &'static str, String);
 
 fn told(index: usize, answer: Answer) -> TaskAnswer {
@@ -280,7 +281,7 @@ impl Plan {
             netcliff_sim::Effort::Packets(packets) | netcliff_sim::Effort::Exactly(packets) => {
                 packets as f64 * PACKET_S
             }
-            // A precision of 5 % takes about 200 thousand packets; half of that takes four times as many.
+            // A precision of 5 % takes about 200 thousand packets; 2.5 % takes four times that number.
             netcliff_sim::Effort::Precision { relative, packets_at_most, .. } => {
                 (200e3 * (0.05 / relative).powi(2)).min(packets_at_most as f64) * PACKET_S
             }

@@ -127,7 +127,7 @@ pub fn rates(text: &str) -> Result<Vec<Load>, Refused> {
     option::<Rates>("rates", text).map(|rates| rates.0)
 }
 
-/// Adds the capture to arrivals that name one.
+/// Adds the packets of the capture to arrivals that name a capture.
 fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
     if let Arrivals::Trace { file, speed: Some(_), .. } = &asked {
         let why = format!("arrivals = trace:{file}: has a speed and an offered load; leave out the speed");
@@ -136,7 +136,7 @@ fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
     asked.with_capture(|file| dropped("arrivals", file))
 }
 
-/// Adds the capture to frame sizes that name one, or that are those of the arrivals.
+/// Adds the packets of the capture to frame sizes that name a capture, or that are the sizes of the arrivals' capture.
 fn sizes(asked: FrameSizes, arrivals: &Arrivals) -> Result<FrameSizes, Refused> {
     let lacking = || Refused::of("size", "size = trace: frame sizes `trace` need arrivals from a capture, trace:FILE");
     match asked.with_capture_of(arrivals).ok_or_else(lacking)? {

@@ -6,7 +6,7 @@
 //! 1. A search with short trials only, to the width of the goal.
 //! 2. A few more short trials just above its bounds. They give centre and spread of the capacity ([`super::spread`]),
 //!    and so the aim: the load at which half of the full trials lose nothing ([`super::belief`]). One or two of them
-//!    show whether the device has no noise.
+//!    suffice to show that a device has no noise.
 //! 3. A full trial at the aim. If a load within the width of the upper bound is likely enough to be upheld, the trial
 //!    is made at that load, because it then ends the search.
 //! 4. Once a full trial upholds a load: short trials just above it, within the width, until one loses, which gives the
@@ -42,7 +42,7 @@ const LIKELY: f64 = 0.35;
 const PATIENCE: u32 = 3;
 /// Length of this shorter trial divided by that of a full one.
 const FIRST: f64 = 0.25;
-/// Number of steps after which the stages take over.
+/// Largest number of steps of this selection; after that the stages of `mlr` continue.
 const MOST: u32 = 12;
 
 /// True for goals that this selection is for.
@@ -180,8 +180,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         Ok(false)
     }
 
-    /// Returns the load of the next full trial (pps), above `lower_pps`: full trials uphold `lower_pps`, and short
-    /// trials just above it lost nothing.
+    /// Returns the load of the next full trial (pps), above `lower_pps`. It is used if a full trial upheld `lower_pps`
+    /// and short trials just above it lost nothing.
     fn above(&mut self, lower_pps: f64, upper_pps: Option<f64>) -> f64 {
         let least = self.just_above(lower_pps);
         let stepped = lower_pps / (1.0 - self.goal.width).powi(1 << self.climbed.min(10)) * (1.0 - 1e-12);
@@ -191,7 +191,7 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         load_pps.min(upper * (1.0 - self.goal.width)).min(f64::midpoint(lower_pps, upper).max(least))
     }
 
-    /// Load of the next full trial (pps), below `upper_pps`, the lowest load that lost.
+    /// Returns the load of the next full trial (pps), below `upper_pps`, the lowest load that failed.
     fn below(&self, upper_pps: f64) -> f64 {
         let widths = 1 << self.failed.saturating_sub(PATIENCE).min(10);
         let near = upper_pps * (1.0 - self.goal.width).powi(widths);
