@@ -1,5 +1,5 @@
-//! [`Goal`] and [`Constraint`]: the figure that settings optimise, and bounds on figures, parsed from text: `minimise
-//! latency_p99_s`, `loss<=1e-4`.
+//! [`Goal`] and [`Constraint`]: the figure that settings optimise, and bounds on figures. Both are parsed from text,
+//! such as `minimise latency_p99_s` and `loss<=1e-4`.
 
 use crate::error::ParseError;
 use crate::outcome::{Dimension, MEASURES, Measure};

@@ -22,14 +22,15 @@ pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     page.finish()
 }
 
-/// Mean with its half width. Lower limits are marked.
+/// Mean with its half width. A lower limit is marked by `>=`.
 pub fn throughput_of(row: &ForwardingRow) -> String {
     let Some(figure) = &row.throughput_pps else { return "-".to_owned() };
     let mark = if row.bound == Some(Bound::Tester) { ">= " } else { "" };
     format!("{mark}{}", format::plus_minus(figure, Unit::Pps))
 }
 
-/// Ratio to the first set-up minus 1, with its interval. Limits are marked.
+/// Throughput relative to the first set-up, minus 1, with its interval. A lower or upper limit is marked by `>=` or
+/// `<=`.
 pub fn gain_of(row: &ForwardingRow) -> String {
     let Some(gain) = &row.gain else { return "-".to_owned() };
     match row.gain_limit {

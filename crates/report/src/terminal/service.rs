@@ -55,7 +55,7 @@ fn figure(figure: &Figure) -> String {
     }
 }
 
-/// A measured cliff, which may be a lower limit.
+/// A measured cliff as text; if `lower_limit`, as `at least`.
 fn at_least_if(lower_limit: bool, cliff: &Figure) -> String {
     if lower_limit {
         return format!("at least {}: the requester could send no more", rate(cliff.value));

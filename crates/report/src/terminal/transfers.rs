@@ -93,7 +93,7 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     let mut heads: Vec<Vec<_>> = names.map(|name| textwrap::wrap(name, FIGURE - 2)).collect();
     heads.insert(1, vec!["s.d.".into()]);
     let height = heads.iter().map(Vec::len).max().unwrap_or(0);
-    // The last lines of the names stand next to each other, above their figures.
+    // Headings with fewer lines are aligned at the bottom, directly above their figures.
     let head = |at: usize| {
         let part = |name: &Vec<Cow<'_, str>>| {
             (at + name.len()).checked_sub(height).map_or("".into(), |at| name[at].to_string())
@@ -111,7 +111,8 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     known(page, report);
 }
 
-/// Configurations whose settings need more than a line: the first in full, of the others only what differs from it.
+/// Adds configurations whose settings are too long for one line: all settings of the first; of the others only the
+/// settings that differ from the first.
 fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasure]) {
     let Some(first) = report.rows.first() else { return };
     let heads: Vec<&str> = measures.iter().map(|measure| measure.label()).collect();
