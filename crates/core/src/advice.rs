@@ -28,7 +28,7 @@ pub enum Verdict {
     NoneFeasible,
 }
 
-/// What the search decided about a candidate.
+/// Decision of the search about a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -141,14 +141,15 @@ pub struct Advice {
     pub packets_at_most: u64,
     /// How the search ended.
     pub verdict: Verdict,
-    /// The picked scheme. Without a pick: the undecided candidates, or the one that comes closest to the constraints.
+    /// The picked scheme. Without a pick: the undecided candidates, or the candidate that is closest to satisfying the
+    /// constraints.
     pub advised: Vec<Scheme>,
     /// Schemes shown to differ from the pick by no more than `indifference`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alike: Vec<Scheme>,
     /// All candidates: the advised ones first, then those on the front, then the others, best first.
     pub candidates: Vec<Candidate>,
-    /// What the reader must know.
+    /// Notes that a reader must know, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Interface of this host that the commands configure. `None`: the commands contain [`Advice::PLACEHOLDER`]

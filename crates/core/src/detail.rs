@@ -30,7 +30,7 @@ pub struct Detail {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueShare {
-    /// Number of packets, the one in service included.
+    /// Number of packets, including the packet in service.
     pub packets: u64,
     /// Share of time (1).
     pub share: Figure,
@@ -57,7 +57,7 @@ pub struct BusyPeriods {
     pub max_s: Option<Figure>,
 }
 
-/// What happened in one slice of time.
+/// Counts and means of one slice of time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slice {
@@ -81,8 +81,9 @@ pub struct Slice {
     pub cpu: CpuShares,
 }
 
-/// Histogram of latencies: pairs (largest latency of the cell (ns), packets), by rising latency. The cells are those of
-/// HdrHistogram at three significant digits, equal in all runs, so that histograms merge without loss.
+/// Histogram of latencies: pairs (largest latency of the cell (ns), packets), by rising latency. The cells are the
+/// cells of HdrHistogram at three significant digits. They are equal in all runs, so that histograms merge without
+/// loss.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]

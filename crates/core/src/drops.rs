@@ -69,7 +69,7 @@ pub struct Drops {
     pub at_close: Vec<DropRow>,
     /// Meanings of the reasons, and remedies, in the order of the rows.
     pub advice: Vec<DropAdvice>,
-    /// What limits these figures, a sentence each.
+    /// Limits of these figures, one sentence each.
     pub limits: Vec<String>,
 }
 
@@ -204,15 +204,15 @@ pub struct Process {
     pub name: String,
 }
 
-/// What a drop reason means, and remedies.
+/// Meaning of a drop reason, and remedies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DropAdvice {
     /// The reasons that it explains.
     pub reason: String,
-    /// What happened.
+    /// Meaning of the reason: the event that drops packets.
     pub meaning: String,
-    /// What to do, one step each, with commands in backquotes.
+    /// Remedies, one step each, with commands in backquotes.
     pub remedies: Vec<String>,
     /// Source of this explanation.
     pub source: String,

@@ -171,13 +171,13 @@ impl std::str::FromStr for Fidelity {
 
 crate::units::serde_as_text!(Fidelity);
 
-/// Why an engine has no outcome for a point: what it does not support, and what to do instead.
+/// Why an engine has no outcome for a point: the property of the point that it does not support, and a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{engine} does not support this point: {reason}")]
 pub struct Unsupported {
     /// The engine.
     pub engine: EngineKind,
-    /// What it does not support, one sentence.
+    /// The property of the point that the engine does not support, and a remedy, one sentence.
     pub reason: String,
 }
 

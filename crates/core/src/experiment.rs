@@ -1,4 +1,4 @@
-//! [`Experiment`]: an experiment as a TOML file describes it: what is computed or measured, and how it is drawn.
+//! [`Experiment`]: a computation or measurement and its figure, as a TOML file describes them.
 //!
 //! One file format for several kinds, selected by the key `kind`. [`Grid`] (the default): engines evaluate points.
 //! [`Mlfrr`]: two formulas of the maximum loss-free receive rate. [`Roofline`]: upper bounds by link, bus and CPU.
@@ -180,7 +180,7 @@ impl Experiment {
         Ok(Quantity { key: key.to_owned(), name: name.to_owned(), dimension })
     }
 
-    /// What is known of the curves before the experiment runs.
+    /// Returns the names, x ranges and settings of the curves that are known before the experiment runs.
     fn ruled(&self) -> Result<Ruled, BadValue> {
         match self {
             Self::Grid(grid) => grid.ruled(),

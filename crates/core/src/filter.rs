@@ -83,7 +83,7 @@ pub struct Filter {
 pub struct FilterError {
     /// Column where the wrong word begins, from 1.
     pub column: usize,
-    /// What is wrong and what is accepted, one sentence.
+    /// The error and the accepted form, one sentence.
     pub reason: String,
 }
 

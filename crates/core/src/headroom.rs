@@ -130,7 +130,7 @@ pub struct Headroom {
     /// Number of the CPU with the largest share. Among CPUs whose shares differ from it by at most 0.05, one that runs
     /// a program with sockets is preferred.
     pub cpu: u32,
-    /// Links, CPU quotas and connection tracking, the one closest to its limit first.
+    /// Links, CPU quotas and connection tracking, the limit with the largest share first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// Every CPU.

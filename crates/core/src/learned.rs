@@ -56,7 +56,7 @@ pub struct LearnedPart {
     /// Costs of a packet in this part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<Cost>,
-    /// Why it has no cliff, or what limits the cliff, one sentence.
+    /// Why the part has no cliff, or how reliable its cliff is, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

@@ -113,7 +113,7 @@ impl fmt::Display for Place {
 pub struct LedgerRow {
     /// Where they were dropped.
     pub place: Place,
-    /// The kernel's name of the reason, or what the counter counts.
+    /// The kernel's name of the reason, or the meaning of the counter.
     pub reason: String,
     /// Number of packets.
     pub packets: u64,
@@ -145,7 +145,7 @@ pub struct Ledger {
     /// program; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing_ns: Option<u64>,
-    /// What limits the ledger, one sentence each.
+    /// Limits of the ledger, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
 }
@@ -213,7 +213,7 @@ impl Ledger {
         self.dropped.iter().map(|row| row.packets).sum()
     }
 
-    /// Returns the sum of two ledgers; `method` is that of `self`, `tracing_ns` the larger of both.
+    /// Returns the sum of two ledgers, with the `method` of `self` and the larger `tracing_ns`.
     #[must_use]
     pub fn and(self, other: Ledger) -> Ledger {
         let rows = self.dropped.into_iter().chain(other.dropped);

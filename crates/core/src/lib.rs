@@ -10,13 +10,13 @@
 //! | [`bounds`] | ranges of the quantities of a point |
 //! | [`host`] | [`Host`]: costs and sizes |
 //! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
-//! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what limits a host besides its CPU |
+//! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: limits of a host besides its CPU |
 //! | [`traffic`] | [`Traffic`]: arrivals x frame sizes; [`Load`] |
 //! | [`outcome`] | [`Outcome`]: the figures of a point, each optional; [`Measure`]: a figure by name; [`Aims`], [`Precision`]: their precision |
 //! | [`engine`] | [`Engine`], [`Point`]: the trait that model, simulation and measurement implement |
-//! | [`experiment`] | [`Experiment`]: what to compute, by which engines, and how to draw it, from TOML |
-//! | [`inspection`] | facts about a host, and what looks wrong with it |
-//! | [`tuning`] | what `netcliff tune` proposes |
+//! | [`experiment`] | [`Experiment`]: computations or measurements and their figure, from TOML |
+//! | [`inspection`] | facts about a host, and its probable problems |
+//! | [`tuning`] | proposals of `netcliff tune` |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the result of `netcliff find` |
 //! | [`drops`], [`filter`] | result of `netcliff drops` for an interval; expressions that select packets |
@@ -24,7 +24,7 @@
 //! | [`profile`] | [`Profile`]: CPU time of a packet by stage |
 //! | [`ledger`] | [`ledger::Ledger`]: accounting of a trial's packets: delivered, dropped, unexplained |
 //! | [`mod@watch`] | result of `netcliff watch` for an interval, and its bottleneck |
-//! | [`note`], [`warning`] | what limits an outcome; values that are possible but probably mistakes |
+//! | [`note`], [`warning`] | limits of an outcome; values that are possible but probably mistakes |
 //! | [`wide`] | loops compiled for wider vectors, selected at run time |
 //! | [`detail`] | distributions and time series of a simulation; two schemes on the same packets |
 //! | [`switching`] | when the hybrid scheme switches between interrupts and polling |
@@ -32,7 +32,7 @@
 //! | [`capture`] | [`Capture`]: recorded packets |
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and the core of each queue |
 //! | [`quote`] | quoting for a shell, udev rules and INI files |
-//! | [`objective`] | [`Goal`], [`Constraint`]: what settings are optimised for |
+//! | [`objective`] | [`Goal`], [`Constraint`]: the figure that settings optimise, and bounds on figures |
 //! | [`advice`] | [`Advice`]: result of `netcliff advise` |
 //! | [`cpus`] | [`cpus::CpuRow`]: use of a host's CPUs during a test |
 //! | [`stream`] | [`stream::StreamReport`]: the cost of transfers, and formulas of rates on the wire |

@@ -36,7 +36,7 @@ pub struct PlanSheet {
     pub objective: Objective,
     /// Proposals, in the order in which they are applied.
     pub proposals: Vec<Proposal>,
-    /// What the plan does not change, and why.
+    /// Settings that the plan does not change, and why.
     pub notes: Vec<String>,
 }
 

@@ -30,7 +30,7 @@ pub struct Moment {
     /// `cpus`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<LossMoment>,
-    /// Cgroups with a CPU quota whose programs ran, the one closest to its quota first.
+    /// Cgroups with a CPU quota whose programs ran, the largest share of the quota first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaMoment>,
     /// Connection tracking of the network namespace; absent: the kernel has none.
@@ -112,7 +112,7 @@ pub struct ProgramMoment {
     /// Number of further sockets.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_sockets: u64,
-    /// True: it is in another network namespace than the one that is watched.
+    /// True: the program is not in the watched network namespace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,
 }
@@ -154,7 +154,7 @@ pub struct LossMoment {
     pub reason: String,
     /// The reason in words.
     pub words: String,
-    /// The network namespace; absent: the one that is watched.
+    /// The network namespace; absent: the watched one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Losses per second.
@@ -268,7 +268,7 @@ pub struct InterruptMoment {
 pub struct InterfaceMoment {
     /// Name of the interface.
     pub name: String,
-    /// Its network namespace; absent: that of the watching process.
+    /// Its network namespace; absent: the namespace of the watching process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Packets received (packets/s).
@@ -350,7 +350,7 @@ pub struct LinkFilling {
     pub interface: String,
     /// True: load and capacity of sending; false: of receiving.
     pub sent: bool,
-    /// True: the limit is that of a token bucket (tc-tbf); false: the link speed.
+    /// True: the limit is the rate of a token bucket (tc-tbf); false: the link speed.
     pub held: bool,
     /// Load (bit/s); if the limit is the link speed, with check sequence, preamble and gap.
     pub bps: f64,
@@ -437,7 +437,7 @@ impl Moment {
         self.programs.iter().filter(move |program| program.cpu == cpu)
     }
 
-    /// The bottleneck as a sentence: losses first, then what is full.
+    /// The bottleneck as a sentence: a loss if there is one, otherwise a part at its limit.
     pub fn bottleneck(&self) -> String {
         self.losses().or_else(|| self.full()).unwrap_or_else(|| match self.busiest() {
             Some(cpu) => format!(

@@ -26,8 +26,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Completes the goal. Keys that were not given: `trial`, `loss` and `width` are those of `default`; `sum` is one
-    /// full trial; `initial` is 1 s, or a full trial if that is shorter; `exceed` is 0.
+    /// Completes the goal. Values of keys that were not given: `trial`, `loss` and `width` from `default`; `sum`: one
+    /// full trial; `initial`: 1 s, or a full trial if that is shorter; `exceed`: 0.
     pub fn or(&self, default: &Goal) -> Goal {
         let final_trial_s = self.final_trial_s.unwrap_or(default.final_trial_s);
         Goal {

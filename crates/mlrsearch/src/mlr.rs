@@ -54,7 +54,7 @@ impl Mlr {
 /// Searches for all goals. `ask` makes a whole trial; its arguments are length (s) and load (pps).
 ///
 /// # Errors
-/// Those of `ask`.
+/// The errors of `ask`.
 pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Result<Searched, E> {
     searched(mlr, None, &mut |request| ask(request.duration_s, request.load_pps))
 }
@@ -62,7 +62,7 @@ pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) 
 /// Like [`search`], with a tester that may end a trial as soon as its result is decided ([`Request::most_lost`]).
 ///
 /// # Errors
-/// Those of `ask`.
+/// The errors of `ask`.
 pub fn search_deciding<E>(mlr: &Mlr, ask: &mut dyn FnMut(Request) -> Result<Answer, E>) -> Result<Searched, E> {
     searched(mlr, decided_by(&mlr.goals), ask)
 }

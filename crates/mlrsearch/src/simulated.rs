@@ -16,7 +16,7 @@ pub enum Device {
     Buffered {
         /// Capacity (pps).
         capacity_pps: f64,
-        /// Frames the buffer holds.
+        /// Capacity of the buffer (frames).
         buffer: f64,
     },
     /// Above its capacity, forwards less the higher the load is: capacity^2 / load.

@@ -99,7 +99,7 @@ pub struct Range {
     pub max_pps: f64,
 }
 
-/// Makes trials, counts them and their time, and lowers the highest load to what the sender reaches.
+/// Makes trials, counts them and their time, and lowers the highest load if the sender does not reach it.
 pub(super) struct Tester<'a, E> {
     ask: &'a mut dyn FnMut(Request) -> Result<Answer, E>,
     /// Loads still worth a trial; `max_pps` falls if all trials at a load are void.

@@ -185,8 +185,8 @@ impl Plan {
     }
 
     /// Computes one task, with its replications computed by `fetch`. This function gets the parts of a request, as
-    /// bytes for `replicate`, and returns their answers in the same order, or raises. How many replications are needed
-    /// is decided here, so that the result is bit for bit that of `answer`.
+    /// bytes for `replicate`, and returns their answers in the same order, or raises. The number of replications is
+    /// decided here, so that the result has the same bits as the result of `answer`.
     fn answer_elsewhere(
         &self,
         py: Python<'_>,

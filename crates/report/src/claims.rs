@@ -149,7 +149,7 @@ pub fn merged(page: &str, experiment: &str, section: &[String]) -> String {
     text.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// How many comparisons hold, as a sentence.
+/// The number of comparisons that hold, as a sentence.
 fn count(sections: &[Vec<String>]) -> String {
     let rows = sections.iter().flatten().filter(|line| line.starts_with("| ") && !HEAD.contains(&line.as_str()));
     let results: Vec<&str> =

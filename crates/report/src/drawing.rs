@@ -69,7 +69,7 @@ pub struct Drawing {
     pub missing: Vec<String>,
     /// Points that were not computed or measured, with the reason.
     pub not_had: Vec<NotHad>,
-    /// What limited each measured value, a phrase each; empty if that is not known.
+    /// The limit of each measured value, a phrase each; empty if the limits are not known.
     pub limits: Vec<String>,
     /// The configuration: name and value.
     pub asked: Vec<(String, String)>,

@@ -259,7 +259,7 @@ mod of_file {
     pub(super) struct Lists<'a> {
         /// Requested figures that are missing.
         pub not_had: &'a [String],
-        /// Warnings: what limits the figures.
+        /// Warnings: limits of the figures.
         pub warnings: &'a [String],
     }
 

@@ -10,12 +10,12 @@
 //! | [`html`] | a finding into one self-contained page |
 //! | [`svg`] | findings, experiments and effects into pictures |
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
-//! | [`mod@detail`] | what a simulation shows besides its figures: queues, busy periods, series, differences |
+//! | [`mod@detail`] | output of a simulation besides its figures: queues, busy periods, series, differences |
 //! | [`builds`] | a comparison into formats of build servers: JUnit, github-action-benchmark |
 //! | [`claims`] | an experiment's marks into rows of the table of claims |
 //! | [`metrics`] | counters and headroom into the text that a monitoring system scrapes |
 //! | [`csv`] | records into CSV, a column a figure |
-//! | [`sheet`] | a finding into rows of model / sim / measured, and what was not measured |
+//! | [`sheet`] | a finding into rows of model / sim / measured, and figures that were not measured |
 //! | [`drawing`] | an experiment and its answers: the figure that [`svg`], [`terminal`] and [`html`] draw |
 //! | [`mod@format`] | numbers into three significant digits, units and intervals |
 

@@ -36,7 +36,7 @@ pub struct Plot {
     pub slug: String,
     /// One line; the page shows it as the figure's caption.
     pub title: String,
-    /// Text under the title: what was measured, and where.
+    /// Text under the title: the measured or simulated configuration and its host.
     pub origin: String,
     /// The figure in words, for readers who cannot see it.
     pub words: String,

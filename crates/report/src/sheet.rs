@@ -95,7 +95,7 @@ pub fn cliff(finding: &Finding) -> Vec<Row> {
     rows
 }
 
-/// Errors of model and simulation against what was measured.
+/// Errors of model and simulation against the measurement.
 fn errors(cliff: &ByEngine<Figure>) -> Row {
     // The measurement has no error against itself: an empty cell, not a missing figure.
     let error = ENGINES.map(|engine| match engine {

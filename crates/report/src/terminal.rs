@@ -309,7 +309,7 @@ mod pauses {
 }
 
 mod tuning {
-    //! [`plan`]: what `netcliff tune plan` prints.
+    //! [`plan`]: output of `netcliff tune plan`.
 
     use netcliff_core::tuning::{PlanSheet, in_short};
 

@@ -91,7 +91,7 @@ impl Setting {
     /// Makes the point at a load.
     ///
     /// # Errors
-    /// Those of [`Self::parts`]; an impossible load.
+    /// The errors of [`Self::parts`]; an impossible load.
     pub fn point(&self, load: Load) -> Result<Point, Refused> {
         let (host, scheme, traffic) = self.parts()?;
         check_load(&traffic, load)?;
@@ -117,7 +117,7 @@ impl Setting {
     }
 }
 
-/// Refuses a load that is out of range or exceeds what the link carries.
+/// Refuses a load that is out of range or exceeds the capacity of the link.
 pub fn check_load(traffic: &Traffic, load: Load) -> Result<(), Refused> {
     traffic.admits(load, true).map_err(|error| Refused::of("rate", error))
 }

@@ -194,7 +194,7 @@ pub struct CapturedDatagrams {
     /// Number of datagrams left out: truncated by the capturing program, fragmented, or beyond `at_most` bytes in
     /// total.
     pub left_out: u64,
-    /// What was left out of the file or counted differently, one sentence each, as in [`Capture::notes`].
+    /// Packets and parts of the file that were left out or changed, one sentence each, as in [`Capture::notes`].
     pub notes: Vec<String>,
 }
 
@@ -455,7 +455,7 @@ impl Recording {
                 };
                 self.packet(self.interface(interface)?, units, length, data)
             }
-            // Statistics, names, secrets and journals hold no packets.
+            // Blocks of statistics, names, secrets and journals have no packets.
             PcapBlockOwned::NG(_) => Ok(()),
         }
     }
@@ -591,7 +591,7 @@ impl Aside {
         "holds no packet".to_owned()
     }
 
-    /// What was left out or changed, one sentence each.
+    /// Packets that were left out or changed, one sentence per kind.
     fn notes(&self, packets: usize, mtu: u32) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.links.is_empty() {

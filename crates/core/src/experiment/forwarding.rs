@@ -47,7 +47,7 @@ fn route() -> String {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Forwarding {
-    /// What the experiment shows, one line.
+    /// Title: the subject of the experiment, one line.
     #[serde(default)]
     pub title: String,
     kind: KindTag,
@@ -145,7 +145,8 @@ impl Forwarding {
         units::parse_share(&self.loss).map_err(|error| BadValue::at("", "loss", error.to_string()))
     }
 
-    /// Flows in each direction: those of the file, or 64 rounded up to a multiple of the destinations.
+    /// Number of flows in each direction: as the file gives it, otherwise 64 rounded up to a multiple of the
+    /// destinations.
     pub fn flows(&self) -> u32 {
         let targets = self.destinations.saturating_mul(self.destination_ports).max(1);
         self.flows.unwrap_or_else(|| FLOWS.checked_next_multiple_of(targets).unwrap_or(targets))

@@ -1,5 +1,5 @@
-//! `[host]`: a preset, changes to it, and what varies. `[[device]]`: real NICs, each with several settings of its driver,
-//! in place of a host and schemes.
+//! `[host]`: a preset, changes to it, and keys that vary. `[[device]]`: real NICs, each with several settings of its
+//! driver, in place of a host and schemes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::values::Varied;
 use crate::host::Host;
 use crate::quote::in_short;
 
-/// The hosts of an experiment: a preset, changes to it, and what varies.
+/// The hosts of an experiment: a preset, changes to it, and keys that vary.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

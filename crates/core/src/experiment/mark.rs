@@ -27,7 +27,7 @@ pub struct MarkSection {
     /// Stated value, with its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y: Option<String>,
-    /// Stated interval, `LOW..HIGH` with units; `LOW..` and `..HIGH` have one end. It may stand in place of y.
+    /// Stated interval, `LOW..HIGH` with units; `LOW..` and `..HIGH` have one end. It may replace y.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y_interval: Option<String>,
     /// Short description.
@@ -149,7 +149,7 @@ fn range(text: &str, read: impl Fn(&str) -> Result<f64, String>, such_as: &str) 
 
 impl MarkSection {
     /// Reads the mark in base units, by the dimensions of `axes`. `index`: its position in the list of marks;
-    /// `quantity`: finds a figure by its key; `ruled`: what is known of the experiment before it runs.
+    /// `quantity`: finds a figure by its key; `ruled`: facts of the experiment that are known before it runs.
     ///
     /// # Errors
     /// A number or range is unreadable, a figure or curve is unknown, the mark states neither x nor y nor a comparison,

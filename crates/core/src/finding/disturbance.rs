@@ -172,7 +172,7 @@ fn bins(sorted: &[f64], shortest_s: f64) -> Vec<LengthBin> {
 pub struct ClockJump {
     /// When it ended, from the start of the run (s).
     pub at_s: f64,
-    /// What happened, one sentence.
+    /// Description of the event, one sentence.
     pub what: String,
 }
 

@@ -7,7 +7,7 @@ use crate::bounds;
 use crate::error::{Invalid, ParseError};
 use crate::units;
 
-/// What the value of a key counts.
+/// Quantity and unit of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Time (s).

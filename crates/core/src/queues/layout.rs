@@ -44,16 +44,16 @@ type Answer<'a> = &'a dyn Fn(usize, &Point) -> Result<Outcome, EngineFailure>;
 pub struct Together {
     /// Outcome of all its queues together.
     pub core: Outcome,
-    /// Outcome of each queue, in the order of the points; its available CPU is that of the core.
+    /// Outcome of each queue, in the order of the points; its available CPU is the available CPU of the core.
     pub queues: Vec<Outcome>,
 }
 
 /// Calls an engine for queues that share a core, with (index of the vector, its point as if it had the core alone).
 type Joint<'a> = &'a dyn Fn(&[(usize, Point)]) -> Result<Together, EngineFailure>;
 
-/// Computes the host's outcome at `point`; without [`Host::queues`] that of `answer`. `answer` evaluates a queue that
-/// has its core alone, and is called for each such vector in each round of the fixed point. `joint` evaluates the
-/// queues of a shared core. Errors are those of `answer` and `joint`.
+/// Computes the host's outcome at `point`. Without [`Host::queues`] it is the outcome of `answer`. `answer` evaluates a
+/// queue that has its core alone, and is called for each such vector in each round of the fixed point. `joint`
+/// evaluates the queues of a shared core. Returns the errors of `answer` and `joint`.
 pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<Outcome, EngineFailure> {
     let Some(queues) = &point.host.queues else { return answer(0, point) };
     let (vectors, shares) = (vectors(queues), shares(&point.host, &point.traffic));

@@ -21,7 +21,7 @@ use super::spread::{self, Spread};
 use super::{End, Goal, State};
 use crate::trial::{Range, Trial};
 
-/// Smallest length of a full trial divided by that of a short one at which this selection is used.
+/// This selection is used if a full trial is at least this number of times as long as a short trial.
 const WORTH: f64 = 10.0;
 /// Longest total time of the trials that measure the spread, as a share of a full trial's length. The search time over
 /// the devices of bench/rfc2544 changes little from a sixth to a half.
@@ -40,7 +40,7 @@ const SCALE: f64 = 0.4;
 const LIKELY: f64 = 0.35;
 /// Number of failed trials after which the steps down grow, and a shorter trial precedes each full one.
 const PATIENCE: u32 = 3;
-/// Length of this shorter trial divided by that of a full one.
+/// Length of this shorter trial divided by the length of a full trial.
 const FIRST: f64 = 0.25;
 /// Largest number of steps of this selection; after that the stages of `mlr` continue.
 const MOST: u32 = 12;
@@ -161,8 +161,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         lower_pps / (1.0 - self.goal.width) * (1.0 - 1e-12)
     }
 
-    /// Makes short trials just above a lower bound, until one loses more than the goal permits or their total length is
-    /// that of a full trial (steady device: one trial). True if one lost more.
+    /// Makes short trials just above a lower bound, until a trial loses more than the goal permits, or their total
+    /// length is the length of a full trial (for a steady device: one trial). True if a trial lost more.
     fn finds_upper(&mut self, lower_pps: f64) -> Result<bool, E> {
         let load_pps = self.just_above(lower_pps);
         // Further short trials of a steady device would repeat the first: a buffer hides the loss from all of them.
@@ -207,8 +207,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         let upheld = trial.loss_ratio() <= self.goal.loss_ratio;
         self.failed = if upheld { self.failed } else { self.failed + 1 };
         if self.is_steady && !upheld {
-            // A long trial shows what short ones hide, such as a buffer that fills: its forwarding rate is the better
-            // aim.
+            // A long trial shows losses that short trials hide, for instance behind a buffer: its forwarding rate is
+            // the better aim.
             let (error, scale) = self.start;
             let aim_pps = trial.forwarding_pps().min(load_pps * (1.0 - self.goal.width / 2.0));
             let Goal { final_trial_s, initial_trial_s, .. } = *self.goal;

@@ -25,7 +25,7 @@ impl Drawing {
         Self { asked: report.asked.clone(), partial: report.partial, ..drawing }
     }
 
-    /// Adds what limited each throughput of the report, and the highest rates of the sender, so that a reader sees
+    /// Adds the limit of each throughput of the report, and the highest rates of the sender, so that a reader sees
     /// which figures are limits of the tester.
     pub fn limited(mut self, report: &ForwardingReport) -> Self {
         let limited = |row| -> Option<(String, &ForwardingRow)> {

@@ -167,7 +167,7 @@ fn line_rate(measured: &[Dot], line_bps: f64) -> Vec<Dot> {
     sizes.map(|bytes| Dot { x: f64::from(bytes), y: pps(bytes) }).collect()
 }
 
-/// The figure of RFC 2544 26.1 by itself, as SVG. `None` if no throughput was measured.
+/// The figure of RFC 2544 26.1 as an SVG document. `None` if no throughput was measured.
 pub fn rfc2544_figure(report: &Rfc2544Report) -> Option<String> {
     throughput(report).map(|drawing| svg::experiment(&drawing))
 }

@@ -18,7 +18,7 @@ const LONGER: f64 = 2.0;
 struct Cause {
     /// Share of the time.
     share: f64,
-    /// What happened, and what to do.
+    /// The cause and the remedy, as a sentence.
     said: String,
 }
 

@@ -15,7 +15,7 @@ pub struct NotHad {
 }
 
 impl NotHad {
-    /// What the figures are, in words.
+    /// Names of the figures in words.
     pub fn in_words(&self) -> Vec<String> {
         self.figures.iter().map(FigurePath::in_words).collect()
     }

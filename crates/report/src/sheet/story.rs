@@ -31,7 +31,7 @@ pub fn at_twice_heading() -> String {
     )
 }
 
-/// What happens past the cliff.
+/// Behaviour past the cliff, by the rate delivered at twice the cliff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Below half of the peak is delivered at twice the cliff.
@@ -45,16 +45,16 @@ pub enum Verdict {
 /// The verdict as a sentence and, if less is delivered past the cliff, the CPU split that shows why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Livelock {
-    /// What happens past the cliff.
+    /// Behaviour past the cliff, by the rate delivered at twice the cliff.
     pub verdict: Verdict,
     /// The sentence.
     pub text: String,
-    /// Where the CPU's time goes at the cliff and at twice the cliff. `None` if no split was measured.
+    /// Shares of the CPU's time at the cliff and at twice the cliff. `None` if they were not measured or computed.
     pub why: Option<String>,
 }
 
-/// What happens at twice the cliff, from the first of these that exists: the sweep's trials, the trial that accounts
-/// for each packet, the simulation, the model. `None` if none of them has a load that high.
+/// The behaviour at twice the cliff, by the first of these that exists: the sweep's trials, the trial that accounts for
+/// each packet, the simulation, the model. `None` if none of them has a load that high.
 pub fn livelock(finding: &Finding) -> Option<Livelock> {
     let shares = delivered_at_twice(finding);
     let of =

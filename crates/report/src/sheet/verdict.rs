@@ -1,4 +1,4 @@
-//! The first lines of a page: the cliff, what limits it, and whether the figure can be relied on.
+//! The first lines of a page: the cliff, its interval, and doubts about it.
 
 use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::{EngineKind, Figure, Finding};

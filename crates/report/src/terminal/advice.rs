@@ -1,4 +1,4 @@
-//! [`settings`]: what `netcliff advise -v` prints; [`settings_brief`]: without `-v`.
+//! [`settings`]: output of `netcliff advise -v`; [`settings_brief`]: without `-v`.
 
 mod answer;
 

@@ -1,4 +1,4 @@
-//! [`compare`]: what `netcliff compare` prints.
+//! [`compare`]: output of `netcliff compare`.
 
 use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Quantity, Row, Side, Verdict};
 

@@ -1,4 +1,4 @@
-//! [`experiment`]: what `netcliff run` prints.
+//! [`experiment`]: output of `netcliff run`.
 
 use netcliff_core::experiment::Curve;
 

@@ -1,4 +1,4 @@
-//! [`forwarding`]: what `netcliff run` prints of an experiment of forwarding.
+//! [`forwarding`]: output of `netcliff run` of an experiment of forwarding.
 
 use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow, GainLimit, SetUpReport};
 
@@ -8,7 +8,8 @@ use super::page::Page;
 use super::rfc2544::{table, words};
 use crate::format::{self, Unit};
 
-/// Throughput by frame size and set-up, prediction and gain; a description of each set-up; what was not measured.
+/// Throughput by frame size and set-up, prediction and gain; a description of each set-up; figures that were not
+/// measured.
 pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);

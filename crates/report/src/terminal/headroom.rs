@@ -1,4 +1,4 @@
-//! [`headroom`]: what `netcliff headroom` prints.
+//! [`headroom`]: output of `netcliff headroom`.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! [`inspection`] and [`inspection_brief`]: what `netcliff inspect` prints.
+//! [`inspection`] and [`inspection_brief`]: output of `netcliff inspect`.
 
 use netcliff_core::inspection::{Remark, Section, Severity, Sheet};
 

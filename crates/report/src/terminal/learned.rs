@@ -1,4 +1,4 @@
-//! [`learned`]: what `netcliff learn` prints.
+//! [`learned`]: output of `netcliff learn`.
 
 use netcliff_core::finding::Cost;
 use netcliff_core::learned::{Dispersion, Learned, LearnedPart, PartKind};

@@ -1,4 +1,4 @@
-//! [`limits`]: what `netcliff limits` prints.
+//! [`limits`]: output of `netcliff limits`.
 
 use netcliff_core::Offload;
 use netcliff_core::roofline::{RoofRow, Roofline};
@@ -20,8 +20,8 @@ const SUMMED: &str =
 /// Width of a column (characters), with which a row has 80.
 const CELL: usize = 10;
 
-/// The complete page: the answer, what is known of the host, a table without offloads and one with them, what is not
-/// known, the plot.
+/// The complete page: the answer, known facts of the host, a table without offloads and a table with them, unknown
+/// facts, the plot.
 pub fn limits(roofline: &Roofline, drawing: &Drawing, style: Style) -> String {
     let mut page = begun(roofline, drawing, style);
     page.block(&chart(drawing, page.style()));
@@ -186,7 +186,7 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
 }
 
 /// The table with both ends of each bound. It has no column for the CPU's bound, which is the cause of the ranges. The
-/// bottleneck is the one at the upper end.
+/// bottleneck is for the upper end.
 fn ranged<'a>(rows: impl Iterator<Item = &'a RoofRow>, known: &[&str]) -> String {
     let known: Vec<&str> = known.iter().copied().filter(|part| *part != CPU).collect();
     let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();

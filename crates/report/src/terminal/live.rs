@@ -1,4 +1,4 @@
-//! Lines during a measurement, one for each interval, like those of iperf3: [`StreamLines`], [`RrLines`].
+//! Lines during a measurement, one for each interval, as iperf3 prints them: [`StreamLines`], [`RrLines`].
 
 use netcliff_core::units;
 use netcliff_transfer::rr;

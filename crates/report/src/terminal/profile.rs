@@ -1,4 +1,4 @@
-//! [`profile`]: what `netcliff profile` prints.
+//! [`profile`]: output of `netcliff profile`.
 
 use netcliff_core::profile::{LockContention, Profile, ProgramRow, Stage, StageRow};
 

@@ -1,4 +1,4 @@
-//! [`rfc2544`]: what `netcliff rfc2544 -v` prints; [`rfc2544_brief`]: without `-v`.
+//! [`rfc2544`]: output of `netcliff rfc2544 -v`; [`rfc2544_brief`]: without `-v`.
 
 pub mod brief;
 

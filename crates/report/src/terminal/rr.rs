@@ -1,4 +1,4 @@
-//! [`rr`]: what `netcliff rr` prints.
+//! [`rr`]: output of `netcliff rr`.
 
 use netcliff_core::Figure;
 use netcliff_transfer::rr::{

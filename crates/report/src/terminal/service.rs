@@ -1,4 +1,4 @@
-//! [`service`]: what `netcliff find --service` prints.
+//! [`service`]: output of `netcliff find --service`.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ fn silences(pauses: &Pauses) -> String {
     format!("{often} without an answer for {} or longer{}", seconds(pauses.shortest_s), lengths.unwrap_or_default())
 }
 
-/// Sentence above the checks: what "agrees" means.
+/// Sentence above the checks: the meaning of "agrees".
 const CHECK_NOTE: &str =
     "Predicted with the costs of this run, then measured; they agree where their intervals overlap";
 

@@ -1,4 +1,4 @@
-//! [`stream`]: what `netcliff stream` prints.
+//! [`stream`]: output of `netcliff stream`.
 
 use netcliff_core::cpus::{CpuRow, ExactRow};
 use netcliff_core::stream::{Spread, StreamReport, StreamRow};

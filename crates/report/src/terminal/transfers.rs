@@ -1,4 +1,4 @@
-//! [`transfers`]: what `netcliff run` prints of an experiment of transfers.
+//! [`transfers`]: output of `netcliff run` of an experiment of transfers.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,8 @@ const CHANGE: usize = 20;
 /// Width of a line.
 const LINE: usize = 80;
 
-/// Every configuration, the effect of every setting, and what was not measured. The figure is drawn separately.
+/// Every configuration, the effect of every setting, and figures that were not measured. The figure is drawn
+/// separately.
 pub fn transfers(report: &TransferReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);
@@ -30,7 +31,7 @@ pub fn transfers(report: &TransferReport, style: Style) -> String {
     page.finish()
 }
 
-/// The figures of the table: the one that is drawn, then throughput, CPU and service demand.
+/// The figures of the table, at most three: the drawn figure, then goodput, busy CPUs and CPU time per KiB.
 pub fn measures(report: &TransferReport) -> Vec<TransferMeasure> {
     let mut measures = vec![report.y];
     for measure in [TransferMeasure::Goodput, TransferMeasure::SystemCpus, TransferMeasure::SystemUsPerKib] {

@@ -1,4 +1,4 @@
-//! [`trend`]: what `netcliff results trend` prints.
+//! [`trend`]: output of `netcliff results trend`.
 
 use netcliff_lab::trend::{LevelChange, Series, Trend};
 

@@ -312,7 +312,7 @@ pub fn no_wire() -> Finding {
     finding
 }
 
-/// Ctrl-C in the middle of the sweep: no cliff was bracketed, what was measured stays.
+/// Ctrl-C in the middle of the sweep: no cliff was bracketed; the measured figures remain.
 pub fn partial() -> Finding {
     let mut finding = livelocking();
     finding.partial = true;

@@ -70,7 +70,8 @@ pub fn drawing(report: &ForwardingReport) -> Drawing {
     }
 }
 
-/// Compares two runs. The throughputs of the second run, round by round, are those of the report times `factors`.
+/// Compares two runs. The throughputs of the second run are the throughputs of the report times `factors`, round by
+/// round.
 pub fn compared(factors: [f64; 2], fail_if_slower: Option<f64>) -> Comparison {
     let run = |name: &str, factors: [f64; 2]| {
         let mut report: ForwardingReport = report();

@@ -128,7 +128,7 @@ fn literals(source: &str) -> String {
         match letter {
             '\n' => shown.push('\n'),
             '\\' if quoted && !raw => {
-                // A line that goes on is a line of the file still.
+                // A line break inside a literal stays, so that line numbers remain right.
                 shown.push(if letters.next() == Some('\n') { '\n' } else { ' ' });
             }
             '"' if quoted && (!hashed || letters.peek() == Some(&'#')) => {

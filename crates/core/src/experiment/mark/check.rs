@@ -152,7 +152,7 @@ fn of_name<'a>(name: &str, curve: &Curve, curves: &'a [Curve]) -> Option<&'a Cur
     curves.iter().find(|one| is_named(&one.name, name, &names) && one.answerer == curve.answerer)
 }
 
-/// Ratio or difference of two points. Their half widths are combined as those of independent samples.
+/// Ratio or difference of two points. Half widths are combined as for independent samples.
 fn against(mark: &Mark, than: &Than, curve: &Curve, curves: &[Curve]) -> Option<Had> {
     let is_own = mark.on.as_ref().is_some_and(|(on, _)| *on == than.curve);
     let other = if is_own { curve } else { of_name(&than.curve, curve, curves)? };

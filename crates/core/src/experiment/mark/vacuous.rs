@@ -16,7 +16,7 @@ pub struct Line {
     pub settings: Vec<String>,
 }
 
-/// What is known of an experiment before it runs.
+/// Facts of an experiment that are known before it runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ruled {
     /// The curves; `None` if their names are not known before the run.

@@ -1,4 +1,4 @@
-//! [`rr_brief`]: what `netcliff rr` prints without `-v`: the answer, the figures to act on, and doubts.
+//! [`rr_brief`]: output of `netcliff rr` without `-v`: the answer, the figures to act on, and doubts.
 
 use netcliff_transfer::rr::{OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by};
 

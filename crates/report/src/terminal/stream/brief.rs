@@ -1,4 +1,4 @@
-//! [`stream_brief`]: what `netcliff stream` prints without `-v`: the answer, the figures to act on, and doubts.
+//! [`stream_brief`]: output of `netcliff stream` without `-v`: the answer, the figures to act on, and doubts.
 
 use netcliff_core::Figure;
 use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
@@ -12,7 +12,7 @@ use crate::terminal::{SURER, WIDE, beside};
 
 /// Largest number of warnings shown; `-v` shows all.
 const WARNINGS: usize = 3;
-/// Width from which the table of a sweep shows what limited each configuration (columns).
+/// Width from which the table of a sweep shows the limit of each configuration (columns).
 const WITH_LIMITS: usize = 100;
 
 /// The verdict with doubts about it, the figures to act on, and the warnings. The rest is in
