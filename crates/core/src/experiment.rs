@@ -192,7 +192,7 @@ impl Experiment {
                 let lines = names.map(|name| mark::Line { name, reach, settings: Vec::new() }).collect();
                 Ok(Ruled { lines: Some(lines), ..Ruled::default() })
             }
-            // The names of the curves come from the formulas.
+            // The names of the curves are known only after the formulas are computed.
             Self::Mlfrr(_) => Ok(Ruled { delivers: true, ..Ruled::default() }),
             Self::Roofline(_) => Ok(Ruled::default()),
         }

@@ -445,7 +445,7 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_as_calibrated_pps: Option<ByEngine<Figure>>,
     /// Cliff by model and simulation for a host without disturbances (pps); `cliff_pps` includes the disturbances that
-    /// no trial is free of.
+    /// are present in every trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_undisturbed_pps: Option<ByEngine<Figure>>,
     /// Host for which model and simulation compute `cliff_pps`: the calibrated host with its costs at the CPU's speed

@@ -42,7 +42,7 @@ pub struct Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConntrackMoment {
-    /// Number of connections in it.
+    /// Number of tracked connections.
     pub entries: u64,
     /// Size of the table (`net.netfilter.nf_conntrack_max`).
     pub most: u64,
@@ -257,7 +257,7 @@ pub struct InterruptMoment {
     pub name: String,
     /// Interrupts per second.
     pub per_s: f64,
-    /// The CPU that handled most of them; None: there were none.
+    /// The CPU that handled most of these interrupts; None: there were no interrupts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
 }

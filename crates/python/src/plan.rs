@@ -119,7 +119,7 @@ impl Plan {
         self.inner.tasks.len()
     }
 
-    /// Identifies text, changes and version, as in `netcliff run`.
+    /// Identifier of text, changes and version, as in `netcliff run`.
     #[getter]
     fn id(&self) -> &str {
         &self.inner.id

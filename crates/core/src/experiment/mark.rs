@@ -35,8 +35,8 @@ pub struct MarkSection {
     /// Who states it, and where (a citation).
     pub source: String,
     /// Name of the curve to compare with. A mark without x is compared with the curve's highest value; a mark without y
-    /// with the x where the curve is steepest, or where it leaves the curve `leaves`. In a transfer experiment without
-    /// an x axis: a setting with its value, `mtu 9000`.
+    /// with the x where the curve is steepest, or where it begins to differ from the curve `leaves`. In a transfer
+    /// experiment without an x axis: a setting with its value, `mtu 9000`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
     /// The figure that the mark states, if not the drawn one: a column of the CSV; in a transfer experiment a value of

@@ -225,7 +225,7 @@ fn lost(trial: &Trial) -> String {
     if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) }
 }
 
-/// The throughput with its half width if there were several searches. Lower limits are marked.
+/// The throughput with its half width if there were several searches. A lower limit is marked by `>=`.
 pub fn throughput_of(size: &SizeReport) -> String {
     let Some(found) = size.forwarded() else { return "-".to_owned() };
     let mark = if size.is_lower_limit() { ">= " } else { "" };

@@ -49,7 +49,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     page.finish()
 }
 
-/// Adds the fate of every datagram in an additional transfer.
+/// Adds the accounting of every datagram of an additional transfer.
 fn ledgers(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(at) = &row.ledger else { continue };

@@ -14,7 +14,7 @@ pub struct Check {
     /// The engine that gave the curve.
     pub answerer: Option<Answerer>,
     /// The curve's value at the mark's x, or its highest value without x. For a mark without y: the x where the curve
-    /// is steepest or leaves the other one. For two curves: their ratio or difference.
+    /// is steepest or begins to differ from the other one. For two curves: their ratio or difference.
     pub value: f64,
     /// Confidence interval of `value`; None if it was not sampled.
     pub interval: Option<(f64, f64)>,
