@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn ten_steps_without_a_top_are_tiring() {
-        // Always worse: it turns at every measurement and never makes two steps in one direction.
+        // Every measurement is worse: the algorithm turns each time and never makes two steps in one direction.
         let mut dim = Walk::parked(2);
         let tired = (0..20).position(|_| {
             dim.decide(|| Compared::Worse);

@@ -284,7 +284,7 @@ pub enum Gives {
     AcceptQueue,
     /// The backlog between network and protocols overflows.
     Backlog,
-    /// None of these: the service waits for something else.
+    /// No part listed above: the service waits for something else, such as a lock, a disk or another host.
     Elsewhere,
     /// The requester, which cannot send faster.
     Requester,

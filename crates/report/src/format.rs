@@ -78,7 +78,7 @@ impl Unit {
         }
     }
 
-    /// The scale at which `value` reads best: the largest that leaves at least 1 after rounding.
+    /// The scale (factor, unit) for `value`: the largest at which the rounded number is at least 1.
     pub fn scale(self, value: f64) -> (f64, &'static str) {
         let scales = self.scales();
         // 999.6 kpps rounds to 1000 kpps, which reads as 1.00 Mpps.

@@ -230,7 +230,7 @@ fn not_had(finding: &Finding) -> Markup {
 fn raw(finding: &Finding) -> Markup {
     let json = serde_json::to_string(finding).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
     let href = format!("data:application/json;charset=utf-8,{}", utf8_percent_encode(&json, NON_ALPHANUMERIC));
-    // Inside a script element only a "<" could end it. Its escape is the same JSON.
+    // Inside a script element only a "<" could end it. JSON permits to escape it.
     let embedded = json.replace('<', "\\u003c");
     html! {
         section #raw {

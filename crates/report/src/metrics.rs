@@ -359,7 +359,7 @@ mod tests {
         assert!(!plain.contains("# EOF") && !plain.contains("cliff_ratio"), "{plain}");
     }
 
-    /// A family is declared once, before its samples, which stand together: parsers require this.
+    /// A family is declared once, directly before all its samples: parsers require this.
     #[test]
     fn families_are_declared_once_and_samples_are_unique() {
         let text = text(false);

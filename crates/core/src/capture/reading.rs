@@ -498,7 +498,7 @@ impl Recording {
             self.aside.long.0 += 1;
             self.aside.long.1 += u64::from(frames);
         }
-        // A split buffer counts in its flow as several packets.
+        // A buffer that is split into several frames counts in its flow as that many packets.
         if let Some((_, packets)) = flow.and_then(|number| Some((number, u64::from(frames.checked_sub(1)?))))
             && let Some(tuple) = sliced.as_ref().and_then(tuple)
             && let Some(entry) = self.flows.get_mut(&tuple)

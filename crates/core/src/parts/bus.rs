@@ -35,7 +35,7 @@ pub fn raw_bps(bus: &Bus) -> Option<f64> {
 /// Typical share of the bus's bound that flow control and acknowledgements leave: on PCI Express 57.88 of 8 x 7.87 =
 /// 62.96 Gbit/s (Neugebauer et al., SIGCOMM 2018, section 3). 1 for generation 6, whose flits carry both in the 14
 /// bytes that [`raw_bps`] subtracts, and for other buses. The share is not part of the bound, because devices choose
-/// how often they send them.
+/// how often they send flow control and acknowledgements.
 pub fn typical_share(bus: &Bus) -> f64 {
     match bus {
         Bus::Pcie(pcie) if pcie.generation < 6 => 57.88 / 62.96,

@@ -256,8 +256,8 @@ fn received(host: &Host, traffic: &Traffic, queues: &Queues, vector: &Vector, sh
     (host, Traffic { arrivals: traffic.arrivals.thinned(share), flows: None, ..traffic.clone() })
 }
 
-/// Point of a vector for the transmit completions of the packets that a queue forwards, which have their own
-/// interrupts. `None` if the queue forwards nothing.
+/// Point of a vector whose interrupts report transmit completions, for packets that its queue forwards at `rate_pps`.
+/// `None` if the rate is 0 or the host has no `transmit_s`.
 fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slowed: f64) -> Option<Point> {
     let transmit_s = queues.transmit_s.filter(|_| rate_pps > 0.0)?;
     let host = Host {

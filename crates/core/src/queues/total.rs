@@ -47,7 +47,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// The core of a vector that does not share it.
+    /// The core of a vector that shares its core with no other vector.
     pub(super) fn of(vector: &QueueOutcome) -> Self {
         Self { role: vector.role, share: vector.share, outcome: vector.outcome.clone() }
     }

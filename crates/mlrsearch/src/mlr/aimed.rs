@@ -21,7 +21,7 @@ use super::spread::{self, Spread};
 use super::{End, Goal, State};
 use crate::trial::{Range, Trial};
 
-/// This selection is used if a full trial is at least this number of times as long as a short trial.
+/// This selection of loads is used if a full trial is at least this number of times as long as a short trial.
 const WORTH: f64 = 10.0;
 /// Longest total time of the trials that measure the spread, as a share of a full trial's length. The search time over
 /// the devices of bench/rfc2544 changes little from a sixth to a half.
@@ -40,12 +40,12 @@ const SCALE: f64 = 0.4;
 const LIKELY: f64 = 0.35;
 /// Number of failed trials after which the steps down grow, and a shorter trial precedes each full one.
 const PATIENCE: u32 = 3;
-/// Length of this shorter trial divided by the length of a full trial.
+/// Length of a shorter trial that precedes a full one ([`PATIENCE`]), as a share of a full trial's length.
 const FIRST: f64 = 0.25;
-/// Largest number of steps of this selection; after that the stages of `mlr` continue.
+/// Largest number of steps of this selection of loads; after that the stages of `mlr` continue.
 const MOST: u32 = 12;
 
-/// True for goals that this selection is for.
+/// True for goals that this selection of loads is for.
 pub(super) fn is_for(goal: &Goal) -> bool {
     goal.exceed_ratio == 0.0
         && goal.duration_sum_s <= goal.final_trial_s

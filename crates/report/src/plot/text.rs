@@ -8,9 +8,9 @@ const WIDTHS: [u16; 95] = [
     556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334,
     260, 334, 584,
 ];
-/// Width of a character that is not in the table (the width of an arrow), and width of bold text relative to plain
-/// text.
+/// Width of a character that is not in the table (the width of an arrow).
 const OTHER: u16 = 1000;
+/// Width of bold text relative to plain text.
 const BOLD: f64 = 1.08;
 /// Width of text in DejaVu Sans, the widest of the usual fonts and the only one of many servers, relative to Helvetica.
 pub const WIDER: f64 = 1.13;

@@ -229,7 +229,7 @@ fn hosts(page: &mut Page, cpus: &HostCpus) {
         cpus::table(page, heading, "", &[Split::alone(&cpus.far_system, &cpus.far_exact)]);
     }
     cpus::explain_exact(page, !cpus.exact.is_empty() || !cpus.far_exact.is_empty());
-    // The meter's own share is not added here, because the notes contain it.
+    // The CPU use of the measurement itself is not added here, because the notes contain it.
     cpus::methods(page, std::iter::empty(), &cpus.cpu_methods);
 }
 

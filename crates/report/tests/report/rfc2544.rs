@@ -240,7 +240,7 @@ fn several_searches_are_a_mean_with_how_far_they_are_apart() {
     for words in ["400 ± 130 kpps", "390 kpps, -, 410 kpps", "each, in its round", "Means of the searches"] {
         assert!(page.contains(words), "{words}");
     }
-    // One search is reported as before.
+    // With one search for each size, the page does not name the searches.
     assert!(!html::rfc2544(&report()).contains("each, in its round"));
 }
 
